@@ -1,0 +1,44 @@
+# make install   set up .venv with hetsim and everything it needs
+# make demo      the main job on a real model
+# make test      all tests
+# make check     ruff, mypy --strict, import-linter
+# make bench     the benchmarks, as JSON lines
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := install
+.PHONY: install demo test check bench format clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "hetsim needs Python 3.11 or newer; set PYTHON=python3.11, say" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(STAMP)
+
+demo: install
+	$(BIN)/hetsim compare zoo:resnet50 --platform laptop --run
+
+test: install
+	$(BIN)/python -m pytest
+
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install
+	@for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

@@ -1,0 +1,102 @@
+"""hetsim: which device should run which part of an ONNX model, how long it takes, and proof.
+
+The face of the package. Every name loads what it needs on first use, so that
+``import hetsim`` stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from hetsim.comparison import Comparison, Row, compare
+    from hetsim.errors import HetsimError
+    from hetsim.execution.runner import Run, run
+    from hetsim.graph.model import Model, load_model
+    from hetsim.hardware.catalog import load_device, load_platform
+    from hetsim.hardware.spec import DeviceSpec, Link, Platform
+    from hetsim.partitioning.methods import methods, partition
+    from hetsim.partitioning.partition import Group, Partition
+    from hetsim.placement.bound import lower_bound
+    from hetsim.placement.registry import plan, strategies
+    from hetsim.plans import Plan
+    from hetsim.problem import Problem
+    from hetsim.saved import load_plan
+    from hetsim.simulation.clock import simulate
+    from hetsim.timeline import Event, Timeline
+
+_HOMES = {
+    "Comparison": "hetsim.comparison",
+    "DeviceSpec": "hetsim.hardware.spec",
+    "Event": "hetsim.timeline",
+    "Group": "hetsim.partitioning.partition",
+    "HetsimError": "hetsim.errors",
+    "Link": "hetsim.hardware.spec",
+    "Model": "hetsim.graph.model",
+    "Partition": "hetsim.partitioning.partition",
+    "Plan": "hetsim.plans",
+    "Platform": "hetsim.hardware.spec",
+    "Problem": "hetsim.problem",
+    "Row": "hetsim.comparison",
+    "Run": "hetsim.execution.runner",
+    "Timeline": "hetsim.timeline",
+    "compare": "hetsim.comparison",
+    "load_device": "hetsim.hardware.catalog",
+    "load_model": "hetsim.graph.model",
+    "load_plan": "hetsim.saved",
+    "load_platform": "hetsim.hardware.catalog",
+    "lower_bound": "hetsim.placement.bound",
+    "methods": "hetsim.partitioning.methods",
+    "partition": "hetsim.partitioning.methods",
+    "plan": "hetsim.placement.registry",
+    "run": "hetsim.execution.runner",
+    "simulate": "hetsim.simulation.clock",
+    "strategies": "hetsim.placement.registry",
+}
+
+
+__all__ = [
+    "Comparison",
+    "DeviceSpec",
+    "Event",
+    "Group",
+    "HetsimError",
+    "Link",
+    "Model",
+    "Partition",
+    "Plan",
+    "Platform",
+    "Problem",
+    "Row",
+    "Run",
+    "Timeline",
+    "__version__",
+    "compare",
+    "load_device",
+    "load_model",
+    "load_plan",
+    "load_platform",
+    "lower_bound",
+    "methods",
+    "partition",
+    "plan",
+    "run",
+    "simulate",
+    "strategies",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hetsim' has no attribute '{name}'")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

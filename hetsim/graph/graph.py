@@ -1,0 +1,172 @@
+"""The graph as every other part of hetsim sees it: nodes, tensors, and who feeds whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hetsim.errors import UnboundDimension
+
+ITEM_BITS: Mapping[str, int] = {
+    "float64": 64, "float32": 32, "float16": 16, "bfloat16": 16,
+    "float8e4m3fn": 8, "float8e4m3fnuz": 8, "float8e5m2": 8, "float8e5m2fnuz": 8,
+    "float8e8m0": 8, "float4e2m1": 4,
+    "int64": 64, "int32": 32, "int16": 16, "int8": 8, "int4": 4, "int2": 2,
+    "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8, "uint4": 4, "uint2": 2,
+    "bool": 8, "complex64": 64, "complex128": 128,
+}  # fmt: skip
+"""Bits an element, by dtype name. Strings are absent: their size is not known before a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named value of the graph.
+
+    Attributes
+    ----------
+    name : str
+        Unique in the graph.
+    dtype : str
+        Lower-case ONNX element type (``"float32"``); ``"string"``, ``"sequence"``,
+        ``"optional"`` for values that are not plain tensors.
+    shape : tuple of (int or str or None), or None
+        A dimension is a number, the name of a symbolic dimension, or None where nothing
+        is known of it; the whole is None where even the rank is unknown.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str | None, ...] | None
+
+    @property
+    def static_shape(self) -> tuple[int, ...]:
+        """The shape in numbers. Raises UnboundDimension where one is not known."""
+        if self.shape is None:
+            raise UnboundDimension(
+                "its shape is unknown, and its cost needs it",
+                where=f"value '{self.name}'",
+                hint="bind the symbolic dims with --dim NAME=N or an input with --shape NAME=1,3,...",
+            )
+        dims: list[int] = []
+        for dim in self.shape:
+            if not isinstance(dim, int):
+                flag = f"--dim {dim}=N" if dim else "--shape INPUT=... for the inputs it depends on"
+                raise UnboundDimension(
+                    f"dimension {dim or '?'} of shape {self.shape} is not bound, and its cost needs it",
+                    where=f"value '{self.name}'",
+                    hint=f"give {flag}",
+                )
+            dims.append(dim)
+        return tuple(dims)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements. Raises UnboundDimension where the shape is not bound."""
+        count = 1
+        for dim in self.static_shape:
+            count *= dim
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes, sub-byte types packed. Raises UnboundDimension as `elements` does.
+
+        Values that are no plain tensors (sequences, optionals, strings) count as 0 bytes:
+        their size is known only in a run.
+        """
+        bits = ITEM_BITS.get(self.dtype)
+        if bits is None:
+            return 0
+        return (self.elements * bits + 7) // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator application.
+
+    Attributes
+    ----------
+    id : int
+        Position in ``Graph.nodes``, which is a topological order.
+    name : str
+        Unique in the graph; made from the op type and position where the file had none.
+    op_type, domain : str
+        Domain ``""`` is the ONNX standard.
+    inputs, outputs : tuple of str
+        Tensor names by position; ``""`` for an optional one that is absent.
+    captures : tuple of str
+        Outer values that the bodies of a control-flow node read, ordered, unique, and
+        not already among `inputs`. They are edges like any input.
+    attributes : mapping
+        Plain Python values (int, float, str, tuples of them). Tensors, sparse tensors
+        and graph bodies are left out: the ONNX file keeps them.
+    origins : tuple of str
+        Names of the nodes of the user's file that this one stands for: itself, or all
+        that were fused into it. Never empty.
+    """
+
+    id: int
+    name: str
+    op_type: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    captures: tuple[str, ...] = ()
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    origins: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of all values the node reads, inputs first, absent ones left out, unique."""
+        return tuple(dict.fromkeys(name for name in (*self.inputs, *self.captures) if name))
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Names of the values the node produces, absent ones left out."""
+        return tuple(name for name in self.outputs if name)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A directed acyclic graph of operators over named tensors.
+
+    Attributes
+    ----------
+    name : str
+    nodes : tuple of Node
+        In a stable topological order; ``nodes[i].id == i``.
+    tensors : mapping of str to Tensor
+        Every named value: inputs, constants, and what the nodes write.
+    inputs : tuple of str
+        Values the caller provides (constants are not among them).
+    outputs : tuple of str
+        Values the caller gets, in the file's order.
+    constants : frozenset of str
+        Values stored with the model: initializers and Constant nodes.
+    opsets : mapping of str to int
+        Version of each operator-set domain.
+    constant_values : mapping of str to tuple
+        Flattened contents of small integer constants (shapes, axes, repeats), where an
+        op's cost depends on them.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    tensors: Mapping[str, Tensor]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: frozenset[str]
+    opsets: Mapping[str, int]
+    constant_values: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def producers(self) -> dict[str, int]:
+        """Map each value that a node writes to that node's id. O(V + E)."""
+        return {name: node.id for node in self.nodes for name in node.writes}
+
+    def consumers(self) -> dict[str, tuple[int, ...]]:
+        """Map each value that is read to the ids of its readers, ascending. O(V + E)."""
+        readers: dict[str, list[int]] = {}
+        for node in self.nodes:
+            for name in node.reads:
+                readers.setdefault(name, []).append(node.id)
+        return {name: tuple(ids) for name, ids in readers.items()}

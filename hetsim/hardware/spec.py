@@ -1,0 +1,169 @@
+"""Records of hardware: what a device and a link can do, in SI units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+OP_CLASSES = (
+    "conv", "matmul", "attention", "normalization", "pooling", "reduction", "elementwise",
+    "transcendental", "softmax", "data_movement", "gather_scatter", "resize", "recurrent",
+    "quantize", "control_flow", "other",
+)  # fmt: skip
+"""Classes of operators that a device's efficiency is stated for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SupportRule:
+    """What a device accepts, as data.
+
+    Attributes
+    ----------
+    ops : frozenset of str or None
+        Accepted op types (``"Conv"``, or ``"com.microsoft:Gelu"`` outside the standard
+        domain); None accepts every op but those in `except_ops`.
+    except_ops : frozenset of str
+        Refused op types.
+    dtypes : frozenset of str or None
+        Accepted element types of the tensors a node reads and writes; None accepts all.
+    static_shapes_only : bool
+        Refuse nodes whose tensor shapes are not all known.
+    """
+
+    ops: frozenset[str] | None = None
+    except_ops: frozenset[str] = frozenset()
+    dtypes: frozenset[str] | None = None
+    static_shapes_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSpec:
+    """One kind of device.
+
+    Attributes
+    ----------
+    name : str
+        Catalog name of the kind, e.g. ``nvidia-l4``.
+    kind : str
+        ``cpu``, ``gpu``, ``npu`` or ``dsp``.
+    full_name : str
+    flops_per_s : mapping of str to float
+        Dense peak by element type, FLOP/s (1 MAC = 2 FLOP).
+    bytes_per_s : float
+        Peak bandwidth of the memory that holds weights and activations.
+    memory_bytes : int
+        Capacity for weights and live activations.
+    launch_s, dispatch_s : float
+        Fixed cost of one kernel, and of starting one subgraph.
+    streams : int
+        Subgraphs that run at the same time.
+    idle_w, busy_w : float
+        Power while nothing runs, and while all streams run.
+    efficiency : mapping of str to float
+        Fraction of peak FLOP/s that an op class reaches, in (0, 1]; ``default`` for the rest.
+    memory_efficiency : float
+        Fraction of `bytes_per_s` that kernels reach, in (0, 1].
+    execution_dtype : mapping of str to str
+        Element types that the device computes in another type, e.g. float32 in float16.
+    support : SupportRule
+    fusions : tuple of tuple of tuple of str
+        Chains of op types that run as one kernel, longest first; each element is the
+        tuple of op types allowed there, e.g. ``(("Conv",), ("Relu", "Clip"))``.
+    provenance : mapping of str to (status, source)
+        Where each figure is from: status is ``datasheet``, ``secondary``, ``derived`` or
+        ``estimate``.
+    """
+
+    name: str
+    kind: str
+    full_name: str
+    flops_per_s: Mapping[str, float]
+    bytes_per_s: float
+    memory_bytes: int
+    launch_s: float
+    dispatch_s: float
+    streams: int
+    idle_w: float
+    busy_w: float
+    efficiency: Mapping[str, float]
+    memory_efficiency: float
+    execution_dtype: Mapping[str, str] = field(default_factory=dict)
+    support: SupportRule = field(default_factory=SupportRule)
+    fusions: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    provenance: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A connection between two devices of a platform.
+
+    Attributes
+    ----------
+    name : str
+        Unique in the platform.
+    a, b : str
+        Device names of the two ends.
+    latency_s, bytes_per_s : float
+        Of one transfer in one direction.
+    duplex : bool
+        Whether both directions carry a transfer at the same time.
+    bus : str or None
+        Name of the shared medium; links of one bus carry one transfer at a time together.
+    """
+
+    name: str
+    a: str
+    b: str
+    latency_s: float
+    bytes_per_s: float
+    duplex: bool = True
+    bus: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A set of devices joined by links.
+
+    Attributes
+    ----------
+    name : str
+    devices : mapping of str to DeviceSpec
+        By the name that plans use (``cpu``, ``gpu.1``), in the file's order.
+    links : tuple of Link
+    host : str
+        The device on which inputs start and outputs end.
+    source : str
+        Where it was read from: a catalog name or a path as the user gave it.
+    sha256 : str
+        Digest of everything above but `source`, so that a plan can be matched to its
+        platform.
+    """
+
+    name: str
+    devices: Mapping[str, DeviceSpec]
+    links: tuple[Link, ...]
+    host: str
+    source: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The way from one device to another.
+
+    Attributes
+    ----------
+    latency_s, bytes_per_s : float
+        Sum of the links' latencies; bandwidth of the narrowest link.
+    resources : tuple of int
+        Indices into the list of link names that comes with the routes: the link directions and buses that a transfer
+        holds from its start to its end, ascending.
+    """
+
+    latency_s: float
+    bytes_per_s: float
+    resources: tuple[int, ...] = ()
+
+    def seconds(self, nbytes: int) -> float:
+        """Time of one transfer of `nbytes` on the idle route."""
+        return self.latency_s + nbytes / self.bytes_per_s

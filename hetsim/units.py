@@ -1,0 +1,60 @@
+"""Units: SI inside, scaled units only where people read or write."""
+
+from __future__ import annotations
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+
+MICRO = 1e-6
+MILLI = 1e-3
+GIGA = 1e9
+TERA = 1e12
+
+_TIME_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_BYTE_STEPS = ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
+
+
+def format_seconds(seconds: float) -> str:
+    """Return `seconds` with three significant digits and a fitting unit.
+
+    >>> format_seconds(0.01234)
+    '12.3 ms'
+    """
+    if seconds == 0:
+        return "0 s"
+    for step, unit in _TIME_STEPS:
+        if abs(seconds) >= step:
+            return f"{_three_digits(seconds / step)} {unit}"
+    return f"{_three_digits(seconds / 1e-9)} ns"
+
+
+def format_bytes(count: float) -> str:
+    """Return `count` bytes with three significant digits and a binary unit.
+
+    >>> format_bytes(3 * 1024**2)
+    '3.00 MiB'
+    """
+    for step, unit in _BYTE_STEPS:
+        if abs(count) >= step:
+            return f"{_three_digits(count / step)} {unit}"
+    return f"{count:.0f} B"
+
+
+def format_flops(count: float) -> str:
+    """Return a FLOP count with three significant digits and an SI prefix.
+
+    >>> format_flops(8.2e9)
+    '8.20 GFLOP'
+    """
+    for step, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(count) >= step:
+            return f"{_three_digits(count / step)} {unit}FLOP"
+    return f"{count:.0f} FLOP"
+
+
+def _three_digits(value: float) -> str:
+    magnitude = abs(value)
+    if magnitude >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
