@@ -1,0 +1,162 @@
+"""Problems from arrays: published instances and experiments without a model file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hetsim.errors import InvalidInput
+from hetsim.hardware.spec import Route
+from hetsim.problem import GRAPH_INPUT, Constant, Contention, Problem, Value, check_contention
+
+
+def build(
+    seconds: ArrayLike,
+    edges: Iterable[tuple[int, int, int]] | None,
+    tensors: Iterable[tuple[int, int, Sequence[int]]] | None,
+    devices: Sequence[str] | None,
+    latency_s: ArrayLike,
+    bytes_per_s: ArrayLike,
+    weight_bytes: Sequence[int] | None,
+    capacity_bytes: Sequence[int] | None,
+    host: int | None,
+    contention: Contention,
+    dispatch_s: ArrayLike,
+    streams: Sequence[int] | None,
+    name: str,
+) -> Problem:
+    """Check the arrays and build the Problem; see ``Problem.from_arrays``. O(n P + E)."""
+    times = np.array(seconds, dtype=np.float64)
+    if times.ndim != 2 or times.shape[1] == 0:
+        raise InvalidInput(f"seconds has shape {times.shape}", hint="give [nodes, devices]")
+    if np.isnan(times).any() or (times < 0).any():
+        raise InvalidInput("seconds has negative or NaN entries", hint="use inf where unsupported")
+    n, count = times.shape
+    names = tuple(devices) if devices is not None else tuple(f"d{p}" for p in range(count))
+    if len(names) != count or len(set(names)) != count:
+        raise InvalidInput(f"{len(names)} device names for {count} columns, or not unique")
+    if host is not None and not 0 <= host < count:
+        raise InvalidInput(f"host {host} is not a device index", hint=f"use 0 .. {count - 1}")
+    if edges is not None and tensors is not None:
+        raise InvalidInput("both edges and tensors are given", hint="give one of them")
+    values = _from_tensors(n, tensors) if tensors is not None else _from_edges(n, edges or ())
+    links, routes = _all_pairs(
+        names,
+        _matrix(latency_s, count, "latency_s"),
+        _matrix(bytes_per_s, count, "bytes_per_s"),
+    )
+    dispatch = np.broadcast_to(np.asarray(dispatch_s, dtype=np.float64), (count,))
+    if not np.isfinite(dispatch).all() or (dispatch < 0).any():
+        raise InvalidInput("dispatch_s has negative or infinite entries")
+    constants = _constants(n, weight_bytes)
+    if capacity_bytes is not None and len(capacity_bytes) != count:
+        raise InvalidInput(f"{len(capacity_bytes)} capacities for {count} devices")
+    widths = tuple(int(s) for s in streams) if streams is not None else (1,) * count
+    if len(widths) != count or min(widths) < 1:
+        raise InvalidInput(f"streams {widths} does not give 1 or more for each of {count} devices")
+    return Problem(
+        name=name,
+        devices=names,
+        seconds=times,
+        values=values,
+        constants=constants,
+        routes=routes,
+        dispatch_s=tuple(float(d) for d in dispatch),
+        streams=widths,
+        host=host,
+        contention=check_contention(contention),
+        link_names=links,
+        capacity_bytes=tuple(int(c) for c in capacity_bytes)
+        if capacity_bytes is not None
+        else None,
+        idle_w=(0.0,) * count,
+        busy_w=(0.0,) * count,
+        node_names=tuple(f"n{v}" for v in range(n)),
+        op_types=("Task",) * n,
+        origins=tuple((f"n{v}",) for v in range(n)),
+        refusals=tuple(
+            {v: "inf in seconds" for v in range(n) if not np.isfinite(times[v, p])}
+            for p in range(count)
+        ),
+    )
+
+
+def _from_edges(n: int, edges: Iterable[tuple[int, int, int]]) -> tuple[Value, ...]:
+    merged: dict[tuple[int, int], int] = {}
+    for u, v, nbytes in edges:
+        if not 0 <= u < v < n:
+            raise InvalidInput(f"edge ({u}, {v}) does not ascend within 0 .. {n - 1}")
+        if (u, v) in merged:
+            raise InvalidInput(f"edge ({u}, {v}) is given twice", hint="add their bytes up")
+        merged[u, v] = _bytes(nbytes, f"edge ({u}, {v})")
+    return tuple(Value(f"n{u}:n{v}", nbytes, u, (v,)) for (u, v), nbytes in sorted(merged.items()))
+
+
+def _from_tensors(n: int, tensors: Iterable[tuple[int, int, Sequence[int]]]) -> tuple[Value, ...]:
+    values: list[Value] = []
+    for index, (producer, nbytes, readers) in enumerate(tensors):
+        consumers = tuple(sorted({int(v) for v in readers}))
+        if not GRAPH_INPUT <= producer < n:
+            raise InvalidInput(f"tensor {index} has producer {producer}", hint=f"use -1 .. {n - 1}")
+        if any(not producer < v < n for v in consumers):
+            raise InvalidInput(f"tensor {index}: consumers {consumers} do not follow {producer}")
+        if producer == GRAPH_INPUT and not consumers:
+            raise InvalidInput(f"tensor {index} is an input that nobody reads")
+        size = _bytes(nbytes, f"tensor {index}")
+        values.append(Value(f"t{index}", size, producer, consumers, is_output=not consumers))
+    return tuple(values)
+
+
+def _bytes(nbytes: int, where: str) -> int:
+    if nbytes < 0 or int(nbytes) != nbytes:
+        raise InvalidInput(f"{nbytes} is no number of bytes", where=where)
+    return int(nbytes)
+
+
+def _constants(n: int, weight_bytes: Sequence[int] | None) -> tuple[Constant, ...]:
+    if weight_bytes is None:
+        return ()
+    if len(weight_bytes) != n:
+        raise InvalidInput(f"{len(weight_bytes)} weights for {n} nodes")
+    return tuple(
+        Constant(f"w{v}", _bytes(nbytes, f"weight {v}"), (v,))
+        for v, nbytes in enumerate(weight_bytes)
+        if nbytes
+    )
+
+
+def _matrix(value: ArrayLike, count: int, name: str) -> NDArray[np.float64]:
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim not in (0, 2) or (array.ndim == 2 and array.shape != (count, count)):
+        raise InvalidInput(
+            f"{name} has shape {array.shape}", hint=f"give a number or [{count}, {count}]"
+        )
+    return np.broadcast_to(array, (count, count))
+
+
+def _all_pairs(
+    names: tuple[str, ...], latency_s: NDArray[np.float64], bytes_per_s: NDArray[np.float64]
+) -> tuple[tuple[str, ...], tuple[tuple[Route, ...], ...]]:
+    links: list[str] = []
+    routes: list[tuple[Route, ...]] = []
+    for p, source in enumerate(names):
+        row: list[Route] = []
+        for q, target in enumerate(names):
+            if p == q:
+                row.append(Route(0.0, float("inf")))
+                continue
+            latency, bandwidth = float(latency_s[p, q]), float(bytes_per_s[p, q])
+            if not 0 <= latency < float("inf"):
+                raise InvalidInput(
+                    f"latency {latency} from {source} to {target}", hint="use 0 or more"
+                )
+            if not bandwidth > 0:
+                raise InvalidInput(
+                    f"bandwidth {bandwidth} from {source} to {target}", hint="above 0"
+                )
+            row.append(Route(latency, bandwidth, (len(links),)))
+            links.append(f"{source}>{target}")
+        routes.append(tuple(row))
+    return tuple(links), tuple(routes)

@@ -1,0 +1,210 @@
+"""The record of a partition, and the one validator that every method's result passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hetsim.errors import PlanError
+from hetsim.graph.dag import Dag, find_cycle, topological_order
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A subgraph on one device: its name, and the node ids in graph order."""
+
+    device: str
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Groups in execution order that cover every node once.
+
+    Attributes
+    ----------
+    groups : tuple of Group
+    method : str
+        The merge method that made it.
+    """
+
+    groups: tuple[Group, ...]
+    method: str
+
+
+def owners(n: int, groups: Sequence[Group]) -> list[int]:
+    """Return the index of each node's group, -1 where it is in none; a later group wins. O(n)."""
+    owner = [-1] * n
+    for index, group in enumerate(groups):
+        for node in group.nodes:
+            if 0 <= node < n:
+                owner[node] = index
+    return owner
+
+
+def condense(dag: Dag, owner: Sequence[int], count: int) -> list[list[int]]:
+    """Return the successors of each of `count` groups, ascending. O(V + E)."""
+    succs: list[set[int]] = [set() for _ in range(count)]
+    for u, v in dag.edges():
+        if owner[u] != owner[v]:
+            succs[owner[u]].add(owner[v])
+    return [sorted(targets) for targets in succs]
+
+
+def order_groups(
+    dag: Dag, labels: Sequence[int], rank: Sequence[float] | None = None
+) -> list[tuple[int, ...]] | None:
+    """Sort the groups that `labels` names into execution order.
+
+    Parameters
+    ----------
+    dag : Dag
+    labels : sequence of int
+        Any label a node; nodes of one label form a group.
+    rank : sequence of float, optional
+        Priority by node, smaller first; a group takes its least. Absent: the node id.
+
+    Returns
+    -------
+    The groups' nodes, each ascending, so that every group stands after all that feed it
+    and, among those that could stand next, the least rank comes first; None where the
+    graph of groups has a cycle. O(V + E + G log G).
+    """
+    index_of: dict[int, int] = {}
+    members: list[list[int]] = []
+    owner: list[int] = []
+    for node, label in enumerate(labels):
+        index = index_of.setdefault(label, len(members))
+        if index == len(members):
+            members.append([])
+        members[index].append(node)
+        owner.append(index)
+    if rank is None:
+        key = [(float(nodes[0]), nodes[0]) for nodes in members]
+    else:
+        key = [min((rank[node], node) for node in nodes) for nodes in members]
+    order = topological_order(condense(dag, owner, len(members)), key)
+    return None if order is None else [tuple(members[index]) for index in order]
+
+
+def problems_of(
+    dag: Dag,
+    groups: Sequence[Group],
+    devices: Sequence[str],
+    supported: Sequence[Sequence[bool]] | None = None,
+    *,
+    connected: bool = False,
+    name: Sequence[str] | None = None,
+) -> list[str]:
+    """List everything that is wrong with a partition; an empty list is a valid one.
+
+    Parameters
+    ----------
+    dag : Dag
+    groups : sequence of Group
+        In execution order.
+    devices : sequence of str
+    supported : [n][P] of bool, optional
+        Whether device p can run node v; absent: everything is supported.
+    connected : bool
+        Whether each group must be weakly connected.
+    name : sequence of str, optional
+        Node names for the messages; absent: ``node 7``.
+
+    Complexity: O(V + E).
+    """
+
+    def called(node: int) -> str:
+        return f"'{name[node]}'" if name is not None and 0 <= node < len(name) else f"node {node}"
+
+    found: list[str] = []
+    seen: dict[int, int] = {}
+    column_of = {device: column for column, device in enumerate(devices)}
+    for index, group in enumerate(groups):
+        column = column_of.get(group.device)
+        if column is None:
+            found.append(f"group {index} is on unknown device '{group.device}'")
+        if not group.nodes:
+            found.append(f"group {index} is empty")
+        if any(a >= b for a, b in zip(group.nodes, group.nodes[1:], strict=False)):
+            found.append(f"group {index} does not list its nodes in graph order")
+        for node in group.nodes:
+            if not 0 <= node < dag.n:
+                found.append(f"group {index} has {called(node)}, which does not exist")
+            elif node in seen and seen[node] != index:
+                found.append(f"{called(node)} is in groups {seen[node]} and {index}")
+            elif supported is not None and column is not None and not supported[node][column]:
+                found.append(f"'{group.device}' does not support {called(node)} (group {index})")
+            seen[node] = index
+    found.extend(f"{called(node)} is in no group" for node in range(dag.n) if node not in seen)
+    if found:
+        return found
+    owner = owners(dag.n, groups)
+    succs = condense(dag, owner, len(groups))
+    cycle = find_cycle(succs)
+    if cycle:
+        loop = " > ".join(f"group {index} ({groups[index].device})" for index in [*cycle, cycle[0]])
+        found.append(f"the graph of groups has a cycle: {loop}")
+    else:
+        found.extend(
+            f"group {v} stands before group {u}, which feeds it"
+            for u, targets in enumerate(succs)
+            for v in targets
+            if v < u
+        )
+    if connected:
+        found.extend(
+            f"group {index} is not connected"
+            for index, parts in enumerate(component_counts(dag, owner, len(groups)))
+            if parts > 1
+        )
+    return found
+
+
+def validate(
+    dag: Dag,
+    groups: Sequence[Group],
+    devices: Sequence[str],
+    supported: Sequence[Sequence[bool]] | None = None,
+    *,
+    connected: bool = False,
+    name: Sequence[str] | None = None,
+    where: str | None = None,
+) -> None:
+    """Raise PlanError with the first of ``problems_of`` and the number of the others. O(V + E)."""
+    found = problems_of(dag, groups, devices, supported, connected=connected, name=name)
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise PlanError(f"not a valid partition: {found[0]}{more}", where=where)
+
+
+def components(dag: Dag, labels: Sequence[int]) -> list[int]:
+    """Split every label into weakly connected parts: a fresh label a node. O(V + E)."""
+    parent = list(range(dag.n))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for u, v in dag.edges():
+        if labels[u] == labels[v]:
+            a, b = root(u), root(v)
+            parent[max(a, b)] = min(a, b)
+    return [root(node) for node in range(dag.n)]
+
+
+def component_counts(dag: Dag, owner: Sequence[int], count: int) -> list[int]:
+    """Return how many weakly connected parts each of `count` groups has. O(V + E)."""
+    roots: list[set[int]] = [set() for _ in range(count)]
+    for node, root in enumerate(components(dag, owner)):
+        roots[owner[node]].add(root)
+    return [len(parts) for parts in roots]
+
+
+def as_groups(
+    parts: Iterable[tuple[int, ...]], device_of: Sequence[int], devices: Sequence[str]
+) -> tuple[Group, ...]:
+    """Name the device of each part by that of its first node."""
+    return tuple(Group(devices[device_of[nodes[0]]], nodes) for nodes in parts)
