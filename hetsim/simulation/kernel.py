@@ -1,0 +1,460 @@
+"""The engine: tasks that wait for each other, for streams and for links, on arrays alone.
+
+One source serves two ways: called as it stands on lists, which is quickest for one request,
+or compiled by numba on arrays, which is quickest for many. Both do the same float additions
+and comparisons in the same order, so their results are equal bit for bit. All of it is in
+this one file because numba keeps machine code by the file of its outermost function.
+
+What happens at one instant, in this order, until nothing more happens at it:
+
+1. What ends now ends, by (request, task), and requests that come now are admitted by number.
+   A transfer that became ready by this joins the queue of each of its links; one that stands
+   first in all its queues starts. Tasks of no duration end within the same step.
+2. Each device starts what it can: of the subgraphs whose inputs are present and whose
+   turn it is within their request, those of the earliest request, while streams are free.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, MutableSequence, Sequence
+from typing import Any
+
+import numpy as np
+
+Ints = MutableSequence[int]
+Floats = MutableSequence[float]
+
+
+def new_counts(size: int) -> Ints:
+    """Return `size` zeros, each able to hold a count of tasks."""
+    return [0] * size
+
+
+def new_codes(size: int) -> Ints:
+    """Return `size` zeros, each able to hold a packed (request, task)."""
+    return [0] * size
+
+
+def new_times(size: int) -> Floats:
+    """Return `size` zeros, each able to hold a time."""
+    return [0.0] * size
+
+
+def _count_array(size):  # type: ignore[no-untyped-def]
+    return np.zeros(size, np.int32)
+
+
+def _code_array(size):  # type: ignore[no-untyped-def]
+    return np.zeros(size, np.int64)
+
+
+def _time_array(size):  # type: ignore[no-untyped-def]
+    return np.zeros(size, np.float64)
+
+
+def push_event(times: Floats, codes: Ints, size: int, time: float, code: int) -> None:
+    """Add (time, code) to a heap of `size` events. O(log size)."""
+    hole = size
+    while hole > 0:
+        parent = (hole - 1) >> 1
+        if times[parent] < time or (times[parent] == time and codes[parent] < code):
+            break
+        times[hole] = times[parent]
+        codes[hole] = codes[parent]
+        hole = parent
+    times[hole] = time
+    codes[hole] = code
+
+
+def pop_event(times: Floats, codes: Ints, size: int) -> None:
+    """Take the first of a heap of `size` events out. O(log size)."""
+    last = size - 1
+    time = times[last]
+    code = codes[last]
+    hole = 0
+    child = 1
+    while child < last:
+        right = child + 1
+        if right < last and (
+            times[right] < times[child]
+            or (times[right] == times[child] and codes[right] < codes[child])
+        ):
+            child = right
+        if time < times[child] or (time == times[child] and code < codes[child]):
+            break
+        times[hole] = times[child]
+        codes[hole] = codes[child]
+        hole = child
+        child = 2 * hole + 1
+    times[hole] = time
+    codes[hole] = code
+
+
+def push_request(heap: Ints, first: int, size: int, request: int) -> None:
+    """Add a request to the heap of `size` that begins at index `first`. O(log size)."""
+    hole = size
+    while hole > 0:
+        parent = (hole - 1) >> 1
+        if heap[first + parent] < request:
+            break
+        heap[first + hole] = heap[first + parent]
+        hole = parent
+    heap[first + hole] = request
+
+
+def pop_request(heap: Ints, first: int, size: int) -> None:
+    """Take the first request out of the heap of `size` that begins at `first`. O(log size)."""
+    last = size - 1
+    request = heap[first + last]
+    hole = 0
+    child = 1
+    while child < last:
+        right = child + 1
+        if right < last and heap[first + right] < heap[first + child]:
+            child = right
+        if request < heap[first + child]:
+            break
+        heap[first + hole] = heap[first + child]
+        hole = child
+        child = 2 * hole + 1
+    heap[first + hole] = request
+
+
+def play(
+    groups: int,
+    links: int,
+    duration: Sequence[float],
+    waits: Sequence[int],
+    successor_at: Sequence[int],
+    successors: Sequence[int],
+    device: Sequence[int],
+    issue_at: Sequence[int],
+    issue: Sequence[int],
+    streams: Sequence[int],
+    held_at: Sequence[int],
+    held: Sequence[int],
+    arrival: Sequence[float],
+    finish: Floats,
+    traced: bool,
+    start: Floats,
+    end: Floats,
+    sequence: Ints,
+    stream: Ints,
+) -> int:
+    """Play a template of tasks once for each arrival and return how many requests finished.
+
+    Tasks 0 .. `groups` - 1 are subgraphs, the rest transfers. Fewer finished requests than
+    arrivals mean that the order of subgraphs on devices contradicts their dependencies.
+
+    Parameters
+    ----------
+    groups, links : int
+    duration, waits : [tasks]
+        Seconds, and how many tasks must end first.
+    successor_at, successors : [tasks + 1], [dependencies]
+        Tasks that wait for task i are ``successors[successor_at[i]:successor_at[i + 1]]``.
+    device : [groups]
+    issue_at, issue : [devices + 1], [groups]
+        Subgraphs of device d in their order: ``issue[issue_at[d]:issue_at[d + 1]]``.
+    streams : [devices]
+    held_at, held : [tasks + 1], [holds]
+        Links that task i holds; none for subgraphs.
+    arrival : [requests]
+        Seconds, ascending.
+    finish : [requests]
+        Out: when the request's last task ended; untouched where it never did.
+    traced : bool
+        Whether the four arrays below are filled; they may be empty otherwise.
+    start, end, sequence, stream : [requests * tasks]
+        Out, by request * tasks + task: seconds, the how-manieth start it was, the stream
+        that ran it.
+
+    Complexity: O(E log A) time for E ends of tasks and A tasks and requests in flight. Space
+    O(A tasks) where A counts the requests between the oldest unfinished and the latest to
+    arrive; with a trace O(requests * tasks).
+    """
+    tasks = len(duration)
+    devices = len(streams)
+    requests = len(arrival)
+
+    # A task of a request is packed in one number that sorts by (request, task).
+    shift = 0
+    while (1 << shift) < tasks:
+        shift += 1
+    mask = (1 << shift) - 1
+
+    # State of the requests in flight, in a ring: request r lives in slot r & (window - 1).
+    window = 16
+    pending = new_counts(window * tasks)
+    turn = new_counts(window * devices)
+    remaining = new_counts(window)
+    oldest = 0
+    arrived = 0
+    finished = 0
+
+    # Requests whose next subgraph on a device could start, one heap a device.
+    ready = new_codes(window * devices)
+    ready_size = new_codes(devices)
+    free = new_codes(devices)
+    # Devices where that, or a freed stream, may let something start; each once.
+    able = new_codes(devices)
+    listed = new_counts(devices)
+    n_able = 0
+    most_streams = 1
+    all_streams = 0
+    for d in range(devices):
+        free[d] = streams[d]
+        all_streams += streams[d]
+        most_streams = max(most_streams, streams[d])
+    occupied = new_counts(devices * most_streams)
+
+    # Transfers at a link, one ring a link; the first is the one that holds it or waits for
+    # its other links.
+    room = 16
+    queue = new_codes(links * room)
+    queue_head = new_codes(links)
+    queue_size = new_codes(links)
+
+    space = 64
+    times = new_times(space)
+    codes = new_codes(space)
+    size = 0
+    fresh = new_codes(tasks + 1)
+    starting = new_codes(tasks + links + 1)
+    started = 0
+    margin = 2 * tasks + links + all_streams + 2
+
+    roots = new_counts(tasks)
+    n_roots = 0
+    for task in range(groups, tasks):
+        if waits[task] == 0:
+            roots[n_roots] = task
+            n_roots += 1
+
+    while size > 0 or arrived < requests:
+        if size > 0 and (arrived == requests or times[0] <= arrival[arrived]):
+            now = times[0]
+        else:
+            now = arrival[arrived]
+
+        while True:
+            if space - size < margin:
+                larger = 2 * space + margin
+                grown_times = new_times(larger)
+                grown_codes = new_codes(larger)
+                for i in range(size):
+                    grown_times[i] = times[i]
+                    grown_codes[i] = codes[i]
+                times = grown_times
+                codes = grown_codes
+                space = larger
+
+            # One end, one admission, or all that devices start: a step adds few events.
+            n_fresh = 0
+            n_starting = 0
+            if size > 0 and times[0] == now:
+                code = codes[0]
+                pop_event(times, codes, size)
+                size -= 1
+                request = code >> shift
+                task = code & mask
+                slot = request & (window - 1)
+                row = slot * tasks
+                if task < groups:
+                    d = device[task]
+                    free[d] += 1
+                    if ready_size[d] > 0 and not listed[d]:
+                        listed[d] = 1
+                        able[n_able] = d
+                        n_able += 1
+                    if traced:
+                        occupied[d * most_streams + stream[request * tasks + task]] = 0
+                else:
+                    for h in range(held_at[task], held_at[task + 1]):
+                        link = held[h]
+                        head = (queue_head[link] + 1) & (room - 1)
+                        queue_head[link] = head
+                        queue_size[link] -= 1
+                        if queue_size[link] > 0:
+                            code = queue[link * room + head]
+                            place = ((code >> shift) & (window - 1)) * tasks + (code & mask)
+                            pending[place] -= 1
+                            if pending[place] == 0:
+                                starting[n_starting] = code
+                                n_starting += 1
+                for s in range(successor_at[task], successor_at[task + 1]):
+                    follower = successors[s]
+                    pending[row + follower] -= 1
+                    if pending[row + follower] == 0:
+                        if follower < groups:
+                            d = device[follower]
+                            if issue[turn[slot * devices + d]] == follower:
+                                push_request(ready, d * window, ready_size[d], request)
+                                ready_size[d] += 1
+                                if not listed[d]:
+                                    listed[d] = 1
+                                    able[n_able] = d
+                                    n_able += 1
+                        else:
+                            fresh[n_fresh] = (request << shift) + follower
+                            n_fresh += 1
+                remaining[slot] -= 1
+                if remaining[slot] == 0:
+                    finish[request] = now
+                    finished += 1
+                    while oldest < arrived and remaining[oldest & (window - 1)] == 0:
+                        oldest += 1
+
+            elif arrived < requests and arrival[arrived] == now:
+                if arrived - oldest == window:
+                    wider = 2 * window
+                    grown_pending = new_counts(wider * tasks)
+                    grown_turn = new_counts(wider * devices)
+                    grown_remaining = new_counts(wider)
+                    grown_ready = new_codes(wider * devices)
+                    for r in range(oldest, arrived):
+                        here = r & (window - 1)
+                        there = r & (wider - 1)
+                        grown_remaining[there] = remaining[here]
+                        for i in range(tasks):
+                            grown_pending[there * tasks + i] = pending[here * tasks + i]
+                        for i in range(devices):
+                            grown_turn[there * devices + i] = turn[here * devices + i]
+                    for d in range(devices):
+                        for i in range(ready_size[d]):
+                            grown_ready[d * wider + i] = ready[d * window + i]
+                    pending = grown_pending
+                    turn = grown_turn
+                    remaining = grown_remaining
+                    ready = grown_ready
+                    window = wider
+                request = arrived
+                arrived += 1
+                slot = request & (window - 1)
+                row = slot * tasks
+                remaining[slot] = tasks
+                for i in range(tasks):
+                    pending[row + i] = waits[i]
+                for d in range(devices):
+                    at = issue_at[d]
+                    turn[slot * devices + d] = at
+                    if at < issue_at[d + 1] and waits[issue[at]] == 0:
+                        push_request(ready, d * window, ready_size[d], request)
+                        ready_size[d] += 1
+                        if not listed[d]:
+                            listed[d] = 1
+                            able[n_able] = d
+                            n_able += 1
+                for i in range(n_roots):
+                    fresh[i] = (request << shift) + roots[i]
+                n_fresh = n_roots
+                if tasks == 0:
+                    finish[request] = now
+                    finished += 1
+                    oldest += 1
+
+            else:
+                for i in range(n_able):
+                    d = able[i]
+                    listed[d] = 0
+                    while free[d] > 0 and ready_size[d] > 0:
+                        request = ready[d * window]
+                        slot = request & (window - 1)
+                        at = turn[slot * devices + d]
+                        task = issue[at]
+                        turn[slot * devices + d] = at + 1
+                        # The request stays first in the heap where its next subgraph on this
+                        # device could start as well: it is the earliest still.
+                        if at + 1 == issue_at[d + 1] or pending[slot * tasks + issue[at + 1]] > 0:
+                            pop_request(ready, d * window, ready_size[d])
+                            ready_size[d] -= 1
+                        free[d] -= 1
+                        then = now + duration[task]
+                        if traced:
+                            server = 0
+                            while occupied[d * most_streams + server] != 0:
+                                server += 1
+                            occupied[d * most_streams + server] = 1
+                            entry = request * tasks + task
+                            stream[entry] = server
+                            start[entry] = now
+                            end[entry] = then
+                            sequence[entry] = started
+                            started += 1
+                        push_event(times, codes, size, then, (request << shift) + task)
+                        size += 1
+                n_able = 0
+                if size == 0 or times[0] != now:
+                    break
+
+            for i in range(n_fresh):
+                code = fresh[i]
+                request = code >> shift
+                task = code & mask
+                behind = 0
+                for h in range(held_at[task], held_at[task + 1]):
+                    link = held[h]
+                    if queue_size[link] == room:
+                        grown_queue = new_codes(2 * links * room)
+                        for k in range(links):
+                            for j in range(queue_size[k]):
+                                grown_queue[2 * k * room + j] = queue[
+                                    k * room + ((queue_head[k] + j) & (room - 1))
+                                ]
+                            queue_head[k] = 0
+                        queue = grown_queue
+                        room = 2 * room
+                    if queue_size[link] > 0:
+                        behind += 1
+                    queue[link * room + ((queue_head[link] + queue_size[link]) & (room - 1))] = code
+                    queue_size[link] += 1
+                # A ready transfer waits for no task any more: its count is reused for the
+                # queues in which it is not first.
+                pending[(request & (window - 1)) * tasks + task] = behind
+                if behind == 0:
+                    starting[n_starting] = code
+                    n_starting += 1
+
+            for i in range(n_starting):
+                code = starting[i]
+                task = code & mask
+                then = now + duration[task]
+                if traced:
+                    entry = (code >> shift) * tasks + task
+                    start[entry] = now
+                    end[entry] = then
+                    sequence[entry] = started
+                    started += 1
+                push_event(times, codes, size, then, code)
+                size += 1
+
+    return finished
+
+
+@functools.cache
+def compiled() -> Callable[..., int]:
+    """Return `play` as machine code for int64 and float64 arrays.
+
+    The first call in a process loads numba; the machine code is kept on disk where the
+    package or the user's cache directory can be written.
+    """
+    import numba
+
+    scope: dict[str, Any] = dict(globals())
+
+    def compile_in_scope(function: Any) -> Any:
+        fresh = types.FunctionType(function.__code__, scope, function.__name__)
+        try:
+            return numba.njit(cache=True, error_model="numpy")(fresh)
+        except RuntimeError:  # numba found no place to write to
+            return numba.njit(error_model="numpy")(fresh)
+
+    scope["new_counts"] = compile_in_scope(_count_array)
+    scope["new_codes"] = compile_in_scope(_code_array)
+    scope["new_times"] = compile_in_scope(_time_array)
+    for helper in (push_event, pop_event, push_request, pop_request):
+        scope[helper.__name__] = compile_in_scope(helper)
+    machine_code: Callable[..., int] = compile_in_scope(play)
+    return machine_code

@@ -1,0 +1,215 @@
+"""From a Plan to what the engine plays: subgraphs and transfers as one template of tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.errors import Infeasible, UnsupportedNode
+from hetsim.partitioning.partition import owners, validate
+from hetsim.plans import Plan
+from hetsim.problem import GRAPH_INPUT, Contention, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One value on its way to one device.
+
+    Attributes
+    ----------
+    value : int
+        Index into ``problem.values``.
+    source, target : int
+        Device indices.
+    group : int
+        The subgraph that sends it, or -1 for a model input.
+    receivers : tuple of int
+        Subgraphs on `target` that read it, ascending; empty where it is only an output.
+    seconds : float
+    resources : tuple of int
+        Links held, ascending; empty without contention.
+    """
+
+    value: int
+    source: int
+    target: int
+    group: int
+    receivers: tuple[int, ...]
+    seconds: float
+    resources: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """The tasks of one request: subgraphs 0 .. G - 1 in plan order, then transfers.
+
+    Transfers are in the order of (sending subgraph, value, destination), inputs first.
+
+    Attributes
+    ----------
+    plan : Plan
+    group_device : tuple of int
+    transfers : tuple of Transfer
+    owner : tuple of int
+        Subgraph by node.
+    duration : float array [tasks]
+    predecessors : tuple of tuple of int
+        Tasks that must end before a task, ascending.
+    links : tuple of str
+        Names of what transfers hold; empty without contention.
+    """
+
+    plan: Plan
+    group_device: tuple[int, ...]
+    transfers: tuple[Transfer, ...]
+    owner: tuple[int, ...]
+    duration: NDArray[np.float64]
+    predecessors: tuple[tuple[int, ...], ...]
+    links: tuple[str, ...]
+
+    @property
+    def groups(self) -> int:
+        """Number of subgraphs."""
+        return len(self.group_device)
+
+    @property
+    def tasks(self) -> int:
+        """Number of subgraphs and transfers."""
+        return len(self.group_device) + len(self.transfers)
+
+
+def lower(plan: Plan, contention: Contention) -> Template:
+    """Check `plan` and lay its tasks out. O(V + E).
+
+    Raises
+    ------
+    PlanError
+        Where the plan is not a valid partition in executable order.
+    UnsupportedNode
+        Where a device cannot run a node that the plan gives it.
+    Infeasible
+        Where a value must move between devices that no route joins.
+    """
+    problem = plan.problem
+    validate(
+        problem.dag,
+        plan.groups,
+        problem.devices,
+        name=problem.node_names or None,
+        where=f"plan '{plan.strategy}'",
+    )
+    index_of = {name: index for index, name in enumerate(problem.devices)}
+    group_device = tuple(index_of[group.device] for group in plan.groups)
+    seconds = [
+        problem.group_seconds(device, group.nodes)
+        for device, group in zip(group_device, plan.groups, strict=True)
+    ]
+    for index, time in enumerate(seconds):
+        if not math.isfinite(time):
+            _refuse(problem, group_device[index], plan.groups[index].nodes)
+    owner = owners(problem.n, plan.groups)
+    transfers = _transfers(problem, owner, group_device, contention)
+    seconds.extend(transfer.seconds for transfer in transfers)
+    return Template(
+        plan=plan,
+        group_device=group_device,
+        transfers=transfers,
+        owner=tuple(owner),
+        duration=np.array(seconds, dtype=np.float64),
+        predecessors=_predecessors(problem, owner, group_device, transfers),
+        links=problem.link_names if contention == "fifo" else (),
+    )
+
+
+def flat(rows: Sequence[Iterable[int]]) -> tuple[list[int], list[int]]:
+    """Return (offsets, entries) of rows put end to end."""
+    offsets = [0]
+    entries: list[int] = []
+    for row in rows:
+        entries.extend(row)
+        offsets.append(len(entries))
+    return offsets, entries
+
+
+def _refuse(problem: Problem, device: int, nodes: Sequence[int]) -> None:
+    for node in nodes:
+        if not math.isfinite(problem.seconds[node, device]):
+            reasons = problem.refusals[device] if problem.refusals else {}
+            name = problem.node_names[node] if problem.node_names else str(node)
+            able = [d for p, d in enumerate(problem.devices) if problem.supported[node, p]]
+            raise UnsupportedNode(
+                f"device '{problem.devices[device]}' does not support it: "
+                f"{reasons.get(node, 'no reason given')}",
+                where=f"node '{name}'",
+                hint=f"place it on {', '.join(able)}" if able else "no device supports it",
+            )
+
+
+def _transfers(
+    problem: Problem, owner: Sequence[int], group_device: Sequence[int], contention: Contention
+) -> tuple[Transfer, ...]:
+    found: list[Transfer] = []
+    for index, value in enumerate(problem.values):
+        if value.producer == GRAPH_INPUT:
+            if problem.host is None:
+                continue
+            source, group = problem.host, -1
+        else:
+            group = owner[value.producer]
+            source = group_device[group]
+        receivers: dict[int, set[int]] = {}
+        for node in value.consumers:
+            receivers.setdefault(group_device[owner[node]], set()).add(owner[node])
+        if value.is_output and problem.host is not None:
+            receivers.setdefault(problem.host, set())
+        receivers.pop(source, None)
+        for target in sorted(receivers):
+            route = problem.routes[source][target]
+            seconds = route.seconds(value.nbytes)
+            if not math.isfinite(seconds):
+                raise Infeasible(
+                    f"no route takes it from '{problem.devices[source]}' "
+                    f"to '{problem.devices[target]}'",
+                    where=f"value '{value.name}'",
+                    hint="join the devices by a link or place its subgraphs together",
+                )
+            found.append(
+                Transfer(
+                    value=index,
+                    source=source,
+                    target=target,
+                    group=group,
+                    receivers=tuple(sorted(receivers[target])),
+                    seconds=seconds,
+                    resources=route.resources if contention == "fifo" else (),
+                )
+            )
+    return tuple(sorted(found, key=lambda transfer: (transfer.group, transfer.value)))
+
+
+def _predecessors(
+    problem: Problem,
+    owner: Sequence[int],
+    group_device: Sequence[int],
+    transfers: Sequence[Transfer],
+) -> tuple[tuple[int, ...], ...]:
+    groups = len(group_device)
+    before: list[set[int]] = [set() for _ in range(groups + len(transfers))]
+    for value in problem.values:
+        if value.producer == GRAPH_INPUT:
+            continue
+        group = owner[value.producer]
+        for node in value.consumers:
+            reader = owner[node]
+            if reader != group and group_device[reader] == group_device[group]:
+                before[reader].add(group)
+    for task, transfer in enumerate(transfers, start=groups):
+        if transfer.group >= 0:
+            before[task].add(transfer.group)
+        for reader in transfer.receivers:
+            before[reader].add(task)
+    return tuple(tuple(sorted(tasks)) for tasks in before)

@@ -1,0 +1,208 @@
+"""Memory over time: weights that stay, and activations from when they exist to their last use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.errors import InvalidInput, OutOfMemory
+from hetsim.plans import Plan
+from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.simulation.lowering import Template, lower
+from hetsim.timeline import Timeline
+from hetsim.units import format_bytes
+
+AT_ARRIVAL = -1
+AT_FINISH = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Bytes that each request keeps on a device over [from, to).
+
+    Attributes
+    ----------
+    device, nbytes : int
+    since : int
+        The task at whose start it begins, or AT_ARRIVAL.
+    until : tuple of int
+        The tasks at whose last end it goes; ``(AT_FINISH,)``: it stays until the request ends.
+    """
+
+    device: int
+    nbytes: int
+    since: int
+    until: tuple[int, ...]
+
+
+def resident_weights(template: Template) -> list[int]:
+    """Return bytes of weights by device: each constant once where a consumer runs. O(E)."""
+    problem = template.plan.problem
+    resident = [0] * len(problem.devices)
+    for constant in problem.constants:
+        for device in {template.group_device[template.owner[v]] for v in constant.consumers}:
+            resident[device] += constant.nbytes
+    return resident
+
+
+def holdings(template: Template) -> list[Holding]:
+    """List what one request holds beside the weights, empty holdings left out. O(V + E).
+
+    - A value that leaves its subgraph is on its device from the start of the subgraph (a
+      model input: on the host from the arrival) until the last subgraph there that reads it
+      and the last transfer of it have ended, and at the destination of a transfer from the
+      transfer's start until the last subgraph there that reads it has ended.
+    - An output that is on the host, made there or moved there, stays until its request ends.
+    - A value that never leaves its subgraph counts in that subgraph's peak: node by node in
+      graph order, from its producer's step through its last reader's. The peak is held from
+      the start to the end of the subgraph. A fused kernel's inner values are counted too.
+
+    Without a host, inputs weigh nothing and outputs are gone when their subgraph ends.
+    """
+    problem = template.plan.problem
+    owner = template.owner
+    leaving: dict[int, list[int]] = {}
+    found: list[Holding] = []
+    for task, transfer in enumerate(template.transfers, start=template.groups):
+        leaving.setdefault(transfer.value, []).append(task)
+        value = problem.values[transfer.value]
+        stays = value.is_output and transfer.target == problem.host
+        until = (AT_FINISH,) if stays else (task, *transfer.receivers)
+        found.append(Holding(transfer.target, value.nbytes, task, until))
+    inner: list[list[int]] = [[] for _ in range(template.groups)]
+    for index, value in enumerate(problem.values):
+        readers = {owner[v] for v in value.consumers}
+        if value.producer == GRAPH_INPUT:
+            if problem.host is None:
+                continue
+            device, since, ends = problem.host, AT_ARRIVAL, set(leaving.get(index, ()))
+        else:
+            since = owner[value.producer]
+            device, ends = template.group_device[since], {since, *leaving.get(index, ())}
+            if readers <= {since} and not value.is_output:
+                inner[since].append(index)
+                continue
+        ends.update(group for group in readers if template.group_device[group] == device)
+        stays = value.is_output and device == problem.host
+        until = (AT_FINISH,) if stays else tuple(sorted(ends))
+        found.append(Holding(device, value.nbytes, since, until))
+    for group, values in enumerate(inner):
+        peak = _peak_inside(problem, template.plan.groups[group].nodes, values)
+        found.append(Holding(template.group_device[group], peak, group, (group,)))
+    return [held for held in found if held.nbytes and held.until]
+
+
+def _peak_inside(problem: Problem, nodes: Sequence[int], values: Sequence[int]) -> int:
+    step = {node: at for at, node in enumerate(nodes)}
+    change = [0] * (len(nodes) + 1)
+    for index in values:
+        value = problem.values[index]
+        first = step[value.producer]
+        change[first] += value.nbytes
+        change[max((step[v] for v in value.consumers), default=first) + 1] -= value.nbytes
+    live = peak = 0
+    for delta in change:
+        live += delta
+        peak = max(peak, live)
+    return peak
+
+
+def curves(
+    template: Template,
+    arrival: NDArray[np.float64],
+    finish: NDArray[np.float64],
+    start: NDArray[np.float64],
+    end: NDArray[np.float64],
+) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+    """Return memory over time, weights included, by device.
+
+    Parameters
+    ----------
+    template : Template
+    arrival, finish : float array [requests]
+    start, end : float array [requests, tasks]
+
+    Returns
+    -------
+    (times, bytes) by device: bytes[i] are held from times[i] until times[i + 1]; times ascend
+    strictly, and the last entry holds the weights alone. What goes at an instant makes room
+    for what comes at it. Complexity: O(K log K) for K holdings of all requests.
+    """
+    devices = len(template.plan.problem.devices)
+    weights = resident_weights(template)
+    times: list[list[NDArray[np.float64]]] = [[np.zeros(1)] for _ in range(devices)]
+    deltas: list[list[NDArray[np.int64]]] = [
+        [np.array([weights[d]], dtype=np.int64)] for d in range(devices)
+    ]
+    for held in holdings(template):
+        since = arrival if held.since == AT_ARRIVAL else start[:, held.since]
+        until = finish if held.until == (AT_FINISH,) else end[:, list(held.until)].max(axis=1)
+        amount = np.full(len(arrival), held.nbytes, dtype=np.int64)
+        times[held.device] += [since, until]
+        deltas[held.device] += [amount, -amount]
+    found: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
+    for d in range(devices):
+        instants, place = np.unique(np.concatenate(times[d]), return_inverse=True)
+        change = np.zeros(len(instants), dtype=np.int64)
+        np.add.at(change, place, np.concatenate(deltas[d]))
+        found.append((instants, np.cumsum(change)))
+    return found
+
+
+def memory_profile(
+    plan: Plan, timeline: Timeline
+) -> Mapping[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
+    """Return memory over time by device name, from a timeline with its events.
+
+    See ``curves`` for the arrays. A request's arrival is the end of its last event less its
+    latency, so a rounding error off where it is not 0.
+
+    Raises
+    ------
+    InvalidInput
+        Where the events do not give every subgraph and transfer of the plan once a request.
+    """
+    template = lower(plan, plan.problem.contention)
+    requests = len(timeline.latencies_s)
+    task_of = {
+        (plan.problem.values[transfer.value].name, plan.problem.devices[transfer.target]): task
+        for task, transfer in enumerate(template.transfers, start=template.groups)
+    }
+    start = np.full((requests, template.tasks), np.nan)
+    end = np.full((requests, template.tasks), np.nan)
+    for event in timeline.events:
+        task = event.group if event.kind == "compute" else task_of.get((event.name, event.device))
+        if task is not None and 0 <= event.request < requests and task < template.tasks:
+            start[event.request, task] = event.start_s
+            end[event.request, task] = event.end_s
+    if np.isnan(start).any():
+        raise InvalidInput(
+            f"the timeline's {len(timeline.events)} events do not cover the plan's "
+            f"{requests} x {template.tasks} tasks",
+            hint="simulate the same plan with trace=True",
+        )
+    finish = end.max(axis=1, initial=0.0)
+    arrival = np.maximum(finish - np.array(timeline.latencies_s), 0.0)
+    named = zip(plan.problem.devices, curves(template, arrival, finish, start, end), strict=True)
+    return dict(named)
+
+
+def check_capacity(problem: Problem, peaks: Sequence[int], weights: Sequence[int]) -> None:
+    """Raise OutOfMemory where a device's peak is above its capacity; the first such device."""
+    if problem.capacity_bytes is None:
+        return
+    for name, capacity, peak, weight in zip(
+        problem.devices, problem.capacity_bytes, peaks, weights, strict=True
+    ):
+        if peak > capacity:
+            raise OutOfMemory(
+                f"needs {format_bytes(peak)} ({peak} bytes; weights {format_bytes(weight)}) "
+                f"and has {format_bytes(capacity)} ({capacity} bytes)",
+                where=f"device '{name}'",
+                hint="place fewer nodes there"
+                if weight > capacity
+                else "place fewer nodes there or let fewer requests be in flight",
+            )

@@ -1,0 +1,99 @@
+"""The evidence: what every stream and link did, from when to when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+EventKind = Literal["compute", "transfer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened, in virtual seconds.
+
+    Attributes
+    ----------
+    kind : "compute" or "transfer"
+    name : str
+        Subgraph (``g3``) or tensor name.
+    request : int
+    start_s, end_s : float
+    tracks : tuple of str
+        Where it is drawn: the one device stream (``gpu/0``), or the link directions and
+        buses held (``cpu>gpu``). Empty for a transfer on a route without contention.
+    device : str
+        Where it computes; the destination of a transfer.
+    source : str
+        Device that a transfer comes from; ``""`` for compute.
+    group : int
+        Index into ``plan.groups`` for compute; for a transfer the group that sends it, or
+        -1 for a model input.
+    nbytes : int
+        Of a transfer; 0 for compute.
+    """
+
+    kind: EventKind
+    name: str
+    request: int
+    start_s: float
+    end_s: float
+    tracks: tuple[str, ...]
+    device: str
+    source: str = ""
+    group: int = -1
+    nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """What a plan costs, from a simulation or a run.
+
+    Attributes
+    ----------
+    latencies_s : tuple of float
+        End-to-end latency of each request: from its arrival to its last output on the host.
+    makespan_s : float
+        When the last request ends, from time 0.
+    events : tuple of Event
+        By (start, request, plan order); empty where no trace was asked for.
+    device_busy_s, link_busy_s : mapping of str to float
+        Seconds of occupation, summed over a device's streams; links by direction or bus.
+    device_utilization, link_utilization : mapping of str to float
+        Busy seconds over makespan (and over streams), in [0, 1].
+    transfers : int
+        Number of transfers, inputs and outputs included.
+    transferred_bytes : int
+    transfer_s : float
+        Sum of the transfers' durations.
+    peak_memory_bytes : mapping of str to int
+        Weights and live activations, by device; empty where memory is not modelled.
+    weight_bytes : mapping of str to int
+        Resident weights alone, by device.
+    energy_j : float
+        Idle power over the makespan plus what being busy adds.
+    critical_path : tuple of int
+        Indices into `events`, from the first to the last to end: each starts when the one
+        before it ends. Empty where no trace was asked for.
+    """
+
+    latencies_s: tuple[float, ...]
+    makespan_s: float
+    events: tuple[Event, ...]
+    device_busy_s: Mapping[str, float]
+    link_busy_s: Mapping[str, float]
+    device_utilization: Mapping[str, float]
+    link_utilization: Mapping[str, float]
+    transfers: int
+    transferred_bytes: int
+    transfer_s: float
+    peak_memory_bytes: Mapping[str, int]
+    weight_bytes: Mapping[str, int]
+    energy_j: float
+    critical_path: tuple[int, ...]
+
+    @property
+    def latency_s(self) -> float:
+        """End-to-end latency of the first request."""
+        return self.latencies_s[0]

@@ -1,0 +1,222 @@
+"""The clock against a second one written from the rules, on random problems and plans."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetsim.errors import OutOfMemory
+from hetsim.plans import Plan
+from hetsim.problem import Contention
+from hetsim.simulation.clock import play, simulate
+from hetsim.simulation.lowering import lower
+from hetsim.simulation.memory import memory_profile
+from hetsim.timeline import Event, Timeline
+from oracles.clock_plans import arrivals, plans
+from oracles.virtual_clock import Replay, Task, bytes_at, replay
+
+
+def task_of(plan: Plan, event: Event) -> tuple[int, Task]:
+    if event.kind == "compute":
+        return event.request, Task("g", event.group, -1)
+    names = [value.name for value in plan.problem.values]
+    target = plan.problem.devices.index(event.device)
+    return event.request, Task("t", names.index(event.name), target)
+
+
+def both(plan: Plan, times: list[float]) -> tuple[Timeline, Replay]:
+    timeline = simulate(plan, arrivals_s=times)
+    return timeline, replay(plan, times, plan.problem.contention)
+
+
+@settings(max_examples=400, deadline=None)
+@given(plans(), arrivals(), st.sampled_from(["fifo", "none", None]))
+def test_same_times(plan: Plan, times: list[float], contention: Contention | None) -> None:
+    timeline = simulate(plan, arrivals_s=times, contention=contention)
+    expected = replay(plan, times, contention or plan.problem.contention)
+    assert {task_of(plan, event): event.start_s for event in timeline.events} == expected.start
+    assert {task_of(plan, event): event.end_s for event in timeline.events} == expected.end
+    assert timeline.latencies_s == tuple(
+        end - arrival for end, arrival in zip(expected.finish, times, strict=True)
+    )
+    assert timeline.makespan_s == max(expected.finish)
+
+
+@settings(max_examples=300, deadline=None)
+@given(plans(), arrivals())
+def test_memory_is_what_a_count_at_every_moment_gives(plan: Plan, times: list[float]) -> None:
+    timeline, replayed = both(plan, times)
+    profile = memory_profile(plan, timeline)
+    instants = sorted({0.0, *times, *replayed.start.values(), *replayed.end.values()})
+    moments = [(a + b) / 2 for a, b in pairwise([*instants, instants[-1] + 1])]
+    counted = [bytes_at(plan, replayed, times, moment) for moment in moments]
+    for device, name in enumerate(plan.problem.devices):
+        at, held = profile[name]
+        seen = held[np.searchsorted(at, moments, side="right") - 1]
+        assert seen.tolist() == [amounts[device] for amounts in counted]
+        assert timeline.peak_memory_bytes[name] == max(amounts[device] for amounts in counted)
+        assert timeline.weight_bytes[name] == held[-1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(plans(), arrivals(), st.data())
+def test_capacity_is_the_line_between_running_and_not(
+    plan: Plan, times: list[float], data: st.DataObject
+) -> None:
+    peaks = list(simulate(plan, arrivals_s=times).peak_memory_bytes.values())
+    fits = dataclasses.replace(plan.problem, capacity_bytes=tuple(peaks))
+    simulate(dataclasses.replace(plan, problem=fits), arrivals_s=times)
+    device = data.draw(st.sampled_from(range(len(peaks))))
+    if peaks[device] > 0:
+        peaks[device] -= 1
+        tight = dataclasses.replace(plan.problem, capacity_bytes=tuple(peaks))
+        with pytest.raises(OutOfMemory, match=f"device 'd{device}': needs"):
+            simulate(dataclasses.replace(plan, problem=tight), arrivals_s=times)
+
+
+@settings(max_examples=200, deadline=None)
+@given(plans(), arrivals())
+def test_what_holds_always(plan: Plan, times: list[float]) -> None:
+    problem = plan.problem
+    timeline = simulate(plan, arrivals_s=times, contention="fifo")
+    events = timeline.events
+    assert len(events) == len(times) * lower(plan, "fifo").tasks
+    assert all(a.start_s <= b.start_s for a, b in pairwise(events))
+    assert all(times[e.request] <= e.start_s <= e.end_s <= timeline.makespan_s for e in events)
+
+    tracks: dict[str, list[Event]] = {}
+    for event in events:
+        for track in event.tracks:
+            tracks.setdefault(track, []).append(event)
+    for name, carried in tracks.items():
+        ordered = sorted(carried, key=lambda event: (event.start_s, event.end_s))
+        assert all(a.end_s <= b.start_s for a, b in pairwise(ordered)), name
+    for device, width in zip(problem.devices, problem.streams, strict=True):
+        used = {track for track in tracks if track.startswith(f"{device}/")}
+        assert used <= {f"{device}/{stream}" for stream in range(width)}
+
+    ended = {(e.request, e.name, e.device): e.end_s for e in events if e.kind == "transfer"}
+    group_end = {(e.request, e.group): e.end_s for e in events if e.kind == "compute"}
+    group_start = {(e.request, e.group): e.start_s for e in events if e.kind == "compute"}
+    assignment = plan.assignment
+    owner = {node: index for index, group in enumerate(plan.groups) for node in group.nodes}
+    for r in range(len(times)):
+        for value in problem.values:
+            for node in value.consumers:
+                device = problem.devices[assignment[node]]
+                arrived = ended.get((r, value.name, device))
+                if arrived is not None:
+                    assert arrived <= group_start[r, owner[node]]
+                elif value.producer >= 0 and owner[value.producer] != owner[node]:
+                    assert assignment[value.producer] == assignment[node]
+                    assert group_end[r, owner[value.producer]] <= group_start[r, owner[node]]
+
+    assert timeline.device_busy_s == {
+        name: sum(e.end_s - e.start_s for e in events if e.kind == "compute" and e.device == name)
+        for name in problem.devices
+    }
+    assert timeline.link_busy_s == {
+        name: sum(e.end_s - e.start_s for e in tracks.get(name, ())) for name in problem.link_names
+    }
+    moves = [event for event in events if event.kind == "transfer"]
+    assert timeline.transfers == len(moves)
+    assert timeline.transferred_bytes == sum(event.nbytes for event in moves)
+    assert timeline.transfer_s == sum(event.end_s - event.start_s for event in moves)
+    shares = [*timeline.device_utilization.values(), *timeline.link_utilization.values()]
+    assert all(0 <= share <= 1 for share in shares)
+    assert timeline.energy_j == pytest.approx(
+        sum(
+            timeline.makespan_s + 2 * timeline.device_busy_s[name] / width
+            for name, width in zip(problem.devices, problem.streams, strict=True)
+        )
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(plans(), arrivals())
+def test_critical_path_has_no_gap_and_ends_last(plan: Plan, times: list[float]) -> None:
+    timeline = simulate(plan, arrivals_s=times)
+    path = [timeline.events[index] for index in timeline.critical_path]
+    assert len(set(timeline.critical_path)) == len(path) > 0
+    assert path[-1].end_s == max(event.end_s for event in timeline.events)
+    assert path[0].start_s == times[path[0].request]
+    assert all(a.end_s == b.start_s for a, b in pairwise(path))
+
+
+@settings(max_examples=150, deadline=None)
+@given(plans())
+def test_one_request_takes_at_least_its_longest_chain(plan: Plan) -> None:
+    template = lower(plan, plan.problem.contention)
+    reach: dict[int, float] = {}
+
+    def longest(task: int) -> float:
+        if task not in reach:
+            before = [longest(p) for p in template.predecessors[task]]
+            reach[task] = max(before, default=0.0) + float(template.duration[task])
+        return reach[task]
+
+    chain = max(longest(task) for task in range(template.tasks))
+    free = simulate(plan, contention="none")
+    assert simulate(plan).latency_s >= chain
+    assert chain <= free.latency_s
+
+
+@settings(max_examples=150, deadline=None)
+@given(plans(), arrivals())
+def test_doubling_every_time_doubles_every_result(plan: Plan, times: list[float]) -> None:
+    problem = plan.problem
+    twice = dataclasses.replace(
+        problem,
+        seconds=problem.seconds * 2,
+        dispatch_s=tuple(2 * s for s in problem.dispatch_s),
+        routes=tuple(
+            tuple(
+                dataclasses.replace(
+                    route, latency_s=2 * route.latency_s, bytes_per_s=route.bytes_per_s / 2
+                )
+                for route in row
+            )
+            for row in problem.routes
+        ),
+    )
+    once = simulate(plan, arrivals_s=times)
+    double = simulate(
+        dataclasses.replace(plan, problem=twice), arrivals_s=[2 * time for time in times]
+    )
+    assert [(2 * e.start_s, 2 * e.end_s, e.tracks) for e in once.events] == [
+        (e.start_s, e.end_s, e.tracks) for e in double.events
+    ]
+    assert tuple(2 * s for s in once.latencies_s) == double.latencies_s
+    assert 2 * once.energy_j == double.energy_j
+    assert once.device_utilization == double.device_utilization
+    assert once.peak_memory_bytes == double.peak_memory_bytes
+    assert once.critical_path == double.critical_path
+
+
+@settings(max_examples=60, deadline=None)
+@given(plans(), arrivals(most=8), st.booleans())
+def test_machine_code_gives_the_same_bits(plan: Plan, times: list[float], traced: bool) -> None:
+    # Thirds make every sum round, so that another order of operations would show.
+    uneven = dataclasses.replace(plan.problem, seconds=plan.problem.seconds / 3)
+    template = lower(dataclasses.replace(plan, problem=uneven), plan.problem.contention)
+    arrival = np.array(times) / 7
+    plain = play(template, arrival, traced=traced, machine_code=False)
+    compiled = play(template, arrival, traced=traced, machine_code=True)
+    for field in dataclasses.fields(plain):
+        a, b = getattr(plain, field.name), getattr(compiled, field.name)
+        assert a.shape == b.shape
+        assert a.tobytes() == b.tobytes(), field.name
+
+
+@settings(max_examples=100, deadline=None)
+@given(plans(), arrivals())
+def test_without_trace_the_figures_are_the_same(plan: Plan, times: list[float]) -> None:
+    full = simulate(plan, arrivals_s=times)
+    lean = simulate(plan, arrivals_s=times, trace=False)
+    peaks = full.peak_memory_bytes if len(times) == 1 else {}
+    assert lean == dataclasses.replace(full, events=(), critical_path=(), peak_memory_bytes=peaks)

@@ -1,0 +1,77 @@
+"""The engine's parts: its two heaps, and what it does with contradictory orders."""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetsim.errors import PlanError
+from hetsim.partitioning.partition import Group
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+from hetsim.simulation import kernel
+from hetsim.simulation.clock import play
+from hetsim.simulation.lowering import lower
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 50)), max_size=60))
+def test_events_leave_in_order(steps: list[tuple[bool, int, int]]) -> None:
+    times, codes = [0.0] * 60, [0] * 60
+    model: list[tuple[float, int]] = []
+    for adding, time, code in steps:
+        if adding or not model:
+            kernel.push_event(times, codes, len(model), float(time), code)
+            heapq.heappush(model, (float(time), code))
+        else:
+            assert (times[0], codes[0]) == model[0]
+            kernel.pop_event(times, codes, len(model))
+            heapq.heappop(model)
+    while model:
+        assert (times[0], codes[0]) == model[0]
+        kernel.pop_event(times, codes, len(model))
+        heapq.heappop(model)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=60), st.integers(0, 5))
+def test_requests_leave_in_order(steps: list[tuple[bool, int]], first: int) -> None:
+    heap = [-1] * (first + 60)
+    model: list[int] = []
+    for adding, request in steps:
+        if adding or not model:
+            kernel.push_request(heap, first, len(model), request)
+            heapq.heappush(model, request)
+        else:
+            assert heap[first] == heapq.heappop(model)
+            kernel.pop_request(heap, first, len(model) + 1)
+    while model:
+        assert heap[first] == heapq.heappop(model)
+        kernel.pop_request(heap, first, len(model) + 1)
+    assert heap[:first] == [-1] * first
+
+
+@pytest.mark.parametrize("machine_code", [False, True])
+def test_subgraphs_that_wait_for_each_other_are_an_error(machine_code: bool) -> None:
+    problem = Problem.from_arrays([[1.0], [1.0]], edges=[(0, 1, 0)])
+    template = lower(Plan(problem, "manual", (Group("d0", (0,)), Group("d0", (1,)))), "fifo")
+    backwards = dataclasses.replace(template, predecessors=((1,), ()))
+    with pytest.raises(PlanError, match="plan 'manual': its subgraphs wait for each other"):
+        play(backwards, np.zeros(3), traced=True, machine_code=machine_code)
+
+
+@pytest.mark.parametrize("requests", [1, 15, 16, 17, 100])
+@pytest.mark.parametrize("contention", ["fifo", "none"])
+def test_state_grows_with_the_requests_in_flight(requests: int, contention: str) -> None:
+    """A burst on one slow link: the last tensor arrives after all before it."""
+    problem = Problem.from_arrays([[0.0, 1.0], [1.0, 0.0]], edges=[(0, 1, 2)], bytes_per_s=1.0)
+    plan = Plan(problem, "manual", (Group("d0", (0,)), Group("d1", (1,))))
+    template = lower(plan, "fifo" if contention == "fifo" else "none")
+    for machine_code in (False, True):
+        recording = play(template, np.zeros(requests), traced=True, machine_code=machine_code)
+        waits = np.arange(requests) if contention == "fifo" else np.zeros(requests)
+        assert recording.finish.tolist() == (2 * waits + 2).tolist()
+        assert sorted(recording.sequence.ravel().tolist()) == list(range(3 * requests))
