@@ -156,8 +156,8 @@ class Route:
     latency_s, bytes_per_s : float
         Sum of the links' latencies; bandwidth of the narrowest link.
     resources : tuple of int
-        Indices into the list of link names that comes with the routes: the link directions and buses that a transfer
-        holds from its start to its end, ascending.
+        Indices into the link names that come with the routes: the link directions and buses
+        that a transfer holds from its start to its end, ascending.
     """
 
     latency_s: float

@@ -1,0 +1,228 @@
+"""What a device, link or platform file may say, and its turning into records in SI units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, StrictBool, StrictStr, model_validator
+
+from hetsim.errors import nearest
+from hetsim.hardware.figures import (
+    Chain,
+    Count,
+    Dtype,
+    Efficiencies,
+    Figure,
+    Fraction,
+    Kind,
+    Name,
+    NotNegative,
+    OpType,
+    Positive,
+    Rates,
+    Strict,
+    Text,
+    refusal,
+    spread,
+)
+from hetsim.hardware.spec import DeviceSpec, SupportRule
+from hetsim.units import GIB, GIGA, TERA
+
+MICROSECONDS = 1e6
+"""In a second. Dividing rounds right: 5 / 1e6 is 5e-06, 5 * 1e-6 is just below it."""
+
+
+class SupportModel(Strict):
+    """``support:`` of a device."""
+
+    ops: tuple[OpType, ...] | None = None
+    except_ops: tuple[OpType, ...] = Field(default=(), alias="except")
+    dtypes: tuple[Dtype, ...] | None = None
+    static_shapes_only: StrictBool = False
+
+    @model_validator(mode="after")
+    def _one_list(self) -> SupportModel:
+        if self.ops is not None and self.except_ops:
+            raise refusal("KEY has both 'ops' and 'except'", "keep the one that is shorter")
+        return self
+
+
+class DeviceModel(Strict):
+    """A device file."""
+
+    name: Name | None = None
+    kind: Kind
+    full_name: Text
+    peak_tflops: Rates
+    memory_bandwidth_gbytes_s: Figure[Positive]
+    memory_gib: Figure[Positive]
+    launch_us: Figure[NotNegative]
+    dispatch_us: Figure[NotNegative]
+    streams: Figure[Count]
+    idle_w: Figure[NotNegative]
+    busy_w: Figure[NotNegative]
+    efficiency: Efficiencies
+    memory_efficiency: Figure[Fraction]
+    execution_dtype: dict[Dtype, Dtype] = Field(default_factory=dict)
+    support: SupportModel = Field(default_factory=SupportModel)
+    fusions: tuple[Chain, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> DeviceModel:
+        if "default" not in self.efficiency:
+            raise refusal(
+                "'efficiency' has no 'default'",
+                "add the fraction that all other op classes reach",
+                ("efficiency",),
+            )
+        if self.busy_w.value < self.idle_w.value:
+            raise refusal(
+                f"'busy_w' of {self.busy_w.value:g} is below 'idle_w' of {self.idle_w.value:g}",
+                "a busy device draws its idle power at least",
+                ("busy_w",),
+            )
+        for given, used in self.execution_dtype.items():
+            if used not in self.peak_tflops:
+                raise refusal(
+                    f"'execution_dtype' computes {given} in {used}, which 'peak_tflops' lacks",
+                    nearest(used, self.peak_tflops),
+                    ("execution_dtype", given),
+                )
+        return self
+
+    def to_spec(self, name: str) -> DeviceSpec:
+        """Return the record, in SI units, of a device kind called `name`."""
+        support = self.support
+        return DeviceSpec(
+            name=name,
+            kind=self.kind,
+            full_name=self.full_name,
+            flops_per_s={dtype: rate.value * TERA for dtype, rate in self.peak_tflops.items()},
+            bytes_per_s=self.memory_bandwidth_gbytes_s.value * GIGA,
+            memory_bytes=round(self.memory_gib.value * GIB),
+            launch_s=self.launch_us.value / MICROSECONDS,
+            dispatch_s=self.dispatch_us.value / MICROSECONDS,
+            streams=self.streams.value,
+            idle_w=self.idle_w.value,
+            busy_w=self.busy_w.value,
+            efficiency={op_class: part.value for op_class, part in self.efficiency.items()},
+            memory_efficiency=self.memory_efficiency.value,
+            execution_dtype=dict(self.execution_dtype),
+            support=SupportRule(
+                ops=None if support.ops is None else frozenset(support.ops),
+                except_ops=frozenset(support.except_ops),
+                dtypes=None if support.dtypes is None else frozenset(support.dtypes),
+                static_shapes_only=support.static_shapes_only,
+            ),
+            fusions=tuple(sorted(self.fusions, key=len, reverse=True)),
+            provenance=self._provenance(),
+        )
+
+    def _provenance(self) -> dict[str, tuple[str, str]]:
+        figures: dict[str, Figure[Any]] = {
+            **{f"flops_per_s.{dtype}": rate for dtype, rate in self.peak_tflops.items()},
+            "bytes_per_s": self.memory_bandwidth_gbytes_s,
+            "memory_bytes": self.memory_gib,
+            "launch_s": self.launch_us,
+            "dispatch_s": self.dispatch_us,
+            "streams": self.streams,
+            "idle_w": self.idle_w,
+            "busy_w": self.busy_w,
+            **{f"efficiency.{op_class}": part for op_class, part in self.efficiency.items()},
+            "memory_efficiency": self.memory_efficiency,
+        }
+        return {name: (figure.status, figure.source) for name, figure in figures.items()}
+
+
+class LinkModel(Strict):
+    """A link file: the bandwidth of one direction, and how much of it a transfer reaches."""
+
+    full_name: Text
+    latency_us: Figure[NotNegative]
+    bandwidth_gbytes_s: Figure[Positive]
+    efficiency: Figure[Fraction]
+    duplex: StrictBool = True
+
+
+def _two_ends(ends: Any) -> Any:
+    if not isinstance(ends, list) or len(ends) != 2:
+        raise refusal("'between' must name two devices", "write between: [cpu, gpu]")
+    return ends
+
+
+class LinkUse(Strict):
+    """One entry of a platform's ``links:``: a link of the catalog, own figures, or both."""
+
+    between: Annotated[tuple[StrictStr, StrictStr], BeforeValidator(_two_ends)]
+    name: Name | None = None
+    link: Text | None = None
+    latency_us: Figure[NotNegative] | None = None
+    bandwidth_gbytes_s: Figure[Positive] | None = None
+    efficiency: Figure[Fraction] | None = None
+    duplex: StrictBool | None = None
+    bus: Name | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> LinkUse:
+        if self.link is None:
+            for key in ("latency_us", "bandwidth_gbytes_s"):
+                if getattr(self, key) is None:
+                    raise refusal(
+                        f"missing key '{key}'", f"add '{key}: ...', or 'link: NAME' of the catalog"
+                    )
+        return self
+
+
+def _named(entry: Any) -> Any:
+    if isinstance(entry, str):
+        return {"device": entry}
+    if not isinstance(entry, Mapping):
+        raise refusal("KEY must be a name, a path or a mapping", "write a name of the catalog")
+    if (
+        isinstance(entry, Mapping)
+        and "device" not in entry
+        and entry.keys() & DeviceModel.model_fields
+    ):
+        raise refusal("KEY describes a device outside 'device:'", "write {device: {kind: ...}}")
+    return entry
+
+
+def _name_or_description(device: Any) -> Any:
+    if not isinstance(device, str | Mapping):
+        raise refusal("KEY must be a name, a path or a mapping", "write device: NAME")
+    return device
+
+
+class DeviceUse(Strict):
+    """One entry of a platform's ``devices:``: a name, a path or a description, and changes."""
+
+    device: Annotated[Any, BeforeValidator(_name_or_description)]
+    overrides: dict[str, Any] = Field(default_factory=dict)
+
+
+class PlatformModel(Strict):
+    """A platform file."""
+
+    name: Name | None = None
+    full_name: Text | None = None
+    host: StrictStr
+    devices: Annotated[
+        dict[Name, Annotated[DeviceUse, BeforeValidator(_named)]], Field(min_length=1)
+    ]
+    links: tuple[LinkUse, ...] = ()
+
+
+def overridden(base: DeviceModel, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the device file that `base` becomes with `changes` laid over it.
+
+    Tables (peaks, efficiencies, execution dtypes) change entry by entry, all else whole.
+    """
+    merged: dict[str, Any] = dict(base.model_dump(by_alias=True, exclude_none=True))
+    for key, change in changes.items():
+        table = spread(change)
+        if isinstance(table, Mapping) and key in ("peak_tflops", "efficiency", "execution_dtype"):
+            merged[key] = {**merged[key], **table}
+        else:
+            merged[key] = change
+    return merged

@@ -1,0 +1,252 @@
+"""YAML files read into plain data that still knows on which line each key stands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hetsim.errors import PlatformError
+
+YamlPath = tuple[str | int, ...]
+"""Keys and list positions from the top of a file down to a value."""
+
+MAX_VALUES = 200_000
+"""More values than any description needs: what a few nested aliases can expand to is refused."""
+
+_TAG = "tag:yaml.org,2002:"
+_BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_BaseLoader):  # type: ignore[misc]
+    """Scalars by the core schema of YAML 1.2: 1e9 is a number, and `no` is text."""
+
+    yaml_implicit_resolvers: Mapping[str, list[Any]] = {}
+
+
+def _resolve_scalars() -> None:
+    import re
+
+    rules = (
+        ("null", r"~|null|Null|NULL|", "~nN"),
+        ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+        ("int", r"[-+]?[0-9]+", "-+0123456789"),
+        (
+            "float",
+            r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+            r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+            "-+.0123456789",
+        ),
+    )
+    for name, pattern, first in rules:
+        starts = [*first, ""] if name == "null" else list(first)
+        _Loader.add_implicit_resolver(f"{_TAG}{name}", re.compile(f"^(?:{pattern})$"), starts)
+
+
+_resolve_scalars()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Complaint:
+    """One thing that is wrong in a file: its line, what it is, and what to do."""
+
+    line: int
+    what: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One YAML file.
+
+    Attributes
+    ----------
+    path : Path
+    shown : str
+        The file's name in errors.
+    data : mapping
+        Its contents as dicts, lists and scalars.
+    lines : mapping of YamlPath to int
+        Line of each key or list item, from 1.
+    """
+
+    path: Path
+    shown: str
+    data: Mapping[str, Any]
+    lines: Mapping[YamlPath, int] = field(repr=False)
+
+    def line(self, path: YamlPath) -> int:
+        """Line of `path`, or of the nearest place above it that the file has."""
+        for end in range(len(path), 0, -1):
+            found = self.lines.get(path[:end])
+            if found is not None:
+                return found
+        return self.lines[()]
+
+    def error(self, path: YamlPath, what: str, hint: str | None = None) -> PlatformError:
+        """Return the error for something wrong at `path`."""
+        return PlatformError(what, where=f"{self.shown}:{self.line(path)}", hint=hint)
+
+    def refuse(self, complaints: Iterable[Complaint]) -> None:
+        """Raise one error that carries the first complaint and names the lines of the rest.
+
+        Does nothing where there is no complaint.
+        """
+        ordered = sorted(set(complaints))
+        if not ordered:
+            return
+        first, rest = ordered[0], ordered[1:]
+        hint = first.hint
+        if rest:
+            lines = [str(number) for number in dict.fromkeys(item.line for item in rest)]
+            shown = ", ".join(lines[:5]) + (", ..." if len(lines) > 5 else "")
+            more = f"{len(rest)} more on line{'s' if len(lines) > 1 else ''} {shown}"
+            hint = f"{hint} (and {more})" if hint else f"and {more}"
+        raise PlatformError(first.what, where=f"{self.shown}:{first.line}", hint=hint or None)
+
+
+def read_yaml(path: Path, shown: str | None = None) -> Source:
+    """Read the one mapping that the file at `path` holds.
+
+    Parameters
+    ----------
+    path : Path
+    shown : str, optional
+        What errors call it; absent: the path itself.
+
+    Raises
+    ------
+    PlatformError
+        Where it is no readable file, not UTF-8, not YAML, or not one mapping; where a key
+        appears twice or is no text, or a value has a tag that plain data does not need.
+    """
+    shown = os.fspath(path) if shown is None else shown
+    text = _text(path, shown)
+    try:
+        root = yaml.compose(text, Loader=_Loader)
+        if root is None or (isinstance(root, yaml.ScalarNode) and not root.value):
+            raise PlatformError(
+                "the file is empty", where=f"{shown}:1", hint="describe a device or a platform"
+            )
+        if not isinstance(root, yaml.MappingNode):
+            raise PlatformError(
+                "the file holds no mapping at its top",
+                where=f"{shown}:{_line(root)}",
+                hint="write 'key: value' lines",
+            )
+        builder = _Builder(shown)
+        return Source(path, shown, builder.mapping(root, ()), builder.lines)
+    except yaml.YAMLError as error:
+        raise _syntax_error(error, shown, text) from None
+    except RecursionError:
+        raise PlatformError(
+            "values are nested too deep, or contain themselves", where=f"{shown}:1"
+        ) from None
+
+
+def _text(path: Path, shown: str) -> str:
+    if path.is_dir():
+        raise PlatformError("this is a directory", where=shown, hint="name a .yaml file in it")
+    if path.exists() and not path.is_file():
+        raise PlatformError("not a regular file", where=shown)
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PlatformError("no such file", where=shown) from None
+    except UnicodeDecodeError:
+        raise PlatformError(
+            "not UTF-8 text", where=shown, hint="name a YAML description of a device or platform"
+        ) from None
+    except OSError as error:
+        raise PlatformError(f"cannot be read: {error.strerror}", where=shown) from None
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _syntax_error(error: yaml.YAMLError, shown: str, text: str) -> PlatformError:
+    mark = getattr(error, "problem_mark", None)
+    if str(getattr(error, "context", "")).startswith("while parsing a flow"):
+        # What an unclosed bracket breaks may stand far below it.
+        mark = getattr(error, "context_mark", None) or mark
+    if mark is not None:
+        line = min(mark.line + 1, max(1, len(text.splitlines())))
+        reason = str(getattr(error, "problem", None) or "it cannot be parsed")
+    else:
+        position = getattr(error, "position", 0)
+        line = text.count("\n", 0, position) + 1
+        reason = str(getattr(error, "reason", None) or "it cannot be parsed")
+    hint = "indent with spaces" if "\\t" in reason or "'\t'" in reason else None
+    return PlatformError(
+        f"not YAML: {' '.join(reason.split())}", where=f"{shown}:{line}", hint=hint
+    )
+
+
+class _Builder:
+    """Turns parsed YAML nodes into plain data and notes the line of every key."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+        self.lines: dict[YamlPath, int] = {}
+        self.count = 0
+
+    def mapping(self, node: yaml.MappingNode, path: YamlPath) -> dict[str, Any]:
+        self.lines.setdefault(path, _line(node))
+        built: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = self.value(key_node, ()) if isinstance(key_node, yaml.ScalarNode) else None
+            if not isinstance(key, str):
+                raise self.error(key_node, "a key that is no text", "put the key in quotes")
+            here = (*path, key)
+            if key in built:
+                raise self.error(
+                    key_node,
+                    f"the key '{key}' appears twice",
+                    f"it is also on line {self.lines[here]}: keep one",
+                )
+            self.lines[here] = _line(key_node)
+            built[key] = self.value(value_node, here)
+        return built
+
+    def value(self, node: yaml.Node, path: YamlPath) -> Any:
+        self.count += 1
+        if self.count > MAX_VALUES:
+            raise self.error(node, f"more than {MAX_VALUES} values", "use fewer aliases")
+        if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
+            return self.mapping(node, path)
+        if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
+            items: list[Any] = []
+            for index, item in enumerate(node.value):
+                here = (*path, index)
+                self.lines.setdefault(here, _line(item))
+                items.append(self.value(item, here))
+            return items
+        if isinstance(node, yaml.ScalarNode):
+            return self.scalar(node)
+        raise self.error(node, f"the tag '{node.tag}' is not allowed", "write plain data")
+
+    def scalar(self, node: yaml.ScalarNode) -> Hashable:
+        text = node.value
+        kind = node.tag.removeprefix(_TAG)
+        try:
+            if kind == "str":
+                return str(text)
+            if kind == "null":
+                return None
+            if kind == "bool":
+                return bool({"true": True, "false": False}[text.lower()])
+            if kind == "int":
+                return int(text)
+            if kind == "float":
+                return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+        except (KeyError, ValueError):
+            raise self.error(node, f"'{text[:40]}' is not of type {kind}") from None
+        raise self.error(node, f"the tag '{node.tag}' is not allowed", "write plain data")
+
+    def error(self, node: yaml.Node, what: str, hint: str | None = None) -> PlatformError:
+        return PlatformError(what, where=f"{self.shown}:{_line(node)}", hint=hint)

@@ -1,0 +1,183 @@
+"""What the devices, links and platforms of the catalog say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+import yaml
+
+from hetsim.graph.graph import ITEM_BITS
+from hetsim.hardware import catalog
+from hetsim.hardware.catalog import (
+    device_names,
+    link_names,
+    load_device,
+    load_platform,
+    platform_names,
+)
+from hetsim.hardware.spec import OP_CLASSES, DeviceSpec
+
+STANDARD_OPS = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
+ZOO_DTYPES = {"float32", "int64"}
+
+
+@pytest.fixture(params=device_names())
+def spec(request: pytest.FixtureRequest) -> DeviceSpec:
+    return load_device(request.param)
+
+
+def test_platforms_are_those_that_are_promised() -> None:
+    assert platform_names() == ("edge-box", "laptop", "two-hosts", "workstation")
+    devices = {name: tuple(load_platform(name).devices) for name in platform_names()}
+    assert devices["laptop"] == ("cpu", "gpu", "npu")
+    assert devices["workstation"] == ("cpu", "gpu")
+    assert devices["edge-box"] == ("cpu", "npu", "dsp")
+    assert devices["two-hosts"] == ("cpu.0", "gpu.0", "cpu.1", "gpu.1")
+
+
+def test_names_are_sorted_and_of_their_own_kind() -> None:
+    for names in (device_names(), link_names(), platform_names()):
+        assert list(names) == sorted(names)
+    assert "nvidia-l4" in device_names()
+    assert "pcie4-x16" in link_names()
+    assert not set(device_names()) & {"links", "platforms", *link_names()}
+
+
+def test_device_is_called_as_its_file(spec: DeviceSpec) -> None:
+    assert spec.name in device_names()
+
+
+def test_every_figure_has_its_status_and_source(spec: DeviceSpec) -> None:
+    expected = {"bytes_per_s", "memory_bytes", "launch_s", "dispatch_s", "streams"}
+    expected |= {"idle_w", "busy_w", "memory_efficiency"}
+    expected |= {f"flops_per_s.{dtype}" for dtype in spec.flops_per_s}
+    expected |= {f"efficiency.{op_class}" for op_class in spec.efficiency}
+    assert set(spec.provenance) == expected
+    for figure, (status, source) in spec.provenance.items():
+        assert status in ("datasheet", "secondary", "derived", "estimate"), figure
+        assert len(source) >= 8, figure
+        assert source != "user", figure
+
+
+def test_figures_are_in_si_units_and_range(spec: DeviceSpec) -> None:
+    assert set(spec.flops_per_s) <= set(ITEM_BITS)
+    assert all(1e11 <= rate <= 1e16 for rate in spec.flops_per_s.values())
+    assert 1e10 <= spec.bytes_per_s <= 1e13
+    assert 2**30 <= spec.memory_bytes <= 2**40
+    assert 0 < spec.launch_s <= 2e-5
+    assert spec.launch_s < spec.dispatch_s <= 1e-3
+    assert 0 < spec.idle_w < spec.busy_w <= 1000
+    assert set(spec.efficiency) <= {"default", *OP_CLASSES}
+    assert all(0 < part < 1 for part in spec.efficiency.values())
+    assert 0 < spec.memory_efficiency < 1
+    narrower = [
+        spec.flops_per_s[t] for t in ("float64", "float32", "float16") if t in spec.flops_per_s
+    ]
+    assert narrower == sorted(narrower)
+
+
+def test_ops_that_support_and_fusions_name_exist(spec: DeviceSpec) -> None:
+    named = set(spec.support.ops or ()) | spec.support.except_ops
+    named |= {op for chain in spec.fusions for step in chain for op in step}
+    assert {op for op in named if ":" not in op} <= STANDARD_OPS
+
+
+def test_fusions_are_of_accepted_ops_longest_first(spec: DeviceSpec) -> None:
+    assert len(set(spec.fusions)) == len(spec.fusions)
+    lengths = [len(chain) for chain in spec.fusions]
+    assert lengths == sorted(lengths, reverse=True)
+    if spec.support.ops is not None:
+        # An op that no step of a chain could accept would make the chain dead.
+        for chain in spec.fusions:
+            assert all(set(step) & spec.support.ops for step in chain), chain
+
+
+def test_float32_models_are_taken_and_have_a_peak(spec: DeviceSpec) -> None:
+    assert spec.support.dtypes is None or spec.support.dtypes >= ZOO_DTYPES
+    assert spec.execution_dtype.get("float32", "float32") in spec.flops_per_s
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "tflops"),
+    [
+        ("nvidia-h100-sxm5-80g", "float16", 989.4),
+        ("nvidia-h200-sxm-141g", "bfloat16", 989.4),
+        ("nvidia-a100-sxm4-80g", "float16", 312),
+        ("nvidia-a100-sxm4-80g", "int8", 624),
+        ("nvidia-l4", "float16", 121),
+    ],
+)
+def test_peaks_are_dense(name: str, dtype: str, tflops: float) -> None:
+    # Tables often quote twice these, which hold for 2:4 sparse weights alone.
+    assert load_device(name).flops_per_s[dtype] == pytest.approx(tflops * 1e12)
+
+
+@pytest.mark.parametrize("name", platform_names())
+def test_host_takes_every_op(name: str) -> None:
+    platform = load_platform(name)
+    rule = platform.devices[platform.host].support
+    assert rule.ops is None
+    assert not rule.except_ops
+    assert rule.dtypes is None
+    assert not rule.static_shapes_only
+
+
+def test_accelerators_of_the_edge_box_lack_ops_and_overlap() -> None:
+    devices = load_platform("edge-box").devices
+    npu, dsp = devices["npu"].support.ops, devices["dsp"].support.ops
+    assert npu is not None
+    assert dsp is not None
+    assert {"Conv", "Relu", "MaxPool", "Gemm", "MatMul", "Add", "Reshape"} <= npu & dsp
+    assert {"Softmax", "LRN", "LayerNormalization", "Gelu", "Tanh", "Pow"} <= dsp - npu
+    assert {"ConvTranspose", "PRelu", "DepthToSpace"} <= npu - dsp
+    assert not {"Gather", "GatherElements", "Where", "And"} & (npu | dsp)
+
+
+def test_npu_of_the_laptop_lacks_lookups_and_logic() -> None:
+    rule = load_platform("laptop").devices["npu"].support
+    assert {"Gather", "LRN", "And", "Where"} <= rule.except_ops
+    assert not {"Conv", "MatMul", "LayerNormalization", "Gelu", "Softmax"} & rule.except_ops
+    assert rule.static_shapes_only
+
+
+def test_devices_of_one_chip_share_one_bus() -> None:
+    for name in ("laptop", "edge-box"):
+        assert {link.bus for link in load_platform(name).links} == {"memory"}
+
+
+def test_shared_memory_copies_within_half_the_bandwidth() -> None:
+    platform = load_platform("laptop")
+    for link in platform.links:
+        assert link.bytes_per_s <= platform.devices["cpu"].bytes_per_s / 2
+
+
+@pytest.mark.parametrize("name", link_names())
+def test_links_join_two_devices_of_a_platform(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    text = "host: a\ndevices: {a: nvidia-l4, b: nvidia-l4}\n"
+    text += f"links: [{{between: [a, b], link: {name}}}]\n"
+    path.write_text(text, encoding="utf-8")
+    (link,) = load_platform(path).links
+    assert 0 < link.latency_s <= 1e-3
+    assert 1e8 < link.bytes_per_s < 1e12
+
+
+def test_catalog_in_an_installed_package_goes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = catalog.catalog_folder()
+    assert (beside / "platforms" / "laptop.yaml").is_file()
+    monkeypatch.setattr(catalog, "_INSTALLED", tmp_path)
+    assert catalog.catalog_folder() == tmp_path
+    assert device_names() == ()
+
+
+@pytest.mark.parametrize(
+    "path", sorted(catalog.catalog_folder().rglob("*.yaml")), ids=lambda p: p.stem
+)
+def test_every_file_opens_with_a_comment_that_says_what_it_is(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# ")
+    assert "full_name" in yaml.safe_load(text)
