@@ -68,9 +68,9 @@ def arrivals(kind: str, requests: int) -> NDArray[np.float64]:
     if kind == "burst":
         return np.zeros(requests)
     if kind == "paced":
-        return 12.5 * np.arange(requests)
-    gaps = np.random.default_rng(0).exponential(12.5, requests)
-    return np.array(np.cumsum(gaps), dtype=np.float64)
+        return 12.5 * np.arange(requests, dtype=np.float64)
+    times: NDArray[np.float64] = np.random.default_rng(0).exponential(12.5, requests).cumsum()
+    return times
 
 
 def with_simpy(arrival: NDArray[np.float64]) -> NDArray[np.float64]:

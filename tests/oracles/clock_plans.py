@@ -104,9 +104,9 @@ def tandem(stages: Sequence[Stage], back_s: float, streams: int = 1) -> Plan:
     links: list[str] = []
     routes = [[Route(0.0, float("inf")) for _ in range(count)] for _ in range(count)]
     hops = [stage.move_s for stage in stages] + [back_s]
-    for k, seconds in enumerate(hops):
+    for k, move_s in enumerate(hops):
         target = (k + 1) % count
-        routes[k][target] = Route(seconds, float("inf"), (len(links),))
+        routes[k][target] = Route(move_s, float("inf"), (len(links),))
         links.append(f"{names[k]}>{names[target]}")
     n = len(stages)
     seconds = np.array([[stage.seconds] * count for stage in stages])

@@ -17,7 +17,7 @@ class Task(NamedTuple):
     """("g", index of the group, -1) or ("t", index of the value, destination device)."""
 
     kind: str
-    index: int
+    number: int
     target: int
 
 
@@ -50,10 +50,10 @@ def home(plan: Plan, node: int) -> tuple[int, int]:
 def rules(plan: Plan, contention: str) -> Rules:
     problem = plan.problem
     found = Rules({}, {}, {}, {}, {})
-    for index, group in enumerate(plan.groups):
+    for index, members in enumerate(plan.groups):
         task = Task("g", index, -1)
-        device = problem.devices.index(group.device)
-        found.seconds[task] = problem.group_seconds(device, group.nodes)
+        device = problem.devices.index(members.device)
+        found.seconds[task] = problem.group_seconds(device, members.nodes)
         found.needs[task] = set()
         found.device[task] = device
     for index, value in enumerate(problem.values):
