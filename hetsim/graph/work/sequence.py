@@ -1,0 +1,165 @@
+"""Rules of attention and recurrent layers: several products in one node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hetsim.graph.work.elementwise import EXP, SIGMOID, TANH
+from hetsim.graph.work.rule import NodeView, Rule
+
+
+def attention_flops(
+    scores: int, key_width: int, value_width: int, *, added: int = 0, softcap: bool = False
+) -> int:
+    """FLOP of softmax(Q K^T) V for `scores` pairs of query and key over all heads.
+
+    A pair takes a MAC an element of the key, one of the value, a scale factor, what is
+    `added` to it (masks, biases), and a softmax. What a causal mask hides is counted too:
+    kernels differ in whether they skip it.
+    """
+    pair = 2 * key_width + 2 * value_width + 1 + added + EXP + 4
+    if softcap:
+        pair += TANH + 2
+    return scores * pair
+
+
+def _attention(view: NodeView) -> int:
+    """ONNX Attention: 4-D (batch, heads, length, width) or 3-D with the heads packed."""
+    query, key, value = (view.shape(i) for i in range(3))
+    if len(query) == 4:
+        batch, heads, rows, key_width = query
+        columns, value_width = key[2], value[3]
+    else:
+        heads, kv_heads = view.integer("q_num_heads", 1), view.integer("kv_num_heads", 1)
+        batch, rows, key_width = query[0], query[1], query[2] // heads
+        columns, value_width = key[1], value[2] // kv_heads
+    if view.has(4):
+        columns += view.shape(4)[2]
+    return attention_flops(
+        batch * heads * rows * columns,
+        key_width,
+        value_width,
+        added=int(view.has(3)),
+        softcap=view.number("softcap", 0.0) != 0.0,
+    )
+
+
+def _projected_attention(bias: int, past: int, masks: tuple[int, ...]) -> Callable[[NodeView], int]:
+    """com.microsoft Attention: one product gives queries, keys and values together."""
+
+    def flops(view: NodeView) -> int:
+        batch, rows, depth = view.shape(0)
+        columns = view.shape(1)[-1]
+        heads = view.integer("num_heads", 1)
+        sizes = view.integers("qkv_hidden_sizes") or (columns // 3,) * 3
+        length = rows + (view.shape(past)[3] if view.has(past) else 0)
+        projection = (2 * depth + view.has(bias)) * batch * rows * columns
+        return projection + attention_flops(
+            batch * heads * rows * length,
+            sizes[0] // heads,
+            sizes[2] // heads,
+            added=sum(view.has(position) for position in masks),
+        )
+
+    return flops
+
+
+def _multi_head(view: NodeView) -> int:
+    """com.microsoft MultiHeadAttention: separate, packed (5-D) or per-head (4-D) K and V."""
+    query, heads = view.shape(0), view.integer("num_heads", 1)
+    batch, rows = query[:2]
+    width = query[-1] if len(query) == 5 else query[2] // heads
+    length, value_width = rows, width
+    if view.has(1):
+        key = view.shape(1)
+        length = key[2] if len(key) == 4 else key[1]
+        if view.has(2):
+            value = view.shape(2)
+            value_width = value[3] if len(value) == 4 else value[2] // heads
+    bias = batch * heads * ((rows + length) * width + length * value_width) if view.has(3) else 0
+    if view.has(6):
+        length += view.shape(6)[2]
+    masks = int(view.has(4)) + int(view.has(5))
+    scores = batch * heads * rows * length
+    return bias + attention_flops(scores, width, value_width, added=masks)
+
+
+def _grouped(view: NodeView) -> int:
+    """com.microsoft GroupQueryAttention, over the whole cache where it has a fixed length."""
+    heads, kv_heads = view.integer("num_heads", 1), view.integer("kv_num_heads", 1)
+    batch, rows, columns = view.shape(0)
+    packed = not view.has(1)
+    width = columns // (heads + 2 * kv_heads if packed else heads)
+    length = rows
+    if view.has_output(1):
+        length = view.output(1).static_shape[2]
+    elif view.has(3):
+        length += view.shape(3)[2]
+    rotated = batch * rows * (heads + kv_heads) * width if view.integer("do_rotary", 0) else 0
+    return 3 * rotated + attention_flops(
+        batch * heads * rows * length,
+        width,
+        width,
+        added=int(view.has(10)),
+        softcap=view.number("softcap", 0.0) != 0.0,
+    )
+
+
+def _linear_attention(view: NodeView) -> int:
+    """One state (width by value width) a head, updated and read at every position."""
+    batch, rows, columns = view.shape(0)
+    heads, kv_heads = view.integer("q_num_heads", 1), view.integer("kv_num_heads", 1)
+    width, value_width = columns // heads, view.shape(2)[2] // kv_heads
+    rule = view.text("update_rule", "gated_delta")
+    state = width * value_width
+    update = 2 * state
+    if "gated" in rule:
+        update += state + EXP * width
+    if "delta" in rule:
+        update += 2 * state + 2 * value_width
+    read = 2 * state + value_width
+    return batch * rows * (kv_heads * update + heads * read)
+
+
+def _recurrent(gates: int, pointwise: int, peepholes: int = 0) -> Rule:
+    """`gates` products of input and state a step and direction, then `pointwise` FLOP a cell.
+
+    The activations are counted as the op's default ones. Sequences count at full length.
+    """
+
+    def flops(view: NodeView) -> int:
+        weights = view.shape(1)
+        directions, rows = weights[0], weights[1]
+        hidden = rows // gates
+        x = view.shape(0)
+        steps_times_batch = x[0] * x[1]
+        products = 2 * rows * (x[2] + hidden)
+        biases = 2 * rows if view.has(3) else 0
+        extra = peepholes * hidden if peepholes and view.has(7) else 0
+        return directions * steps_times_batch * (products + biases + extra + pointwise * hidden)
+
+    return Rule("recurrent", flops)
+
+
+_LSTM_POINTWISE = 3 * SIGMOID + 2 * TANH + 4
+"""Three gates, candidate and output squashed; c = f c + i z and h = o tanh(c)."""
+
+_GRU_POINTWISE = 2 * SIGMOID + TANH + 5
+"""Two gates and the candidate squashed; the reset product; h = (1 - z) n + z h."""
+
+RULES: Mapping[str, Rule] = {
+    "Attention": Rule("attention", _attention),
+    "LinearAttention": Rule("attention", _linear_attention),
+    "com.microsoft:Attention": Rule(
+        "attention", _projected_attention(bias=2, past=4, masks=(3, 5))
+    ),
+    "com.microsoft:QAttention": Rule(
+        "attention", _projected_attention(bias=2, past=8, masks=(5,)), integer_input=0
+    ),
+    "com.microsoft:MultiHeadAttention": Rule("attention", _multi_head),
+    "com.microsoft:GroupQueryAttention": Rule("attention", _grouped),
+    "com.microsoft:LinearAttention": Rule("attention", _linear_attention),
+    "GRU": _recurrent(3, _GRU_POINTWISE),
+    "LSTM": _recurrent(4, _LSTM_POINTWISE, peepholes=6),
+    "RNN": _recurrent(1, TANH),
+}

@@ -1,0 +1,298 @@
+"""Random weights for a graph that has none: every tensor by the role it plays."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from hetsim.graph.graph import Tensor
+
+_SEED = "hetsim zoo 1"
+_ALIGNMENT = 4096
+_INLINE_BELOW_BYTES = 1024
+_CHUNK = 1 << 18
+
+_SPREAD = 0.1
+"""Standard deviation of offsets, and of scales and variances around one."""
+
+_RESIDUAL_GAIN = 0.35
+"""Damps the last matrix of a residual branch: deep sums would grow without bound otherwise."""
+
+_RESHAPING = frozenset(
+    {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Dropout"}
+)
+_KEEPS_SIGN = _RESHAPING | {"Concat", "MaxPool", "AveragePool", "GlobalAveragePool", "LRN"}
+_RECTIFIERS = frozenset({"Relu", "Clip"})
+
+
+@dataclass(frozen=True, slots=True)
+class FilledTensor:
+    """A constant to draw: uniform around `centre`, or the exponential of that for a variance."""
+
+    name: str
+    dims: tuple[int, ...]
+    deviation: float
+    centre: float = 0.0
+    exponential: bool = False
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.dims)
+
+
+@dataclass(frozen=True, slots=True)
+class FillPlan:
+    """What a filled model is made of.
+
+    Attributes
+    ----------
+    proto : onnx.ModelProto
+        The model; large filled constants refer to the weights file by offset.
+    external : tuple of (int, FilledTensor)
+        What the weights file holds at which byte offset, ascending.
+    parameters : int
+        Elements of all floating-point constants.
+    inputs : tuple of Tensor
+    """
+
+    proto: onnx.ModelProto
+    external: tuple[tuple[int, FilledTensor], ...]
+    parameters: int
+    inputs: tuple[Tensor, ...]
+
+
+def read_source(path: Path) -> onnx.ModelProto:
+    """Return the graph at `path` as stored, without looking for external data."""
+    return onnx.load(str(path), load_external_data=False)
+
+
+def fill(source: onnx.ModelProto, model_path: Path, weights_path: Path) -> None:
+    """Write `source` with random weights to `model_path` and `weights_path`.
+
+    Draws from a generator of its own for every tensor, seeded by the tensor's name, in
+    blocks: memory stays at a few MiB however large the model is.
+    """
+    plan = plan_fill(source, weights_path.name)
+    with weights_path.open("wb") as file:
+        for offset, tensor in plan.external:
+            file.write(b"\0" * (offset - file.tell()))
+            for block in draw(tensor):
+                file.write(block.data)
+    model_path.write_bytes(plan.proto.SerializeToString(deterministic=True))
+
+
+def plan_fill(source: onnx.ModelProto, weights_file: str) -> FillPlan:
+    """Return the filled form of `source`, its large weights not yet drawn.
+
+    Filled are the outputs of ConstantOfShape nodes (which vanish), float initializers
+    without data, and float initializers that play the role of a weight. Numbers that are
+    part of the computation (limits, exponents, scalars) stay. O(V + E).
+    """
+    graph = source.graph
+    roles = _Roles(graph)
+    constants: list[onnx.TensorProto] = []
+    to_fill: dict[str, tuple[int, ...]] = {}
+    shapes = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer if _is_shape(t)}
+    nodes = []
+    for node in graph.node:
+        if node.op_type == "ConstantOfShape" and node.input[0] in shapes:
+            to_fill[node.output[0]] = tuple(int(d) for d in shapes[node.input[0]])
+        else:
+            nodes.append(node)
+    used = {name for node in nodes for name in node.input}
+    for tensor in graph.initializer:
+        if tensor.name not in used:
+            continue
+        if tensor.data_type == onnx.TensorProto.FLOAT and (
+            not _has_data(tensor) or (len(tensor.dims) > 0 and roles.is_weight(tensor.name))
+        ):
+            to_fill[tensor.name] = tuple(tensor.dims)
+        else:
+            constants.append(tensor)
+
+    external: list[tuple[int, FilledTensor]] = []
+    end = 0
+    for name, dims in to_fill.items():
+        tensor = roles.distribution(name, dims)
+        proto = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=dims)
+        nbytes = 4 * tensor.elements
+        if nbytes < _INLINE_BELOW_BYTES:
+            proto.raw_data = b"".join(block.tobytes() for block in draw(tensor))
+        else:
+            offset = -(-end // _ALIGNMENT) * _ALIGNMENT
+            external.append((offset, tensor))
+            end = offset + nbytes
+            proto.data_location = onnx.TensorProto.EXTERNAL
+            for key, value in (
+                ("location", weights_file),
+                ("offset", offset),
+                ("length", nbytes),
+            ):
+                proto.external_data.add(key=key, value=str(value))
+        constants.append(proto)
+    return _assemble(source, nodes, constants, tuple(external))
+
+
+def draw(tensor: FilledTensor) -> Iterator[NDArray[np.float32]]:
+    """Yield the values of `tensor` in blocks, flattened. Each block lives until the next."""
+    seed = int.from_bytes(hashlib.sha256(f"{_SEED}\0{tensor.name}".encode()).digest()[:16])
+    generator = np.random.Generator(np.random.SFC64(seed))
+    buffer = np.empty(min(_CHUNK, tensor.elements), dtype="<f4")
+    for start in range(0, tensor.elements, _CHUNK):
+        block = buffer[: tensor.elements - start]
+        generator.random(dtype=np.float32, out=block)
+        block -= np.float32(0.5)
+        block *= np.float32(math.sqrt(12) * tensor.deviation)
+        if tensor.centre:
+            block += np.float32(tensor.centre)
+        if tensor.exponential:
+            np.exp(block, out=block)
+        yield block
+
+
+def _assemble(
+    source: onnx.ModelProto,
+    nodes: Sequence[onnx.NodeProto],
+    constants: Sequence[onnx.TensorProto],
+    external: tuple[tuple[int, FilledTensor], ...],
+) -> FillPlan:
+    known = {tensor.name for tensor in source.graph.initializer}
+    inputs = [value for value in source.graph.input if value.name not in known]
+    proto = onnx.ModelProto()
+    proto.CopyFrom(source)
+    # Below IR 4 an initializer must be a graph input too, which a caller could override.
+    proto.ir_version = max(4, source.ir_version)
+    del proto.graph.node[:], proto.graph.initializer[:], proto.graph.input[:]
+    proto.graph.node.extend(nodes)
+    proto.graph.initializer.extend(constants)
+    proto.graph.input.extend(inputs)
+    floats = (t for t in constants if t.data_type == onnx.TensorProto.FLOAT)
+    return FillPlan(
+        proto=proto,
+        external=external,
+        parameters=sum(math.prod(t.dims) for t in floats),
+        inputs=tuple(_tensor(value) for value in inputs),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    node: onnx.NodeProto
+    role: str | None
+    transposed: bool
+
+
+class _Roles:
+    """Who reads and who writes each value of a graph, and what a constant is for."""
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        self.readers: dict[str, list[tuple[onnx.NodeProto, int]]] = {}
+        self.producer: dict[str, onnx.NodeProto] = {}
+        self.constants = {tensor.name for tensor in graph.initializer}
+        for node in graph.node:
+            for position, name in enumerate(node.input):
+                self.readers.setdefault(name, []).append((node, position))
+            self.producer.update(dict.fromkeys(node.output, node))
+            if node.op_type == "ConstantOfShape" or (
+                node.op_type in _RESHAPING and node.input[0] in self.constants
+            ):
+                self.constants.update(node.output)
+
+    def uses(self, name: str, transposed: bool = False) -> list[_Use]:
+        """Who reads `name`, looked up through reshaping nodes."""
+        found = []
+        for node, position in self.readers.get(name, ()):
+            if node.op_type in _RESHAPING and position == 0:
+                found += self.uses(node.output[0], transposed != (node.op_type == "Transpose"))
+            else:
+                role = _ROLES.get((node.op_type, position))
+                found.append(_Use(node, role, transposed))
+        return found
+
+    def is_weight(self, name: str) -> bool:
+        """Whether a constant is a learned one rather than a number of the computation."""
+        roles = {use.role for use in self.uses(name)}
+        return bool(roles - {None, "factor", "term"}) or (
+            bool(roles & {"factor", "term"}) and self._per_channel(name)
+        )
+
+    def distribution(self, name: str, dims: tuple[int, ...]) -> FilledTensor:
+        """How to draw constant `name`; a matrix goes before a norm's part, that before a bias."""
+        uses = {use.role: use for use in reversed(self.uses(name))}
+        if matrix := uses.get("matrix"):
+            deviation = self._gain(matrix.node) / math.sqrt(_fan_in(matrix, dims))
+            return FilledTensor(name, dims, deviation)
+        if "embedding" in uses:
+            return FilledTensor(name, dims, 1 / math.sqrt(dims[-1]))
+        if "variance" in uses:
+            return FilledTensor(name, dims, _SPREAD, exponential=True)
+        centre = 1.0 if uses.keys() & {"scale", "factor"} else 0.0
+        return FilledTensor(name, dims, _SPREAD, centre)
+
+    def _per_channel(self, name: str) -> bool:
+        return any(node.op_type in _RESHAPING for node, _ in self.readers.get(name, ()))
+
+    def _gain(self, node: onnx.NodeProto) -> float:
+        """What keeps activations in range: He et al. 2015 behind a rectifier, less in a branch."""
+        gain = math.sqrt(2) if self._rectified(node.input[0]) else 1.0
+        return gain * _RESIDUAL_GAIN if self._ends_branch(node.output[0]) else gain
+
+    def _rectified(self, name: str) -> bool:
+        node = self.producer.get(name)
+        while node is not None and node.op_type in _KEEPS_SIGN:
+            node = self.producer.get(node.input[0])
+        return node is not None and node.op_type in _RECTIFIERS
+
+    def _ends_branch(self, name: str) -> bool:
+        """Whether `name` is summed with another activation before anything bends it."""
+        while len(readers := self.readers.get(name, [])) == 1:
+            node = readers[0][0]
+            linear = node.op_type in _RESHAPING | {"BatchNormalization", "Mul", "Add", "Sum"}
+            if not linear:
+                return False
+            if node.op_type in {"Add", "Sum"} and not self.constants.intersection(node.input):
+                return True
+            name = node.output[0]
+        return False
+
+
+_ROLES: Mapping[tuple[str, int], str] = {
+    ("Conv", 1): "matrix", ("Conv", 2): "offset",
+    ("Gemm", 1): "matrix", ("Gemm", 2): "offset",
+    ("MatMul", 1): "matrix", ("Gather", 0): "embedding",
+    ("BatchNormalization", 1): "scale", ("BatchNormalization", 2): "offset",
+    ("BatchNormalization", 3): "offset", ("BatchNormalization", 4): "variance",
+    ("LayerNormalization", 1): "scale", ("LayerNormalization", 2): "offset",
+    ("Mul", 0): "factor", ("Mul", 1): "factor",
+    ("Add", 0): "term", ("Add", 1): "term",
+}  # fmt: skip
+"""Role by op type and input position; a factor or a term may also be a plain number."""
+
+
+def _fan_in(use: _Use, dims: tuple[int, ...]) -> int:
+    if use.node.op_type == "Conv":
+        return math.prod(dims[1:])
+    transposed = use.transposed != any(a.name == "transB" and a.i for a in use.node.attribute)
+    return dims[-1] if transposed else dims[-2]
+
+
+def _is_shape(tensor: onnx.TensorProto) -> bool:
+    return tensor.data_type == onnx.TensorProto.INT64 and len(tensor.dims) == 1
+
+
+def _has_data(tensor: onnx.TensorProto) -> bool:
+    return bool(tensor.raw_data or tensor.float_data)
+
+
+def _tensor(value: onnx.ValueInfoProto) -> Tensor:
+    kind = value.type.tensor_type
+    dims = tuple(d.dim_param or d.dim_value for d in kind.shape.dim)
+    return Tensor(value.name, onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name, dims)

@@ -1,0 +1,257 @@
+"""The zoo: every model is there, runs, says something, and is written safely."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from hetsim.errors import ModelError, UsageError
+from hetsim.graph import zoo
+from hetsim.graph.zoo_fill import FilledTensor, draw, plan_fill, read_source
+
+ENTRIES = {entry.name: entry for entry in zoo.describe()}
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HETSIM_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def random_inputs(entry, seed):
+    generator = np.random.default_rng(seed)
+    return {
+        tensor.name: generator.standard_normal(tensor.shape, dtype=np.float32)
+        if tensor.dtype == "float32"
+        else generator.integers(0, 30000, tensor.shape, dtype=tensor.dtype)
+        for tensor in entry.inputs
+    }
+
+
+def test_names_and_descriptions():
+    assert zoo.names() == tuple(ENTRIES)
+    assert len(zoo.names()) == 14
+    for entry in ENTRIES.values():
+        assert entry.licence == "Apache-2.0"
+        assert all(isinstance(d, int) and d > 0 for t in entry.inputs for d in t.shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        # torchvision's counts; the BatchNormalization statistics are constants here as well.
+        ("resnet50", 25_557_032 + 2 * 26_560),
+        ("vgg19", 143_667_240),
+        ("squeezenet", 1_235_496),
+        # Grouped convolutions as in the paper of 2012, hence fewer than torchvision's alexnet.
+        ("alexnet", 60_965_224),
+    ],
+)
+def test_parameters_are_those_of_the_architecture(name, parameters):
+    assert ENTRIES[name].parameters == parameters
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_outputs_are_finite_and_depend_on_the_input(name):
+    import onnxruntime as ort
+
+    path = zoo.materialise(name)
+    onnx.checker.check_model(str(path))
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    entry = ENTRIES[name]
+    assert [value.name for value in session.get_inputs()] == [t.name for t in entry.inputs]
+    first, second = (session.run(None, random_inputs(entry, seed))[0] for seed in (1, 2))
+    assert np.isfinite(first).all()
+    assert len(np.unique(first)) > 100
+    assert np.ptp(first) > 1e-4
+    assert first.max() < 100
+    assert np.abs(first - second).max() > 1e-5
+    if first.max() <= 1 and abs(first.sum() - 1) < 1e-3:
+        assert first.max() < 0.9, "a softmax that always answers one class hides errors"
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_filled_model_keeps_the_topology(name):
+    source = read_source(zoo.source_path(name))
+    filled = plan_fill(source, "w.bin")
+    kept = [n for n in source.graph.node if n.op_type != "ConstantOfShape"]
+    assert list(filled.proto.graph.node) == kept
+    assert len(kept) == ENTRIES[name].nodes
+    assert list(filled.proto.opset_import) == list(source.opset_import)
+    assert list(filled.proto.graph.output) == list(source.graph.output)
+    # The weights file: aligned, ascending, without overlap, and only what is large.
+    end = 0
+    for offset, tensor in filled.external:
+        assert offset % 4096 == 0
+        assert end <= offset < end + 4096
+        assert tensor.elements * 4 >= 1024
+        end = offset + 4 * tensor.elements
+    for tensor in filled.proto.graph.initializer:
+        external = tensor.data_location == onnx.TensorProto.EXTERNAL
+        assert external or onnx.numpy_helper.to_array(tensor).shape == tuple(tensor.dims)
+
+
+def test_numbers_of_the_computation_stay():
+    """Exponents, limits and masks are no weights."""
+    source = read_source(zoo.source_path("gpt2_6layer"))
+    before = {t.name: t for t in source.graph.initializer}
+    kept = [
+        t
+        for t in plan_fill(source, "w.bin").proto.graph.initializer
+        if t.data_location != onnx.TensorProto.EXTERNAL
+    ]
+    assert {float(onnx.numpy_helper.to_array(t)) for t in kept if t.data_type == 1} >= {3.0, 0.5}
+    assert all(t == before[t.name] for t in kept)
+
+
+def test_batch_normalization_statistics_are_near_one():
+    source = read_source(zoo.source_path("densenet121"))
+    plan = plan_fill(source, "w.bin")
+    drawn = {t.name: np.concatenate(list(draw(t))) for _, t in plan.external}
+    for tensor in plan.proto.graph.initializer:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            drawn[tensor.name] = onnx.numpy_helper.to_array(tensor).ravel()
+    producers = {n.output[0]: n for n in plan.proto.graph.node}
+    scales = shifts = 0
+    for node in plan.proto.graph.node:
+        if node.op_type == "BatchNormalization":
+            _, scale, bias, mean, variance = node.input
+            for name in (scale, variance):
+                assert np.all(np.abs(drawn[name] - 1) < 0.3)
+            for name in (bias, mean):
+                assert np.all(np.abs(drawn[name]) < 0.3)
+        elif node.op_type in ("Mul", "Add"):
+            values = drawn[producers[node.input[1]].input[0]]
+            assert np.all(np.abs(values - (node.op_type == "Mul")) < 0.3)
+            scales += node.op_type == "Mul"
+            shifts += node.op_type == "Add"
+    assert scales == shifts == 121
+
+
+def test_draw_has_the_stated_deviation_whatever_the_block():
+    tensor = FilledTensor("w", (3, 200_003), 0.02)
+    values = np.concatenate([block.copy() for block in draw(tensor)])
+    assert values.shape == (600_009,)
+    assert values.dtype == np.float32
+    assert abs(values.mean()) < 2e-4
+    assert values.std() == pytest.approx(0.02, rel=0.01)
+    other = np.concatenate([b.copy() for b in draw(FilledTensor("v", (3, 200_003), 0.02))])
+    assert abs(np.corrcoef(values, other)[0, 1]) < 0.01
+
+
+def test_same_bytes_under_any_hash_seed(tmp_path):
+    contents = []
+    for seed in ("0", "1"):
+        cache = tmp_path / seed
+        code = "from hetsim.graph import zoo; print(zoo.materialise('shufflenet'))"
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "HETSIM_CACHE_DIR": str(cache)}
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        folder = Path(done.stdout.strip()).parent
+        contents.append({file.name: file.read_bytes() for file in folder.iterdir()})
+    assert contents[0] == contents[1]
+    assert set(contents[0]) == {"shufflenet.onnx", "shufflenet.weights.bin", "shufflenet.json"}
+
+
+def test_materialise_writes_once(own_cache):
+    path = zoo.materialise("squeezenet")
+    assert own_cache in path.parents
+    before = path.stat()
+    assert zoo.materialise("squeezenet") == path
+    after = path.stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".weights.bin", ".json"])
+@pytest.mark.parametrize("damage", ["truncated", "deleted", "garbage"])
+def test_broken_entry_is_written_anew(own_cache, suffix, damage):
+    path = zoo.materialise("squeezenet")
+    whole = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    victim = path.parent / f"squeezenet{suffix}"
+    if damage == "truncated":
+        victim.write_bytes(victim.read_bytes()[: victim.stat().st_size // 2])
+    elif damage == "garbage":
+        victim.write_bytes(b"[]")
+    else:
+        victim.unlink()
+    assert zoo.materialise("squeezenet") == path
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == whole
+
+
+def _materialise(barrier, cache):
+    os.environ["HETSIM_CACHE_DIR"] = cache
+    barrier.wait()
+    path = zoo.materialise("shufflenet")
+    sizes = json.loads(path.with_suffix(".json").read_text())
+    assert all((path.parent / name).stat().st_size == size for name, size in sizes.items())
+
+
+def test_two_processes_at_once(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(2)
+    workers = [context.Process(target=_materialise, args=(barrier, str(tmp_path))) for _ in "ab"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    (folder,) = (tmp_path / "zoo").iterdir()
+    assert len(list(folder.iterdir())) == 3
+
+
+def test_unknown_name_suggests_the_nearest():
+    with pytest.raises(UsageError, match="did you mean 'resnet50'") as caught:
+        zoo.materialise("resnet_50")
+    assert caught.value.exit_code == 2
+
+
+def test_cache_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("HETSIM_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(ModelError, match="set HETSIM_CACHE_DIR"):
+        zoo.materialise("squeezenet")
+
+
+def test_failed_write_leaves_nothing(own_cache, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("hetsim.graph.zoo_fill.fill", full)
+    with pytest.raises(ModelError, match="No space left"):
+        zoo.materialise("squeezenet")
+    assert not [p for p in own_cache.rglob("*") if p.is_file()]
+    assert not list(own_cache.rglob(".squeezenet*"))
+
+
+def test_cache_folder(monkeypatch, tmp_path):
+    monkeypatch.delenv("HETSIM_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert zoo.cache_dir() == tmp_path / "hetsim"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert zoo.cache_dir() == tmp_path / "home" / ".cache" / "hetsim"
+
+
+def test_import_is_light():
+    code = "import sys, hetsim.graph.zoo; print({'onnx', 'numpy'} & set(sys.modules))"
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root
+    )
+    assert done.stdout.strip() == "set()"
