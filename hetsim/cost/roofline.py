@@ -1,0 +1,68 @@
+"""Cost model ``roofline``: datasheet rates at the efficiency of each op class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetsim.cost.model import Estimate, Kernel
+from hetsim.graph.graph import ITEM_BITS
+from hetsim.graph.work import Work
+from hetsim.hardware.spec import DeviceSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """The larger of arithmetic time and memory time, plus one launch.
+
+    Arithmetic of a member runs at the device's dense peak for its element type times the
+    efficiency of its op class; a type without a peak runs at the slowest one stated, and
+    the estimate says so. Memory time is all bytes but the hidden ones, over peak
+    bandwidth times ``memory_efficiency``. Where the device computes a type in another
+    (``execution_dtype``), rates and bytes are those of the other. A kernel that neither
+    computes nor moves anything, a view, is free.
+
+    Source: S. Williams, A. Waterman, D. Patterson, Roofline, CACM 52(4), 2009.
+    """
+
+    def estimate(self, device: DeviceSpec, kernel: Kernel) -> Estimate:
+        """Return the time of `kernel` on `device`. O(members)."""
+        compute_s = 0.0
+        moved = 0.0
+        notes: dict[str, None] = {}
+        for work in kernel.works:
+            compute_s += self._compute_s(device, work, notes)
+            moved += (work.read_bytes + work.write_bytes + work.weight_bytes) * scale(device, work)
+        moved -= kernel.hidden_bytes * scale(device, kernel.works[0])
+        memory_s = max(moved, 0.0) / (device.bytes_per_s * device.memory_efficiency)
+        busy_s = max(compute_s, memory_s)
+        launch_s = device.launch_s if busy_s > 0 else 0.0
+        return Estimate(
+            seconds=busy_s + launch_s,
+            compute_s=compute_s,
+            memory_s=memory_s,
+            launch_s=launch_s,
+            provenance="; ".join(("roofline", *notes)),
+        )
+
+    @staticmethod
+    def _compute_s(device: DeviceSpec, work: Work, notes: dict[str, None]) -> float:
+        if work.flops == 0:
+            return 0.0
+        dtype = device.execution_dtype.get(work.dtype, work.dtype)
+        rate = device.flops_per_s.get(dtype)
+        if rate is None:
+            slowest = min(device.flops_per_s, key=lambda name: (device.flops_per_s[name], name))
+            rate = device.flops_per_s[slowest]
+            notes[f"no {dtype} peak, taken as {slowest}"] = None
+        efficiency = device.efficiency.get(work.op_class)
+        if efficiency is None:
+            efficiency = device.efficiency["default"]
+        return work.flops / (rate * efficiency)
+
+
+def scale(device: DeviceSpec, work: Work) -> float:
+    """Bytes an element where it runs over bytes an element in the graph."""
+    executed = device.execution_dtype.get(work.dtype)
+    if executed is None:
+        return 1.0
+    return ITEM_BITS[executed] / ITEM_BITS[work.dtype]
