@@ -1,0 +1,58 @@
+"""Strategy ``hetero``: a priority list of devices, as OpenVINO's HETERO takes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hetsim.errors import UsageError
+from hetsim.partitioning.methods import by_priority, default_priority, partition
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Hetero:
+    """Every node goes to the first device of the list that supports it; costs play no part.
+
+    Attributes
+    ----------
+    priority : tuple of str
+        Device names; empty: all devices of the platform in its order, the host last.
+    method : str
+        Merge method that makes subgraphs of equal affinities.
+
+    Source: OpenVINO, HETERO execution (query by priority, then split by affinity).
+    """
+
+    priority: tuple[str, ...] = ()
+    method: str = "compact"
+
+    @classmethod
+    def parse(cls, argument: str) -> Hetero:
+        """Read ``hetero`` or ``hetero:DEVICE,DEVICE,...``."""
+        names = tuple(name.strip() for name in argument.split(",")) if argument.strip() else ()
+        if any(not name for name in names):
+            raise UsageError(
+                f"empty device name in 'hetero:{argument}'", hint="write hetero:npu,gpu,cpu"
+            )
+        if len(set(names)) != len(names):
+            raise UsageError(
+                f"a device appears twice in 'hetero:{argument}'", hint="name each once"
+            )
+        return cls(names)
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return the plan; O(n P) and the merge method.
+
+        Raises
+        ------
+        UsageError
+            For an unknown device.
+        UnsupportedNode
+            Where no listed device supports a node.
+        """
+        order = self.priority or default_priority(problem)
+        assignment = by_priority(problem, order)
+        groups = partition(problem, self.method, assignment=assignment).groups
+        name = f"hetero:{','.join(self.priority)}" if self.priority else "hetero"
+        return Plan(problem, name, groups, f"first of {' > '.join(order)} that supports each node")

@@ -1,0 +1,107 @@
+"""What a strategy is, and how its assignment becomes an executable plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from hetsim.errors import OutOfMemory
+from hetsim.partitioning.methods import partition
+from hetsim.partitioning.partition import Group, as_groups, order_groups
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+from hetsim.simulation.clock import simulate
+
+
+class Strategy(Protocol):
+    """A frozen dataclass whose fields are its options."""
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return a valid plan, the same in every process."""
+        ...
+
+
+def best_grouping(
+    problem: Problem, assignment: Sequence[int], order: Sequence[int]
+) -> tuple[tuple[Group, ...], str]:
+    """Group an assignment in several ways and keep the one that the clock likes best.
+
+    A merge saves a dispatch and transfers, but holds outputs back to the end of the
+    group; which weighs more only the clock knows. Tried are: the groups of ``compact``;
+    runs of nodes in schedule order; such runs cut wherever a tensor leaves the device;
+    and every node alone.
+
+    Parameters
+    ----------
+    problem : Problem
+    assignment : sequence of int
+        Device index by node.
+    order : sequence of int
+        The nodes in schedule order, which is a topological order.
+
+    Returns
+    -------
+    The groups and the name of the way; ties go to the fewest groups, then to the first
+    in the order above. Cost: four simulations of one request.
+
+    Raises
+    ------
+    OutOfMemory
+        Where no way fits the devices.
+    """
+    rank = [0.0] * problem.n
+    for place, node in enumerate(order):
+        rank[node] = float(place)
+    candidates: list[tuple[str, tuple[Group, ...]]] = [
+        ("compact", partition(problem, "compact", assignment=assignment, rank=rank).groups)
+    ]
+    for name, labels in (
+        ("runs", _runs(problem, assignment, order, cut_at_exits=False)),
+        ("eager runs", _runs(problem, assignment, order, cut_at_exits=True)),
+        ("single nodes", list(range(problem.n))),
+    ):
+        parts = order_groups(problem.dag, labels, rank)
+        if parts is None:
+            raise AssertionError(f"grouping '{name}' is cyclic")
+        groups = as_groups(parts, assignment, problem.devices)
+        if all(groups != known for _, known in candidates):
+            candidates.append((name, groups))
+    best: tuple[float, int, int] | None = None
+    refused: list[OutOfMemory] = []
+    for index, (name, groups) in enumerate(candidates):
+        try:
+            latency_s = simulate(Plan(problem, name, groups), trace=False).latency_s
+        except OutOfMemory as error:
+            refused.append(error)
+            continue
+        score = (latency_s, len(groups), index)
+        best = score if best is None else min(best, score)
+    if best is None:
+        raise refused[0]
+    name, groups = candidates[best[2]]
+    return groups, name
+
+
+def _runs(
+    problem: Problem, assignment: Sequence[int], order: Sequence[int], *, cut_at_exits: bool
+) -> list[int]:
+    """Label nodes by runs: a node joins its device's open run if no later run feeds it.
+
+    Every edge then leads from an earlier run to the same or a later one, so the graph of
+    runs is acyclic.
+    """
+    dag = problem.dag
+    labels = [-1] * problem.n
+    open_run: dict[int, int] = {}
+    count = 0
+    for node in order:
+        device = assignment[node]
+        run = open_run.get(device)
+        if run is None or any(labels[u] > run for u in dag.preds[node]):
+            run = count
+            count += 1
+            open_run[device] = run
+        labels[node] = run
+        if cut_at_exits and any(assignment[v] != device for v in dag.succs[node]):
+            del open_run[device]
+    return labels
