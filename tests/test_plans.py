@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import problems
 from hypothesis import given, settings
 
 import hetsim
+from builders import problems
 from hetsim.errors import PlanError
 from hetsim.plans import Plan
 from hetsim.problem import Problem

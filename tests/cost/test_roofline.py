@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hetsim.graph.work import Work
 
 from hetsim.cost.fusion import fused_chains
 from hetsim.cost.model import Kernel
@@ -14,6 +13,7 @@ from hetsim.cost.roofline import Roofline
 from hetsim.device.plugin import SimulatedDevice
 from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.graph.work import Work
 from hetsim.hardware.spec import DeviceSpec, SupportRule
 
 DEVICE = DeviceSpec(

@@ -6,11 +6,11 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from builders import dags, problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hetsim
+from builders import dags, problems
 from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.partitioning import compact, stage

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import networkx as nx
 import pytest
-from builders import dags
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import dags
 from hetsim.errors import PlanError
 from hetsim.graph.dag import Dag, find_cycle, topological_order
 from hetsim.partitioning.partition import (

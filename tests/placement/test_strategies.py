@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from builders import placement_case, problems
 from hypothesis import given, settings
 
 import hetsim
+from builders import placement_case, problems
 from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.partitioning.partition import Group, as_groups, order_groups, problems_of
 from hetsim.placement.bound import area_bound, critical_path_bound, lower_bound
