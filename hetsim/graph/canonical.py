@@ -1,0 +1,220 @@
+"""The canonical model: optimised offline, types known, and read as a Graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.graph.inference import annotate
+from hetsim.graph.onnx_types import to_tensor
+from hetsim.graph.provenance import Operation, trace
+from hetsim.graph.pruning import prune
+from hetsim.graph.runtime import optimise
+from hetsim.graph.structure import (
+    bodies,
+    captures,
+    constant_names,
+    drop_inner_types,
+    name_nodes,
+    sort_nodes,
+)
+
+_SMALL_CONSTANT_ELEMENTS = 1024
+_COMPARED_BYTES = 1024
+_INTEGERS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+
+
+@dataclass(frozen=True, slots=True)
+class Canonical:
+    """What ``load_model`` keeps of a file: the canonical model, as ONNX and as a Graph."""
+
+    proto: onnx.ModelProto
+    graph: Graph
+    folded: tuple[str, ...]
+
+
+def canonicalise(
+    proto: onnx.ModelProto,
+    nodes: Sequence[onnx.NodeProto],
+    weights_dir: Path | None,
+    level: str,
+    name: str,
+    declared: Mapping[str, onnx.TypeProto],
+    where: str,
+) -> Canonical:
+    """Return the canonical form of a regular model.
+
+    Parameters
+    ----------
+    proto : onnx.ModelProto
+        As ``regularise`` leaves it; it may be changed.
+    nodes : sequence of onnx.NodeProto
+        The file's nodes, named, Constant nodes among them.
+    level : "none", "basic" or "extended"
+    declared : mapping
+        Types the file states of its outputs.
+    """
+    originals = _operations(nodes)
+    stored = _contents(proto.graph)
+    if level != "none":
+        proto = optimise(proto, weights_dir, level, where)
+        for node in proto.graph.node:
+            node.ClearField("doc_string")
+        name_nodes(proto.graph.node, {op.name for op in originals})
+        drop_inner_types(proto.graph)
+        sort_nodes(proto.graph, where)
+    prune(proto)
+    annotate(proto, weights_dir, declared, where, accepted=level != "none")
+    origins, folded = trace(
+        originals,
+        stored,
+        _operations(proto.graph.node),
+        constant_names(proto.graph),
+        [value.name for value in proto.graph.output],
+    )
+    if level != "none":
+        origins = _sort_as_in_file(proto.graph, origins, originals, where)
+    return Canonical(proto, _graph(proto, name, origins), folded)
+
+
+def _sort_as_in_file(
+    graph: onnx.GraphProto,
+    origins: Sequence[tuple[str, ...]],
+    originals: Sequence[Operation],
+    where: str,
+) -> tuple[tuple[str, ...], ...]:
+    """Order the nodes by the last original that each stands for, as far as edges allow."""
+    position = {op.name: i for i, op in enumerate(originals)}
+    by_name = {node.name: names for node, names in zip(graph.node, origins, strict=True)}
+    rank = [max(position[name] for name in names) for names in origins]
+    sort_nodes(graph, where, rank)
+    return tuple(by_name[node.name] for node in graph.node)
+
+
+def _operations(nodes: Sequence[onnx.NodeProto]) -> tuple[Operation, ...]:
+    return tuple(
+        Operation(
+            name=node.name,
+            op_type=_qualified(node),
+            inputs=tuple(node.input),
+            outputs=tuple(node.output),
+            captures=captures(node),
+            key=_key(node),
+        )
+        for node in nodes
+    )
+
+
+def _qualified(node: onnx.NodeProto) -> str:
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+def _key(node: onnx.NodeProto) -> bytes | None:
+    """What twins share besides their inputs; None for nodes with bodies or stored tensors."""
+    if any(
+        attribute.type in (onnx.AttributeProto.TENSOR, onnx.AttributeProto.SPARSE_TENSOR)
+        for attribute in node.attribute
+    ) or any(True for _ in bodies(node)):
+        return None
+    parts = sorted(a.SerializeToString(deterministic=True) for a in node.attribute)
+    return b"\0".join((_qualified(node).encode(), node.overload.encode(), *parts))
+
+
+def _contents(graph: onnx.GraphProto) -> dict[str, bytes | None]:
+    """Names of the constants; the contents of small ones, which an optimiser may share."""
+    found: dict[str, bytes | None] = dict.fromkeys(constant_names(graph))
+    for tensor in graph.initializer:
+        if (
+            tensor.data_location != onnx.TensorProto.EXTERNAL
+            and tensor.data_type != onnx.TensorProto.STRING
+            and len(tensor.raw_data) <= _COMPARED_BYTES
+            and _elements(tensor.dims) <= _COMPARED_BYTES
+        ):
+            head = f"{tensor.data_type}:{list(tensor.dims)}:".encode()
+            # A tensor that is broken is for ONNX Runtime to complain about, when it reads it.
+            with suppress(Exception):
+                found[tensor.name] = head + onnx.numpy_helper.to_array(tensor).tobytes()
+    return found
+
+
+def _elements(dims: Sequence[int]) -> int:
+    count = 1
+    for dim in dims:
+        count *= dim
+    return count
+
+
+def _graph(proto: onnx.ModelProto, name: str, origins: Sequence[tuple[str, ...]]) -> Graph:
+    graph = proto.graph
+    tensors: dict[str, Tensor] = {}
+    for values in (graph.input, graph.value_info, graph.output):
+        for value in values:
+            tensors[value.name] = to_tensor(value.name, value.type)
+    for tensor in graph.initializer:
+        kind = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        tensors[tensor.name] = to_tensor(tensor.name, kind)
+    for sparse in graph.sparse_initializer:
+        kind = onnx.helper.make_tensor_type_proto(sparse.values.data_type, sparse.dims)
+        tensors[sparse.values.name] = to_tensor(sparse.values.name, kind)
+    nodes = tuple(
+        Node(
+            id=i,
+            name=node.name,
+            op_type=node.op_type,
+            domain=node.domain,
+            inputs=tuple(node.input),
+            outputs=tuple(node.output),
+            captures=captures(node),
+            attributes=_attributes(node),
+            origins=origins[i],
+        )
+        for i, node in enumerate(graph.node)
+    )
+    return Graph(
+        name=name,
+        nodes=nodes,
+        tensors=tensors,
+        inputs=tuple(value.name for value in graph.input),
+        outputs=tuple(value.name for value in graph.output),
+        constants=frozenset(constant_names(graph)),
+        opsets={entry.domain: entry.version for entry in proto.opset_import},
+        constant_values={
+            tensor.name: tuple(onnx.numpy_helper.to_array(tensor).ravel().tolist())
+            for tensor in graph.initializer
+            if tensor.data_type in _INTEGERS
+            and tensor.data_location != onnx.TensorProto.EXTERNAL
+            and _elements(tensor.dims) <= _SMALL_CONSTANT_ELEMENTS
+        },
+    )
+
+
+def _attributes(node: onnx.NodeProto) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for attribute in node.attribute:
+        value = _plain(attribute)
+        if value is not None:
+            found[attribute.name] = value
+    return found
+
+
+def _plain(attribute: onnx.AttributeProto) -> Any:
+    kind = onnx.AttributeProto
+    if attribute.type == kind.INT:
+        return attribute.i
+    if attribute.type == kind.FLOAT:
+        return attribute.f
+    if attribute.type == kind.STRING:
+        return attribute.s.decode("utf-8", errors="replace")
+    if attribute.type == kind.INTS:
+        return tuple(attribute.ints)
+    if attribute.type == kind.FLOATS:
+        return tuple(attribute.floats)
+    if attribute.type == kind.STRINGS:
+        return tuple(text.decode("utf-8", errors="replace") for text in attribute.strings)
+    return None

@@ -1,0 +1,121 @@
+"""Types and shapes of every value: ONNX's inference first, ONNX Runtime for what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import onnx
+
+from hetsim.errors import ModelError
+from hetsim.graph.binding import bindable
+from hetsim.graph.onnx_file import INLINE_BYTES
+from hetsim.graph.onnx_types import has_rank, has_type
+from hetsim.graph.runtime import probe_types
+
+
+def annotate(
+    proto: onnx.ModelProto,
+    weights_dir: Path | None,
+    declared: Mapping[str, onnx.TypeProto],
+    where: str,
+    *,
+    accepted: bool,
+) -> None:
+    """Give every value that a node of `proto` writes its type, in place.
+
+    Shapes are filled in as far as they follow from the inputs; a dimension keeps a name
+    only where it is that of a symbolic dimension of an input, which the caller can bind.
+
+    Parameters
+    ----------
+    declared : mapping
+        Types that the file states of its outputs, for shapes that cannot be inferred.
+    accepted : bool
+        Whether ONNX Runtime is known to read the model. If not, it is asked.
+    """
+    graph = proto.graph
+    written = [name for node in graph.node for name in node.output if name]
+    known = _inferred(proto, written)
+    missing = [name for name in written if name not in known or not has_rank(known[name])]
+    if missing or not accepted:
+        found = probe_types(proto, weights_dir, missing, where)
+        known.update({name: kind for name, kind in found.items() if has_type(kind)})
+    known.update({value.name: value.type for value in graph.input})
+    for tensor in graph.initializer:
+        known[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+    for sparse in graph.sparse_initializer:
+        known[sparse.values.name] = onnx.helper.make_tensor_type_proto(
+            sparse.values.data_type, sparse.dims
+        )
+    outputs = {value.name for value in graph.output}
+    names = bindable(graph)
+    for name in (*written, *outputs):
+        kind = known.get(name)
+        if kind is None or not has_type(kind):
+            raise ModelError(
+                f"the type of value {name!r} cannot be inferred",
+                where=where,
+                hint="export the model with types, or check it with onnx.checker",
+            )
+        _clean(kind, names)
+        if not has_rank(kind) and name in declared and has_rank(declared[name]):
+            kind.CopyFrom(declared[name])
+            _clean(kind, names)
+    del graph.value_info[:]
+    for name in written:
+        if name not in outputs:
+            graph.value_info.add(name=name).type.CopyFrom(known[name])
+    for value in graph.output:
+        value.type.CopyFrom(known[value.name])
+
+
+def _inferred(proto: onnx.ModelProto, written: Collection[str]) -> dict[str, onnx.TypeProto]:
+    try:
+        result = onnx.shape_inference.infer_shapes(_skeleton(proto), data_prop=True)
+    except Exception:
+        # Its failures differ by version and say little; the probe's are explained to the user.
+        return {}
+    wanted = set(written)
+    return {
+        value.name: value.type
+        for values in (result.graph.value_info, result.graph.output)
+        for value in values
+        if value.name in wanted and has_type(value.type)
+    }
+
+
+def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The same model, its large inline constants reduced to type and shape.
+
+    Inference takes a serialised copy, and their contents do not matter to it.
+    """
+    skeleton = onnx.ModelProto(ir_version=proto.ir_version)
+    skeleton.opset_import.extend(proto.opset_import)
+    skeleton.functions.extend(proto.functions)
+    graph = skeleton.graph
+    graph.name = proto.graph.name
+    graph.node.extend(proto.graph.node)
+    graph.input.extend(proto.graph.input)
+    graph.output.extend(proto.graph.output)
+    graph.sparse_initializer.extend(proto.graph.sparse_initializer)
+    for tensor in proto.graph.initializer:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL or len(tensor.raw_data) > INLINE_BYTES:
+            light = graph.initializer.add(
+                name=tensor.name, data_type=tensor.data_type, dims=tensor.dims
+            )
+            light.data_location = onnx.TensorProto.EXTERNAL
+            light.external_data.add(key="location", value="absent")
+        else:
+            graph.initializer.append(tensor)
+    return skeleton
+
+
+def _clean(kind: onnx.TypeProto, names: Collection[str]) -> None:
+    """Drop dimension names that inference made up, and sizes that are none."""
+    if kind.WhichOneof("value") == "tensor_type" and kind.tensor_type.HasField("shape"):
+        for dim in kind.tensor_type.shape.dim:
+            if dim.HasField("dim_param") and dim.dim_param not in names:
+                dim.ClearField("dim_param")
+            elif dim.dim_value < 0:
+                dim.ClearField("dim_value")

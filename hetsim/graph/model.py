@@ -1,0 +1,169 @@
+"""A model from the user's file or the zoo: dims bound, canonical, its nodes traced to the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hetsim.errors import ModelError, UsageError, nearest
+from hetsim.graph.graph import Graph
+
+if TYPE_CHECKING:
+    import onnx
+
+    from hetsim.graph.onnx_file import OnnxFile
+
+_ZOO = "zoo:"
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """An ONNX model, ready to be cut and priced.
+
+    Attributes
+    ----------
+    name : str
+        Stem of the file, or the name in the zoo.
+    source : str
+        Path or ``zoo:NAME`` as it was given.
+    graph : Graph
+        The canonical graph.
+    proto : onnx.ModelProto
+        The same as ONNX: ``proto.graph.node[i]`` is ``graph.nodes[i]``, under the same
+        name. All values are typed. Large weights that optimisation did not touch are
+        external data relative to `weights_dir`; those it made are inline.
+    weights_dir : Path or None
+        Absolute; None where no external data is left.
+    sha256 : str
+        Of the file; external data counts by name and size.
+    canonical : "none", "basic" or "extended"
+    dims, shapes : mapping
+        What was bound, as it was given.
+    original_nodes : tuple of str
+        Names of the file's nodes, those without a name named.
+    folded : tuple of str
+        Those of them that became constants or vanished: no canonical node stands for them.
+    """
+
+    name: str
+    source: str
+    graph: Graph = field(repr=False)
+    proto: onnx.ModelProto = field(repr=False)
+    weights_dir: Path | None
+    sha256: str
+    canonical: str
+    dims: Mapping[str, int]
+    shapes: Mapping[str, tuple[int, ...]]
+    original_nodes: tuple[str, ...] = field(repr=False)
+    folded: tuple[str, ...] = field(repr=False)
+
+    def canonical_names(self, original: str) -> tuple[str, ...]:
+        """Return the canonical nodes that stand for node `original` of the file.
+
+        Empty where it was folded. Raises UsageError where the file has no such node.
+        """
+        if original not in self._descendants:
+            raise UsageError(
+                f"no node named '{original}'",
+                where=self.source,
+                hint=nearest(original, self._descendants),
+            )
+        return tuple(self._descendants[original])
+
+    @cached_property
+    def _descendants(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {name: [] for name in self.original_nodes}
+        for node in self.graph.nodes:
+            for name in node.origins:
+                found[name].append(node.name)
+        return found
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    dims: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    canonical: Literal["none", "basic", "extended"] = "basic",
+) -> Model:
+    """Load an ONNX model.
+
+    Parameters
+    ----------
+    path : path or str
+        Of the ``.onnx`` file, or ``zoo:NAME``. Nothing is written beside it.
+    dims : mapping of str to int, optional
+        Sizes of symbolic dimensions by name.
+    shapes : mapping of str to sequence of int, optional
+        Whole shapes by input name.
+    canonical : "none", "basic" or "extended"
+        How far ONNX Runtime optimises the graph before anything else sees it. ``basic``
+        folds constants and fuses within standard ONNX; ``extended`` also uses
+        com.microsoft ops; ``none`` keeps the file's graph. At every level Constant nodes
+        are constants, and what no output depends on is left out.
+
+    Raises
+    ------
+    ModelError
+        Where the file is missing, broken, or outside what the installed runtime reads.
+    UsageError
+        Where a zoo name, a dim, an input or the level does not exist, or sizes contradict.
+
+    Complexity: linear in the graph; with optimisation also in the weights it touches.
+    """
+    from hetsim.graph.binding import bind
+    from hetsim.graph.canonical import canonicalise
+    from hetsim.graph.onnx_file import refers_outside
+    from hetsim.graph.runtime import LEVELS, check_versions
+    from hetsim.graph.structure import regularise
+
+    if canonical not in LEVELS:
+        raise UsageError(
+            f"there is no canonical level '{canonical}'", hint=nearest(str(canonical), LEVELS)
+        )
+    source = os.fspath(path)
+    name, file = _read(source)
+    proto = file.proto
+    given_dims, given_shapes = dims or {}, shapes or {}
+    declared: dict[str, onnx.TypeProto] = {}
+    if not given_dims and not given_shapes:
+        # Once a dimension is bound, what the file states of its outputs may be stale.
+        for value in proto.graph.output:
+            declared[value.name] = type(value.type)()
+            declared[value.name].CopyFrom(value.type)
+    nodes = regularise(proto, source)
+    check_versions(proto, source)
+    bind(proto.graph, given_dims, given_shapes, source)
+    folder = file.folder.resolve()
+    result = canonicalise(
+        proto, nodes, folder if refers_outside(proto) else None, canonical, name, declared, source
+    )
+    return Model(
+        name=name,
+        source=source,
+        graph=result.graph,
+        proto=result.proto,
+        weights_dir=folder if refers_outside(result.proto) else None,
+        sha256=file.sha256,
+        canonical=canonical,
+        dims={key: int(size) for key, size in given_dims.items()},
+        shapes={key: tuple(int(n) for n in shape) for key, shape in given_shapes.items()},
+        original_nodes=tuple(node.name for node in nodes),
+        folded=result.folded,
+    )
+
+
+def _read(source: str) -> tuple[str, OnnxFile]:
+    from hetsim.graph import zoo
+    from hetsim.graph.onnx_file import read_onnx
+
+    if source.startswith(_ZOO):
+        name = source.removeprefix(_ZOO)
+        return name, read_onnx(zoo.materialise(name))
+    if source in zoo.names() and not os.path.lexists(source):
+        raise ModelError("no such file", where=source, hint=f"did you mean '{_ZOO}{source}'?")
+    return Path(source).stem, read_onnx(Path(source))

@@ -1,0 +1,243 @@
+"""An ONNX file from disk: found, parsed, its external weights checked, its digest taken."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from hetsim.errors import ModelError, nearest
+from hetsim.graph.graph import ITEM_BITS
+from hetsim.graph.onnx_types import dtype_name
+
+INLINE_BYTES = 8192
+"""External tensors up to this size are read at once: shapes, axes and scales steer inference."""
+
+_PROTOBUF_LIMIT_BYTES = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxFile:
+    """A model as it lies on disk.
+
+    Attributes
+    ----------
+    proto : onnx.ModelProto
+        As stored, but small external tensors are inline; large ones are references.
+    folder : Path
+        Where external data is relative to.
+    sha256 : str
+        Of the file's bytes; where there is external data, also of each of its files'
+        name and size.
+    """
+
+    proto: onnx.ModelProto
+    folder: Path
+    sha256: str
+
+
+def read_onnx(path: Path) -> OnnxFile:
+    """Return the model at `path`, its large weights left on disk.
+
+    Raises
+    ------
+    ModelError
+        Where the file is missing, no ONNX or cut short, or its external data is missing,
+        too short, or outside the model's folder.
+    """
+    content = _read(path)
+    try:
+        proto = onnx.ModelProto.FromString(content)
+    except Exception as error:  # protobuf's own type has no stubs, and differs by backend
+        raise ModelError(
+            f"not an ONNX model, or cut short: {len(content)} bytes that cannot be parsed",
+            where=str(path),
+            hint="give a complete .onnx file (binary protobuf)",
+        ) from error
+    if not proto.HasField("graph") or not proto.ir_version:
+        raise ModelError(
+            "not an ONNX model: it holds no graph" if content else "not an ONNX model: it is empty",
+            where=str(path),
+            hint="give a complete .onnx file (binary protobuf)",
+        )
+    if _not_text(proto):
+        raise ModelError(
+            "not an ONNX model, or damaged: a name in it is no text",
+            where=str(path),
+            hint="export the model anew",
+        )
+    digest = hashlib.sha256(content)
+    sizes = _attach_external(proto, path)
+    for location, size in sorted(sizes.items()):
+        digest.update(f"\0{location}\0{size}".encode())
+    return OnnxFile(proto, path.parent, digest.hexdigest())
+
+
+def tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Yield every stored tensor of `graph` and of the bodies in it, attributes included."""
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield sparse.values
+        yield sparse.indices
+    for node in graph.node:
+        yield from _tensors_of_node(node)
+
+
+def refers_outside(proto: onnx.ModelProto) -> bool:
+    """Whether any tensor of the model is still external data."""
+    return any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in _all_tensors(proto))
+
+
+def _all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    yield from tensors_of(proto.graph)
+    for function in proto.functions:
+        for node in function.node:
+            yield from _tensors_of_node(node)
+
+
+def _tensors_of_node(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        if attribute.HasField("g"):
+            yield from tensors_of(attribute.g)
+        for body in attribute.graphs:
+            yield from tensors_of(body)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.is_dir():
+            raise ModelError("it is a folder, not a model", where=str(path), hint=_siblings(path))
+        if path.stat().st_size > _PROTOBUF_LIMIT_BYTES:
+            raise ModelError(
+                "larger than 2 GiB, which an ONNX file cannot be",
+                where=str(path),
+                hint="save it with its weights as external data",
+            )
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise ModelError("no such file", where=str(path), hint=_siblings(path)) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(
+            f"cannot be read: {reason}", where=str(path), hint="check the path and its permissions"
+        ) from error
+
+
+def _siblings(path: Path) -> str:
+    folder = path if path.is_dir() else path.parent
+    try:
+        models = [entry.name for entry in folder.iterdir() if entry.suffix == ".onnx"]
+    except OSError:
+        return f"there is no folder {folder!r}"
+    return nearest(path.name, models) if models else f"there is no .onnx file in {folder!r}"
+
+
+def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
+    """Check every external reference, read the small ones, and return size by location."""
+    sizes: dict[str, int] = {}
+    small: dict[str, list[tuple[onnx.TensorProto, int, int]]] = {}
+    for tensor in _all_tensors(proto):
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        location, offset, length = _reference(tensor, path)
+        if location not in sizes:
+            sizes[location] = _external_size(location, tensor, path)
+        if offset + length > sizes[location]:
+            raise ModelError(
+                f"external data {location!r} has {sizes[location]} bytes, and tensor "
+                f"{tensor.name!r} needs bytes {offset} to {offset + length}",
+                where=str(path),
+                hint="fetch the weights file anew, it is cut short",
+            )
+        if length <= INLINE_BYTES:
+            small.setdefault(location, []).append((tensor, offset, length))
+    for location, wanted in small.items():
+        with (path.parent / location).open("rb") as file:
+            for tensor, offset, length in wanted:
+                file.seek(offset)
+                tensor.raw_data = file.read(length)
+                tensor.ClearField("external_data")
+                tensor.ClearField("data_location")
+    return sizes
+
+
+def _reference(tensor: onnx.TensorProto, path: Path) -> tuple[str, int, int]:
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    try:
+        nbytes = (math.prod(tensor.dims) * ITEM_BITS[dtype_name(tensor.data_type)] + 7) // 8
+        location = fields["location"]
+        if not isinstance(location, str):
+            raise ValueError("a location must be text")
+        offset = int(fields.get("offset") or 0)
+        length = int(fields.get("length") or nbytes)
+    except (KeyError, ValueError) as error:
+        raise ModelError(
+            f"the external data reference of tensor {tensor.name!r} is broken: {fields}",
+            where=str(path),
+            hint="save the model anew with its external data",
+        ) from error
+    if offset < 0 or length != nbytes:
+        raise ModelError(
+            f"tensor {tensor.name!r} of shape {tuple(tensor.dims)} needs {nbytes} bytes, "
+            f"its external data reference says {length} bytes at offset {offset}",
+            where=str(path),
+            hint="save the model anew with its external data",
+        )
+    return location, offset, length
+
+
+def _external_size(location: str, tensor: onnx.TensorProto, path: Path) -> int:
+    folder = path.parent.resolve()
+    outside = os.path.isabs(location) or ".." in Path(location).parts
+    try:
+        target = (folder / location).resolve()
+        if outside or not target.is_relative_to(folder):
+            raise ModelError(
+                f"external data {location!r} of tensor {tensor.name!r} lies outside the "
+                "model's folder",
+                where=str(path),
+                hint="keep the weights file itself, not a link to it, beside the model",
+            )
+        if not target.is_file():
+            raise ModelError(
+                f"external data {location!r} of tensor {tensor.name!r} is missing",
+                where=str(path),
+                hint="put the weights file beside the model",
+            )
+        return target.stat().st_size
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ModelError(
+            f"external data {location!r} of tensor {tensor.name!r} cannot be read: {error}",
+            where=str(path),
+            hint="check the file and its permissions",
+        ) from error
+
+
+def _not_text(message: Any) -> bool:
+    """Whether a text field in `message` holds what is no UTF-8; protobuf gives it as bytes."""
+    if isinstance(message, onnx.TensorProto):
+        # Its other fields are large, and copied when they are looked at.
+        return isinstance(message.name, bytes)
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_STRING:
+            values = value if _repeated(value) else (value,)
+            if any(isinstance(text, bytes) for text in values):
+                return True
+        elif field.type == field.TYPE_MESSAGE:
+            values = value if _repeated(value) else (value,)
+            if any(_not_text(part) for part in values):
+                return True
+    return False
+
+
+def _repeated(value: object) -> bool:
+    return hasattr(value, "extend")

@@ -1,0 +1,223 @@
+"""Which nodes of the user's file each canonical node stands for.
+
+An optimiser keeps the names of the values it still computes. A canonical node therefore
+stands for the original nodes between its outputs and the nearest values that other
+canonical nodes compute: a backward slice of the original graph. Values that are equal by
+construction (the output of an Identity and its input, the outputs of twin nodes) count as
+one, so that an eliminated node is found with the node that still computes its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from hetsim.errors import ModelError
+
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial",
+     "Bernoulli"}
+)  # fmt: skip
+_PASSING_ON = frozenset({"Identity", "Dropout"})
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What of a node its provenance depends on.
+
+    Attributes
+    ----------
+    name, op_type : str
+    inputs, outputs : tuple of str
+        By position; ``""`` where absent.
+    captures : tuple of str
+        Outer values read by bodies.
+    key : bytes or None
+        Equal for two nodes that compute the same of the same inputs; None where that
+        cannot be told.
+    """
+
+    name: str
+    op_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    captures: tuple[str, ...] = ()
+    key: bytes | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """All values read."""
+        return tuple(name for name in (*self.inputs, *self.captures) if name)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """All values written."""
+        return tuple(name for name in self.outputs if name)
+
+
+def trace(
+    originals: Sequence[Operation],
+    stored: Mapping[str, bytes | None],
+    canonicals: Sequence[Operation],
+    folded: Collection[str],
+    outputs: Collection[str],
+) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    """Return the origins of every canonical node, and the originals that are in none.
+
+    Parameters
+    ----------
+    originals, canonicals : sequence of Operation
+        Each in topological order.
+    stored : mapping of str to bytes or None
+        Constants of the original graph; content where it is small enough to compare.
+    folded : collection of str
+        Constants of the canonical graph.
+    outputs : collection of str
+        Outputs of either graph. An original that none depends on is in no origins.
+
+    Returns
+    -------
+    origins : tuple of tuple of str
+        By canonical node, in the originals' order, none of them empty.
+    rest : tuple of str
+        Originals that became constants or vanished: every original is here or there.
+
+    Complexity: O(V + E) where slices do not overlap, as they hardly do.
+    """
+    values = _Values(originals, stored, folded, canonicals)
+    claims = [values.slice(names) for names in values.known_outputs]
+    _claim_from_neighbours(canonicals, claims)
+    for node, claim in zip(canonicals, claims, strict=True):
+        if not claim:
+            raise ModelError(
+                "this optimised node cannot be traced to a node of the file",
+                where=f"node '{node.name}'",
+                hint="use --canonical none",
+            )
+    _attach_equals(originals, claims, values, outputs)
+    claimed = set().union(*claims)
+    origins = tuple(tuple(originals[i].name for i in sorted(claim)) for claim in claims)
+    return origins, tuple(op.name for i, op in enumerate(originals) if i not in claimed)
+
+
+class _Values:
+    """The original graph's values: who writes them, which are constant, which are equal."""
+
+    def __init__(
+        self,
+        originals: Sequence[Operation],
+        stored: Mapping[str, bytes | None],
+        folded: Collection[str],
+        canonicals: Sequence[Operation],
+    ) -> None:
+        self.originals = originals
+        self.producer = {name: i for i, op in enumerate(originals) for name in op.writes}
+        self.constant = set(stored) | set(folded)
+        for op in originals:
+            if op.op_type not in _RANDOM and all(name in self.constant for name in op.reads):
+                self.constant.update(op.writes)
+        self.same_as = _equal_values(originals, stored)
+        self.known_outputs = self._known_outputs(canonicals)
+        self.computed = {name for names in self.known_outputs for name in names}
+        self.owner: dict[str, int] = {}
+        for i, names in enumerate(self.known_outputs):
+            for name in names:
+                self.owner.setdefault(self.same_as.get(name, name), i)
+
+    def _known_outputs(self, canonicals: Sequence[Operation]) -> list[tuple[str, ...]]:
+        """The original values that each canonical node computes."""
+        by_name = {op.name: op for op in self.originals}
+        found: list[tuple[str, ...]] = []
+        for node in canonicals:
+            names = tuple(name for name in node.writes if name in self.producer)
+            match = by_name.get(node.name)
+            if not names and match is not None and match.op_type == node.op_type:
+                # It kept its name; its output, in another layout or type, has a new one.
+                names = match.writes
+            found.append(names)
+        return found
+
+    def slice(self, outputs: Sequence[str]) -> set[int]:
+        """The originals behind `outputs` of one canonical node, up to what others compute."""
+        pending = list(outputs)
+        own = {self.same_as.get(name, name) for name in outputs}
+        found: set[int] = set()
+        while pending:
+            i = self.producer[pending.pop()]
+            if i in found:
+                continue
+            found.add(i)
+            for name in self.originals[i].reads:
+                if name in self.constant or name in self.computed or name not in self.producer:
+                    continue
+                same = self.same_as.get(name, name)
+                if same not in self.owner or same in own:
+                    pending.append(name)
+        return found
+
+
+def _equal_values(
+    originals: Sequence[Operation], stored: Mapping[str, bytes | None]
+) -> dict[str, str]:
+    """Map each value to the first one that is equal to it by construction."""
+    same: dict[str, str] = {}
+    contents: dict[bytes, str] = {}
+    for name, content in stored.items():
+        same[name] = name if content is None else contents.setdefault(content, name)
+    seen: dict[tuple[bytes, tuple[str, ...], int], str] = {}
+    for op in originals:
+        inputs = tuple(same.get(name, name) for name in op.inputs)
+        for position, name in enumerate(op.outputs):
+            if op.op_type in _PASSING_ON and position == 0:
+                same[name] = inputs[0]
+            elif op.key is None or op.op_type in _RANDOM or op.captures:
+                same[name] = name
+            else:
+                same[name] = seen.setdefault((op.key, inputs, position), name)
+    return same
+
+
+def _claim_from_neighbours(canonicals: Sequence[Operation], claims: list[set[int]]) -> None:
+    """A node that only helps others stands for what its readers do, else its sources."""
+    producer = {name: i for i, node in enumerate(canonicals) for name in node.writes}
+    readers: dict[int, list[int]] = {}
+    for i, node in enumerate(canonicals):
+        for name in node.reads:
+            if name in producer:
+                readers.setdefault(producer[name], []).append(i)
+    for i in reversed(range(len(canonicals))):
+        if not claims[i]:
+            claims[i] = set().union(*(claims[j] for j in readers.get(i, ())))
+    for i, node in enumerate(canonicals):
+        if not claims[i]:
+            sources = {producer[name] for name in node.reads if name in producer}
+            claims[i] = set().union(*(claims[j] for j in sources))
+
+
+def _attach_equals(
+    originals: Sequence[Operation],
+    claims: list[set[int]],
+    values: _Values,
+    outputs: Collection[str],
+) -> None:
+    """Give each original in no slice to the nodes that still compute a value equal to its own."""
+    holders: dict[int, list[int]] = {}
+    for i, claim in enumerate(claims):
+        for original in claim:
+            holders.setdefault(original, []).append(i)
+    read = set(outputs)
+    for op in reversed(originals):
+        if not read.isdisjoint(op.writes):
+            read.update(op.reads)
+    for original, op in enumerate(originals):
+        if original in holders or read.isdisjoint(op.writes):
+            continue
+        for name in op.writes:
+            if name in values.constant:
+                continue
+            same = values.same_as.get(name, name)
+            if same in values.owner:
+                claims[values.owner[same]].add(original)
+            elif same in values.producer:
+                for i in holders.get(values.producer[same], ()):
+                    claims[i].add(original)

@@ -1,0 +1,235 @@
+"""ONNX Runtime as the reader of models: versions, types, offline optimisation, its errors."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from hetsim.errors import ModelError
+from hetsim.graph.onnx_types import parse_type
+
+LEVELS = ("none", "basic", "extended")
+"""What ``canonical`` may be."""
+
+_GIST_LENGTH = 300
+
+
+def check_versions(proto: onnx.ModelProto, where: str) -> None:
+    """Raise ModelError where the installed runtime cannot read the model's IR or opsets.
+
+    The runtime itself is asked, with a model of one node that claims the same versions.
+    """
+    newest: dict[str, int] = {}
+    for imports in (proto.opset_import, *(f.opset_import for f in proto.functions)):
+        for entry in imports:
+            domain = "" if entry.domain == "ai.onnx" else entry.domain
+            newest[domain] = max(entry.version, newest.get(domain, 0))
+    trial = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [onnx.helper.make_node("Identity", ["x"], ["y"])],
+            "versions",
+            [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])],
+            [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])],
+        ),
+        opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in newest.items()],
+        ir_version=proto.ir_version,
+    )
+    open_session(trial, None, "none", where)
+
+
+def optimise(
+    proto: onnx.ModelProto, weights_dir: Path | None, level: str, where: str
+) -> onnx.ModelProto:
+    """Return the model as ONNX Runtime's offline optimisation leaves it.
+
+    Weights that it did not touch stay the external references they were; those it made are
+    inline. The file it writes lives in a temporary folder and is gone afterwards.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="hetsim-") as folder:
+            saved = Path(folder) / "optimised.onnx"
+            open_session(proto, weights_dir, level, where, saved)
+            return onnx.load(str(saved), load_external_data=False)
+    except OSError as error:
+        raise ModelError(
+            f"the optimised model cannot be written: {error.strerror or error}",
+            where=where,
+            hint="set TMPDIR to a folder that is writable and has room, or use --canonical none",
+        ) from error
+
+
+def probe_types(
+    proto: onnx.ModelProto, weights_dir: Path | None, names: Sequence[str], where: str
+) -> dict[str, onnx.TypeProto]:
+    """Return the types that ONNX Runtime finds for the values `names`, shapes where it can.
+
+    The values are made outputs without a type, and one session is built. With no names this
+    checks that the runtime accepts the model as it is.
+    """
+    found = _output_types(proto, weights_dir, (), names, where)
+    # The runtime's interface says [] for a scalar and for a value of unknown rank alike.
+    open_rank = [
+        name for name, (text, dims) in found.items() if text.startswith("tensor") and not dims
+    ]
+    if open_rank:
+        ranks = [onnx.helper.make_node("Shape", [name], [f"{name}/rank"]) for name in open_rank]
+        shapes = _output_types(proto, weights_dir, ranks, [f"{n}/rank" for n in open_rank], where)
+        for name in open_rank:
+            if shapes[f"{name}/rank"][1] != [0]:
+                found[name] = (found[name][0], None)
+    types: dict[str, onnx.TypeProto] = {}
+    for name, (text, dims) in found.items():
+        try:
+            types[name] = parse_type(text, dims)
+        except ValueError as error:
+            raise ModelError(
+                f"its type cannot be read: {error}",
+                where=f"{where}: value {name!r}",
+                hint="install a newer hetsim",
+            ) from error
+    return types
+
+
+def _output_types(
+    proto: onnx.ModelProto,
+    weights_dir: Path | None,
+    nodes: Sequence[onnx.NodeProto],
+    names: Sequence[str],
+    where: str,
+) -> dict[str, tuple[str, list[int | str | None] | None]]:
+    """Type and shape, as the runtime puts them, of values made outputs for this one session."""
+    graph = proto.graph
+    outputs = {value.name for value in graph.output}
+    kept_nodes, kept_outputs = len(graph.node), len(graph.output)
+    graph.node.extend(nodes)
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outputs)
+    try:
+        session = open_session(proto, weights_dir, "none", where)
+    finally:
+        del graph.node[kept_nodes:]
+        del graph.output[kept_outputs:]
+    wanted = set(names)
+    return {
+        value.name: (value.type, value.shape)
+        for value in session.get_outputs()
+        if value.name in wanted
+    }
+
+
+def open_session(
+    proto: onnx.ModelProto,
+    weights_dir: Path | None,
+    level: str,
+    where: str,
+    saved: Path | None = None,
+) -> Any:
+    """Return a single-threaded session; its errors are ModelErrors of one line."""
+    import onnxruntime
+
+    ort: Any = onnxruntime
+    options = ort.SessionOptions()
+    options.graph_optimization_level = {
+        "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+        "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+        "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    }[level]
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    if weights_dir is not None:
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", str(weights_dir)
+        )
+    if saved is not None:
+        options.optimized_model_filepath = str(saved)
+    try:
+        content = proto.SerializeToString()
+    except Exception as error:  # protobuf's own type depends on its backend
+        raise ModelError(
+            f"larger than 2 GiB once rewritten: {_one_line(str(error))}",
+            where=where,
+            hint="save it with its weights as external data",
+        ) from error
+    try:
+        return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's exceptions share no base class of their own
+        raise _translated(str(error), proto, where, f"ONNX Runtime {ort.__version__}") from error
+
+
+def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> ModelError:
+    text = _one_line(text)
+    if match := re.search(r"IR version: (\d+), max supported IR version: (\d+)", text):
+        has, most = match.groups()
+        return ModelError(
+            f"IR version {has}, and {runtime} reads at most {most}",
+            where=where,
+            hint=f"save the model with ir_version={most}, or install a newer onnxruntime",
+        )
+    if match := re.search(r"Opset (\d+) is under.*domain (\S+) is till opset (\d+)", text):
+        has, domain, most = match.groups()
+        return ModelError(
+            f"opset {has} of domain {domain}, and {runtime} reads at most {most}",
+            where=where,
+            hint=f"export the model with opset {most}, or install a newer onnxruntime",
+        )
+    unknown = re.search(r"No Op registered for (\S+) with domain_version of (\d+)", text)
+    if unknown:
+        domain, op = _where_used(proto, unknown[1])
+        return _unknown_op(proto, op, domain, where, f"opset {unknown[2]}", runtime)
+    if match := re.search(r"Fatal error: (\S*):(\S+?)\(-?\d+\) is not a registered", text):
+        return _unknown_op(proto, match[2], match[1], where, f"domain {match[1]!r}", runtime)
+    if match := re.search(
+        r'In Node, \("(.*?)", (\S+), .*No opset import for domain \'(.*?)\'', text
+    ):
+        return ModelError(
+            f"op {match[2]!r} is of domain {match[3]!r}, of which the model imports no version",
+            where=f"{where}: node {match[1]!r}",
+            hint="export the model anew with that domain in opset_import",
+        )
+    if match := re.search(r"an implementation for (\S+)\((\d+)\) node with name '(.*)'", text):
+        op, version, name = match.groups()
+        return ModelError(
+            f"{runtime} has no CPU kernel for {op} of version {version} with these types",
+            where=f"{where}: node {name!r}",
+            hint="convert the model to a newer opset or to other types",
+        )
+    gist = re.sub(r"^\[ONNXRuntimeError\] : \d+ : (\w+) : ", "", text)
+    gist = re.sub(r"^/\S+:\d+ .*?\w\(.*?\)( const)? (?=\S)", "", gist)
+    gist = gist.removeprefix("This is an invalid model. ").rstrip(". ")
+    if match := re.fullmatch(r'In Node, \("(.*?)", .*?\) : .* , Error (.*)', gist):
+        where, gist = f"{where}: node {match[1]!r}", match[2]
+    gist = gist if len(gist) <= _GIST_LENGTH else gist[: _GIST_LENGTH - 3] + "..."
+    return ModelError(
+        f"{runtime} refuses the model: {gist}",
+        where=where,
+        hint="check the model with onnx.checker, or export it anew",
+    )
+
+
+def _unknown_op(
+    proto: onnx.ModelProto, op: str, domain: str, where: str, scope: str, runtime: str
+) -> ModelError:
+    users = [n.name for n in proto.graph.node if n.op_type == op and n.domain == domain]
+    place = f"node {users[0]!r}" if users else "inside a body or function"
+    return ModelError(
+        f"unknown op {op!r} in {scope}: {runtime} has no schema for it",
+        where=f"{where}: {place}",
+        hint="export the model with standard ops, or add the op as a model-local function",
+    )
+
+
+def _where_used(proto: onnx.ModelProto, op: str) -> tuple[str, str]:
+    for node in proto.graph.node:
+        if node.op_type == op:
+            return node.domain, op
+    return "", op
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,239 @@
+"""Inputs for a model: random ones that it accepts, and a check of those that a caller gives."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.errors import RequestError, UsageError, nearest
+from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
+from hetsim.graph.model import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MOVERS = frozenset(
+    {"Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Transpose", "Expand",
+     "Slice", "Split", "Concat", "Tile", "Dropout"}
+)  # fmt: skip
+"""Ops that hand the elements of their first input on (Concat: of all), perhaps rearranged."""
+
+_DEFAULT_HIGH = 2
+_ALPHABET = np.array(list(string.ascii_lowercase))
+
+
+def random_inputs(model: Model, seed: int = 0) -> dict[str, NDArray[Any]]:
+    """Return an array for every input of `model`, the same for the same seed.
+
+    Floats are standard normal, bools fair, strings short words. Integers stay in the
+    range in which every consumer takes them as an index, found through ops that only move
+    elements; else 8-bit integers take their whole range and wider ones are 0 or 1.
+
+    Raises
+    ------
+    UnboundDimension
+        Where the shape of an input is not known; it names the dim.
+    RequestError
+        Where an input is no tensor, or of a type that NumPy cannot hold.
+    """
+    if seed < 0:
+        raise UsageError(f"the seed is {seed}", hint="give a whole number of 0 or more")
+    graph = model.graph
+    readers = _readers(graph)
+    arrays: dict[str, NDArray[Any]] = {}
+    for position, name in enumerate(graph.inputs):
+        tensor = graph.tensors[name]
+        generator = np.random.default_rng([seed, position])
+        arrays[name] = _draw(tensor, _index_bound(graph, readers, name), generator)
+    return arrays
+
+
+def check_inputs(model: Model, inputs: Mapping[str, Any]) -> None:
+    """Raise RequestError unless `inputs` has what `model` reads: names, dtypes and shapes.
+
+    A symbolic dimension takes any size, but one size for all inputs that share its name.
+    Of values that are no tensors only the presence is checked.
+    """
+    graph = model.graph
+    for name in inputs:
+        if name not in graph.inputs:
+            raise RequestError(
+                f"the model has no input '{name}'",
+                where=model.source,
+                hint=nearest(name, graph.inputs),
+            )
+    missing = [name for name in graph.inputs if name not in inputs]
+    if missing:
+        raise RequestError(
+            f"no value for input '{missing[0]}'",
+            where=model.source,
+            hint="give all of: " + ", ".join(graph.inputs),
+        )
+    sizes: dict[str, tuple[int, str]] = {}
+    for name in graph.inputs:
+        tensor = graph.tensors[name]
+        if tensor.dtype in ITEM_BITS or tensor.dtype == "string":
+            _check_array(tensor, inputs[name], sizes, model.source)
+
+
+def _check_array(
+    tensor: Tensor, array: object, sizes: dict[str, tuple[int, str]], source: str
+) -> None:
+    where = f"{source}: input '{tensor.name}'"
+    if not isinstance(array, np.ndarray):
+        raise RequestError(
+            f"a {type(array).__name__} is no NumPy array",
+            where=where,
+            hint=f"give a numpy array of {tensor.dtype}",
+        )
+    if not _same_dtype(array.dtype, tensor.dtype):
+        raise RequestError(
+            f"its dtype is {array.dtype.name}, and the model reads {tensor.dtype}",
+            where=where,
+            hint=f"convert it with .astype('{tensor.dtype}')",
+        )
+    if tensor.shape is None:
+        return
+    if array.ndim != len(tensor.shape):
+        raise RequestError(
+            f"its shape {array.shape} has {array.ndim} dimensions, and the model reads "
+            f"{len(tensor.shape)}: {_shown(tensor.shape)}",
+            where=where,
+            hint="reshape it",
+        )
+    for dim, size in zip(tensor.shape, array.shape, strict=True):
+        if isinstance(dim, int) and dim != size:
+            raise RequestError(
+                f"its shape is {array.shape}, and the model reads {_shown(tensor.shape)}",
+                where=where,
+                hint="give that shape, or load the model with other --dim or --shape values",
+            )
+        if isinstance(dim, str):
+            first, owner = sizes.setdefault(dim, (size, tensor.name))
+            if first != size:
+                raise RequestError(
+                    f"dimension '{dim}' is {size} here and {first} in input '{owner}'",
+                    where=where,
+                    hint="give both the same size",
+                )
+
+
+def _same_dtype(dtype: np.dtype[Any], wanted: str) -> bool:
+    if wanted == "string":
+        return dtype.kind in "OUT"
+    # ml_dtypes writes float8_e4m3fn where ONNX writes FLOAT8E4M3FN.
+    return dtype.name.replace("_", "") == wanted
+
+
+def _shown(shape: Sequence[int | str | None]) -> str:
+    return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"
+
+
+def _draw(tensor: Tensor, bound: int | None, generator: np.random.Generator) -> NDArray[Any]:
+    if tensor.dtype == "string":
+        shape = tensor.static_shape
+        letters = generator.choice(_ALPHABET, size=(*shape, 5))
+        words: NDArray[Any] = np.empty(shape, dtype=object)
+        for place in np.ndindex(shape):
+            words[place] = "".join(letters[place])
+        return words
+    if tensor.dtype not in ITEM_BITS:
+        raise RequestError(
+            f"random values cannot be made for a {tensor.dtype}",
+            where=f"input '{tensor.name}'",
+            hint="give the inputs yourself",
+        )
+    shape = tensor.static_shape
+    if tensor.dtype == "bool":
+        return generator.integers(0, 2, shape).astype(np.bool_)
+    dtype = _numpy_dtype(tensor)
+    if dtype.kind == "c":
+        parts = generator.standard_normal((2, *shape))
+        drawn: NDArray[Any] = (parts[0] + 1j * parts[1]).astype(dtype)
+        return drawn
+    if not tensor.dtype.startswith(("int", "uint")):
+        return generator.standard_normal(shape).astype(dtype)
+    bits = ITEM_BITS[tensor.dtype]
+    low, high = 0, _DEFAULT_HIGH
+    if bound is not None:
+        signed = tensor.dtype.startswith("int")
+        high = max(1, min(bound, 2 ** (bits - signed)))
+    elif bits == 8:
+        low, high = (-128, 128) if tensor.dtype == "int8" else (0, 256)
+    return generator.integers(low, high, shape).astype(dtype)
+
+
+def _numpy_dtype(tensor: Tensor) -> np.dtype[Any]:
+    try:
+        return np.dtype(tensor.dtype)
+    except TypeError:
+        import onnx
+
+        from hetsim.graph.onnx_types import element_type
+
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type(tensor.dtype)))
+
+
+def _readers(graph: Graph) -> dict[str, list[tuple[Node, int]]]:
+    readers: dict[str, list[tuple[Node, int]]] = {}
+    for node in graph.nodes:
+        for position, name in enumerate(node.inputs):
+            if name:
+                readers.setdefault(name, []).append((node, position))
+    return readers
+
+
+def _index_bound(
+    graph: Graph, readers: Mapping[str, Sequence[tuple[Node, int]]], name: str
+) -> int | None:
+    """The smallest number of entries that the elements of `name` index, or None."""
+    bounds: list[int] = []
+    seen = {name}
+    pending = [name]
+    while pending:
+        for node, position in readers.get(pending.pop(), ()):
+            bounds.extend(_indexed(graph, node, position))
+            if node.op_type in _MOVERS and (position == 0 or node.op_type == "Concat"):
+                fresh = [output for output in node.writes if output not in seen]
+                seen.update(fresh)
+                pending.extend(fresh)
+    return min(bounds, default=None)
+
+
+def _indexed(graph: Graph, node: Node, position: int) -> Iterator[int]:
+    """How many entries `node` has for an index read at input `position`."""
+    data = _shape(graph, node, 0)
+    if node.op_type in ("Gather", "GatherElements", "ScatterElements", "Scatter"):
+        axis = node.attributes.get("axis", 0)
+        if position == 1 and data is not None and isinstance(axis, int):
+            yield from _numbers(data[axis])
+    elif node.op_type in ("GatherND", "ScatterND"):
+        if position == 1 and data is not None:
+            # One bound for all: the index tuples are drawn element by element.
+            skipped = node.attributes.get("batch_dims", 0)
+            depth = _shape(graph, node, 1)
+            last = depth[-1] if depth else None
+            if isinstance(skipped, int) and isinstance(last, int):
+                for dim in data[skipped : skipped + last]:
+                    yield from _numbers(dim)
+    elif node.op_type == "OneHot":
+        if position == 0:
+            yield from graph.constant_values.get(node.inputs[1], ())
+    elif node.op_type == "EmbedLayerNormalization" and position in (0, 1):
+        table = _shape(graph, node, 2 if position == 0 else 4)
+        if table:
+            yield from _numbers(table[0])
+
+
+def _shape(graph: Graph, node: Node, position: int) -> tuple[int | str | None, ...] | None:
+    name = node.inputs[position] if position < len(node.inputs) else ""
+    return graph.tensors[name].shape if name else None
+
+
+def _numbers(dim: int | str | None) -> Iterator[int]:
+    if isinstance(dim, int):
+        yield dim
