@@ -14,7 +14,8 @@ def lower_bound(problem: Problem) -> float:
     """Return seconds that no plan's latency can go below; inf where a node runs nowhere.
 
     The larger of the device-indexed critical path and the area bound. Both hold without
-    contention, and so with it.
+    contention, and so with it. Less the largest rounding error that the sums can have, so
+    that a plan which meets the bound is not reported below it.
 
     Complexity: O(E P^2 + ASCENT_STEPS n P).
     """
@@ -22,7 +23,9 @@ def lower_bound(problem: Problem) -> float:
         return 0.0
     if not problem.supported.any(axis=1).all():
         return float("inf")
-    return max(critical_path_bound(problem), area_bound(problem))
+    terms = 2 * (problem.n + len(problem.values) + len(problem.devices))
+    rounding = terms * float(np.finfo(np.float64).eps)
+    return max(critical_path_bound(problem), area_bound(problem)) * (1.0 - rounding)
 
 
 def critical_path_bound(problem: Problem) -> float:
@@ -92,5 +95,4 @@ def area_bound(problem: Problem) -> float:
         # Raise the price of devices that are loaded above the rest.
         price = price * np.exp((load / load.max() - 0.5) / np.sqrt(step + 1.0))
         price /= float((price * width).sum())
-    # The bound is an exact sum of rounded products: stay on the safe side of rounding.
-    return best * (1.0 - 1e-12)
+    return best

@@ -1,0 +1,59 @@
+"""CPU seconds of whole commands beside bare interpreter start-up; JSON lines out."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+
+RUNS = 5
+COMMANDS: dict[str, list[str]] = {
+    "python -c pass": ["-c", "pass"],
+    "import hetsim": ["-c", "import hetsim"],
+    "import numpy": ["-c", "import numpy"],
+    "import onnx, onnxruntime": ["-c", "import onnx, onnxruntime"],
+    "hetsim --help": ["-m", "hetsim", "--help"],
+    "hetsim compare zoo:resnet50 --platform laptop": [
+        "-m", "hetsim", "compare", "zoo:resnet50", "--platform", "laptop",
+    ],
+    "hetsim compare zoo:bert_small --platform edge-box": [
+        "-m", "hetsim", "compare", "zoo:bert_small", "--platform", "edge-box",
+    ],
+}  # fmt: skip
+
+
+def cpu_seconds(arguments: list[str]) -> float:
+    """User and system CPU seconds of one run of the interpreter and its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, *arguments],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    """Print the minimum, median and maximum of each command, after one warm-up run."""
+    for name, arguments in COMMANDS.items():
+        cpu_seconds(arguments)
+        samples = [cpu_seconds(arguments) for _ in range(RUNS)]
+        record = {
+            "benchmark": "commands",
+            "command": name,
+            "cpu_s_min": round(min(samples), 3),
+            "cpu_s_median": round(statistics.median(samples), 3),
+            "cpu_s_max": round(max(samples), 3),
+            "runs": RUNS,
+        }
+        print(json.dumps(record), flush=True)
+
+
+if __name__ == "__main__":
+    main()

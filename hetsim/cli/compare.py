@@ -1,0 +1,165 @@
+"""``hetsim compare``: the main report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from hetsim.cli.options import (
+    common_options,
+    contention_option,
+    json_option,
+    model_options,
+    output_options,
+    platform_option,
+    run_options,
+)
+from hetsim.cli.session import current
+from hetsim.errors import Infeasible, UsageError
+
+if TYPE_CHECKING:
+    from hetsim.cli.question import Canonical
+    from hetsim.comparison import Comparison, Row
+    from hetsim.problem import Contention
+
+
+@click.command()
+@click.argument("model")
+@platform_option
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    metavar="NAME",
+    help="Strategy to compare; repeatable.  [default: single, hetero, heft]",
+)
+@click.option(
+    "--run",
+    "runs",
+    is_flag=True,
+    help="Run the best split plan, and that of each --strategy named, and check the outputs.",
+)
+@contention_option
+@run_options
+@model_options
+@output_options
+@json_option
+@common_options
+def compare(
+    model: str,
+    platform: str | None,
+    strategies: tuple[str, ...],
+    runs: bool,
+    contention: Contention | None,
+    executor: Literal["ray", "threads"],
+    address: str | None,
+    seed: int,
+    timeout_s: float,
+    dims: dict[str, int],
+    shapes: dict[str, tuple[int, ...]],
+    canonical: Canonical | None,
+    trace: Path | None,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Compare strategies for MODEL with every device alone, best first.
+
+    ``single`` stands for each device alone. --trace and --out keep the best plan.
+    """
+    from hetsim.cli.execute import Executor, execute, require_equal
+    from hetsim.cli.leave import check_targets, leave
+    from hetsim.cli.question import read_problem
+    from hetsim.comparison import DEFAULT_STRATEGIES
+    from hetsim.comparison import compare as weigh
+    from hetsim.placement.registry import resolve
+    from hetsim.reporting.plan_table import outputs_line
+    from hetsim.reporting.result import checked_record, comparison_record
+    from hetsim.reporting.table import comparison_report
+    from hetsim.units import format_seconds
+
+    session = current()
+    _check_run_options(runs)
+    check_targets(trace, out, force=force)
+    for name in strategies:
+        resolve(name)
+    problem = read_problem(model, platform, dims, shapes, canonical, contention)
+    names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES
+    with session.progress(f"comparing {', '.join(names)}"):
+        comparison = weigh(problem, names)
+    record = comparison_record(comparison)
+    best = comparison.rows[0]
+    if not as_json:
+        session.show(comparison_report(comparison))
+    if best.plan is None or best.timeline is None:
+        if as_json:
+            session.show_json(record)
+        raise Infeasible(_why_none(comparison))
+    how = Executor(executor, address, seed, timeout_s)
+    done = []
+    measured = {}
+    for row in chosen_to_run(comparison, strategies) if runs else ():
+        assert row.plan is not None
+        run = execute(row.plan, how)
+        done.append((row.plan, run))
+        measured[f"wall_s {row.strategy}"] = run.wall_s
+        wall = f"{row.strategy} on {executor}: {format_seconds(run.wall_s)} wall clock"
+        if as_json:
+            session.note(wall)
+        else:
+            session.say("")
+            session.say(wall)
+            session.say(outputs_line(run.bitwise_equal, run.mismatches))
+    if runs:
+        record["runs"] = [checked_record(plan, run) for plan, run in done]
+    leave(
+        best.plan,
+        best.timeline,
+        record,
+        trace=trace,
+        out=out,
+        force=force,
+        seed=seed,
+        measured=measured,
+    )
+    if as_json:
+        session.show_json(record)
+    for plan, run in done:
+        require_equal(plan, run)
+
+
+def chosen_to_run(comparison: Comparison, named: tuple[str, ...]) -> list[Row]:
+    """Return the rows that ``--run`` runs: the best split one and those named, best first.
+
+    Where there is neither, the best row, so that something is always checked.
+    """
+    feasible = [row for row in comparison.rows if row.plan is not None]
+    split = [row for row in feasible if row.plan is not None and len(row.plan.devices_used) > 1]
+    wanted = {row.strategy for row in split[:1]} | set(named)
+    return [row for row in feasible if row.strategy in wanted] or feasible[:1]
+
+
+def _check_run_options(runs: bool) -> None:
+    ctx = click.get_current_context()
+    if runs:
+        if ctx.params["address"] is not None and ctx.params["executor"] != "ray":
+            raise UsageError("--address needs --executor ray")
+        return
+    for name, flag in (
+        ("executor", "--executor"),
+        ("address", "--address"),
+        ("seed", "--seed"),
+        ("timeout_s", "--timeout"),
+    ):
+        source = ctx.get_parameter_source(name)
+        if source is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(f"{flag} has no effect without --run", hint="add --run")
+
+
+def _why_none(comparison: Comparison) -> str:
+    from hetsim.reporting.table import refusals
+
+    reasons = (f"{', '.join(names)}: {reason}" for reason, names in refusals(comparison).items())
+    return f"no strategy found a feasible plan for {comparison.problem.name}: {'; '.join(reasons)}"

@@ -1,0 +1,54 @@
+"""A click group that knows its verbs as data, and imports one only to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+import click
+
+from hetsim.errors import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """Where a verb lives (``module:attribute``), and its one line in the help."""
+
+    home: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    """Verbs in the order given; each is imported on first use."""
+
+    def __init__(self, *args: object, verbs: Mapping[str, Verb], **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.verbs = verbs
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs' names without importing any."""
+        return list(self.verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the verb and return it; None where there is none of that name."""
+        verb = self.verbs.get(cmd_name)
+        if verb is None:
+            return None
+        module, _, attribute = verb.home.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs from their data, where click would import them all."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, verb.summary) for name, verb in self.verbs.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb, or fail with the nearest name."""
+        name = args[0]
+        if name not in self.verbs and not name.startswith("-"):
+            raise click.UsageError(f"no command '{name}'; {nearest(name, self.verbs)}", ctx)
+        return super().resolve_command(ctx, args)

@@ -1,0 +1,57 @@
+"""What a verb leaves on disk: ``--trace`` and ``--out``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hetsim.cli.session import current
+from hetsim.reporting.output import check_file, check_folder, write_file, write_folder
+
+if TYPE_CHECKING:
+    from hetsim.plans import Plan
+    from hetsim.timeline import Timeline
+
+
+def check_targets(trace: Path | None, out: Path | None, *, force: bool) -> None:
+    """Refuse, before any work is done, what could not be written after it."""
+    if trace is not None:
+        check_file(trace, force=force)
+    if out is not None:
+        check_folder(out, force=force)
+
+
+def leave(
+    plan: Plan,
+    timeline: Timeline,
+    record: Mapping[str, Any],
+    *,
+    trace: Path | None,
+    out: Path | None,
+    force: bool,
+    seed: int = 0,
+    measured: Mapping[str, float] | None = None,
+) -> None:
+    """Write the trace of `timeline`, and the folder with plan, result, trace and manifest."""
+    if trace is None and out is None:
+        return
+    from hetsim.reporting.trace import trace_json
+
+    session = current()
+    drawn = trace_json(plan, timeline)
+    if out is not None:
+        from hetsim.reporting.manifest import manifest_json
+        from hetsim.reporting.result import to_json
+
+        files = {
+            "plan.json": plan.to_json(),
+            "result.json": to_json(record),
+            "trace.json": drawn,
+            "manifest.json": manifest_json(plan.problem, session.command, seed, measured),
+        }
+        write_folder(out, files, force=force)
+        session.note(f"wrote {', '.join(files)} to {out}")
+    if trace is not None:
+        write_file(trace, drawn, force=force)
+        session.note(f"wrote the trace of {plan.strategy} to {trace}; open it in ui.perfetto.dev")

@@ -1,0 +1,147 @@
+"""The program ``hetsim``: finds the verb, and turns whatever goes wrong into one line."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+import click
+
+from hetsim import __version__
+from hetsim.cli.lazy import LazyGroup, Verb
+from hetsim.cli.options import common_options
+from hetsim.cli.session import Session, one_line
+from hetsim.errors import HetsimError
+
+INTERNAL_FAULT, USAGE = 1, 2
+INTERRUPTED, PIPE_CLOSED = 130, 141
+"""128 plus the signal's number, as a shell reports SIGINT and SIGPIPE."""
+
+VERBS = {
+    "inspect": Verb("hetsim.cli.inspect:inspect", "What a model is made of, and who supports it."),
+    "partition": Verb("hetsim.cli.partition:partition", "Cut a model into subgraphs."),
+    "simulate": Verb("hetsim.cli.simulate:simulate", "Play one plan on the virtual clock."),
+    "run": Verb("hetsim.cli.run:run", "Run one plan for real, and check its outputs."),
+    "compare": Verb("hetsim.cli.compare:compare", "Compare strategies with every device alone."),
+    "devices": Verb("hetsim.cli.devices:devices", "The catalog of devices and platforms."),
+    "strategies": Verb("hetsim.cli.strategies:strategies", "The strategies and merge methods."),
+    "zoo": Verb("hetsim.cli.zoo:zoo", "The models that come with hetsim."),
+}
+
+
+class App(LazyGroup):
+    """The root group: every error ends in one line on stderr and its exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line `args` (default: the process's own) and exit.
+
+        Without `standalone_mode` the exit code is returned and errors are raised.
+        """
+        given = list(sys.argv[1:] if args is None else args)
+        session = Session(("hetsim", *given))
+        if not standalone_mode:
+            return self._start(given, session)
+        for stream in (sys.stdout, sys.stderr):
+            # A name that the terminal's encoding lacks must not end the program.
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn(session)
+            code = self._run(given, session)
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            code = _close_pipe()
+        sys.exit(code)
+
+    def _start(self, args: list[str], session: Session) -> Any:
+        return super().main(args, "hetsim", standalone_mode=False, obj=session)
+
+    def _run(self, args: list[str], session: Session) -> int:
+        try:
+            code = self._start(args, session)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            return USAGE
+        except click.ClickException as error:
+            return _fail(session, error, _usage(error), error.exit_code)
+        except HetsimError as error:
+            return _fail(session, error, str(error), error.exit_code)
+        except (KeyboardInterrupt, click.Abort) as error:
+            return _fail(session, error, "interrupted", INTERRUPTED)
+        except Exception as error:
+            what = f"internal error: {type(error).__name__}: {error}"
+            more = "" if session.debug else " (run with --debug for the traceback)"
+            return _fail(session, error, what + more, INTERNAL_FAULT, prefix="")
+        return code if isinstance(code, int) else 0
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; a reader that closed the pipe early is no fault."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            ctx.exit(_close_pipe())
+
+
+def _fail(
+    session: Session, error: BaseException, what: str, code: int, *, prefix: str = "error: "
+) -> int:
+    if session.debug:
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    click.echo(one_line(prefix + what), err=True)
+    return code
+
+
+def _usage(error: click.ClickException) -> str:
+    message = error.format_message().rstrip(".")
+    ctx = getattr(error, "ctx", None)
+    return message if ctx is None else f"{message} (see {ctx.command_path} --help)"
+
+
+def _close_pipe() -> int:
+    # The interpreter flushes stdout once more as it ends: give it somewhere to flush to.
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, sys.stdout.fileno())
+    os.close(sink)
+    return PIPE_CLOSED
+
+
+def _warn(session: Session) -> Any:
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if not session.quiet:
+            click.echo(one_line(f"warning: {message}"), err=True)
+
+    return show
+
+
+@click.group(
+    cls=App, name="hetsim", verbs=VERBS, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(__version__, prog_name="hetsim")
+@common_options
+def main() -> None:
+    """Where should each part of an ONNX model run, how long does it take, and is it right?
+
+    MODEL is the path of an ONNX file or zoo:NAME; a platform is a catalog name or the path
+    of a YAML file.
+    """

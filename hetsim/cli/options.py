@@ -1,0 +1,232 @@
+"""Options that several verbs share, and how their values are read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Decorator = Callable[[Decorated], Decorated]
+Item = TypeVar("Item")
+
+
+def common_options(command: Decorated) -> Decorated:
+    """Add --debug and --quiet, which may stand before or after the verb."""
+
+    def set_flag(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value:
+            setattr(ctx.find_root().obj, str(param.name), True)
+
+    debug = click.option(
+        "--debug",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=set_flag,
+        help="Show the traceback of an error.",
+    )
+    quiet = click.option(
+        "-q",
+        "--quiet",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=set_flag,
+        help="No progress or notes on stderr.",
+    )
+    return debug(quiet(command))
+
+
+def sizes(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, int]:
+    """Read ``NAME=N`` values, N a whole number above 0."""
+
+    def one(text: str) -> tuple[str, int]:
+        name, _, size = text.rpartition("=")
+        number = whole_number(size)
+        if not name or number is None:
+            raise ValueError(f"'{text}' is not NAME=N with N a whole number above 0, e.g. batch=1")
+        return name, number
+
+    return _by_name(ctx, param, given, one)
+
+
+def shapes(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str]
+) -> dict[str, tuple[int, ...]]:
+    """Read ``NAME=D,D,...`` values: an input and all its dimensions."""
+
+    def one(text: str) -> tuple[str, tuple[int, ...]]:
+        name, _, dims = text.rpartition("=")
+        shape = [whole_number(dim) for dim in dims.split(",")]
+        if not name or None in shape:
+            raise ValueError(
+                f"'{text}' is not NAME=D,D,... with whole numbers above 0, e.g. x=1,3,224,224"
+            )
+        return name, tuple(dim for dim in shape if dim is not None)
+
+    return _by_name(ctx, param, given, one)
+
+
+def files(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, Path]:
+    """Read ``NAME=FILE.npy`` values: an input and the file of its array."""
+
+    def one(text: str) -> tuple[str, Path]:
+        name, _, path = text.partition("=")
+        if not name or not path:
+            raise ValueError(f"'{text}' is not NAME=FILE.npy, e.g. x=image.npy")
+        return name, Path(path)
+
+    return _by_name(ctx, param, given, one)
+
+
+def above_zero(ctx: click.Context, param: click.Parameter, text: str) -> float:
+    """Read a finite number above 0."""
+    number = _number(text)
+    if number is None or number <= 0:
+        raise click.BadParameter(f"'{text}' is not a finite number above 0", ctx, param)
+    return number
+
+
+def from_zero(ctx: click.Context, param: click.Parameter, text: str) -> float:
+    """Read a finite number from 0 on."""
+    number = _number(text)
+    if number is None or number < 0:
+        raise click.BadParameter(f"'{text}' is not a finite number from 0 on", ctx, param)
+    return number
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def whole_number(text: str) -> int | None:
+    """Return the positive integer that `text` writes in plain digits, else None."""
+    text = text.strip()
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        return None
+    return int(text) or None
+
+
+def _by_name(
+    ctx: click.Context,
+    param: click.Parameter,
+    given: Sequence[str],
+    read: Callable[[str], tuple[str, Item]],
+) -> dict[str, Item]:
+    """Return the (name, value) pairs that `read` gives; each name may come once."""
+    found: dict[str, Item] = {}
+    for text in given:
+        try:
+            name, value = read(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+        if name in found:
+            raise click.BadParameter(f"'{name}' is given twice", ctx, param)
+        found[name] = value
+    return found
+
+
+def _all(*options: Decorator[Any]) -> Decorator[Any]:
+    def decorate(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+model_options = _all(
+    click.option(
+        "--dim",
+        "dims",
+        metavar="NAME=N",
+        multiple=True,
+        callback=sizes,
+        help="Bind a symbolic dimension, e.g. --dim batch=1. Repeatable.",
+    ),
+    click.option(
+        "--shape",
+        "shapes",
+        metavar="NAME=D,D,...",
+        multiple=True,
+        callback=shapes,
+        help="Set an input's shape, e.g. --shape x=1,3,224,224. Repeatable.",
+    ),
+    click.option(
+        "--canonical",
+        type=click.Choice(["none", "basic", "extended"]),
+        default=None,
+        help="How far ONNX Runtime may rewrite the graph first.  [default: basic]",
+    ),
+)
+"""How a model is read."""
+
+platform_option = click.option(
+    "--platform", metavar="NAME|FILE", help="Platform: catalog name or YAML file."
+)
+
+contention_option = click.option(
+    "--contention",
+    type=click.Choice(["fifo", "none"]),
+    default=None,
+    help="Whether a link carries one transfer at a time.  [default: fifo]",
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+
+output_options = _all(
+    click.option(
+        "--trace",
+        "trace",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write a Chrome trace, to open in ui.perfetto.dev.",
+    ),
+    click.option(
+        "--out",
+        "out",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Write plan.json, result.json, trace.json and manifest.json to a new folder.",
+    ),
+    click.option("--force", is_flag=True, help="Let --trace and --out replace such files."),
+)
+"""What is left on disk."""
+
+run_options = _all(
+    click.option(
+        "--executor",
+        type=click.Choice(["ray", "threads"]),
+        default="ray",
+        show_default=True,
+        help="Ray actors, or threads of this process.",
+    ),
+    click.option(
+        "--address", metavar="HOST:PORT", help="Join this Ray cluster.  [default: start one]"
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="Seed of random inputs.",
+    ),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        default="600",
+        callback=above_zero,
+        show_default=True,
+        metavar="SECONDS",
+        help="Give up on a run after this long.",
+    ),
+)
+"""How a plan is executed."""

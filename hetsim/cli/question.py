@@ -1,0 +1,96 @@
+"""From the command line's words to a problem or a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from hetsim.cli.session import current
+from hetsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from hetsim.graph.model import Model
+    from hetsim.plans import Plan
+    from hetsim.problem import Contention, Problem
+
+Canonical = Literal["none", "basic", "extended"]
+DEFAULT_STRATEGY = "heft"
+
+
+def read_model(
+    source: str,
+    dims: Mapping[str, int],
+    shapes: Mapping[str, Sequence[int]],
+    canonical: Canonical | None,
+) -> Model:
+    """Load the model that MODEL names, with its dimensions bound."""
+    from hetsim.graph.model import load_model
+
+    with current().progress(f"reading {source}"):
+        return load_model(source, dims=dims, shapes=shapes, canonical=canonical or "basic")
+
+
+def read_problem(
+    source: str,
+    platform: str | None,
+    dims: Mapping[str, int],
+    shapes: Mapping[str, Sequence[int]],
+    canonical: Canonical | None,
+    contention: Contention | None = None,
+) -> Problem:
+    """Build the problem of running MODEL on PLATFORM."""
+    from hetsim.hardware.catalog import load_platform, platform_names
+    from hetsim.problem import Problem
+
+    if platform is None:
+        raise UsageError(
+            "no platform is given",
+            hint=f"give --platform with a YAML file or one of: {', '.join(platform_names())}",
+        )
+    # The platform is quick to read: its mistakes show before the model is loaded.
+    hardware = load_platform(platform)
+    model = read_model(source, dims, shapes, canonical)
+    with current().progress(f"pricing {model.name} on {hardware.name}"):
+        return Problem.of(model, hardware, contention=contention or "fifo")
+
+
+def read_plan(
+    source: str,
+    platform: str | None,
+    strategy: str | None,
+    dims: Mapping[str, int],
+    shapes: Mapping[str, Sequence[int]],
+    canonical: Canonical | None,
+    contention: Contention | None = None,
+) -> Plan:
+    """Read the saved plan that the argument names, or plan for the model that it names."""
+    from hetsim.placement.registry import plan, resolve
+
+    if source.endswith(".json"):
+        _refuse_with_plan(
+            {
+                "--platform": platform,
+                "--strategy": strategy,
+                "--dim": dims,
+                "--shape": shapes,
+                "--canonical": canonical,
+            }
+        )
+        from hetsim.saved import load_plan
+
+        with current().progress(f"reading {source}"):
+            return load_plan(source)
+    name = strategy or DEFAULT_STRATEGY
+    resolve(name)
+    problem = read_problem(source, platform, dims, shapes, canonical, contention)
+    with current().progress(f"planning with {name}"):
+        return plan(problem, name)
+
+
+def _refuse_with_plan(options: Mapping[str, object]) -> None:
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise UsageError(
+            f"{given[0]} cannot go with a saved plan, which fixes it",
+            hint=f"leave {given[0]} out, or give the model in place of the plan",
+        )

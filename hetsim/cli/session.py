@@ -1,0 +1,89 @@
+"""What one call of the command line carries: flags, and where to print."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(slots=True)
+class Session:
+    """Set by the flags that every verb takes.
+
+    Attributes
+    ----------
+    command : tuple of str
+        The command line, program first.
+    debug : bool
+        Show tracebacks.
+    quiet : bool
+        No progress and no notes on stderr; errors stay.
+    """
+
+    command: tuple[str, ...]
+    debug: bool = False
+    quiet: bool = False
+
+    def show(self, report: RenderableType) -> None:
+        """Print a report to stdout."""
+        from hetsim.reporting.console import console
+
+        target = console(sys.stdout)
+        if target.is_terminal:
+            target.print(report)
+            return
+        with target.capture() as captured:
+            target.print(report)
+        # Tables pad their lines to the full width, which is noise in a file.
+        lines = (line.rstrip() for line in captured.get().splitlines())
+        click.echo("\n".join(lines))
+
+    def show_json(self, record: Mapping[str, Any]) -> None:
+        """Print a record to stdout, as JSON and nothing else."""
+        from hetsim.reporting.result import to_json
+
+        click.echo(to_json(record), nl=False)
+
+    def say(self, line: str) -> None:
+        """Print one line of a result to stdout."""
+        click.echo(one_line(line))
+
+    def note(self, text: str) -> None:
+        """Print one line about the work to stderr."""
+        if not self.quiet:
+            click.echo(one_line(text), err=True)
+
+    @contextmanager
+    def progress(self, text: str) -> Iterator[None]:
+        """Show what is going on while it does, where stderr is a terminal."""
+        if self.quiet or not sys.stderr.isatty():
+            yield
+            return
+        from rich.text import Text
+
+        from hetsim.reporting.console import console
+
+        with console(sys.stderr).status(Text(one_line(text))):
+            yield
+
+
+def one_line(text: str) -> str:
+    """Return `text` on one line, free of characters that steer a terminal."""
+    from hetsim.reporting.text import plain
+
+    return plain(" ".join(text.split("\n")))
+
+
+def current() -> Session:
+    """Return the session of the running verb."""
+    session = click.get_current_context().find_root().obj
+    assert isinstance(session, Session)
+    return session

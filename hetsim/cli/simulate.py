@@ -1,0 +1,92 @@
+"""``hetsim simulate``: one plan on the virtual clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hetsim.cli.options import (
+    common_options,
+    contention_option,
+    from_zero,
+    json_option,
+    model_options,
+    output_options,
+    platform_option,
+)
+from hetsim.cli.session import current
+
+if TYPE_CHECKING:
+    from hetsim.cli.question import Canonical
+    from hetsim.problem import Contention
+
+FOLLOWED = 1000
+"""Requests up to which memory is followed over time; beyond, the weights alone are checked."""
+
+
+@click.command()
+@click.argument("source", metavar="MODEL|PLAN.json")
+@platform_option
+@click.option(
+    "--strategy", metavar="NAME", help="Strategy; `hetsim strategies` lists them.  [default: heft]"
+)
+@click.option(
+    "--requests", type=click.IntRange(min=1), default=1, show_default=True, help="How many."
+)
+@click.option(
+    "--interval-ms",
+    default="0",
+    callback=from_zero,
+    show_default=True,
+    metavar="MS",
+    help="Time from one request's arrival to the next's.",
+)
+@contention_option
+@model_options
+@output_options
+@json_option
+@common_options
+def simulate(
+    source: str,
+    platform: str | None,
+    strategy: str | None,
+    requests: int,
+    interval_ms: float,
+    contention: Contention | None,
+    dims: dict[str, int],
+    shapes: dict[str, tuple[int, ...]],
+    canonical: Canonical | None,
+    trace: Path | None,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Play a plan on the virtual clock: latency, utilization, memory, energy.
+
+    The argument is a model, which is planned for by --strategy, or a saved plan.json.
+    """
+    from hetsim.cli.leave import check_targets, leave
+    from hetsim.cli.question import read_plan
+    from hetsim.reporting.plan_table import simulation_report
+    from hetsim.reporting.result import simulation_record
+    from hetsim.simulation.clock import simulate as play
+
+    session = current()
+    check_targets(trace, out, force=force)
+    plan = read_plan(source, platform, strategy, dims, shapes, canonical, contention)
+    arrivals_s = [request * interval_ms / 1e3 for request in range(requests)]
+    with session.progress(f"simulating {requests} requests of {plan.strategy}"):
+        timeline = play(
+            plan, arrivals_s=arrivals_s, contention=contention, trace=requests <= FOLLOWED
+        )
+        drawn = timeline
+        if requests > FOLLOWED and (trace is not None or out is not None):
+            drawn = play(plan, arrivals_s=arrivals_s, contention=contention)
+    record = simulation_record(plan, timeline)
+    leave(plan, drawn, record, trace=trace, out=out, force=force)
+    if as_json:
+        session.show_json(record)
+    else:
+        session.show(simulation_report(plan, timeline))

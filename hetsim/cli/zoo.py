@@ -1,0 +1,63 @@
+"""``hetsim zoo``: the models that come with hetsim."""
+
+from __future__ import annotations
+
+import click
+
+from hetsim.cli.options import common_options, json_option
+from hetsim.cli.session import current
+
+
+@click.group()
+@common_options
+def zoo() -> None:
+    """The models that zoo:NAME takes."""
+
+
+@zoo.command("list")
+@json_option
+@common_options
+def list_models(as_json: bool) -> None:
+    """List the models: real graphs with random weights, filled on first use."""
+    from hetsim.graph.zoo import describe
+    from hetsim.reporting.inspection import shape_text
+    from hetsim.reporting.table import names_table
+    from hetsim.reporting.text import big
+
+    session = current()
+    with session.progress("reading the zoo"):
+        entries = describe()
+    if as_json:
+        session.show_json(
+            {
+                "schema": "hetsim-zoo/1",
+                "models": [
+                    {
+                        "name": entry.name,
+                        "family": entry.family,
+                        "nodes": entry.nodes,
+                        "parameters": entry.parameters,
+                        "inputs": [
+                            {"name": t.name, "dtype": t.dtype, "shape": list(t.shape or ())}
+                            for t in entry.inputs
+                        ],
+                        "source": entry.source,
+                        "licence": entry.licence,
+                    }
+                    for entry in entries
+                ],
+            }
+        )
+        return
+    rows = (
+        (
+            f"zoo:{entry.name}",
+            entry.family,
+            str(entry.nodes),
+            big(entry.parameters),
+            "; ".join(f"{t.name} {t.dtype} {shape_text(t.shape)}" for t in entry.inputs),
+            f"{entry.source.partition(',')[0]} ({entry.licence})",
+        )
+        for entry in entries
+    )
+    session.show(names_table(("model", "family", "nodes", "parameters", "inputs", "source"), rows))

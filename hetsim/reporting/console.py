@@ -1,0 +1,56 @@
+"""The console that tables are drawn on."""
+
+from __future__ import annotations
+
+import os
+from typing import TextIO
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.reporting.text import plain
+
+PLAIN_WIDTH = 120
+"""Columns of output that goes to a file or a pipe."""
+
+
+def console(stream: TextIO) -> Console:
+    """Return a console on `stream`: as wide as the terminal, PLAIN_WIDTH where there is none.
+
+    The environment variable COLUMNS overrides both. Markup is off: names are printed as
+    they are.
+    """
+    width = None
+    if not stream.isatty() and not os.environ.get("COLUMNS", "").isdigit():
+        width = PLAIN_WIDTH
+    return Console(
+        file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=False
+    )
+
+
+def new_table() -> Table:
+    """Return an empty table in the house style."""
+    return Table(
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+        header_style="bold",
+    )
+
+
+def cell(*lines: str, style: str = "") -> Text:
+    """Return a cell of several lines, free of markup and of characters that steer a terminal."""
+    return Text("\n".join(plain(line) for line in lines), style=style)
+
+
+def pairs(rows: list[tuple[str, str]]) -> Table:
+    """Return labels and their figures as two columns."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, figure in rows:
+        table.add_row(cell(label), cell(figure))
+    return table

@@ -1,0 +1,194 @@
+"""Devices and platforms, with the source of each figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.hardware.spec import DeviceSpec, Platform
+from hetsim.reporting.console import cell, new_table, pairs
+from hetsim.reporting.text import ABSENT, count, rate
+from hetsim.units import format_bytes, format_seconds
+
+SHOWN_DTYPES = ("float32", "float16", "int8")
+
+
+def devices_report(
+    devices: Sequence[tuple[str, DeviceSpec]], platforms: Sequence[tuple[str, Platform]]
+) -> RenderableType:
+    """Return the catalog: devices, and the platforms that join them."""
+    return Stack(_devices_table(devices), Text(""), _platforms_table(platforms))
+
+
+def _devices_table(devices: Sequence[tuple[str, DeviceSpec]]) -> Table:
+    table = new_table()
+    table.add_column(Text("device"), no_wrap=True)
+    table.add_column(Text("kind"), no_wrap=True)
+    for dtype in SHOWN_DTYPES:
+        table.add_column(Text(dtype), justify="right", no_wrap=True)
+    table.add_column(Text("bandwidth"), justify="right", no_wrap=True)
+    table.add_column(Text("memory"), justify="right", no_wrap=True)
+    table.add_column(Text("full name"), overflow="fold")
+    for name, spec in devices:
+        table.add_row(
+            cell(name),
+            cell(spec.kind),
+            *(
+                cell(
+                    rate(spec.flops_per_s[dtype], "FLOP/s") if dtype in spec.flops_per_s else ABSENT
+                )
+                for dtype in SHOWN_DTYPES
+            ),
+            cell(rate(spec.bytes_per_s, "B/s")),
+            cell(format_bytes(spec.memory_bytes)),
+            cell(spec.full_name),
+        )
+    return table
+
+
+def _platforms_table(platforms: Sequence[tuple[str, Platform]]) -> Table:
+    table = new_table()
+    table.add_column(Text("platform"), no_wrap=True)
+    table.add_column(Text("devices"), overflow="fold")
+    table.add_column(Text("links"), overflow="fold")
+    for name, platform in platforms:
+        table.add_row(
+            cell(name),
+            cell(*(_named(device, spec, platform) for device, spec in platform.devices.items())),
+            cell(*(f"{link.a} - {link.b}: {link.name}" for link in platform.links)),
+        )
+    return table
+
+
+def _named(device: str, spec: DeviceSpec, platform: Platform) -> str:
+    host = " (host)" if device == platform.host else ""
+    return f"{device}: {spec.name}{host}"
+
+
+def device_report(name: str, spec: DeviceSpec) -> RenderableType:
+    """Return every figure of a device, and where each is from."""
+    rule = spec.support
+    rows = [
+        ("device", f"{name} ({spec.kind})"),
+        ("full name", spec.full_name),
+        ("memory", f"{format_bytes(spec.memory_bytes)}, {rate(spec.bytes_per_s, 'B/s')} at an "
+         f"efficiency of {spec.memory_efficiency:g}"),
+        ("launch", f"{format_seconds(spec.launch_s)} a kernel"),
+        ("dispatch", f"{format_seconds(spec.dispatch_s)} a subgraph"),
+        ("streams", str(spec.streams)),
+        ("power", f"{spec.idle_w:g} W idle, {spec.busy_w:g} W busy"),
+        ("ops", "all" if rule.ops is None else ", ".join(sorted(rule.ops))),
+    ]  # fmt: skip
+    if rule.except_ops:
+        rows.append(("not ops", ", ".join(sorted(rule.except_ops))))
+    rows.append(("dtypes", "all" if rule.dtypes is None else ", ".join(sorted(rule.dtypes))))
+    if rule.static_shapes_only:
+        rows.append(("shapes", "static only"))
+    rows.extend(
+        ("computes", f"{dtype} as {other}") for dtype, other in spec.execution_dtype.items()
+    )
+    rows.append(("fusions", count(len(spec.fusions), "chain")))
+    parts: list[RenderableType] = [pairs(rows), Text(""), _peaks_table(spec)]
+    if spec.provenance:
+        parts += [Text(""), _provenance_table(spec)]
+    return Stack(*parts)
+
+
+def _peaks_table(spec: DeviceSpec) -> Table:
+    table = new_table()
+    table.add_column(Text("dense peak"), no_wrap=True)
+    table.add_column(Text("rate"), justify="right", no_wrap=True)
+    for dtype, flops_per_s in spec.flops_per_s.items():
+        table.add_row(cell(dtype), cell(rate(flops_per_s, "FLOP/s")))
+    for op_class, efficiency in spec.efficiency.items():
+        table.add_row(cell(f"efficiency, {op_class}"), cell(f"{efficiency:g}"))
+    return table
+
+
+def _provenance_table(spec: DeviceSpec) -> Table:
+    table = new_table()
+    table.add_column(Text("figure"), overflow="fold")
+    table.add_column(Text("status"), no_wrap=True)
+    table.add_column(Text("source"), overflow="fold", ratio=1)
+    for figure, (status, source) in spec.provenance.items():
+        table.add_row(cell(figure), cell(status), cell(source))
+    return table
+
+
+def platform_report(name: str, platform: Platform) -> RenderableType:
+    """Return a platform's devices and links."""
+    links = new_table()
+    for title in ("link", "between", "latency", "bandwidth", "directions", "bus"):
+        links.add_column(Text(title), overflow="fold")
+    for link in platform.links:
+        links.add_row(
+            cell(link.name),
+            cell(f"{link.a} - {link.b}"),
+            cell(format_seconds(link.latency_s)),
+            cell(rate(link.bytes_per_s, "B/s")),
+            cell("both at once" if link.duplex else "one at a time"),
+            cell(link.bus or ABSENT),
+        )
+    header = [("platform", name), ("host", platform.host)]
+    return Stack(
+        pairs(header), Text(""), _devices_table(list(platform.devices.items())), Text(""), links
+    )
+
+
+def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
+    """Return a device as a record for ``to_json``."""
+    rule = spec.support
+    return {
+        "name": name,
+        "kind": spec.kind,
+        "full_name": spec.full_name,
+        "flops_per_s": dict(spec.flops_per_s),
+        "bytes_per_s": spec.bytes_per_s,
+        "memory_bytes": spec.memory_bytes,
+        "memory_efficiency": spec.memory_efficiency,
+        "efficiency": dict(spec.efficiency),
+        "launch_s": spec.launch_s,
+        "dispatch_s": spec.dispatch_s,
+        "streams": spec.streams,
+        "idle_w": spec.idle_w,
+        "busy_w": spec.busy_w,
+        "execution_dtype": dict(spec.execution_dtype),
+        "support": {
+            "ops": None if rule.ops is None else sorted(rule.ops),
+            "except_ops": sorted(rule.except_ops),
+            "dtypes": None if rule.dtypes is None else sorted(rule.dtypes),
+            "static_shapes_only": rule.static_shapes_only,
+        },
+        "fusions": [[list(step) for step in chain] for chain in spec.fusions],
+        "provenance": {
+            figure: {"status": status, "source": source}
+            for figure, (status, source) in spec.provenance.items()
+        },
+    }
+
+
+def platform_record(name: str, platform: Platform) -> dict[str, Any]:
+    """Return a platform as a record for ``to_json``."""
+    return {
+        "name": name,
+        "sha256": platform.sha256,
+        "host": platform.host,
+        "devices": {device: spec.name for device, spec in platform.devices.items()},
+        "links": [
+            {
+                "name": link.name,
+                "a": link.a,
+                "b": link.b,
+                "latency_s": link.latency_s,
+                "bytes_per_s": link.bytes_per_s,
+                "duplex": link.duplex,
+                "bus": link.bus,
+            }
+            for link in platform.links
+        ],
+    }

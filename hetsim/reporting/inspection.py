@@ -1,0 +1,218 @@
+"""What a model is made of, and which device takes which of its ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hetsim.errors import UnboundDimension
+from hetsim.graph.graph import Graph, Node
+from hetsim.graph.work import node_work, op_key
+from hetsim.reporting.text import tally
+
+if TYPE_CHECKING:
+    from hetsim.device.plugin import Support
+    from hetsim.graph.model import Model
+    from hetsim.hardware.spec import Platform
+
+
+@dataclass(frozen=True, slots=True)
+class OpFacts:
+    """All nodes of one op type.
+
+    Attributes
+    ----------
+    op : str
+        Op type, with its domain outside the ONNX standard.
+    op_class : str
+    count : int
+    flops, read_bytes, write_bytes, weight_bytes : int or None
+        Sums over the nodes; None where a dimension that they need is not bound. A weight
+        that several nodes read counts at each; `read_bytes` leaves weights out.
+    costed : bool
+        Whether there is a rule for its FLOPs; without one, it is costed by its bytes.
+    """
+
+    op: str
+    op_class: str
+    count: int
+    flops: int | None
+    read_bytes: int | None
+    write_bytes: int | None
+    weight_bytes: int | None
+    costed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSupport:
+    """What one device says of the model.
+
+    Attributes
+    ----------
+    device : str
+    supported : int
+        Number of nodes it takes.
+    refused : mapping of str to mapping of str to int
+        By op type: the reasons, and how many nodes are refused for each.
+    """
+
+    device: str
+    supported: int
+    refused: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """Facts of a model.
+
+    Attributes
+    ----------
+    model : Model
+    parameters, weight_bytes : int
+        Elements and bytes of the constants of floating-point or quantized type that nodes
+        read.
+    flops : int or None
+        None where a dimension is not bound.
+    unbound : tuple of str
+        Symbolic dimensions that are not bound, sorted.
+    needs : str or None
+        The first complaint of a node whose cost needs one of them.
+    ops : tuple of OpFacts
+        Most FLOPs first, then most bytes, then by name.
+    support : tuple of DeviceSupport
+        By device of the platform; empty without one.
+    """
+
+    model: Model
+    parameters: int
+    weight_bytes: int
+    flops: int | None
+    unbound: tuple[str, ...]
+    needs: str | None
+    ops: tuple[OpFacts, ...]
+    support: tuple[DeviceSupport, ...]
+
+
+def inspect_model(model: Model, platform: Platform | None = None) -> Inspection:
+    """Return the facts of `model`, and what the devices of `platform` say of it.
+
+    A dimension that is not bound is a finding here, not an error: this is where a user
+    learns what there is to bind. O(V P).
+    """
+    graph = model.graph
+    ops, needs = _ops(graph)
+    parameters, weight_bytes = _weights(graph)
+    known = [op.flops for op in ops if op.flops is not None]
+    return Inspection(
+        model=model,
+        parameters=parameters,
+        weight_bytes=weight_bytes,
+        flops=sum(known) if len(known) == len(ops) else None,
+        unbound=_unbound(graph),
+        needs=needs,
+        ops=ops,
+        support=() if platform is None else _support(graph, platform),
+    )
+
+
+def _ops(graph: Graph) -> tuple[tuple[OpFacts, ...], str | None]:
+    members: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        members.setdefault(op_key(node), []).append(node)
+    needs: str | None = None
+    facts: list[OpFacts] = []
+    for op, nodes in members.items():
+        flops = read_bytes = write_bytes = weight_bytes = 0
+        op_class = "?"
+        bound = costed = True
+        for node in nodes:
+            try:
+                work = node_work(graph, node)
+            except UnboundDimension as error:
+                bound, needs = False, needs or str(error)
+                continue
+            op_class = work.op_class
+            costed = costed and work.rule
+            flops += work.flops
+            read_bytes += work.read_bytes
+            write_bytes += work.write_bytes
+            weight_bytes += work.weight_bytes
+        facts.append(
+            OpFacts(
+                op,
+                op_class,
+                len(nodes),
+                flops if bound else None,
+                read_bytes if bound else None,
+                write_bytes if bound else None,
+                weight_bytes if bound else None,
+                costed,
+            )
+        )
+    facts.sort(
+        key=lambda fact: (
+            -(fact.flops or 0),
+            -((fact.read_bytes or 0) + (fact.write_bytes or 0)),
+            fact.op,
+        )
+    )
+    return tuple(facts), needs
+
+
+def _weights(graph: Graph) -> tuple[int, int]:
+    read = {name for node in graph.nodes for name in node.reads}
+    parameters = weight_bytes = 0
+    for name in sorted(graph.constants & read):
+        tensor = graph.tensors[name]
+        # Shapes, axes and indices are stored as constants too, but nobody trained them.
+        if tensor.dtype in ("int64", "int32", "bool", "string"):
+            continue
+        parameters += tensor.elements
+        weight_bytes += tensor.nbytes
+    return parameters, weight_bytes
+
+
+def _unbound(graph: Graph) -> tuple[str, ...]:
+    return tuple(
+        sorted(
+            {
+                dim
+                for name in graph.inputs
+                for dim in graph.tensors[name].shape or ()
+                if isinstance(dim, str)
+            }
+        )
+    )
+
+
+def _support(graph: Graph, platform: Platform) -> tuple[DeviceSupport, ...]:
+    from hetsim.device.plugin import SimulatedDevice
+
+    return tuple(
+        _device_support(graph, SimulatedDevice(name, spec).query_model(graph))
+        for name, spec in platform.devices.items()
+    )
+
+
+def _device_support(graph: Graph, support: Support) -> DeviceSupport:
+    reasons: dict[str, list[str]] = {}
+    for node, reason in support.reasons.items():
+        reasons.setdefault(op_key(graph.nodes[node]), []).append(reason)
+    return DeviceSupport(
+        support.device,
+        sum(support.supported),
+        {op: tally(found) for op, found in sorted(reasons.items())},
+    )
+
+
+def refused_count(support: DeviceSupport, op: str) -> int:
+    """Return how many nodes of type `op` the device refuses."""
+    return sum(support.refused.get(op, {}).values())
+
+
+def shape_text(shape: Sequence[int | str | None] | None) -> str:
+    """Return a shape such as ``[1, 3, N, ?]``."""
+    if shape is None:
+        return "[...]"
+    return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"

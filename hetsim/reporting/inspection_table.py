@@ -1,0 +1,177 @@
+"""What a model is made of, as tables and as a record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.graph.graph import Tensor
+from hetsim.reporting.console import cell, new_table, pairs
+from hetsim.reporting.inspection import Inspection, refused_count, shape_text
+from hetsim.reporting.text import ABSENT, big, plain
+from hetsim.units import format_bytes, format_flops
+
+REASONS_SHOWN = 2
+"""Reasons that the table gives for one op on one device; the JSON has all."""
+
+
+def inspection_report(inspection: Inspection) -> RenderableType:
+    """Return header, op types, and with a platform who supports what."""
+    parts: list[RenderableType] = [pairs(_header(inspection)), Text(""), _ops_table(inspection)]
+    if inspection.needs is not None:
+        parts += [Text(""), Text(f"No FLOPs for some nodes: {plain(inspection.needs)}")]
+    if inspection.support:
+        parts += [Text(""), _support_table(inspection)]
+    return Stack(*parts)
+
+
+def _header(inspection: Inspection) -> list[tuple[str, str]]:
+    model, graph = inspection.model, inspection.model.graph
+    opsets = ", ".join(f"{name or 'ai.onnx'} {v}" for name, v in sorted(graph.opsets.items()))
+    rows = [
+        ("model", f"{model.name} ({model.source}), sha256 {model.sha256[:12]}"),
+        (
+            "nodes",
+            f"{len(graph.nodes)} canonical ({model.canonical}) of {len(model.original_nodes)} in "
+            f"the file, {len(model.folded)} folded; opset {opsets}",
+        ),
+        (
+            "parameters",
+            f"{big(inspection.parameters)}, {format_bytes(inspection.weight_bytes)}",
+        ),
+        ("inputs", _tensors(inspection, graph.inputs)),
+        ("outputs", _tensors(inspection, graph.outputs)),
+        ("FLOPs", "unknown" if inspection.flops is None else format_flops(inspection.flops)),
+    ]
+    if inspection.unbound:
+        flags = " ".join(f"--dim {name}=N" for name in inspection.unbound)
+        rows.append(("unbound", f"{', '.join(inspection.unbound)}: bind with {flags}"))
+    uncosted = [op.op for op in inspection.ops if not op.costed]
+    rows.append(
+        ("uncosted ops", f"{', '.join(uncosted)}: costed by their bytes" if uncosted else "none")
+    )
+    return rows
+
+
+def _tensors(inspection: Inspection, names: tuple[str, ...]) -> str:
+    return "; ".join(_tensor(inspection.model.graph.tensors[name]) for name in names) or "none"
+
+
+def _tensor(tensor: Tensor) -> str:
+    return f"{tensor.name}: {tensor.dtype} {shape_text(tensor.shape)}"
+
+
+def _ops_table(inspection: Inspection) -> Table:
+    table = new_table()
+    table.add_column(Text("op type"), overflow="fold")
+    table.add_column(Text("class"), no_wrap=True)
+    for name in ("nodes", "GFLOP", "share", "reads", "weights", "writes"):
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    for op in inspection.ops:
+        table.add_row(
+            cell(op.op),
+            cell(op.op_class if op.costed else f"{op.op_class} (no rule)"),
+            cell(str(op.count)),
+            cell(ABSENT if op.flops is None else f"{op.flops / 1e9:.6g}"),
+            cell(_share(op.flops, inspection.flops)),
+            cell(ABSENT if op.read_bytes is None else format_bytes(op.read_bytes)),
+            cell(ABSENT if op.weight_bytes is None else format_bytes(op.weight_bytes)),
+            cell(ABSENT if op.write_bytes is None else format_bytes(op.write_bytes)),
+        )
+    return table
+
+
+def _share(part: int | None, whole: int | None) -> str:
+    return ABSENT if part is None or not whole else f"{100 * part / whole:.1f} %"
+
+
+def _support_table(inspection: Inspection) -> Table:
+    table = new_table()
+    table.add_column(Text("op type"), overflow="fold")
+    table.add_column(Text("nodes"), justify="right", no_wrap=True)
+    for support in inspection.support:
+        table.add_column(cell(support.device), justify="right", overflow="fold")
+    table.add_column(Text("why not"), overflow="fold", ratio=1)
+    for op in inspection.ops:
+        cells, reasons = [], []
+        for support in inspection.support:
+            refused = refused_count(support, op.op)
+            taken = op.count - refused
+            cells.append(
+                cell("yes", style="green")
+                if not refused
+                else cell("no" if not taken else f"{taken} of {op.count}", style="red")
+            )
+            found = list(support.refused.get(op.op, {}).items())
+            if found:
+                text = ", ".join(
+                    reason if number == refused else f"{reason} ({number})"
+                    for reason, number in found[:REASONS_SHOWN]
+                )
+                more = len(found) - REASONS_SHOWN
+                reasons.append(
+                    f"{support.device}: {text}" + (f", +{more} more" if more > 0 else "")
+                )
+        table.add_row(cell(op.op), cell(str(op.count)), *cells, cell(*reasons))
+    table.add_section()
+    total = len(inspection.model.graph.nodes)
+    table.add_row(
+        cell("all", style="bold"),
+        cell(str(total)),
+        *(cell(str(support.supported)) for support in inspection.support),
+        cell(""),
+    )
+    return table
+
+
+def inspection_record(inspection: Inspection, platform: str | None) -> dict[str, Any]:
+    """Return the facts as a record for ``to_json``."""
+    model, graph = inspection.model, inspection.model.graph
+    return {
+        "schema": "hetsim-inspection/1",
+        "model": {
+            "name": model.name,
+            "source": model.source,
+            "sha256": model.sha256,
+            "canonical": model.canonical,
+            "opsets": dict(sorted(graph.opsets.items())),
+            "dims": dict(sorted(model.dims.items())),
+        },
+        "nodes": len(graph.nodes),
+        "original_nodes": len(model.original_nodes),
+        "folded_nodes": len(model.folded),
+        "parameters": inspection.parameters,
+        "weight_bytes": inspection.weight_bytes,
+        "flops": inspection.flops,
+        "unbound_dims": list(inspection.unbound),
+        "uncosted_ops": sorted(op.op for op in inspection.ops if not op.costed),
+        "inputs": [_tensor_record(graph.tensors[name]) for name in graph.inputs],
+        "outputs": [_tensor_record(graph.tensors[name]) for name in graph.outputs],
+        "ops": [
+            {
+                "op": op.op,
+                "class": op.op_class,
+                "nodes": op.count,
+                "flops": op.flops,
+                "read_bytes": op.read_bytes,
+                "weight_bytes": op.weight_bytes,
+                "write_bytes": op.write_bytes,
+                "costed": op.costed,
+            }
+            for op in inspection.ops
+        ],
+        "platform": platform,
+        "support": {
+            support.device: {"nodes": support.supported, "refused": support.refused}
+            for support in inspection.support
+        },
+    }
+
+
+def _tensor_record(tensor: Tensor) -> dict[str, Any]:
+    shape = None if tensor.shape is None else list(tensor.shape)
+    return {"name": tensor.name, "dtype": tensor.dtype, "shape": shape}

@@ -1,0 +1,123 @@
+"""Files that reports leave behind: whole or not at all, and never over what is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from hetsim.errors import InvalidInput, UsageError
+
+OWN_FILES = ("plan.json", "result.json", "trace.json", "manifest.json")
+"""What ``--out`` writes, and all that ``--force`` may replace."""
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """Raise UsageError where `folder` may not be written to: no folder, or not empty.
+
+    Called before the work as well as by ``write_folder``: a user learns of it at once.
+    """
+    if folder.is_symlink() and not folder.exists():
+        raise UsageError("it is a broken link", where=f"--out {folder}")
+    if not folder.exists():
+        above = next(parent for parent in folder.absolute().parents if parent.exists())
+        if not above.is_dir():
+            raise UsageError(f"'{above}' is a file", where=f"--out {folder}")
+        return
+    if not folder.is_dir():
+        raise UsageError("it is a file", where=f"--out {folder}", hint="name a folder")
+    if force:
+        blocked = [name for name in OWN_FILES if (folder / name).is_dir()]
+        if blocked:
+            raise UsageError(f"'{blocked[0]}' in it is a folder", where=f"--out {folder}")
+    elif _listing(folder):
+        raise UsageError(
+            "it exists and is not empty",
+            where=f"--out {folder}",
+            hint=f"name another folder, or give --force to replace {', '.join(OWN_FILES)} in it",
+        )
+
+
+def write_folder(folder: Path, files: Mapping[str, str], *, force: bool = False) -> None:
+    """Write `files` (text by name, of ``OWN_FILES``) to `folder`, all of them or none.
+
+    All are written to a folder beside it first. That folder is then renamed where `folder`
+    is new or empty; otherwise, with `force`, its files are moved in one by one, each whole,
+    and nothing else in `folder` is touched.
+
+    Raises
+    ------
+    UsageError
+        Where `folder` is a file, or has files and `force` is not given.
+    InvalidInput
+        Where the disk refuses.
+    """
+    unknown = sorted(set(files) - set(OWN_FILES))
+    if unknown:
+        raise AssertionError(f"'{unknown[0]}' is not one of {OWN_FILES}")
+    check_folder(folder, force=force)
+    # Through a link the files go to where it leads, and the rename must happen there.
+    target = folder.resolve()
+    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        draft.mkdir(parents=True)
+        for name, text in files.items():
+            (draft / name).write_text(text, encoding="utf-8")
+        if target.exists() and _listing(target):
+            for name in files:
+                (draft / name).replace(target / name)
+        else:
+            draft.replace(target)
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot write: {error.strerror or error}", where=f"--out {folder}"
+        ) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def check_file(path: Path, *, force: bool, option: str = "--trace") -> None:
+    """Raise UsageError where `path` may not be written to: it exists, or has no folder."""
+    where = f"{option} {path}"
+    if path.is_dir():
+        raise UsageError("it is a folder", where=where, hint="name a file")
+    if path.exists() and not path.is_file():
+        raise UsageError("it is no regular file", where=where, hint="name a file")
+    if (path.exists() or path.is_symlink()) and not force:
+        raise UsageError(
+            "it exists", where=where, hint="name another file, or give --force to replace it"
+        )
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder '{path.parent}'", where=where)
+
+
+def write_file(path: Path, text: str, *, force: bool = False, option: str = "--trace") -> None:
+    """Write `text` to `path`, whole or not at all; over a file only with `force`.
+
+    Raises
+    ------
+    UsageError
+        As ``check_file`` does.
+    InvalidInput
+        Where the disk refuses.
+    """
+    check_file(path, force=force, option=option)
+    target = path.resolve()
+    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(target)
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot write: {error.strerror or error}", where=f"{option} {path}"
+        ) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _listing(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as error:
+        raise InvalidInput(f"cannot read: {error.strerror}", where=f"--out {folder}") from error

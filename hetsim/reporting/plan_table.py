@@ -1,0 +1,196 @@
+"""One plan: its subgraphs, and what the clock says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.partitioning.partition import Group, Partition
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+from hetsim.reporting.console import cell, new_table, pairs
+from hetsim.reporting.facts import critical_path, crossings, latency_spread
+from hetsim.reporting.table import question
+from hetsim.reporting.text import ABSENT, count, joules, listed, percent, plain, tally
+from hetsim.timeline import Timeline
+from hetsim.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from hetsim.execution.runner import Run
+
+
+def partition_report(problem: Problem, partition: Partition) -> RenderableType:
+    """Return the groups of a partition, under what was asked."""
+    used = tally(group.device for group in partition.groups)
+    header = [
+        *question(problem),
+        ("method", partition.method),
+        ("groups", f"{len(partition.groups)} ({listed(used, limit=8)})"),
+    ]
+    return Stack(pairs(header), Text(""), groups_table(problem, partition.groups))
+
+
+def groups_table(problem: Problem, groups: Sequence[Group]) -> Table:
+    """Return one row a group, in execution order."""
+    table = new_table()
+    table.add_column(Text("group"), justify="right", no_wrap=True)
+    table.add_column(Text("device"), overflow="fold", min_width=4)
+    table.add_column(Text("nodes"), justify="right", no_wrap=True)
+    table.add_column(Text("time"), justify="right", no_wrap=True)
+    table.add_column(Text("receives"), justify="right", no_wrap=True)
+    table.add_column(Text("sends"), justify="right", no_wrap=True)
+    table.add_column(Text("ops"), overflow="fold", ratio=2)
+    table.add_column(Text("first node"), overflow="ellipsis", no_wrap=True, ratio=1)
+    for index, (group, crossing) in enumerate(zip(groups, crossings(problem, groups), strict=True)):
+        seconds = problem.group_seconds(problem.devices.index(group.device), group.nodes)
+        table.add_row(
+            cell(f"g{index}"),
+            cell(group.device),
+            cell(str(len(group.nodes))),
+            cell(format_seconds(seconds)),
+            cell(format_bytes(crossing.receives_bytes)),
+            cell(format_bytes(crossing.sends_bytes)),
+            cell(listed(tally(problem.op_types[node] for node in group.nodes), limit=3)),
+            cell(problem.node_names[group.nodes[0]]),
+        )
+    return table
+
+
+def simulation_report(plan: Plan, timeline: Timeline) -> RenderableType:
+    """Return one plan on the virtual clock: latency, devices, links."""
+    problem = plan.problem
+    rows = [*question(problem), *plan_rows(plan), *latency_rows(timeline)]
+    if any(watts > 0 for watts in (*problem.idle_w, *problem.busy_w)):
+        rows.append(("energy", joules(timeline.energy_j)))
+    parts: list[RenderableType] = [pairs(rows), Text(""), devices_table(plan, timeline)]
+    if any(busy_s > 0 for busy_s in timeline.link_busy_s.values()):
+        parts += [Text(""), links_table(timeline)]
+    return Stack(*parts)
+
+
+def run_report(plan: Plan, run: Run) -> RenderableType:
+    """Return one run: virtual latency, wall clock, and whether the outputs are right."""
+    rows = [*question(plan.problem), *plan_rows(plan), *latency_rows(run.timeline)]
+    rows.append(
+        (
+            "wall clock",
+            f"{format_seconds(run.wall_s)} on {run.executor} in {count(run.steps, 'step')}, after "
+            f"{format_seconds(run.compile_s)} to make the devices ready",
+        )
+    )
+    return Stack(
+        pairs(rows),
+        Text(""),
+        devices_table(plan, run.timeline),
+        Text(""),
+        Text(plain(outputs_line(run.bitwise_equal, run.mismatches)), style="bold"),
+    )
+
+
+def plan_rows(plan: Plan) -> list[tuple[str, str]]:
+    """Return the lines that say which plan it is."""
+    rows = [("strategy", plan.strategy)]
+    if plan.reason:
+        rows.append(("reason", plan.reason))
+    rows.append(
+        ("subgraphs", f"{len(plan.groups)} on {', '.join(plan.devices_used) or 'no device'}")
+    )
+    return rows
+
+
+def latency_rows(timeline: Timeline) -> list[tuple[str, str]]:
+    """Return the lines that say how long it takes, in virtual time."""
+    requests = len(timeline.latencies_s)
+    rows = [("latency", f"{format_seconds(timeline.latency_s)} (virtual)")]
+    if requests > 1:
+        spread = latency_spread(timeline)
+        rate = requests / timeline.makespan_s if timeline.makespan_s > 0 else float("inf")
+        rows = [
+            (
+                "requests",
+                f"{requests} in {format_seconds(timeline.makespan_s)}, {rate:.4g} a second",
+            ),
+            (
+                "latency",
+                f"mean {format_seconds(spread.mean_s)}, median {format_seconds(spread.p50_s)}, "
+                f"90 % within {format_seconds(spread.p90_s)}, 99 % within "
+                f"{format_seconds(spread.p99_s)}, longest {format_seconds(spread.max_s)} (virtual)",
+            ),
+        ]
+    path = critical_path(timeline) if requests == 1 else None
+    if path is not None:
+        rows.append(
+            (
+                "made of",
+                f"{format_seconds(path.compute_s)} computing, {format_seconds(path.transfer_s)} "
+                f"in transfers ({percent(path.transfer_share)})",
+            )
+        )
+    rows.append(
+        (
+            "transfers",
+            f"{timeline.transfers}, {format_bytes(timeline.transferred_bytes)}, "
+            f"{format_seconds(timeline.transfer_s)} in all",
+        )
+    )
+    return rows
+
+
+def devices_table(plan: Plan, timeline: Timeline) -> Table:
+    """Return one row a device: load, utilization, memory."""
+    problem = plan.problem
+    table = new_table()
+    table.add_column(Text("device"), overflow="fold", min_width=4)
+    for name in ("subgraphs", "nodes", "busy", "utilization", "peak memory", "weights", "capacity"):
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    for index, device in enumerate(problem.devices):
+        groups = [group for group in plan.groups if group.device == device]
+        capacity = None if problem.capacity_bytes is None else problem.capacity_bytes[index]
+        table.add_row(
+            cell(device),
+            cell(str(len(groups))),
+            cell(str(sum(len(group.nodes) for group in groups))),
+            cell(format_seconds(timeline.device_busy_s.get(device, 0.0))),
+            cell(percent(timeline.device_utilization.get(device))),
+            cell(_size(timeline.peak_memory_bytes.get(device))),
+            cell(_size(timeline.weight_bytes.get(device))),
+            cell(_size(capacity)),
+        )
+    return table
+
+
+def links_table(timeline: Timeline) -> Table:
+    """Return one row a link direction or bus that carried something."""
+    table = new_table()
+    table.add_column(Text("link"), overflow="fold", min_width=8)
+    table.add_column(Text("busy"), justify="right", no_wrap=True)
+    table.add_column(Text("utilization"), justify="right", no_wrap=True)
+    for link, busy_s in timeline.link_busy_s.items():
+        if busy_s > 0:
+            table.add_row(
+                cell(link),
+                cell(format_seconds(busy_s)),
+                cell(percent(timeline.link_utilization.get(link))),
+            )
+    return table
+
+
+def outputs_line(equal: bool | None, mismatches: Sequence[str]) -> str:
+    """Return whether the split model gave the bits of the whole one, in one line."""
+    if equal is None:
+        return "outputs bitwise equal to the whole model: not compared"
+    if equal:
+        return "outputs bitwise equal to the whole model: yes"
+    return (
+        f"outputs bitwise equal to the whole model: no ({count(len(mismatches), 'output')} "
+        f"differ: {'; '.join(mismatches)})"
+    )
+
+
+def _size(nbytes: int | None) -> str:
+    return ABSENT if nbytes is None else format_bytes(nbytes)

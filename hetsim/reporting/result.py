@@ -1,0 +1,228 @@
+"""Results as plain records, and those as JSON: the same bytes for the same question.
+
+Seconds, bytes, joules; shares in [0, 1]. A figure that does not exist, or is infinite, is null.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hetsim.comparison import Comparison, Row
+from hetsim.partitioning.partition import Partition
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+from hetsim.reporting.facts import critical_path, crossings, latency_spread
+from hetsim.reporting.text import tally
+from hetsim.timeline import Timeline
+
+if TYPE_CHECKING:
+    from hetsim.execution.runner import Run
+
+Record = dict[str, Any]
+
+
+def to_json(record: Mapping[str, Any]) -> str:
+    """Return `record` as ASCII JSON text, floats by ``repr``, infinities as null."""
+    return json.dumps(_finite(record), indent=1, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+def problem_record(problem: Problem) -> Record:
+    """Return what was asked: model, platform, devices, and the links' behaviour."""
+    model, platform = problem.model, problem.platform
+    return {
+        "name": problem.name,
+        "fingerprint": problem.fingerprint,
+        "model": None
+        if model is None
+        else {
+            "name": model.name,
+            "source": model.source,
+            "sha256": model.sha256,
+            "canonical": model.canonical,
+            "dims": dict(sorted(model.dims.items())),
+            "shapes": {name: list(shape) for name, shape in sorted(model.shapes.items())},
+        },
+        "platform": None
+        if platform is None
+        else {"name": platform.name, "source": platform.source, "sha256": platform.sha256},
+        "nodes": problem.n,
+        "devices": list(problem.devices),
+        "host": None if problem.host is None else problem.devices[problem.host],
+        "contention": problem.contention,
+    }
+
+
+def timeline_record(timeline: Timeline) -> Record:
+    """Return a timeline's figures; its events belong in a trace.
+
+    ``critical_path`` is null where there are several requests or no trace: the figures
+    must not depend on whether a trace was asked for.
+    """
+    single = len(timeline.latencies_s) == 1
+    path = critical_path(timeline) if single else None
+    spread = latency_spread(timeline)
+    makespan_s = timeline.makespan_s
+    return {
+        "requests": len(timeline.latencies_s),
+        "latency_s": timeline.latency_s,
+        "latency_mean_s": spread.mean_s,
+        "latency_p50_s": spread.p50_s,
+        "latency_p90_s": spread.p90_s,
+        "latency_p99_s": spread.p99_s,
+        "latency_max_s": spread.max_s,
+        "makespan_s": makespan_s,
+        "requests_per_s": len(timeline.latencies_s) / makespan_s if makespan_s > 0 else None,
+        "transfers": timeline.transfers,
+        "transferred_bytes": timeline.transferred_bytes,
+        "transfer_s": timeline.transfer_s,
+        "critical_path": None
+        if path is None
+        else {
+            "compute_s": path.compute_s,
+            "transfer_s": path.transfer_s,
+            "transfer_share": path.transfer_share,
+        },
+        "energy_j": timeline.energy_j,
+        "devices": {
+            device: {
+                "busy_s": busy_s,
+                "utilization": timeline.device_utilization.get(device),
+                "peak_memory_bytes": timeline.peak_memory_bytes.get(device),
+                "weight_bytes": timeline.weight_bytes.get(device),
+            }
+            for device, busy_s in timeline.device_busy_s.items()
+        },
+        "links": {
+            link: {"busy_s": busy_s, "utilization": timeline.link_utilization.get(link)}
+            for link, busy_s in timeline.link_busy_s.items()
+        },
+    }
+
+
+def plan_record(plan: Plan) -> Record:
+    """Return a plan in short; ``Plan.to_json`` has every node."""
+    return {
+        "strategy": plan.strategy,
+        "options": dict(sorted(plan.options.items())),
+        "reason": plan.reason,
+        "subgraphs": len(plan.groups),
+        "devices_used": list(plan.devices_used),
+    }
+
+
+def row_record(row: Row) -> Record:
+    """Return one strategy of a comparison."""
+    return {
+        "strategy": row.strategy,
+        "feasible": row.feasible,
+        "reason": row.reason,
+        "latency_s": row.latency_s,
+        "speedup_over_best_single": row.speedup_over_best_single,
+        "speedup_over": dict(row.speedup_over),
+        "gap": row.gap,
+        "subgraphs": row.groups,
+        "plan": None if row.plan is None else plan_record(row.plan),
+        "timeline": None if row.timeline is None else timeline_record(row.timeline),
+    }
+
+
+def comparison_record(comparison: Comparison) -> Record:
+    """Return a comparison: the bound, the ceiling on any speed-up, and the rows, best first."""
+    return {
+        "schema": "hetsim-comparison/1",
+        "problem": problem_record(comparison.problem),
+        "lower_bound_s": comparison.bound_s,
+        "best_single": comparison.best_single,
+        "single_s": dict(comparison.single_s),
+        "speedup_ceiling": comparison.ceiling,
+        "rows": [row_record(row) for row in comparison.rows],
+    }
+
+
+def simulation_record(plan: Plan, timeline: Timeline) -> Record:
+    """Return one plan on the virtual clock."""
+    return {
+        "schema": "hetsim-simulation/1",
+        "problem": problem_record(plan.problem),
+        "plan": plan_record(plan),
+        "timeline": timeline_record(timeline),
+    }
+
+
+def checked_record(plan: Plan, run: Run) -> Record:
+    """Return what a run says of its outputs, in short."""
+    return {
+        "strategy": plan.strategy,
+        "executor": run.executor,
+        "bitwise_equal": run.bitwise_equal,
+        "mismatches": list(run.mismatches),
+        "outputs": {name: array_record(array) for name, array in run.outputs.items()},
+    }
+
+
+def run_record(plan: Plan, run: Run) -> Record:
+    """Return one run but for its wall clock, which is another in every process."""
+    return {
+        "schema": "hetsim-run/1",
+        "problem": problem_record(plan.problem),
+        "plan": plan_record(plan),
+        **checked_record(plan, run),
+        "timeline": timeline_record(run.timeline),
+    }
+
+
+def array_record(value: Any) -> Record | list[Any] | None:
+    """Return an output's dtype, shape, and SHA-256 of its bytes in C order.
+
+    Strings are digested as JSON; a sequence gives a list of records, an absent optional None.
+    """
+    if value is None:
+        return None
+    if isinstance(value, (list, tuple)):
+        return [array_record(item) for item in value]
+    text = value.dtype.kind in "OUST"
+    content = json.dumps(value.tolist(), default=repr).encode() if text else value.tobytes()
+    return {
+        "dtype": "string" if text else str(value.dtype),
+        "shape": list(value.shape),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+
+
+def partition_record(problem: Problem, partition: Partition) -> Record:
+    """Return the groups of a partition, with the user's names of their nodes."""
+    exchanged = crossings(problem, partition.groups)
+    return {
+        "schema": "hetsim-partition/1",
+        "problem": problem_record(problem),
+        "method": partition.method,
+        "groups": [
+            {
+                "id": index,
+                "device": group.device,
+                "seconds": problem.group_seconds(problem.devices.index(group.device), group.nodes),
+                "receives_bytes": crossing.receives_bytes,
+                "sends_bytes": crossing.sends_bytes,
+                "ops": tally(problem.op_types[node] for node in group.nodes),
+                "nodes": [problem.node_names[node] for node in group.nodes],
+                "origins": list(
+                    dict.fromkeys(name for node in group.nodes for name in problem.origins[node])
+                ),
+            }
+            for index, (group, crossing) in enumerate(zip(partition.groups, exchanged, strict=True))
+        ],
+    }

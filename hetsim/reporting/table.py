@@ -1,0 +1,196 @@
+"""The main report: strategies side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.comparison import Comparison, Row
+from hetsim.problem import Problem
+from hetsim.reporting.console import cell, new_table, pairs
+from hetsim.reporting.facts import critical_path
+from hetsim.reporting.text import ABSENT, count, joules, percent, plain, ratio
+from hetsim.units import format_bytes, format_seconds
+
+NAME_WIDTH = 12
+"""Characters from which a strategy's argument goes on a line of its own."""
+
+PAYS = 1.05
+"""Speed-up over the best single device below which splitting is called not worth it."""
+
+
+def comparison_report(comparison: Comparison) -> RenderableType:
+    """Return what was asked, the bound, the table, what is not feasible, and the verdict."""
+    parts: list[RenderableType] = [comparison_header(comparison), Text("")]
+    if any(row.feasible for row in comparison.rows):
+        parts += [comparison_table(comparison), Text("")]
+    parts += [
+        Text.assemble((plain(f"{', '.join(names)}: infeasible: "), "bold"), plain(reason))
+        for reason, names in refusals(comparison).items()
+    ]
+    parts.append(Text(verdict(comparison), style="bold"))
+    return Stack(*parts)
+
+
+def refusals(comparison: Comparison) -> dict[str, list[str]]:
+    """Return the strategies without a plan by the reason for it, in the order of the rows."""
+    found: dict[str, list[str]] = {}
+    for row in comparison.rows:
+        if not row.feasible:
+            found.setdefault(row.reason or "", []).append(row.strategy)
+    return found
+
+
+def question(problem: Problem) -> list[tuple[str, str]]:
+    """Return the lines that say which model is asked about, on which platform."""
+    model, platform = problem.model, problem.platform
+    rows: list[tuple[str, str]] = []
+    if model is None:
+        rows.append(("problem", f"{problem.name}, {count(problem.n, 'node')}"))
+    else:
+        dims = ", ".join(f"{name}={size}" for name, size in sorted(model.dims.items()))
+        bound = f", {dims}" if dims else ""
+        rows.append(("model", f"{model.name} ({model.source}), {count(problem.n, 'node')}{bound}"))
+    host = "" if problem.host is None else f", host {problem.devices[problem.host]}"
+    links = {"fifo": "links first come, first served", "none": "links without contention"}
+    rows.append(
+        (
+            "platform",
+            f"{platform.name if platform is not None else 'given as arrays'}: "
+            f"{', '.join(problem.devices)}{host}; {links[problem.contention]}",
+        )
+    )
+    return rows
+
+
+def comparison_header(comparison: Comparison) -> Table:
+    """Return model, platform, lower bound, and the proven ceiling on any speed-up."""
+    rows = question(comparison.problem)
+    if math.isinf(comparison.bound_s):
+        rows.append(("lower bound", "none: a node runs on no device"))
+    else:
+        rows.append(("lower bound", f"{format_seconds(comparison.bound_s)}: no plan can be faster"))
+    if comparison.best_single is None:
+        rows.append(("best single", "no device runs the whole model alone"))
+    else:
+        alone_s = comparison.single_s[comparison.best_single]
+        rows.append(("best single", f"{comparison.best_single} alone, {format_seconds(alone_s)}"))
+        rows.append(
+            ("ceiling", f"{ratio(comparison.ceiling)}: the most that splitting can gain over it")
+        )
+    return pairs(rows)
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Return one row a strategy, best first; within it one line a device."""
+    table = new_table()
+    table.add_column("strategy", overflow="fold", min_width=10)
+    table.add_column(Text("latency"), justify="right", no_wrap=True)
+    table.add_column(cell("vs best", "single"), justify="right", no_wrap=True)
+    table.add_column(cell("above", "bound"), justify="right", no_wrap=True)
+    table.add_column(cell("sub-", "graphs"), justify="right", no_wrap=True)
+    table.add_column(cell("transfers,", "bytes, %", "of latency"), justify="right", no_wrap=True)
+    table.add_column(Text("energy"), justify="right", no_wrap=True)
+    table.add_column(Text("device"), overflow="fold", min_width=4)
+    table.add_column(cell("vs it", "alone"), justify="right", no_wrap=True)
+    table.add_column(Text("busy"), justify="right", no_wrap=True)
+    table.add_column(cell("peak", "memory"), justify="right", no_wrap=True)
+    best = next((row for row in comparison.rows if row.feasible), None)
+    for row in comparison.rows:
+        table.add_row(
+            *_row_cells(comparison.problem, row),
+            style="green" if row is best else "",
+            end_section=True,
+        )
+    return table
+
+
+def _row_cells(problem: Problem, row: Row) -> list[Text]:
+    timeline = row.timeline
+    if timeline is None:
+        return [
+            cell(*_name_lines(row.strategy)),
+            cell("no plan"),
+            *(cell(ABSENT) for _ in range(9)),
+        ]
+    path = critical_path(timeline)
+    devices = problem.devices
+    peak = timeline.peak_memory_bytes
+    return [
+        cell(*_name_lines(row.strategy)),
+        cell(format_seconds(timeline.latency_s)),
+        cell(ratio(row.speedup_over_best_single)),
+        cell(percent(row.gap, sign=True)),
+        cell(str(row.groups)),
+        cell(
+            str(timeline.transfers),
+            format_bytes(timeline.transferred_bytes),
+            percent(path.transfer_share if path is not None else None),
+        ),
+        cell(joules(timeline.energy_j) if _power_known(problem) else ABSENT),
+        cell(*devices),
+        cell(*(ratio(row.speedup_over.get(device)) for device in devices)),
+        cell(*(percent(timeline.device_utilization.get(device)) for device in devices)),
+        cell(*(_bytes_or_absent(peak.get(device)) for device in devices)),
+    ]
+
+
+def _name_lines(strategy: str) -> list[str]:
+    name, colon, argument = strategy.partition(":")
+    return [name + colon, argument] if colon and len(strategy) > NAME_WIDTH else [strategy]
+
+
+def verdict(comparison: Comparison) -> str:
+    """Return in one sentence what the comparison says about splitting."""
+    best = comparison.rows[0] if comparison.rows else None
+    if best is None or best.latency_s is None or best.plan is None:
+        return "No strategy found a feasible plan."
+    name = f"{plain(best.strategy)}, {format_seconds(best.latency_s)}"
+    above = _above_bound(best.gap)
+    single, gain = comparison.best_single, best.speedup_over_best_single
+    if single is None or gain is None:
+        return f"Best: {name}{above}; no device runs the whole model alone."
+    if all(row.strategy.partition(":")[0] == "single" for row in comparison.rows):
+        return f"Best: {name}{above}; no strategy that splits was compared."
+    alone = f"{plain(single)} alone"
+    if gain <= 1.0:
+        alone += f", {format_seconds(comparison.single_s[single])}"
+        split = "" if len(best.plan.devices_used) < 2 else f"; the best split is {name}"
+        return f"Splitting does not pay here: nothing beats {alone}{split}{above}."
+    if len(best.plan.devices_used) < 2:
+        return f"Splitting does not pay here; best: {name}, {ratio(gain)} over {alone}{above}."
+    if gain < PAYS:
+        return f"Splitting hardly pays here: {name}, {ratio(gain)} over {alone}{above}."
+    return f"Best: {name}, {ratio(gain)} over {alone}{above}."
+
+
+def _above_bound(gap: float | None) -> str:
+    if gap is None:
+        return ""
+    over = percent(gap)
+    return ", at the lower bound" if over == "0 %" else f", {over} above the lower bound"
+
+
+def _power_known(problem: Problem) -> bool:
+    return any(watts > 0 for watts in (*problem.idle_w, *problem.busy_w))
+
+
+def _bytes_or_absent(nbytes: int | None) -> str:
+    return ABSENT if nbytes is None else format_bytes(nbytes)
+
+
+def names_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    """Return a plain listing; its last column takes what width is left."""
+    table = new_table()
+    columns = list(header)
+    for index, name in enumerate(columns):
+        last = index == len(columns) - 1
+        table.add_column(Text(name), overflow="fold", no_wrap=not last)
+    for row in rows:
+        table.add_row(*(cell(text) for text in row))
+    return table

@@ -1,0 +1,99 @@
+"""Figures and names as a reader meets them in a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+ABSENT = "-"
+"""What stands where there is no figure."""
+
+
+def plain(text: str) -> str:
+    r"""Return `text` on one line, characters that would steer a terminal written as escapes.
+
+    >>> plain("a\nb")
+    'a\\nb'
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
+
+
+def ratio(value: float | None) -> str:
+    """Return a speed-up such as ``1.23x``."""
+    if value is None:
+        return ABSENT
+    if math.isinf(value):
+        return "infx"
+    return f"{_digits(value)}x"
+
+
+def percent(share: float | None, *, sign: bool = False) -> str:
+    """Return a share such as ``12 %``; one decimal below ten, a plus where `sign` is asked for.
+
+    >>> percent(0.081, sign=True)
+    '+8.1 %'
+    """
+    if share is None:
+        return ABSENT
+    value = 100.0 * share
+    # A bound and a latency that are equal on paper may differ in their last bits.
+    value = 0.0 if abs(value) < 0.05 else value
+    digits = 0 if abs(value) >= 9.95 or value == 0.0 else 1
+    return f"{value:{'+' if sign else ''}.{digits}f} %"
+
+
+def joules(energy: float) -> str:
+    """Return an energy with three significant digits and a fitting unit."""
+    if energy == 0:
+        return "0 J"
+    for step, unit in ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ")):
+        if abs(energy) >= step:
+            return f"{_digits(energy / step)} {unit}"
+    return f"{_digits(energy / 1e-9)} nJ"
+
+
+def count(number: int, singular: str, plural: str | None = None) -> str:
+    """Return ``1 node`` or ``2 nodes``."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def rate(value: float, unit: str) -> str:
+    """Return a rate with an SI prefix, e.g. ``25.6 GB/s``."""
+    for step, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= step:
+            return f"{_digits(value / step)} {prefix}{unit}"
+    return f"{_digits(value)} {unit}"
+
+
+def big(number: int) -> str:
+    """Return a large count in short, e.g. ``25.6 M``; exact below ten thousand."""
+    for step, prefix in ((10**9, "G"), (10**6, "M"), (10**4, "k")):
+        if abs(number) >= step:
+            return f"{_digits(number / (1000 if prefix == 'k' else step))} {prefix}"
+    return str(number)
+
+
+def tally(names: Iterable[str]) -> dict[str, int]:
+    """Count equal names; most frequent first, then by name."""
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def listed(counts: Mapping[str, int], limit: int = 4) -> str:
+    """Return ``Conv 53, Relu 49, +2 more`` from counts by name."""
+    shown = [f"{plain(name)} {number}" for name, number in list(counts.items())[:limit]]
+    if len(counts) > limit:
+        shown.append(f"+{len(counts) - limit} more")
+    return ", ".join(shown)
+
+
+def _digits(value: float) -> str:
+    magnitude = abs(value)
+    if magnitude >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"

@@ -1,0 +1,177 @@
+"""The program around the verbs: help, errors, exit codes, streams."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from click.testing import Result
+
+import hetsim.cli.main
+from hetsim import __version__
+from hetsim.cli.main import VERBS, main
+from hetsim.errors import HetsimError, Infeasible, InvalidInput, ObjectiveMissed, UsageError
+
+Cli = Callable[..., Result]
+
+HEAVY = ("ray", "onnxruntime", "onnx", "numpy", "scipy", "numba", "pydantic", "rich", "yaml")
+
+
+def test_help_names_every_verb(cli: Cli) -> None:
+    result = cli("--help")
+    assert result.exit_code == 0
+    for name, verb in VERBS.items():
+        assert f"  {name} " in result.stdout
+        assert verb.summary in result.stdout
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_every_verb_has_help(cli: Cli, verb: str) -> None:
+    result = cli(verb, "--help")
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"Usage: hetsim {verb}")
+    assert "--debug" in result.stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["compare", "--help"], ["--version"], ["compar"]])
+def test_help_and_usage_errors_load_nothing_heavy(words: list[str]) -> None:
+    probe = (
+        "import sys\nfrom hetsim.cli.main import main\n"
+        f"try: main({words!r})\nexcept SystemExit: pass\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version").stdout == f"hetsim, version {__version__}\n"
+
+
+@pytest.mark.parametrize("words", [[], ["devices"], ["zoo"]])
+def test_no_verb_shows_the_help_and_is_a_usage_error(cli: Cli, words: list[str]) -> None:
+    result = cli(*words)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "Commands:" in result.stderr
+
+
+def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr("hetsim.placement.registry.strategies", fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (HetsimError("w", where="x", hint="h"), 1),
+        (UsageError("w", where="x", hint="h"), 2),
+        (InvalidInput("w", where="x", hint="h"), 3),
+        (Infeasible("w", where="x", hint="h"), 4),
+        (ObjectiveMissed("w", where="x", hint="h"), 5),
+    ],
+)
+def test_each_error_is_one_line_and_its_exit_code(
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    error: HetsimError,
+    code: int,
+) -> None:
+    raising(monkeypatch, error)
+    result = cli("strategies")
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr == "error: x: w; h\n"
+
+
+@pytest.mark.parametrize("words", [["--debug", "strategies"], ["strategies", "--debug"]])
+def test_debug_shows_the_traceback_before_and_after_the_verb(
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    raising(monkeypatch, InvalidInput("broken"))
+    result = cli(*words)
+    assert result.exit_code == 3
+    assert result.stderr.startswith("Traceback (most recent call last):\n")
+    assert result.stderr.endswith("\nerror: broken\n")
+
+
+def test_an_unexpected_fault_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    raising(monkeypatch, ZeroDivisionError("a\nb"))
+    result = cli("strategies")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "internal error: ZeroDivisionError: a b (run with --debug for the traceback)\n"
+    )
+    assert "Traceback" in cli("strategies", "--debug").stderr
+
+
+def test_an_interrupt_ends_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    raising(monkeypatch, KeyboardInterrupt())
+    result = cli("strategies")
+    assert result.exit_code == 130
+    assert result.stderr.strip() == "error: interrupted"
+
+
+def test_names_cannot_steer_the_terminal_through_an_error(
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raising(monkeypatch, InvalidInput("node '\x1b[2J[/bold]\n'"))
+    assert cli("strategies").stderr == "error: node '\\x1b[2J[/bold] '\n"
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_warnings_are_lines_on_stderr(
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    quiet: bool,
+) -> None:
+    def warn() -> tuple[()]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("no rule for op X\n", stacklevel=1)
+        return ()
+
+    monkeypatch.setattr("hetsim.placement.registry.strategies", warn)
+    result = cli("strategies", "--json", *(["-q"] if quiet else []))
+    assert result.exit_code == 0
+    assert result.stderr == ("" if quiet else "warning: no rule for op X \n")
+    assert result.stdout.startswith("{")
+
+
+def test_a_closed_pipe_is_no_fault() -> None:
+    command = f"{sys.executable} -m hetsim devices list | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr == ""
+    assert int(done.stdout) in (0, 141)
+
+
+def test_output_that_the_terminal_cannot_write_is_escaped(tmp_path: Path) -> None:
+    platform = tmp_path / "\u6f22.yaml"
+    done = subprocess.run(
+        [sys.executable, "-m", "hetsim", "devices", "show", str(platform)],
+        capture_output=True,
+        timeout=60,
+        env={"PATH": "", "PYTHONIOENCODING": "latin-1", "HOME": str(tmp_path)},
+        cwd=Path(hetsim.cli.main.__file__).parents[2],
+    )
+    assert done.returncode == 3
+    assert b"\\u6f22.yaml: no such file" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_errors_reach_a_caller_that_asks_for_them() -> None:
+    with pytest.raises(UsageError, match="no platform is given"):
+        main(["compare", "x.onnx"], standalone_mode=False)

@@ -1,0 +1,91 @@
+"""Option values: what is accepted, and that a refusal names the option and its form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from click.testing import Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetsim.cli.options import whole_number
+
+Cli = Callable[..., Result]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--dim", "batch", "NAME=N"),
+        ("--dim", "batch=0", "NAME=N"),
+        ("--dim", "batch=-1", "NAME=N"),
+        ("--dim", "batch=1.5", "NAME=N"),
+        ("--dim", "batch=\u0663", "NAME=N"),
+        ("--dim", "=3", "NAME=N"),
+        ("--dim", "batch=9999999999999999999", "NAME=N"),
+        ("--shape", "x", "NAME=D,D,..."),
+        ("--shape", "x=a,b", "NAME=D,D,..."),
+        ("--shape", "x=1,,2", "NAME=D,D,..."),
+        ("--shape", "x=1,0", "NAME=D,D,..."),
+        ("--shape", "=1,2", "NAME=D,D,..."),
+        ("--canonical", "all", "'none', 'basic', 'extended'"),
+        ("--contention", "lifo", "'fifo', 'none'"),
+        ("--requests", "0", "x>=1"),
+        ("--requests", "two", "two"),
+        ("--interval-ms", "-1", "from 0 on"),
+        ("--interval-ms", "nan", "from 0 on"),
+        ("--interval-ms", "inf", "from 0 on"),
+    ],
+)
+def test_a_wrong_value_names_option_and_form(cli: Cli, option: str, value: str, says: str) -> None:
+    result = cli("simulate", "x.onnx", "--platform", "laptop", option, value)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith(f"error: Invalid value for '{option}'")
+    assert says in result.stderr
+    assert "see hetsim simulate --help" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "x", "--input", "x"], "NAME=FILE.npy"),
+        (["run", "x", "--input", "=x.npy"], "NAME=FILE.npy"),
+        (["run", "x", "--timeout", "0"], "above 0"),
+        (["run", "x", "--seed", "-1"], "x>=0"),
+        (["run", "x", "--executor", "dask"], "'ray', 'threads'"),
+        (["run", "x", "--executor", "threads", "--address", "h:1"], "--executor ray"),
+        (["inspect", "x", "--dim", "n=1", "--dim", "n=2"], "'n' is given twice"),
+        (["inspect"], "Missing argument 'MODEL'"),
+        (["inspect", "x", "--dims", "n=1"], "No such option"),
+        (["inspect", "x", "y"], "unexpected extra argument"),
+        (["compare", "x"], "no platform is given"),
+        (["compare", "x", "--platform", "laptop", "--strategy", "hef"], "did you mean 'heft'?"),
+        (["compare", "x", "--platform", "laptop", "--seed", "1"], "no effect without --run"),
+        (["compare", "x", "--platform", "laptop", "--timeout", "9"], "no effect without --run"),
+        (["simulate", "x", "--platform", "laptop", "--strategy", "h"], "no strategy 'h'"),
+        (["partition", "x", "--platform", "laptop", "--method", "compct"], "'compact'"),
+        (["partition", "x", "--platform", "laptop", "--priority", "cpu,,gpu"], "--priority"),
+        (["partition", "x", "--platform", "laptop", "--priority", "cpu,cpu"], "--priority"),
+        (["simulat", "x"], "did you mean 'simulate'?"),
+        (["devices", "shw", "x"], "No such command"),
+        (["simulate", "plan.json", "--platform", "laptop"], "--platform cannot go with a saved"),
+        (["run", "plan.json", "--strategy", "heft"], "--strategy cannot go with a saved"),
+        (["simulate", "plan.json", "--dim", "n=1"], "--dim cannot go with a saved"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_that_helps(cli: Cli, words: list[str], says: str) -> None:
+    result = cli(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("error: ")
+    assert says in result.stderr
+
+
+@given(st.integers(1, 10**18 - 1))
+def test_whole_numbers_are_read_back(number: int) -> None:
+    assert whole_number(str(number)) == number
+    assert whole_number(f" {number} ") == number
+    assert whole_number(f"-{number}") is None
+    assert whole_number(f"{number}.0") is None

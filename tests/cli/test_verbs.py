@@ -1,0 +1,303 @@
+"""Each verb on a tiny model: what it prints and what it leaves on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+import hetsim
+from hetsim.execution.runner import Run
+from hetsim.graph import zoo
+from hetsim.plans import Plan
+from hetsim.reporting.output import OWN_FILES
+from hetsim.simulation.clock import simulate
+
+Cli = Callable[..., Result]
+
+
+def parsed(result: Result) -> Any:
+    """Return the JSON on stdout, after checking that the call went well."""
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_inspect_counts_what_the_model_has(cli: Cli, model: Path, platform: Path) -> None:
+    words = ["inspect", model, "--platform", platform]
+    read = parsed(cli(*words, "--json"))
+    ops = {op["op"]: op for op in read["ops"]}
+    assert {name: op["nodes"] for name, op in ops.items()} == {
+        "MatMul": 2, "Relu": 1, "Greater": 1, "Where": 1, "Softmax": 1,
+    }  # fmt: skip
+    assert ops["MatMul"]["flops"] == 2 * 2 * 8 * 16 + 2 * 2 * 16 * 4
+    assert read["flops"] == sum(op["flops"] for op in read["ops"])
+    assert read["parameters"] == 8 * 16 + 16 * 4 + 1
+    assert read["weight_bytes"] == 4 * read["parameters"]
+    assert read["inputs"] == [{"name": "x", "dtype": "float32", "shape": [2, 8]}]
+    assert read["uncosted_ops"] == []
+    assert read["support"]["cpu"] == {"nodes": 6, "refused": {}}
+    assert read["support"]["npu"]["nodes"] == 4
+    assert read["support"]["npu"]["refused"]["Where"] == {"op Where": 1}
+    table = cli(*words).stdout
+    assert "npu: op Where" in table
+    assert "uncosted ops  none" in table
+
+
+def test_inspect_shows_what_there_is_to_bind(cli: Cli, dynamic_model: Path) -> None:
+    read = parsed(cli("inspect", dynamic_model, "--json"))
+    assert read["unbound_dims"] == ["batch"]
+    assert read["flops"] is None
+    assert "--dim batch=N" in cli("inspect", dynamic_model).stdout
+    bound = parsed(cli("inspect", dynamic_model, "--dim", "batch=2", "--json"))
+    assert bound["unbound_dims"] == []
+    assert bound["flops"] > 0
+    shaped = parsed(cli("inspect", dynamic_model, "--shape", "x=2,8", "--json"))
+    assert shaped["flops"] == bound["flops"]
+
+
+def test_partition_lists_groups(cli: Cli, model: Path, platform: Path) -> None:
+    for method in ("compact", "stage"):
+        words = ["partition", model, "--platform", platform, "--method", method]
+        read = parsed(cli(*words, "--json"))
+        nodes = [name for group in read["groups"] for name in group["nodes"]]
+        assert len(nodes) == len(set(nodes)) == 6
+        devices = {name: g["device"] for g in read["groups"] for name in g["nodes"]}
+        assert (devices["choose"], devices["second"]) == ("cpu", "npu")
+        assert read["method"] == method
+        assert "[/bold]" in "".join(g["nodes"][0] for g in read["groups"]) + str(nodes)
+        table = cli(*words).stdout
+        assert f"method    {method}" in table
+        assert "g0" in table
+    only = parsed(cli("partition", model, "--platform", platform, "--priority", "cpu", "--json"))
+    assert [group["device"] for group in only["groups"]] == ["cpu"]
+
+
+def test_simulate_agrees_with_the_face(cli: Cli, model: Path, platform: Path) -> None:
+    problem = hetsim.Problem.of(hetsim.load_model(model), hetsim.load_platform(str(platform)))
+    timeline = simulate(hetsim.plan(problem, "hetero"))
+    words = ["simulate", model, "--platform", platform, "--strategy", "hetero"]
+    read = parsed(cli(*words, "--json"))
+    assert read["timeline"]["latency_s"] == timeline.latency_s
+    assert read["timeline"]["transfers"] == timeline.transfers
+    assert read["timeline"]["energy_j"] == timeline.energy_j
+    assert "(virtual)" in cli(*words).stdout
+
+
+def test_simulate_many_requests(cli: Cli, model: Path, platform: Path) -> None:
+    words = ["simulate", model, "--platform", platform, "--strategy", "single:cpu"]
+    alone = parsed(cli(*words, "--json"))["timeline"]["latency_s"]
+    together = parsed(cli(*words, "--requests", 3, "--json"))["timeline"]
+    assert together["latency_max_s"] == pytest.approx(3 * alone)
+    apart = parsed(cli(*words, "--requests", 3, "--interval-ms", 1000, "--json"))["timeline"]
+    assert apart["latency_max_s"] == pytest.approx(alone)
+    assert apart["makespan_s"] == pytest.approx(2 + alone)
+
+
+def test_many_requests_give_the_same_figures_with_a_trace(
+    cli: Cli, model: Path, platform: Path, tmp_path: Path
+) -> None:
+    words = ["simulate", model, "--platform", platform, "--requests", 1100, "--json"]
+    plain = cli(*words)
+    traced = cli(*words, "--trace", tmp_path / "t.json")
+    assert parsed(plain) == parsed(traced)
+    slices = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert max(e["args"]["request"] for e in slices if e["ph"] == "X") == 1099
+
+
+def test_contention_is_passed_on(cli: Cli, model: Path, platform: Path) -> None:
+    words = ["simulate", model, "--platform", platform, "--contention", "none", "--json"]
+    assert parsed(cli(*words))["problem"]["contention"] == "none"
+
+
+def test_a_saved_plan_is_played_again(
+    cli: Cli, model: Path, platform: Path, tmp_path: Path
+) -> None:
+    first = parsed(
+        cli("simulate", model, "--platform", platform, "--out", tmp_path / "out", "--json")
+    )
+    again = parsed(cli("simulate", tmp_path / "out" / "plan.json", "--json"))
+    assert again == first
+
+
+def test_out_leaves_the_four_files(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["compare", model, "--platform", platform, "--out", out, "--json"]
+    result = cli(*words)
+    read = parsed(result)
+    assert sorted(path.name for path in out.iterdir()) == sorted(OWN_FILES)
+    assert (out / "result.json").read_text() == result.stdout
+    saved = hetsim.load_plan(out / "plan.json")
+    assert saved.strategy == read["rows"][0]["strategy"]
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["model"]["sha256"] == read["problem"]["model"]["sha256"]
+    assert manifest["platform"]["sha256"] == read["problem"]["platform"]["sha256"]
+    assert manifest["command"] == ["hetsim", *map(str, words)]
+    assert json.loads((out / "trace.json").read_text())["traceEvents"]
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    refused = cli(*words)
+    assert refused.exit_code == 2
+    assert "--force" in refused.stderr
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert cli(*words, "--force").exit_code == 0
+
+
+def test_compare_shows_every_strategy_best_first(cli: Cli, model: Path, platform: Path) -> None:
+    read = parsed(cli("compare", model, "--platform", platform, "--json"))
+    rows = read["rows"]
+    assert {row["strategy"] for row in rows} == {"single:cpu", "single:npu", "hetero", "heft"}
+    latencies = [row["latency_s"] for row in rows if row["feasible"]]
+    assert latencies == sorted(latencies)
+    assert rows[-1]["strategy"] == "single:npu"
+    assert rows[-1]["reason"] == "'npu' does not support: Greater (1), Where (1)"
+    assert read["lower_bound_s"] <= latencies[0]
+    table = cli("compare", model, "--platform", platform).stdout
+    assert "single:npu: infeasible: 'npu' does not support: Greater (1), Where (1)" in table
+    assert max(map(len, table.splitlines())) <= 120
+
+
+def test_json_is_the_same_in_a_second_call(cli: Cli, model: Path, platform: Path) -> None:
+    for verb in ("inspect", "partition", "simulate", "compare"):
+        words = [verb, model, "--platform", platform, "--json"]
+        assert cli(*words).stdout == cli(*words).stdout
+
+
+def test_compare_without_a_feasible_plan_ends_with_4(cli: Cli, model: Path, platform: Path) -> None:
+    words = ["compare", model, "--platform", platform, "--strategy", "hetero:npu"]
+    result = cli(*words)
+    assert result.exit_code == 4
+    assert "No strategy found a feasible plan." in result.stdout
+    assert result.stderr.count("\n") == 1
+    assert "hetero:npu" in result.stderr
+    as_json = cli(*words, "--json")
+    assert as_json.exit_code == 4
+    assert json.loads(as_json.stdout)["rows"][0]["feasible"] is False
+
+
+def test_run_compares_with_the_whole_model(cli: Cli, model: Path, platform: Path) -> None:
+    words = ["run", model, "--platform", platform, "--strategy", "hetero"]
+    words += ["--executor", "threads"]
+    text = cli(*words).stdout
+    assert text.endswith("outputs bitwise equal to the whole model: yes\n")
+    assert "wall clock" in text
+    first, second = cli(*words, "--json"), cli(*words, "--json")
+    read = parsed(first)
+    assert read["bitwise_equal"] is True
+    assert read["outputs"]["y"]["shape"] == [2, 4]
+    assert first.stdout == second.stdout
+    assert "wall clock" in first.stderr
+    other = parsed(cli(*words, "--json", "--seed", 1))
+    assert other["outputs"]["y"]["sha256"] != read["outputs"]["y"]["sha256"]
+
+
+def test_run_takes_arrays(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 8), np.float32))
+    words = ["run", model, "--platform", platform, "--executor", "threads", "--json"]
+    read = parsed(cli(*words, "--input", f"x={tmp_path / 'x.npy'}"))
+    even = np.full((2, 4), 0.25, np.float32)
+    assert read["outputs"]["y"]["sha256"] == hetsim_digest(even)
+
+
+def hetsim_digest(array: np.ndarray[Any, Any]) -> str:
+    from hashlib import sha256
+
+    return sha256(array.tobytes()).hexdigest()
+
+
+def test_run_leaves_its_wall_clock_in_the_manifest(
+    cli: Cli, model: Path, platform: Path, tmp_path: Path
+) -> None:
+    words = ["run", model, "--platform", platform, "--executor", "threads"]
+    assert cli(*words, "--out", tmp_path / "out", "--seed", 3).exit_code == 0
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["measured"]["wall_s"] > 0
+    assert manifest["seed"] == 3
+
+
+def unequal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(plan: Plan, inputs: Mapping[str, Any] | None = None, **_: Any) -> Run:
+        return Run(
+            outputs={"y": np.zeros(1)},
+            timeline=simulate(plan),
+            wall_s=0.1,
+            reference={"y": np.ones(1)},
+            bitwise_equal=False,
+            mismatches=("y",),
+            executor="threads",
+        )
+
+    monkeypatch.setattr("hetsim.execution.runner.run", run)
+
+
+@pytest.mark.parametrize("verb", ["run", "compare"])
+def test_outputs_that_differ_end_with_1_and_are_named(
+    cli: Cli, model: Path, platform: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    unequal(monkeypatch)
+    words = [verb, model, "--platform", platform, *(["--run"] if verb == "compare" else [])]
+    result = cli(*words)
+    assert result.exit_code == 1
+    assert "outputs bitwise equal to the whole model: no (1 output differ" in result.stdout
+    assert result.stderr.splitlines()[-1].endswith(
+        "outputs differ from those of the whole model: y"
+    )
+    assert cli(*words, "--json").exit_code == 1
+
+
+def test_compare_runs_the_best_split_plan_and_those_named(
+    cli: Cli, model: Path, platform: Path
+) -> None:
+    words = ["compare", model, "--platform", platform, "--run", "--executor", "threads"]
+    read = parsed(cli(*words, "--json"))
+    split = [r for r in read["rows"] if r["feasible"] and len(r["plan"]["devices_used"]) > 1]
+    assert [run["strategy"] for run in read["runs"]] == [split[0]["strategy"]]
+    assert read["runs"][0]["bitwise_equal"] is True
+    named = parsed(cli(*words, "--strategy", "single:cpu", "--strategy", "hetero", "--json"))
+    assert {run["strategy"] for run in named["runs"]} == {"single:cpu", "hetero"}
+    alone = parsed(cli(*words, "--strategy", "single", "--json"))
+    assert [run["strategy"] for run in alone["runs"]] == ["single:cpu"]
+    assert cli(*words).stdout.endswith("outputs bitwise equal to the whole model: yes\n")
+
+
+def test_devices_lists_and_shows(cli: Cli, platform: Path) -> None:
+    read = parsed(cli("devices", "list", "--json"))
+    assert {"laptop", "workstation", "edge-box", "two-hosts"} <= {
+        entry["name"] for entry in read["platforms"]
+    }
+    table = cli("devices", "list").stdout
+    for entry in (*read["devices"], *read["platforms"]):
+        assert entry["name"] in table
+        shown = cli("devices", "show", entry["name"])
+        assert shown.exit_code == 0
+        assert entry["name"] in shown.stdout
+        assert parsed(cli("devices", "show", entry["name"], "--json")) == entry
+    assert parsed(cli("devices", "show", platform, "--json"))["host"] == "cpu"
+
+
+def test_devices_show_gives_the_source_of_a_figure(cli: Cli) -> None:
+    read = parsed(cli("devices", "show", "nvidia-l4", "--json"))
+    table = cli("devices", "show", "nvidia-l4").stdout
+    for figure, entry in read["provenance"].items():
+        assert figure in table
+        assert entry["status"] in table
+
+
+def test_strategies_lists_strategies_and_methods(cli: Cli) -> None:
+    read = parsed(cli("strategies", "--json"))
+    table = cli("strategies").stdout
+    assert {"single", "hetero", "heft"} <= {entry["name"] for entry in read["strategies"]}
+    assert {"compact", "stage"} <= {entry["name"] for entry in read["methods"]}
+    for entry in read["strategies"]:
+        assert entry["usage"] in table
+
+
+def test_zoo_lists_every_model(cli: Cli) -> None:
+    read = parsed(cli("zoo", "list", "--json"))
+    assert [entry["name"] for entry in read["models"]] == list(zoo.names())
+    table = cli("zoo", "list").stdout
+    for entry in read["models"]:
+        assert f"zoo:{entry['name']}" in table
