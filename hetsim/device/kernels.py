@@ -1,0 +1,171 @@
+"""The kernels of a device: ONNX Runtime on a subgraph, with settings that keep bits the same."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.device.packing import FOREIGN_TYPES, ForeignType, from_bytes, to_bytes
+from hetsim.errors import ExecutionError
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+Value = Any
+"""What crosses between subgraphs: a numpy array (strings as objects), a list of them for a
+sequence, None for an empty optional."""
+
+# Read when onnxruntime is first imported: from 1.31 on it reports to its makers unless told not to.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+_SILENT = 4
+_PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
+
+
+class CompiledSubgraph:
+    """A subgraph ready to run.
+
+    Two subgraphs that hold the same nodes give the same bits, whatever else is in them:
+    graph optimisation and weight prepacking are off, and one thread runs the nodes one after
+    the other. External weights are memory-mapped, so that processes share them.
+
+    Parameters
+    ----------
+    proto : bytes
+        A serialised ``onnx.ModelProto``.
+    weights_dir : str or None
+        Folder that the locations of external weights are relative to.
+    output_names : sequence of str
+        Which outputs to compute, in this order.
+
+    Raises
+    ------
+    ExecutionError
+        Where ONNX Runtime refuses the subgraph.
+    """
+
+    def __init__(self, proto: bytes, weights_dir: str | None, output_names: Sequence[str]) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = _SILENT
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+        if weights_dir is not None:
+            options.add_session_config_entry(
+                "session.model_external_initializers_file_folder_path", weights_dir
+            )
+        try:
+            self._session = onnxruntime.InferenceSession(
+                proto, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:
+            raise ExecutionError(f"ONNX Runtime refuses the subgraph: {_gist(error)}") from error
+        self._run_options = onnxruntime.RunOptions()
+        self._run_options.log_severity_level = _SILENT
+        self.output_names = tuple(output_names)
+        self.input_names = tuple(value.name for value in self._session.get_inputs())
+        input_types = {value.name: value.type for value in self._session.get_inputs()}
+        output_types = {value.name: value.type for value in self._session.get_outputs()}
+        self._foreign_inputs = _foreign(input_types, self.input_names)
+        self._foreign_outputs = _foreign(output_types, self.output_names)
+        odd = [name for name, kind in input_types.items() if not kind.startswith("tensor(")]
+        if odd and (self._foreign_inputs or self._foreign_outputs):
+            foreign = next(iter({**self._foreign_inputs, **self._foreign_outputs}.items()))
+            raise ExecutionError(
+                f"value '{odd[0]}' ({input_types[odd[0]]}) and value '{foreign[0]}' "
+                f"({foreign[1].name}) cross into or out of one subgraph, which ONNX Runtime's "
+                "Python interface cannot hand over together",
+                hint="keep the nodes on either side of one of them on one device",
+            )
+
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
+        """Compute the outputs, by name in the order of ``output_names``.
+
+        Parameters
+        ----------
+        inputs : mapping of str to value
+            Every input of the subgraph; more is ignored. Arrays may be read-only, and are
+            not copied where they are contiguous.
+
+        Raises
+        ------
+        ExecutionError
+            Where a kernel fails, an input is missing, or ``cancel`` was called.
+        """
+        missing = [name for name in self.input_names if name not in inputs]
+        if missing:
+            raise ExecutionError(f"input '{missing[0]}' was not given")
+        if not self.output_names:
+            return {}
+        feeds = {name: inputs[name] for name in self.input_names}
+        try:
+            if self._foreign_inputs or self._foreign_outputs:
+                return self._run_foreign(feeds)
+            found = self._session.run(list(self.output_names), feeds, self._run_options)
+        except ExecutionError:
+            raise
+        except Exception as error:
+            raise ExecutionError(_gist(error)) from error
+        return dict(zip(self.output_names, found, strict=True))
+
+    def cancel(self) -> None:
+        """Make a run that is under way in another thread, and every later one, end early."""
+        self._run_options.terminate = True
+
+    def _run_foreign(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
+        import onnxruntime
+
+        given = {}
+        for name, value in feeds.items():
+            kind = self._foreign_inputs.get(name)
+            if kind is None:
+                given[name] = onnxruntime.OrtValue.ortvalue_from_numpy(np.asarray(value))
+            else:
+                given[name] = _wrap(value, kind)
+        found = self._session.run_with_ort_values(list(self.output_names), given, self._run_options)
+        outputs: dict[str, Value] = {}
+        for name, value in zip(self.output_names, found, strict=True):
+            kind = self._foreign_outputs.get(name)
+            outputs[name] = value.numpy() if kind is None else _unwrap(value, kind)
+        return outputs
+
+
+def _foreign(types: Mapping[str, str], names: Sequence[str]) -> dict[str, ForeignType]:
+    return {name: FOREIGN_TYPES[types[name]] for name in names if types[name] in FOREIGN_TYPES}
+
+
+def _wrap(array: NDArray[np.generic], kind: ForeignType) -> onnxruntime.OrtValue:
+    import onnxruntime
+
+    data = to_bytes(array, kind)
+    value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(array.shape), kind.onnx)
+    if data.size:
+        ctypes.memmove(value.data_ptr(), data.ctypes.data, data.size)
+    return value
+
+
+def _unwrap(value: onnxruntime.OrtValue, kind: ForeignType) -> NDArray[np.generic]:
+    shape = tuple(value.shape())
+    count = int(np.prod(shape, dtype=np.int64))
+    data = np.empty((count * kind.bits + 7) // 8, np.uint8)
+    if data.size:
+        ctypes.memmove(data.ctypes.data, value.data_ptr(), data.size)
+    return from_bytes(data, shape, kind)
+
+
+def _gist(error: Exception) -> str:
+    """Return the first line of ONNX Runtime's message, without its preamble."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return _PREFIX.sub("", lines[0]) if lines else type(error).__name__

@@ -1,0 +1,78 @@
+"""Whether two values are the same to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def differences(found: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[str, ...]:
+    """Describe, by name in the order of `reference`, each value that `found` has differently.
+
+    Arrays are equal where dtype, shape and bytes are, so NaN equals the same NaN, and 0.0
+    differs from -0.0. Lists and mappings are compared entry by entry.
+    """
+    told: list[str] = []
+    for name, wanted in reference.items():
+        what = difference(found[name], wanted) if name in found else "it is missing"
+        if what is not None:
+            told.append(f"{name} ({what})")
+    told.extend(f"{name} (it is not wanted)" for name in found if name not in reference)
+    return tuple(told)
+
+
+def difference(found: Any, wanted: Any) -> str | None:
+    """Say in what `found` differs from `wanted`, or None where it does not."""
+    if isinstance(wanted, np.ndarray):
+        if not isinstance(found, np.ndarray):
+            return f"a {type(found).__name__}, not an array"
+        return _array_difference(found, wanted)
+    if type(found) is not type(wanted):
+        return f"a {type(found).__name__}, not a {type(wanted).__name__}"
+    if isinstance(wanted, list | tuple):
+        if len(found) != len(wanted):
+            return f"{len(found)} entries, not {len(wanted)}"
+        pairs = enumerate(zip(found, wanted, strict=True))
+        return _first((f"entry {place}", difference(a, b)) for place, (a, b) in pairs)
+    if isinstance(wanted, dict):
+        if list(found) != list(wanted):
+            return "other keys"
+        return _first((f"key {key!r}", difference(found[key], wanted[key])) for key in wanted)
+    if isinstance(wanted, float):
+        return difference(np.float64(found).reshape(1), np.float64(wanted).reshape(1))
+    return None if found == wanted else f"{found!r}, not {wanted!r}"
+
+
+def _first(parts: Iterable[tuple[str, str | None]]) -> str | None:
+    for where, what in parts:
+        if what is not None:
+            return f"{where}: {what}"
+    return None
+
+
+def _array_difference(found: NDArray[Any], wanted: NDArray[Any]) -> str | None:
+    if found.dtype != wanted.dtype:
+        return f"{found.dtype}, not {wanted.dtype}"
+    if found.shape != wanted.shape:
+        return f"shape {found.shape}, not {wanted.shape}"
+    if found.dtype == object:
+        different = sum(a != b for a, b in zip(found.flat, wanted.flat, strict=True))
+        return f"{different} of {wanted.size} entries differ" if different else None
+    a, b = (np.ascontiguousarray(x).reshape(-1) for x in (found, wanted))
+    if a.tobytes() == b.tobytes():
+        return None
+    item = a.dtype.itemsize
+    rows = (x.view(np.uint8).reshape(-1, item) for x in (a, b))
+    different = int(np.any(np.not_equal(*rows), axis=1).sum())
+    text = f"{different} of {a.size} elements differ"
+    if a.dtype.kind == "b":
+        return text
+    kind = np.complex128 if a.dtype.kind == "c" else np.float64
+    with np.errstate(all="ignore"):
+        deviation = np.abs(a.astype(kind) - b.astype(kind))
+    finite = deviation[np.isfinite(deviation)]
+    largest = finite.max(initial=0.0)
+    return f"{text}, by at most {largest:.3g}" if largest > 0 else text

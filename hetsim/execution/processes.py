@@ -1,0 +1,109 @@
+"""Processes below this one: who they are, and that they end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+_POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process; its start tells it from a later one of the same id.
+
+    Attributes
+    ----------
+    pid, parent : int
+    start_ticks : int
+        Clock ticks from boot to its start.
+    """
+
+    pid: int
+    parent: int
+    start_ticks: int
+
+
+def descendants(root: int) -> tuple[Process, ...]:
+    """Return every living process below process `root`, parents first.
+
+    Empty where the system has no ``/proc``. O(processes of the system).
+    """
+    children: dict[int, list[Process]] = {}
+    for process in _all():
+        children.setdefault(process.parent, []).append(process)
+    found: list[Process] = []
+    pending = [root]
+    while pending:
+        below = children.get(pending.pop(), [])
+        found.extend(below)
+        pending.extend(process.pid for process in below)
+    return tuple(found)
+
+
+def command_line(process: Process) -> str:
+    """Return its arguments, joined by blanks; empty where it has ended."""
+    try:
+        content = (_PROC / str(process.pid) / "cmdline").read_bytes()
+    except OSError:
+        return ""
+    return content.replace(b"\0", b" ").decode(errors="replace").strip()
+
+
+def end_all(processes: Iterable[Process], grace_s: float) -> None:
+    """Wait until `processes` have ended; kill those that have not after `grace_s` seconds."""
+    left = _living(processes)
+    deadline = time.monotonic() + grace_s
+    while left and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        left = _living(left)
+    for process in left:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + grace_s
+    while left and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        left = _living(left)
+
+
+def _living(processes: Iterable[Process]) -> list[Process]:
+    left: list[Process] = []
+    for process in processes:
+        if process.parent == os.getpid():
+            # Else a child that has ended stays in the process table as long as this one runs.
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process.pid, os.WNOHANG)
+        found = _read(process.pid)
+        if found is not None and found.start_ticks == process.start_ticks:
+            left.append(process)
+    return left
+
+
+def _all() -> Iterable[Process]:
+    try:
+        entries = sorted(int(name) for name in os.listdir(_PROC) if name.isdigit())
+    except OSError:
+        return
+    for pid in entries:
+        process = _read(pid)
+        if process is not None:
+            yield process
+
+
+def _read(pid: int) -> Process | None:
+    """The living process `pid`; None where there is none, or only its exit status is left."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The name, in parentheses, may itself hold blanks and parentheses (proc(5)).
+    state, parent, *rest = text.rpartition(")")[2].split()
+    if state in ("Z", "X"):
+        return None
+    return Process(pid, int(parent), int(rest[17]))

@@ -1,0 +1,121 @@
+"""A plan made ready to run: its subgraphs as ONNX, and the calls that run them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hetsim.execution.steps import Part, Step, schedule
+
+if TYPE_CHECKING:
+    from hetsim.execution.weights import Region
+    from hetsim.graph.model import Model
+    from hetsim.plans import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One subgraph as a device gets it.
+
+    Attributes
+    ----------
+    group : int
+        Index into ``plan.groups``.
+    about : str
+        Its name and nodes, for messages.
+    proto : bytes
+        A serialised ``onnx.ModelProto``.
+    outputs : tuple of str
+    """
+
+    group: int
+    about: str
+    proto: bytes = field(repr=False)
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What an executor needs; free of the plan and the model.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+        In an order in which none waits for a later one.
+    code : mapping of str to tuple of Code
+        By device that runs anything, in the platform's order.
+    regions : mapping of str to tuple of Region
+        By device: the pieces of weights files that its subgraphs map.
+    weights_dir : str or None
+        Folder that the pieces' locations are relative to.
+    outputs : tuple of str
+        Outputs of the model that some step makes.
+    """
+
+    steps: tuple[Step, ...]
+    code: Mapping[str, tuple[Code, ...]]
+    regions: Mapping[str, tuple[Region, ...]]
+    weights_dir: str | None
+    outputs: tuple[str, ...]
+
+    def steps_of(self, device: str) -> tuple[int, ...]:
+        """Indices of the steps of `device`, in order."""
+        return tuple(index for index, step in enumerate(self.steps) if step.device == device)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an executor gives back.
+
+    Attributes
+    ----------
+    outputs : mapping of str to value
+        Those that ``Program.outputs`` names.
+    compile_s, wall_s : float
+        Real seconds: until every device was ready, and of the execution alone.
+    """
+
+    outputs: Mapping[str, Any]
+    compile_s: float
+    wall_s: float
+
+
+def assemble(plan: Plan, model: Model) -> Program:
+    """Cut `model`, which may be a staged copy of the plan's own, as `plan` says.
+
+    Complexity: linear in the graph.
+    """
+    # Not at the top: device processes read the records above, and need no onnx.
+    from hetsim.execution.weights import regions_of
+    from hetsim.graph.extract import extract
+
+    parts: list[Part] = []
+    code: dict[str, list[Code]] = {device: [] for device in plan.devices_used}
+    regions: dict[str, set[Region]] = {device: set() for device in plan.devices_used}
+    for index, group in enumerate(plan.groups):
+        subgraph = extract(model, group.nodes)
+        parts.append(Part(group.device, subgraph.inputs, subgraph.outputs))
+        names = [model.graph.nodes[node].name for node in group.nodes]
+        code[group.device].append(
+            Code(index, _about(index, names), subgraph.proto.SerializeToString(), subgraph.outputs)
+        )
+        regions[group.device].update(regions_of(subgraph.proto))
+    made = {name for part in parts for name in part.outputs}
+    return Program(
+        steps=schedule(parts, model.graph.outputs),
+        code={device: tuple(entries) for device, entries in code.items()},
+        regions={
+            device: tuple(sorted(found, key=lambda r: (r.location, r.offset, r.nbytes)))
+            for device, found in regions.items()
+        },
+        weights_dir=str(model.weights_dir) if model.weights_dir is not None else None,
+        outputs=tuple(name for name in model.graph.outputs if name in made),
+    )
+
+
+def _about(index: int, names: list[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:3])
+    if len(names) > 3:
+        shown += f" and {len(names) - 3} more"
+    return f"subgraph g{index} ({shown})"

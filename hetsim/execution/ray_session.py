@@ -1,0 +1,269 @@
+"""Which Ray a run uses: the caller's, one at an address, or a private one that ends with it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hetsim.errors import ExecutionError, UsageError
+from hetsim.execution.interrupts import held_interrupts
+from hetsim.execution.processes import Process, command_line, descendants, end_all
+from hetsim.execution.ray_address import check_address, same_address
+
+STORE_BYTES = 256 * 2**20
+"""Size of a private object store where the caller does not say."""
+
+_SMALLEST_STORE_BYTES = 128 * 2**20
+_TEMP_PREFIX = "hetsim-"
+_SHARED_MEMORY = Path("/dev/shm")
+_SOCKET_PATH_LIMIT = 107
+_SOCKET_BELOW_TEMP = len("/session_2000-01-01_00-00-00_000000_4194304/sockets/plasma_store")
+_EXIT_GRACE_S = 5.0
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Otherwise a token is written into the home folder.
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "ORT_DISABLE_TELEMETRY": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RaySession:
+    """A Ray that this process is connected to.
+
+    Attributes
+    ----------
+    private : bool
+        Whether it was started here: then all of it is on this machine.
+    address : str or None
+        The address that the user named.
+    """
+
+    private: bool
+    address: str | None = None
+
+
+_live: RaySession | None = None
+
+
+@contextlib.contextmanager
+def ray_session(
+    address: str | None = None,
+    *,
+    store_bytes: int = STORE_BYTES,
+    plasma_dir: str | os.PathLike[str] | None = None,
+) -> Iterator[RaySession]:
+    """Give a connected Ray, the same one to every run within the context.
+
+    An enclosing session, or a Ray that the caller has initialised in this process, is used
+    and left as it is. Else, without an address, a private Ray is started on this machine and
+    stopped at the end, all of its processes with it; no other Ray is ever joined, whatever
+    ``RAY_ADDRESS`` says. With an address that Ray is joined, and left at the end.
+
+    Parameters
+    ----------
+    address : str, optional
+        ``host:port``, or ``auto`` for the Ray that was started on this machine.
+    store_bytes : int
+        Size of a private Ray's object store.
+    plasma_dir : path, optional
+        Where that lies; by default in shared memory if it fits, else among temporary files.
+
+    Raises
+    ------
+    ExecutionError
+        Where Ray does not start, or does not answer at the address.
+    UsageError
+        Where this process is connected to another Ray than the address names.
+    """
+    global _live
+    outer = _live
+    if outer is not None:
+        _check_same(outer.address or "auto", address)
+        yield outer
+        return
+    with _choose(address, store_bytes, plasma_dir) as session:
+        _live = session
+        try:
+            yield session
+        finally:
+            _live = None
+
+
+def plasma_directory(store_bytes: int, free_bytes: int | None, temp_dir: Path) -> Path:
+    """Return where an object store of `store_bytes` goes.
+
+    Parameters
+    ----------
+    store_bytes : int
+    free_bytes : int or None
+        Free in shared memory; None where the system has none.
+    temp_dir : Path
+        Where it goes if it does not fit.
+    """
+    fits = free_bytes is not None and free_bytes >= store_bytes
+    return _SHARED_MEMORY if fits else temp_dir
+
+
+def temp_base(candidates: Sequence[str]) -> str:
+    """Return the first folder that is writable, and short enough for the sockets below it.
+
+    Raises ExecutionError where none is: the path of a socket has at most 107 bytes.
+    """
+    below = len("/") + len(_TEMP_PREFIX) + 8 + _SOCKET_BELOW_TEMP
+    for base in candidates:
+        if len(os.fsencode(base)) + below <= _SOCKET_PATH_LIMIT and os.access(base, os.W_OK):
+            return base
+    raise ExecutionError(
+        "no folder for Ray's sockets that is writable and has a short path",
+        where=", ".join(dict.fromkeys(candidates)),
+        hint=f"set TMPDIR to one of at most {_SOCKET_PATH_LIMIT - below} characters",
+    )
+
+
+def _choose(
+    address: str | None, store_bytes: int, plasma_dir: str | os.PathLike[str] | None
+) -> AbstractContextManager[RaySession]:
+    # Only a Ray that is loaded already can be connected already.
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        _check_same(ray.get_runtime_context().gcs_address, address)
+        return contextlib.nullcontext(RaySession(private=False, address=address))
+    if address is not None:
+        check_address(address)
+        return _joined(address)
+    return _private(max(store_bytes, _SMALLEST_STORE_BYTES), plasma_dir)
+
+
+def _check_same(connected: str, address: str | None) -> None:
+    if address is not None and not same_address(connected, address):
+        raise UsageError(
+            f"this process is connected to the Ray at {connected}, not to that at {address}",
+            hint="give no address, or call ray.shutdown() first",
+        )
+
+
+@contextlib.contextmanager
+def _joined(address: str) -> Iterator[RaySession]:
+    import ray
+
+    with _restored():
+        try:
+            try:
+                ray.init(
+                    address=address,
+                    namespace=_namespace(),
+                    log_to_driver=False,
+                    configure_logging=False,
+                )
+            except Exception as error:
+                raise ExecutionError(
+                    f"cannot be joined: {_line(error)}", where=f"Ray at {address}"
+                ) from error
+            yield RaySession(private=False, address=address)
+        finally:
+            with held_interrupts():
+                ray.shutdown()
+
+
+@contextlib.contextmanager
+def _private(store_bytes: int, plasma_dir: str | os.PathLike[str] | None) -> Iterator[RaySession]:
+    base = temp_base((tempfile.gettempdir(), "/tmp", "/var/tmp"))
+    with _restored():
+        os.environ.update(_ENVIRONMENT)
+        import ray
+
+        temp = Path(tempfile.mkdtemp(prefix=_TEMP_PREFIX, dir=base))
+        store = plasma_dir or plasma_directory(store_bytes, _free_bytes(_SHARED_MEMORY), temp)
+        try:
+            with held_interrupts():
+                try:
+                    ray.init(
+                        address="local",
+                        namespace=_namespace(),
+                        # A resource of Ray's scheduler, not a limit: device actors need none.
+                        num_cpus=1,
+                        object_store_memory=store_bytes,
+                        include_dashboard=False,
+                        log_to_driver=False,
+                        configure_logging=False,
+                        _temp_dir=str(temp),
+                        _plasma_directory=str(store),
+                    )
+                except Exception as error:
+                    raise ExecutionError(
+                        f"Ray does not start: {_line(error)}",
+                        hint="look at its logs, or use the executor 'threads'",
+                    ) from error
+            yield RaySession(private=True)
+        finally:
+            with held_interrupts():
+                started = _started_below(temp)
+                try:
+                    ray.shutdown()
+                finally:
+                    end_all(started, _EXIT_GRACE_S)
+                    shutil.rmtree(temp, ignore_errors=True)
+
+
+def _started_below(temp: Path) -> tuple[Process, ...]:
+    """The processes of the Ray whose files are in `temp`: its own, and those that they started."""
+    found: dict[int, Process] = {}
+    for process in descendants(os.getpid()):
+        if process.parent in found or str(temp) in command_line(process):
+            found[process.pid] = process
+    return tuple(found.values())
+
+
+@contextlib.contextmanager
+def _restored() -> Iterator[None]:
+    """Undo at the end what Ray changes in the process that it lives in."""
+    environment = dict(os.environ)
+    excepthook = sys.excepthook
+    logger = logging.getLogger("ray")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    in_main = threading.current_thread() is threading.main_thread()
+    on_terminate = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if in_main and on_terminate is not None:
+            signal.signal(signal.SIGTERM, on_terminate)
+        logger.setLevel(level)
+        sys.excepthook = excepthook
+        for name in {*os.environ, *environment}:
+            if name.startswith("RAY_") or name == "PYTHONBREAKPOINT":
+                if name in environment:
+                    os.environ[name] = environment[name]
+                else:
+                    os.environ.pop(name, None)
+
+
+def _namespace() -> str:
+    return f"hetsim-{uuid.uuid4().hex}"
+
+
+def _free_bytes(folder: Path) -> int | None:
+    try:
+        status = os.statvfs(folder)
+    except OSError:
+        return None
+    return status.f_bavail * status.f_frsize
+
+
+def _line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

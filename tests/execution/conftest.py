@@ -1,0 +1,96 @@
+"""Small models, and plans that cut them as a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnx_builders import load, make_model, op, value
+
+import hetsim
+
+DEVICES = ("cpu", "gpu", "npu")
+Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
+
+
+@pytest.fixture
+def cut(tmp_path: Path) -> Cut:
+    """Make the plan whose groups are (device, node ids), on devices that take everything."""
+
+    def planned(proto: onnx.ModelProto, groups: Sequence[tuple[str, Sequence[int]]]) -> hetsim.Plan:
+        model = load(proto, tmp_path, canonical="none")
+        readers = model.graph.consumers()
+        problem = hetsim.Problem.from_arrays(
+            np.ones((len(model.graph.nodes), len(DEVICES))),
+            tensors=[
+                (node.id, 8, readers.get(name, ()))
+                for node in model.graph.nodes
+                for name in node.writes
+            ],
+            devices=DEVICES,
+            host=0,
+        )
+        chosen = tuple(hetsim.Group(device, tuple(nodes)) for device, nodes in groups)
+        return hetsim.Plan(replace(problem, model=model), "by hand", chosen)
+
+    return planned
+
+
+@pytest.fixture
+def diamond() -> onnx.ModelProto:
+    """A head, two branches, a tail: nodes 0, 1, 2 and 3, 4, 5; one branch is an output too."""
+    rng = np.random.default_rng(5)
+    return make_model(
+        [
+            op("MatMul", "x w0", "a", "head"),
+            op("Sin", "a", "b", "left"),
+            op("MatMul", "a w1", "c", "right"),
+            op("Softmax", "c", "d", "right2"),
+            op("Add", "b d", "e", "join"),
+            op("MatMul", "e w2", "y", "tail"),
+        ],
+        [value("x", (8, 64))],
+        [value("y", (8, 64)), value("b", (8, 64))],
+        {f"w{k}": rng.standard_normal((64, 64)).astype(np.float32) for k in range(3)},
+    )
+
+
+@pytest.fixture
+def endless() -> onnx.ModelProto:
+    """A loop of 2**62 turns (node 1) between two short nodes."""
+    body = helper.make_graph(
+        [op("Identity", "going", "still"), op("Sin", "s", "t")],
+        "body",
+        [value("turn", (), "INT64"), value("going", (), "BOOL"), value("s", (4,))],
+        [value("still", (), "BOOL"), value("t", (4,))],
+    )
+    return make_model(
+        [
+            op("Relu", "x", "p", "before"),
+            op("Loop", "turns yes p", "q", "forever", body=body),
+            op("Neg", "q", "y", "after"),
+        ],
+        [value("x", (4,))],
+        [value("y", (4,))],
+        {"turns": np.array(2**62), "yes": np.array(True)},
+    )
+
+
+@pytest.fixture
+def indexing() -> onnx.ModelProto:
+    """A Gather (node 1) that fails where an index is 5 or more, and nodes before and after."""
+    return make_model(
+        [
+            op("Relu", "x", "p", "before"),
+            op("Gather", "p i", "q", "pick"),
+            op("Neg", "q", "y", "after"),
+            op("Neg", "p", "z", "aside"),
+        ],
+        [value("x", (5,)), value("i", (2,), "INT64")],
+        [value("y", (2,)), value("z", (5,))],
+    )

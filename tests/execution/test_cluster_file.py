@@ -1,0 +1,55 @@
+"""``cluster.yaml``: both of its variants are what Ray's cluster launcher takes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ray.autoscaler._private.util import prepare_config, validate_config
+
+from hetsim.execution.ray_executor import RESOURCE_PREFIX
+from hetsim.hardware.catalog import load_platform
+
+TEXT = (Path(__file__).parents[2] / "cluster.yaml").read_text()
+TITLES = ("# ---- Own machines", "# ---- AWS", "# ---- Both")
+
+
+def variant(name: str) -> dict[str, Any]:
+    """The file as it stands, or with the comment signs moved as its head says."""
+    if name == "aws":
+        head, own, aws, both = sections()
+        lines = [line.removeprefix("#").removeprefix(" ") for line in aws.splitlines()[4:]]
+        text = head + "\n".join(f"# {line}" for line in own.splitlines()) + "\n"
+        text += "\n".join(lines) + "\n" + both
+    else:
+        text = TEXT
+    loaded: dict[str, Any] = yaml.safe_load(text)
+    return loaded
+
+
+def sections() -> list[str]:
+    places = [TEXT.index(title) for title in TITLES]
+    bounds = [0, *places, len(TEXT)]
+    return [TEXT[a:b] for a, b in pairwise(bounds)]
+
+
+@pytest.mark.parametrize("name", ["local", "aws"])
+def test_the_launcher_takes_it(name: str) -> None:
+    config = variant(name)
+    assert config["provider"]["type"] == name
+    prepared = prepare_config(config)
+    validate_config(prepared)
+    assert prepared["max_workers"] == 2
+
+
+def test_every_device_of_the_laptop_has_a_node_on_aws() -> None:
+    offered = {
+        resource
+        for node_type in variant("aws")["available_node_types"].values()
+        for resource in node_type["resources"]
+    }
+    devices = load_platform("laptop").devices
+    assert offered == {RESOURCE_PREFIX + device for device in devices}

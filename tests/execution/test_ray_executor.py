@@ -1,0 +1,158 @@
+"""What only Ray can do to a run: actors that die, machines that lack the weights, placement."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import ray
+from onnx.external_data_helper import convert_model_to_external_data
+
+import hetsim
+from hetsim.errors import ExecutionError
+from hetsim.execution import ray_executor
+from hetsim.execution.processes import Process, command_line, descendants
+from hetsim.execution.program import assemble
+from hetsim.execution.ray_executor import placement, run_on_ray
+from hetsim.execution.ray_session import RaySession
+from hetsim.execution.runner import run
+from hetsim.execution.weights import staged
+from hetsim.graph.samples import random_inputs
+
+Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
+BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
+
+
+def actors() -> list[Process]:
+    return [p for p in descendants(os.getpid()) if "DeviceActor" in command_line(p)]
+
+
+def busy() -> list[Process]:
+    return [p for p in actors() if command_line(p).startswith("ray::DeviceActor.run")]
+
+
+def wait_for(condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + 60
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
+
+
+def test_an_actor_that_dies_is_named(
+    cut: Cut, endless: onnx.ModelProto, ray_session: RaySession
+) -> None:
+    def kill() -> None:
+        os.kill(wait_for(busy)[0].pid, signal.SIGKILL)
+
+    plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("npu", [2])])
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(ExecutionError, match="died") as caught:
+        run(plan, timeout_s=500)
+    killer.join()
+    assert caught.value.where == "device 'gpu'"
+    wait_for(lambda: not actors())
+
+
+def test_no_actor_outlives_its_run(
+    cut: Cut, diamond: onnx.ModelProto, ray_session: RaySession
+) -> None:
+    assert run(cut(diamond, BRANCHES)).bitwise_equal is True
+    wait_for(lambda: not actors())
+
+
+@pytest.mark.parametrize("kind", ["spilled", "external"])
+def test_machines_that_do_not_see_the_weights_are_sent_them(
+    cut: Cut,
+    diamond: onnx.ModelProto,
+    ray_session: RaySession,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    if kind == "external":
+        convert_model_to_external_data(diamond, location="w.bin", size_threshold=0)
+        onnx.save(diamond, tmp_path / "saved.onnx")
+    plan = cut(diamond, BRANCHES)
+    model = plan.problem.model
+    assert model is not None
+    inputs = random_inputs(model)
+    expected = run(plan, inputs, executor="threads").outputs
+    true_facts = ray_executor.file_facts
+
+    def of_another_file(folder: str, locations: Sequence[str]) -> Any:
+        facts = true_facts(folder, locations)
+        assert None not in facts.values()
+        return {name: (size, changed + 1) for name, (size, changed) in facts.items()}  # type: ignore[misc]
+
+    monkeypatch.setattr(ray_executor, "file_facts", of_another_file)
+    monkeypatch.setattr(ray_executor, "_CHUNK_BYTES", 5000)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    shipped: list[str] = []
+    ship = ray_executor._ship
+
+    def watched(*arguments: Any) -> None:
+        shipped.append(arguments[1])
+        ship(*arguments)
+
+    monkeypatch.setattr(ray_executor, "_ship", watched)
+    with staged(model) as inside:
+        program = assemble(plan, inside)
+        assert {device: len(found) for device, found in program.regions.items()} == {
+            "cpu": 2, "gpu": 0, "npu": 1,
+        }  # fmt: skip
+        outcome = run_on_ray(program, inputs, 60.0, RaySession(private=False))
+        assert shipped == [str(inside.weights_dir)]
+    assert outcome.outputs.keys() == expected.keys()
+    for name, array in expected.items():
+        assert outcome.outputs[name].tobytes() == array.tobytes()
+
+
+def test_files_that_every_machine_sees_are_not_sent(
+    cut: Cut, diamond: onnx.ModelProto, ray_session: RaySession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        raise AssertionError("weights were read to be sent")
+
+    plan = cut(diamond, BRANCHES)
+    model = plan.problem.model
+    assert model is not None
+    monkeypatch.setattr(np, "fromfile", refuse)
+    with staged(model) as inside:
+        outcome = run_on_ray(
+            assemble(plan, inside), random_inputs(model), 60.0, RaySession(private=False)
+        )
+    assert set(outcome.outputs) == {"y", "b"}
+
+
+def test_actors_go_where_their_resource_is() -> None:
+    anywhere = {"CPU": 4.0, "node:10.0.0.1": 1.0}
+    assert placement(("cpu", "gpu.1"), anywhere) == {"cpu": {}, "gpu.1": {}}
+    bound = {**anywhere, "hetsim_cpu": 1.0, "hetsim_gpu.1": 2.0}
+    assert placement(("cpu", "gpu.1"), bound) == {
+        "cpu": {"hetsim_cpu": 0.001},
+        "gpu.1": {"hetsim_gpu.1": 0.001},
+    }
+
+
+def test_a_resource_that_no_node_offers_is_an_error_at_once() -> None:
+    with pytest.raises(ExecutionError, match="no node of the Ray cluster offers 'hetsim_npu'"):
+        placement(("cpu", "npu"), {"CPU": 4.0, "hetsim_cpu": 1.0})
+
+
+def test_ray_is_left_connected_by_a_run_within_a_session(
+    cut: Cut, diamond: onnx.ModelProto, ray_session: RaySession
+) -> None:
+    before = ray.get_runtime_context().gcs_address
+    run(cut(diamond, BRANCHES), verify=False)
+    assert ray.is_initialized()
+    assert ray.get_runtime_context().gcs_address == before

@@ -1,0 +1,301 @@
+"""Rays started and stopped in processes of their own: nothing is joined unasked or left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetsim.errors import ExecutionError, UsageError
+from hetsim.execution.processes import Process, descendants
+from hetsim.execution.ray_address import check_address, same_address, split_address
+from hetsim.execution.ray_session import RaySession, plasma_directory, temp_base
+from hetsim.execution.ray_session import ray_session as open_session
+
+GIB = 2**30
+# ONNX Runtime's telemetry keeps a file among the temporary ones.
+QUIET = {"ORT_DISABLE_TELEMETRY": "1"}
+
+PLAN = """
+import json, os, sys, time
+import hetsim
+model = hetsim.load_model("zoo:squeezenet")
+problem = hetsim.Problem.of(model, hetsim.load_platform("edge-box"))
+plan = hetsim.plan(problem, "hetero:npu,dsp,cpu")
+assert len(plan.devices_used) > 1
+def tell(**facts):
+    print(json.dumps(facts), flush=True)
+"""
+
+
+class Child:
+    """A Python process of its own session, whose Ray lies in a folder of its own."""
+
+    def __init__(self, code: str, folder: Path, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", PLAN + code],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, **QUIET, "TMPDIR": str(folder), **environment},
+        )
+
+    def line(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        text = self.process.stdout.readline()
+        assert text, self.process.communicate()[1]
+        told: dict[str, Any] = json.loads(text)
+        return told
+
+    def below(self) -> tuple[Process, ...]:
+        return descendants(self.process.pid)
+
+    def end(self) -> str:
+        """Wait for the end; return stderr."""
+        return self.process.communicate(timeout=120)[1]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path, empty at the end but for what a Ray left."""
+    path = Path(tempfile.mkdtemp(prefix="ht", dir="/tmp"))
+    yield path
+    left = sorted(entry.name for entry in path.iterdir())
+    shutil.rmtree(path, ignore_errors=True)
+    assert left == []
+
+
+def living(processes: tuple[Process, ...]) -> list[Process]:
+    found = []
+    for process in processes:
+        try:
+            text = Path(f"/proc/{process.pid}/stat").read_text()
+        except OSError:
+            continue
+        fields = text.rpartition(")")[2].split()
+        if fields[0] != "Z" and int(fields[19]) == process.start_ticks:
+            found.append(process)
+    return found
+
+
+def test_a_private_ray_is_alone_and_gone_afterwards(folder: Path, ray_session: RaySession) -> None:
+    import ray
+
+    other = ray.get_runtime_context().gcs_address
+    child = Child(
+        """
+import signal
+from hetsim.execution.processes import descendants
+from hetsim.execution.ray_session import ray_session
+before = dict(os.environ), sys.excepthook, signal.getsignal(signal.SIGTERM)
+with ray_session(store_bytes=1) as session:
+    import ray
+    tell(address=ray.get_runtime_context().gcs_address, nodes=len(ray.nodes()),
+         private=session.private, started=[p.pid for p in descendants(os.getpid())])
+    tell(equal=[hetsim.run(plan).bitwise_equal for _ in range(2)])
+after = dict(os.environ), sys.excepthook, signal.getsignal(signal.SIGTERM)
+tell(left=[p.pid for p in descendants(os.getpid())], connected=ray.is_initialized(),
+     same=before == after)
+""",
+        folder,
+        RAY_ADDRESS=other,
+    )
+    told = child.line()
+    assert told["private"] is True
+    assert told["address"] != other
+    assert told["nodes"] == 1
+    assert len(told["started"]) > 3
+    assert child.line() == {"equal": [True, True]}
+    assert child.line() == {"left": [], "connected": False, "same": True}
+    assert child.end() == ""
+    assert child.process.returncode == 0
+
+
+def test_joining_another_ray_leaves_it_running(folder: Path, ray_session: RaySession) -> None:
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    child = Child(
+        """
+run = hetsim.run(plan, address=sys.argv[-1])
+import ray
+tell(equal=run.bitwise_equal, connected=ray.is_initialized())
+""".replace("sys.argv[-1]", repr(address)),
+        folder,
+    )
+    assert child.line() == {"equal": True, "connected": False}
+    assert child.end() == ""
+    assert ray.get(ray.put(1)) == 1
+
+
+def test_a_ray_of_the_caller_is_used_and_left(folder: Path) -> None:
+    child = Child(
+        """
+import ray
+ray.init(address="local", num_cpus=1, include_dashboard=False, configure_logging=False,
+         object_store_memory=100 * 2**20, _plasma_directory="/tmp")
+here = ray.get_runtime_context().gcs_address
+run = hetsim.run(plan)
+tell(equal=run.bitwise_equal, same=ray.get_runtime_context().gcs_address == here)
+try:
+    hetsim.run(plan, address="127.0.0.1:1")
+except hetsim.HetsimError as error:
+    tell(error=type(error).__name__)
+ray.shutdown()
+import shutil
+shutil.rmtree(os.path.join(os.environ["TMPDIR"], "ray"))
+""",
+        folder,
+    )
+    assert child.line() == {"equal": True, "same": True}
+    assert child.line() == {"error": "UsageError"}
+    child.end()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["starting", "running"])
+def test_ctrl_c_leaves_nothing_behind(folder: Path, stage: str) -> None:
+    child = Child(
+        """
+import hetsim.execution.ray_executor as executor
+from hetsim.execution.program import Program
+tell(stage="starting")
+uses = executor._uses
+def slow(program):
+    tell(stage="running")
+    return uses(program)
+executor._uses = slow
+while True:
+    hetsim.run(plan, verify=False)
+""",
+        folder,
+    )
+    assert child.line() == {"stage": "starting"}
+    if stage == "running":
+        assert child.line() == {"stage": "running"}
+    else:
+        deadline = time.monotonic() + 60
+        while len(child.below()) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    below = child.below()
+    assert len(below) >= 2
+    # As a terminal does: to every process of the group.
+    os.killpg(child.process.pid, signal.SIGINT)
+    stderr = child.end()
+    assert child.process.returncode in (-signal.SIGINT, 130)
+    assert "KeyboardInterrupt" in stderr
+    assert living(below) == []
+
+
+def test_sigterm_leaves_nothing_behind(folder: Path) -> None:
+    child = Child(
+        """
+from hetsim.execution.ray_session import ray_session
+with ray_session():
+    tell(ready=True)
+    time.sleep(600)
+""",
+        folder,
+    )
+    assert child.line() == {"ready": True}
+    below = child.below()
+    child.process.terminate()
+    child.end()
+    assert len(below) > 3
+    assert living(below) == []
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root to mount a small one"
+)
+def test_a_small_shared_memory_does(folder: Path) -> None:
+    code = (
+        PLAN
+        + """
+tell(shm=os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize)
+tell(equal=hetsim.run(plan).bitwise_equal, left=os.listdir("/dev/shm"))
+"""
+    )
+    small = 'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", small, "sh", sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **QUIET, "TMPDIR": str(folder)},
+    )
+    assert done.stderr == ""
+    first, second = (json.loads(line) for line in done.stdout.splitlines())
+    assert first == {"shm": 64 * 2**20}
+    assert second == {"equal": True, "left": []}
+
+
+def test_the_object_store_goes_where_it_fits() -> None:
+    temp = Path("/somewhere")
+    assert plasma_directory(GIB, 2 * GIB, temp) == Path("/dev/shm")
+    assert plasma_directory(GIB, 64 * 2**20, temp) == temp
+    assert plasma_directory(GIB, None, temp) == temp
+
+
+def test_sockets_go_where_the_path_is_short_enough(tmp_path: Path) -> None:
+    long = tmp_path / ("d" * 100)
+    long.mkdir()
+    assert temp_base((str(long), "/nowhere", "/tmp")) == "/tmp"
+    with pytest.raises(ExecutionError, match="at most 27 characters"):
+        temp_base((str(long),))
+
+
+def test_an_address_where_nothing_answers_is_an_error_at_once(monkeypatch: Any) -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        with pytest.raises(ExecutionError, match=f"address 127.0.0.1:{port}: no Ray answers"):
+            check_address(f"127.0.0.1:{port}")
+
+
+def test_something_that_is_no_ray_is_an_error_within_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hetsim.execution.ray_address._PROBE_S", 2.0)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(ExecutionError, match="is no Ray"):
+            check_address(address)
+
+
+@pytest.mark.parametrize("address", ["", "host", "host:", ":1", "host:0", "host:99999", "host:x"])
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(UsageError, match="host:port"):
+        split_address(address)
+
+
+def test_an_address_of_ray_client_is_told_apart() -> None:
+    with pytest.raises(UsageError, match="on a node of the cluster"):
+        check_address("ray://head:10001")
+
+
+def test_one_ray_has_several_names() -> None:
+    assert same_address("auto", "10.0.0.1:1")
+    assert same_address("10.0.0.1:1", "127.0.0.1:1")
+    assert not same_address("10.0.0.1:1", "10.0.0.1:2")
+    assert not same_address("10.0.0.1:1", "10.0.0.2:1")
+
+
+def test_sessions_nest(ray_session: RaySession) -> None:
+    with open_session() as inner:
+        assert inner is ray_session

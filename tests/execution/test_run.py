@@ -1,0 +1,329 @@
+"""``run`` on both executors: right to the last bit, and clear about what fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnx_builders import assert_bitwise_equal, bits, make_model, op, run_whole, value
+
+import hetsim
+from hetsim.errors import ExecutionError, PlanError, RequestError, UsageError
+from hetsim.execution import runner
+from hetsim.execution.ray_session import RaySession
+from hetsim.execution.runner import run
+from hetsim.graph.samples import random_inputs
+
+Groups = Sequence[tuple[str, Sequence[int]]]
+Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
+Executor = Literal["ray", "threads"]
+BAD_INDEX = {"x": np.ones(5, np.float32), "i": np.array([0, 7])}
+
+
+@pytest.fixture
+def ray(ray_session: RaySession) -> None:
+    """A Ray is there, so that a run does not start its own."""
+
+
+@pytest.fixture(params=["threads", "ray"])
+def executor(request: pytest.FixtureRequest) -> Executor:
+    if request.param == "ray":
+        request.getfixturevalue("ray_session")
+    kind: Executor = request.param
+    return kind
+
+
+CUTS: list[list[tuple[str, list[int]]]] = [
+    [("cpu", [0, 1, 2, 3, 4, 5])],
+    [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])],
+    [("gpu", [0]), ("gpu", [1]), ("npu", [2]), ("npu", [3]), ("gpu", [4, 5])],
+    [("cpu", [0, 1]), ("gpu", [2]), ("cpu", [3]), ("gpu", [4]), ("cpu", [5])],
+    [("npu", [v]) for v in range(6)],
+]
+
+
+@pytest.mark.parametrize("groups", CUTS, ids=["whole", "branches", "runs", "to and fro", "nodes"])
+def test_a_cut_model_gives_the_bits_of_the_whole(
+    cut: Cut, diamond: onnx.ModelProto, groups: list[tuple[str, list[int]]]
+) -> None:
+    check_against_the_whole(cut(diamond, groups), "threads")
+
+
+def test_ray_gives_the_bits_of_the_whole(cut: Cut, diamond: onnx.ModelProto, ray: None) -> None:
+    check_against_the_whole(cut(diamond, CUTS[1]), "ray")
+
+
+def check_against_the_whole(plan: hetsim.Plan, executor: Executor) -> None:
+    result = run(plan, executor=executor, seed=3)
+    assert result.bitwise_equal is True
+    assert result.mismatches == ()
+    assert list(result.outputs) == ["y", "b"]
+    model = plan.problem.model
+    assert model is not None
+    oracle = run_whole(model, random_inputs(model, 3))
+    assert_bitwise_equal(result.outputs, oracle)
+    assert result.reference is not None
+    assert_bitwise_equal(result.reference, oracle)
+    assert result.timeline == hetsim.simulate(plan)
+    assert result.executor == executor
+    assert result.wall_s > 0
+    assert result.compile_s > 0
+
+
+def test_subgraphs_that_follow_one_another_on_a_device_share_a_call(
+    cut: Cut, diamond: onnx.ModelProto
+) -> None:
+    assert [run(cut(diamond, groups), executor="threads").steps for groups in CUTS] == [
+        1, 5, 3, 5, 1,
+    ]  # fmt: skip
+
+
+def test_inputs_given_by_the_caller_are_what_is_computed(
+    cut: Cut, diamond: onnx.ModelProto
+) -> None:
+    plan = cut(diamond, CUTS[1])
+    x = np.random.default_rng(9).standard_normal((8, 128)).astype(np.float32)[:, ::2]
+    assert not x.flags.c_contiguous
+    x.setflags(write=False)
+    result = run(plan, {"x": x}, executor="threads", verify=False)
+    assert result.reference is None
+    assert result.bitwise_equal is None
+    model = plan.problem.model
+    assert model is not None
+    assert_bitwise_equal(result.outputs, run_whole(model, {"x": x}))
+
+
+def test_large_values_cross_devices(cut: Cut, executor: Executor) -> None:
+    shape = (512, 1024)
+    proto = make_model(
+        [op("Exp", "x", "a"), op("Neg", "a", "b"), op("Add", "b x", "y"), op("Sub", "x a", "z")],
+        [value("x", shape)],
+        [value("y", shape), value("z", shape)],
+    )
+    plan = cut(proto, [("cpu", [0]), ("gpu", [1]), ("npu", [3]), ("cpu", [2])])
+    result = run(plan, executor=executor)
+    assert result.bitwise_equal is True
+    assert result.outputs["y"].flags.writeable
+
+
+def test_outputs_that_no_node_makes(cut: Cut) -> None:
+    constants = {
+        "c": np.array([1.5, 2.5], np.float32),
+        "big": np.arange(1024, dtype=np.float32),
+        "words": np.array(["a", "é"], object),
+    }
+    proto = make_model(
+        [op("Relu", "x", "y")],
+        [value("x", (3,))],
+        [
+            value("x", (3,)),
+            value("c", (2,)),
+            value("y", (3,)),
+            value("big", (1024,)),
+            value("words", (2,), "STRING"),
+        ],
+        constants,
+    )
+    result = run(cut(proto, [("gpu", [0])]), executor="threads")
+    assert list(result.outputs) == ["x", "c", "y", "big", "words"]
+    assert result.mismatches == ()
+    for name, array in constants.items():
+        assert bits(result.outputs[name]) == bits(array)
+
+
+def test_strings_sequences_and_optionals_cross_devices(cut: Cut, executor: Executor) -> None:
+    tensor = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None)
+    sequence = helper.make_value_info("s", helper.make_sequence_type_proto(tensor))
+    nothing = helper.make_value_info("o", helper.make_optional_type_proto(tensor))
+    proto = make_model(
+        [
+            op("SplitToSequence", "x", "s", axis=0),
+            op("Optional", "", "o", type=tensor),
+            op("StringConcat", "w w", "ww"),
+            op("ConcatFromSequence", "s", "y", axis=1),
+            op("OptionalHasElement", "o", "has"),
+            op("StringConcat", "ww w", "www"),
+        ],
+        [value("x", (3, 2)), value("w", (2,), "STRING")],
+        [
+            value("y", None),
+            value("has", None, "BOOL"),
+            value("www", (2,), "STRING"),
+            sequence,
+            nothing,
+        ],
+    )
+    plan = cut(proto, [("cpu", [0, 1, 2]), ("gpu", [3, 4, 5])])
+    inputs: dict[str, Any] = {
+        "x": np.arange(6, dtype=np.float32).reshape(3, 2),
+        "w": np.array(["ab", "é"]),
+    }
+    result = run(plan, inputs, executor=executor)
+    assert result.mismatches == ()
+    assert result.outputs["y"].tolist() == [[0, 1, 2, 3, 4, 5]]
+    assert result.outputs["www"].tolist() == ["ababab", "ééé"]
+    assert not result.outputs["has"]
+    assert result.outputs["o"] is None
+    assert [bits(entry) for entry in result.outputs["s"]] == [
+        bits(row[np.newaxis]) for row in inputs["x"]
+    ]
+
+
+@pytest.mark.parametrize("kind", ["BFLOAT16", "FLOAT8E4M3FN", "INT4"])
+def test_element_types_that_numpy_lacks_cross_devices(cut: Cut, ray: None, kind: str) -> None:
+    proto = make_model(
+        [
+            op("Cast", "x", "p", to=getattr(onnx.TensorProto, kind)),
+            op("Cast", "p", "q", to=onnx.TensorProto.FLOAT),
+            op("Neg", "q", "y"),
+        ],
+        [value("x", (3, 3))],
+        [value("y", (3, 3)), value("p", (3, 3), kind)],
+        opset=21,
+        ir=10,
+    )
+    plan = cut(proto, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])])
+    x = np.arange(-4, 5, dtype=np.float32).reshape(3, 3)
+    result = run(plan, {"x": x}, executor="ray" if kind == "INT4" else "threads")
+    assert result.mismatches == ()
+    np.testing.assert_array_equal(result.outputs["y"], -x)
+    np.testing.assert_array_equal(result.outputs["p"].astype(np.float32), x)
+
+
+def test_inputs_of_a_type_that_numpy_lacks(cut: Cut) -> None:
+    proto = make_model(
+        [op("Cast", "x", "y", to=onnx.TensorProto.FLOAT)],
+        [value("x", (3,), "BFLOAT16")],
+        [value("y", (3,))],
+    )
+    x = np.array([1.5, -2, 3], ml_dtypes.bfloat16)
+    result = run(cut(proto, [("gpu", [0])]), {"x": x}, executor="threads")
+    assert result.outputs["y"].tolist() == [1.5, -2, 3]
+
+
+def test_values_that_a_body_captures_cross_devices(cut: Cut) -> None:
+    then, other = (
+        helper.make_graph([op(kind, "a b", f"{kind}_out")], kind, [], [value(f"{kind}_out", (4,))])
+        for kind in ("Add", "Sub")
+    )
+    proto = make_model(
+        [
+            op("Sin", "x", "a"),
+            op("Cos", "x", "b"),
+            op("If", "yes", "y", then_branch=then, else_branch=other),
+        ],
+        [value("x", (4,)), value("yes", (), "BOOL")],
+        [value("y", (4,))],
+    )
+    plan = cut(proto, [("cpu", [0]), ("gpu", [1]), ("npu", [2])])
+    assert run(plan, executor="threads").bitwise_equal is True
+
+
+def test_a_kernel_that_fails_is_named_with_its_device_and_subgraph(
+    cut: Cut, indexing: onnx.ModelProto, executor: Executor
+) -> None:
+    plan = cut(indexing, [("cpu", [0]), ("gpu", [1]), ("cpu", [3]), ("npu", [2])])
+    with pytest.raises(ExecutionError, match="out of data bounds") as caught:
+        run(plan, BAD_INDEX, executor=executor)
+    assert type(caught.value) is ExecutionError
+    assert caught.value.where == "device 'gpu', subgraph g1 ('pick')"
+    good = {**BAD_INDEX, "i": np.array([4, 0])}
+    assert run(plan, good, executor=executor).bitwise_equal is True
+
+
+def test_a_failure_ends_the_later_calls_of_the_device(cut: Cut, indexing: onnx.ModelProto) -> None:
+    plan = cut(indexing, [("gpu", [0]), ("cpu", [3]), ("gpu", [1]), ("cpu", [2])])
+    with pytest.raises(ExecutionError, match=r"device 'gpu', subgraph g2 \('pick'\)"):
+        run(plan, BAD_INDEX, executor="threads")
+
+
+def test_a_device_that_does_not_answer_is_named(
+    cut: Cut, endless: onnx.ModelProto, executor: Executor
+) -> None:
+    plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])])
+    timeout = {"threads": 1.5, "ray": 6}[executor]
+    with pytest.raises(ExecutionError, match=f"device 'gpu' did not answer within {timeout} s"):
+        run(plan, executor=executor, timeout_s=timeout)
+
+
+def test_an_error_surfaces_while_another_device_is_busy(
+    cut: Cut, endless: onnx.ModelProto, executor: Executor
+) -> None:
+    endless.graph.node.append(op("Gather", "p i", "z", "pick"))
+    endless.graph.input.append(value("i", (1,), "INT64"))
+    endless.graph.output.append(value("z", (1,)))
+    plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("npu", [2]), ("cpu", [3])])
+    inputs = {"x": np.ones(4, np.float32), "i": np.array([9])}
+    with pytest.raises(ExecutionError, match=r"device 'cpu', subgraph g3 \('pick'\)"):
+        run(plan, inputs, executor=executor, timeout_s=500)
+
+
+def test_an_op_without_a_kernel_is_named(
+    cut: Cut, diamond: onnx.ModelProto, executor: Executor
+) -> None:
+    plan = cut(diamond, CUTS[1])
+    model = plan.problem.model
+    assert model is not None
+    model.proto.graph.node[3].op_type = "NoSuchOp"
+    with pytest.raises(ExecutionError, match="NoSuchOp") as caught:
+        run(plan, executor=executor)
+    assert caught.value.where == "device 'npu', subgraph g2 ('right', 'right2')"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({}, "no value for input 'x'"),
+        ({"X": np.ones((8, 64), np.float32)}, "no input 'X'"),
+        ({"x": np.ones((8, 64))}, "float64"),
+        ({"x": np.ones((8, 63), np.float32)}, "shape"),
+        ({"x": [1.0]}, "numpy array"),
+    ],
+)
+def test_wrong_inputs(cut: Cut, diamond: onnx.ModelProto, inputs: Any, said: str) -> None:
+    with pytest.raises(RequestError, match=said):
+        run(cut(diamond, CUTS[0]), inputs)
+
+
+def test_wrong_options(cut: Cut, diamond: onnx.ModelProto) -> None:
+    plan = cut(diamond, CUTS[0])
+    wrong: Any = "thread"
+    with pytest.raises(UsageError, match="did you mean 'threads'"):
+        run(plan, executor=wrong)
+    with pytest.raises(UsageError, match="an address needs"):
+        run(plan, executor="threads", address="localhost:6379")
+    for timeout in (0.0, -1.0, float("nan")):
+        with pytest.raises(UsageError, match="timeout"):
+            run(plan, executor="threads", timeout_s=timeout)
+
+
+def test_a_plan_without_a_model_is_refused() -> None:
+    plan = hetsim.plan(hetsim.Problem.from_arrays([[1.0]], edges=[]), "heft")
+    with pytest.raises(UsageError, match="without a model"):
+        run(plan)
+
+
+def test_a_plan_that_is_not_valid_is_refused(cut: Cut, diamond: onnx.ModelProto) -> None:
+    with pytest.raises(PlanError, match="cycle"):
+        run(cut(diamond, [("cpu", [0, 4]), ("gpu", [1, 2, 3]), ("cpu", [5])]))
+
+
+def test_a_difference_is_reported(
+    cut: Cut, diamond: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    true_whole = runner._whole
+
+    def nudged(model: Any, inputs: Any) -> dict[str, Any]:
+        outputs = true_whole(model, inputs)
+        outputs["b"][0, 0] += 1
+        return outputs
+
+    monkeypatch.setattr(runner, "_whole", nudged)
+    result = run(cut(diamond, CUTS[1]), executor="threads")
+    assert result.bitwise_equal is False
+    assert result.mismatches == ("b (1 of 512 elements differ, by at most 1)",)

@@ -1,0 +1,117 @@
+"""Calls: what is fused, and that playing them finds every value where it is read."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetsim.execution.failures import stuck
+from hetsim.execution.steps import Part, Step, schedule
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[list[Part], list[str]]:
+    """Random parts in a topological order; each makes one or two values."""
+    parts: list[Part] = []
+    values = ["in0", "in1"]
+    for index in range(draw(st.integers(1, 12))):
+        reads = draw(st.lists(st.sampled_from(values), max_size=3, unique=True))
+        writes = [f"v{index}.{k}" for k in range(draw(st.integers(1, 2)))]
+        parts.append(Part(draw(st.sampled_from("abc")), tuple(reads), tuple(writes)))
+        values.extend(writes)
+    made = values[2:]
+    outputs = draw(st.lists(st.sampled_from(made), max_size=4, unique=True))
+    return parts, [*outputs, "in1"]
+
+
+def devices_in_order(steps: tuple[Step, ...]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for step in steps:
+        found.setdefault(step.device, []).extend(step.parts)
+    return found
+
+
+@given(programs())
+def test_every_part_runs_once_in_the_order_of_its_device(
+    program: tuple[list[Part], list[str]],
+) -> None:
+    parts, outputs = program
+    expected: dict[str, list[int]] = {}
+    for index, part in enumerate(parts):
+        expected.setdefault(part.device, []).append(index)
+    assert devices_in_order(schedule(parts, outputs)) == expected
+
+
+@given(programs())
+def test_playing_the_steps_finds_every_value_and_leaves_none(
+    program: tuple[list[Part], list[str]],
+) -> None:
+    parts, outputs = program
+    sent = {"in0", "in1"}
+    held: dict[str, set[str]] = {part.device: set() for part in parts}
+    for step in schedule(parts, outputs):
+        # In submission order nothing is waited for, so no device can block another.
+        assert sent.issuperset(step.receives)
+        here = held[step.device]
+        assert here.isdisjoint(step.receives)
+        here.update(step.receives)
+        for index, frees in zip(step.parts, step.frees, strict=True):
+            assert here.issuperset(parts[index].inputs)
+            here.update(parts[index].outputs)
+            here.difference_update(frees)
+        assert here.issuperset(step.sends)
+        sent.update(step.sends)
+        here.difference_update(set(step.sends) - set(step.keeps))
+    assert sent.issuperset(outputs)
+    read = {name for part in parts for name in part.inputs}
+    for device, left in held.items():
+        unread = {n for p in parts if p.device == device for n in p.outputs if n not in read}
+        assert left <= unread
+
+
+@given(programs())
+def test_parts_that_follow_one_another_on_a_device_share_a_call(
+    program: tuple[list[Part], list[str]],
+) -> None:
+    parts, outputs = program
+    steps = schedule(parts, outputs)
+    runs = 1 + sum(a.device != b.device for a, b in pairwise(parts))
+    assert len(steps) <= runs
+
+
+def test_independent_chains_that_alternate_are_two_calls() -> None:
+    parts = [
+        Part("a", ("x",), ("a0",)),
+        Part("b", ("x",), ("b0",)),
+        Part("a", ("a0",), ("a1",)),
+        Part("b", ("b0",), ("b1",)),
+    ]
+    steps = schedule(parts, ["a1", "b1"])
+    assert [(step.device, step.parts) for step in steps] == [("a", (0, 2)), ("b", (1, 3))]
+    assert steps[0].frees == (("x",), ("a0",))
+    assert steps[0].sends == ("a1",)
+
+
+def test_a_call_does_not_withhold_what_another_device_waits_for() -> None:
+    parts = [Part("a", (), ("p",)), Part("b", ("p",), ("q",)), Part("a", ("p",), ("r",))]
+    steps = schedule(parts, ["q", "r"])
+    assert [step.parts for step in steps] == [(0,), (1,), (2,)]
+    assert steps[0].sends == ("p",)
+    assert steps[0].keeps == ("p",)
+    assert steps[2].receives == ()
+    assert steps[2].frees == (("p",),)
+
+
+def test_a_call_that_waits_for_a_later_one_is_not_made() -> None:
+    parts = [Part("a", (), ("p",)), Part("b", (), ("q",)), Part("a", ("p", "q"), ("r",))]
+    assert [step.parts for step in schedule(parts, ["r"])] == [(0,), (1,), (2,)]
+
+
+def test_who_is_stuck_is_who_has_all_it_needs() -> None:
+    parts = [Part("a", (), ("p",)), Part("b", ("p",), ("q",)), Part("c", ("q",), ("r",))]
+    steps = schedule(parts, ["r"])
+    assert stuck(steps, [False, False, False]) == ("a",)
+    assert stuck(steps, [True, False, False]) == ("b",)
+    assert stuck(steps, [True, True, True]) == ()

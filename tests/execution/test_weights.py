@@ -1,0 +1,187 @@
+"""Weights in files: the same model, and no folder left behind."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.external_data_helper import convert_model_to_external_data
+
+from hetsim.device.kernels import CompiledSubgraph
+from hetsim.errors import ExecutionError
+from hetsim.execution.folders import run_folder
+from hetsim.execution.weights import Region, regions_of, staged
+from hetsim.graph.model import load_model
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HETSIM_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def arrays_of(proto: onnx.ModelProto, folder: Path | None) -> dict[str, np.ndarray]:
+    return {
+        tensor.name: numpy_helper.to_array(tensor, str(folder or ""))
+        for tensor in proto.graph.initializer
+    }
+
+
+@pytest.fixture(params=["inline", "external", "float_data"])
+def path(request: pytest.FixtureRequest, tmp_path: Path, diamond: onnx.ModelProto) -> Path:
+    target = tmp_path / "user" / "diamond.onnx"
+    target.parent.mkdir()
+    if request.param == "external":
+        # One weight only, in a folder of its own below the model's.
+        (target.parent / "data").mkdir()
+        tensor = diamond.graph.initializer[0]
+        (target.parent / "data" / "w.bin").write_bytes(b"\1" * 4096 + tensor.raw_data)
+        tensor.ClearField("raw_data")
+        tensor.data_location = TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value="data/w.bin")
+        tensor.external_data.add(key="offset", value="4096")
+    elif request.param == "float_data":
+        for tensor in diamond.graph.initializer:
+            floats = np.frombuffer(tensor.raw_data, np.float32)
+            tensor.ClearField("raw_data")
+            tensor.float_data.extend(floats.tolist())
+    onnx.save(diamond, target)
+    return target
+
+
+def test_a_staged_model_has_the_same_weights_in_files(path: Path, cache: Path) -> None:
+    model = load_model(path, canonical="none")
+    before = arrays_of(model.proto, model.weights_dir)
+    with staged(model) as inside:
+        assert all(t.data_location == TensorProto.EXTERNAL for t in inside.proto.graph.initializer)
+        assert len(inside.proto.SerializeToString()) < 4000
+        after = arrays_of(inside.proto, inside.weights_dir)
+        assert list(inside.proto.graph.node) == list(model.proto.graph.node)
+        x = {"x": np.random.default_rng(1).standard_normal((8, 64)).astype(np.float32)}
+        results = [
+            CompiledSubgraph(
+                m.proto.SerializeToString(),
+                None if m.weights_dir is None else str(m.weights_dir),
+                m.graph.outputs,
+            ).run(x)
+            for m in (model, inside)
+        ]
+        assert len(regions_of(inside.proto)) == 3
+    assert list((cache / "runs").iterdir()) == []
+    assert sorted(before) == sorted(after) == ["w0", "w1", "w2"]
+    for name, array in before.items():
+        assert array.tobytes() == after[name].tobytes()
+    for name, array in results[0].items():
+        assert array.tobytes() == results[1][name].tobytes()
+
+
+def test_a_model_whose_large_weights_are_files_stays_as_it_is(
+    tmp_path: Path, cache: Path, diamond: onnx.ModelProto
+) -> None:
+    convert_model_to_external_data(diamond, location="w.bin", size_threshold=0)
+    onnx.save(diamond, tmp_path / "external.onnx")
+    model = load_model(tmp_path / "external.onnx", canonical="none")
+    with staged(model) as inside:
+        assert inside is model
+    assert not cache.exists()
+    found = regions_of(model.proto)
+    assert {region.location for region in found} == {"w.bin"}
+    assert all(region.nbytes == 64 * 64 * 4 for region in found)
+
+
+def test_weights_in_the_body_of_a_node_are_found_and_redirected(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info
+    outer = numpy_helper.from_array(np.arange(4096, dtype=np.float32), "outer")
+    inner = TensorProto(name="inner", data_type=TensorProto.FLOAT, dims=[4096])
+    inner.data_location = TensorProto.EXTERNAL
+    inner.external_data.add(key="location", value="inner.bin")
+    (tmp_path / "inner.bin").write_bytes(np.arange(4096, dtype=np.float32).tobytes())
+    branches = [
+        helper.make_graph(
+            [helper.make_node("Add", ["x", "inner"], [f"{name}_out"])],
+            name,
+            [],
+            [value(f"{name}_out", TensorProto.FLOAT, [4096])],
+            [inner],
+        )
+        for name in ("then", "other")
+    ]
+    graph = helper.make_graph(
+        [
+            helper.make_node(
+                "If", ["yes"], ["y"], "if", then_branch=branches[0], else_branch=branches[1]
+            ),
+            helper.make_node("Mul", ["y", "outer"], ["z"], "mul"),
+        ],
+        "g",
+        [value("x", TensorProto.FLOAT, [4096]), value("yes", TensorProto.BOOL, [])],
+        [value("z", TensorProto.FLOAT, [4096])],
+        [outer],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    proto.ir_version = 10
+    onnx.save(proto, tmp_path / "if.onnx")
+    model = load_model(tmp_path / "if.onnx", canonical="none")
+    with staged(model) as inside:
+        compiled = CompiledSubgraph(
+            inside.proto.SerializeToString(), str(inside.weights_dir), ("z",)
+        )
+        found = compiled.run({"x": np.ones(4096, np.float32), "yes": np.array(True)})
+        assert len(regions_of(inside.proto)) == 2
+    numbers = np.arange(4096, dtype=np.float32)
+    np.testing.assert_array_equal(found["z"], (numbers + 1) * numbers)
+
+
+def test_the_folder_goes_away_when_the_run_fails(path: Path, cache: Path) -> None:
+    def interrupted() -> None:
+        with staged(load_model(path, canonical="none")):
+            assert len(list((cache / "runs").iterdir())) == 1
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list((cache / "runs").iterdir()) == []
+
+
+def test_the_folder_of_a_killed_run_is_removed_and_that_of_a_living_one_is_not(
+    cache: Path,
+) -> None:
+    killed, draft = cache / "runs" / "killed", cache / "runs" / ".draft-young"
+    for folder in (killed, draft):
+        folder.mkdir(parents=True)
+        (folder / "lock").touch()
+    with run_folder() as first, run_folder() as second:
+        assert first != second
+        assert not killed.exists()
+        assert first.is_dir()
+        assert draft.is_dir()
+        with (first / "lock").open("rb") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert [folder.name for folder in (cache / "runs").iterdir()] == [".draft-young"]
+
+
+def test_a_cache_that_cannot_be_written_is_replaced_by_the_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HETSIM_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with run_folder() as folder:
+        assert folder.parent.parent == tmp_path
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
+    with pytest.raises(ExecutionError, match="HETSIM_CACHE_DIR"), run_folder():
+        pass
+
+
+def test_a_region_is_where_the_reference_says(tmp_path: Path) -> None:
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT16, dims=[3, 5])
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="a/b.bin")
+    tensor.external_data.add(key="offset", value="64")
+    proto = onnx.ModelProto()
+    proto.graph.initializer.append(tensor)
+    assert regions_of(proto) == (Region("a/b.bin", 64, 30),)
