@@ -1,0 +1,63 @@
+"""The face of the package and --help load nothing heavy; results do not depend on hash seeds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("ray", "onnxruntime", "onnx", "numpy", "scipy", "numba", "pydantic", "rich")
+
+
+def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import hetsim",
+        "import hetsim; dir(hetsim); hetsim.HetsimError",
+        "from hetsim.cli.main import main; main(['--help'], standalone_mode=False)",
+    ],
+)
+def test_nothing_heavy_is_loaded(code: str) -> None:
+    probe = f"{code}\nimport sys\nprint('LOADED', [m for m in {HEAVY!r} if m in sys.modules])"
+    assert run_python("-c", probe).stdout.splitlines()[-1] == "LOADED []"
+
+
+def test_every_public_name_resolves() -> None:
+    code = (
+        "import hetsim\nfor name in hetsim.__all__: assert getattr(hetsim, name) is not None, name"
+    )
+    run_python("-c", code)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    code = "import hetsim\ntry: hetsim.simulat\nexcept AttributeError as e: print(e)"
+    assert "no attribute 'simulat'" in run_python("-c", code).stdout
+
+
+@pytest.mark.slow
+def test_results_are_the_same_under_five_hash_seeds(tmp_path: Path) -> None:
+    seen: set[tuple[str, ...]] = set()
+    for seed in ("0", "1", "2", "3", "random"):
+        out = tmp_path / seed
+        tables = []
+        for name, platform in (("zoo:resnet50", "laptop"), ("zoo:bert_small", "edge-box")):
+            command = ["compare", name, "--platform", platform, "--json"]
+            command += ["--out", str(out / platform)]
+            tables.append(run_python("-m", "hetsim", *command, PYTHONHASHSEED=seed).stdout)
+        plans = [(out / p / "plan.json").read_text() for p in ("laptop", "edge-box")]
+        seen.add((*tables, *plans))
+    assert len(seen) == 1
