@@ -6,10 +6,14 @@ The face of the package. Every name loads what it needs on first use, so that
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# ONNX Runtime reports its use over the network unless told not to before it is loaded.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
     from hetsim.comparison import Comparison, Row, compare

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
 Value = Any
 """What crosses between subgraphs: a numpy array (strings as objects), a list of them for a
 sequence, None for an empty optional."""
-
-# Read when onnxruntime is first imported: from 1.31 on it reports to its makers unless told not to.
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _SILENT = 4
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import shutil
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,6 @@ _ENVIRONMENT = {
     # Otherwise a token is written into the home folder.
     "RAY_AUTH_MODE": "disabled",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "ORT_DISABLE_TELEMETRY": "1",
 }
 
 
@@ -157,9 +157,9 @@ def _check_same(connected: str, address: str | None) -> None:
 
 @contextlib.contextmanager
 def _joined(address: str) -> Iterator[RaySession]:
-    import ray
+    with _restored({}):
+        import ray
 
-    with _restored():
         try:
             try:
                 ray.init(
@@ -181,8 +181,7 @@ def _joined(address: str) -> Iterator[RaySession]:
 @contextlib.contextmanager
 def _private(store_bytes: int, plasma_dir: str | os.PathLike[str] | None) -> Iterator[RaySession]:
     base = temp_base((tempfile.gettempdir(), "/tmp", "/var/tmp"))
-    with _restored():
-        os.environ.update(_ENVIRONMENT)
+    with _restored(_ENVIRONMENT):
         import ray
 
         temp = Path(tempfile.mkdtemp(prefix=_TEMP_PREFIX, dir=base))
@@ -205,7 +204,7 @@ def _private(store_bytes: int, plasma_dir: str | os.PathLike[str] | None) -> Ite
                 except Exception as error:
                     raise ExecutionError(
                         f"Ray does not start: {_line(error)}",
-                        hint="look at its logs, or use the executor 'threads'",
+                        hint="run with the executor 'threads' instead",
                     ) from error
             yield RaySession(private=True)
         finally:
@@ -228,10 +227,13 @@ def _started_below(temp: Path) -> tuple[Process, ...]:
 
 
 @contextlib.contextmanager
-def _restored() -> Iterator[None]:
-    """Undo at the end what Ray changes in the process that it lives in."""
+def _restored(settings: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for Ray, and undo at the end what it changes in this process."""
     environment = dict(os.environ)
     excepthook = sys.excepthook
+    os.environ.update(settings)
+    # Some are read, and the level of the log is set, when it is first imported.
+    importlib.import_module("ray")
     logger = logging.getLogger("ray")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -245,7 +247,7 @@ def _restored() -> Iterator[None]:
         logger.setLevel(level)
         sys.excepthook = excepthook
         for name in {*os.environ, *environment}:
-            if name.startswith("RAY_") or name == "PYTHONBREAKPOINT":
+            if name.startswith("RAY_") or name in {*settings, "PYTHONBREAKPOINT"}:
                 if name in environment:
                     os.environ[name] = environment[name]
                 else:

@@ -45,14 +45,14 @@ class Tensor:
             raise UnboundDimension(
                 "its shape is unknown, and its cost needs it",
                 where=f"value '{self.name}'",
-                hint="bind the symbolic dims with --dim NAME=N or an input with --shape NAME=1,3,...",
+                hint="bind symbolic dims with --dim NAME=N or an input with --shape NAME=1,3,...",
             )
         dims: list[int] = []
         for dim in self.shape:
             if not isinstance(dim, int):
                 flag = f"--dim {dim}=N" if dim else "--shape INPUT=... for the inputs it depends on"
                 raise UnboundDimension(
-                    f"dimension {dim or '?'} of shape {self.shape} is not bound, and its cost needs it",
+                    f"dim {dim or '?'} of shape {self.shape} is not bound, and its cost needs it",
                     where=f"value '{self.name}'",
                     hint=f"give {flag}",
                 )

@@ -1,0 +1,48 @@
+"""Bytes of element types that numpy lacks, against ONNX's own packing."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import numpy_helper
+
+from hetsim.device.packing import FOREIGN_TYPES, dtype_of, from_bytes, to_bytes
+from hetsim.errors import ExecutionError
+
+SHAPES = st.lists(st.integers(0, 5), max_size=3)
+
+
+@given(st.sampled_from(sorted(FOREIGN_TYPES)), SHAPES, st.integers(0, 2**32 - 1))
+def test_bytes_are_those_of_onnx_and_come_back(name: str, shape: list[int], seed: int) -> None:
+    kind = FOREIGN_TYPES[name]
+    count = int(np.prod(shape))
+    packed = np.random.default_rng(seed).integers(
+        0, 256, (count * kind.bits + 7) // 8, dtype=np.uint8
+    )
+    spare = packed.size * 8 - count * kind.bits
+    if spare:
+        packed[-1] &= 0xFF >> spare
+    tensor = onnx.TensorProto(data_type=kind.onnx, dims=shape, raw_data=packed.tobytes())
+    array = numpy_helper.to_array(tensor)
+    assert array.dtype == dtype_of(kind)
+    found = from_bytes(packed, shape, kind)
+    assert found.dtype == array.dtype
+    assert found.shape == array.shape
+    # As numbers: onnx and ml_dtypes leave different bits above a narrow element in its byte.
+    assert found.astype(np.float32).tobytes() == array.astype(np.float32).tobytes()
+    assert to_bytes(array, kind).tobytes() == packed.tobytes()
+    assert to_bytes(found, kind).tobytes() == packed.tobytes()
+
+
+def test_numbers_are_those_of_the_type_enumeration() -> None:
+    for name, kind in FOREIGN_TYPES.items():
+        enumerated = onnx.TensorProto.DataType.Name(kind.onnx).lower()
+        assert name == f"tensor({enumerated})"
+
+
+def test_an_array_of_another_type_is_refused() -> None:
+    with pytest.raises(ExecutionError, match="float32 was given where bfloat16 is due"):
+        to_bytes(np.ones(2, np.float32), FOREIGN_TYPES["tensor(bfloat16)"])
