@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +19,9 @@ from hetsim.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
+    from hetsim.problem import Problem
+
+ALL = "all"
 
 
 @click.command()
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     default="compact",
     show_default=True,
     metavar="NAME",
-    help="Merge method; `hetsim strategies` lists them.",
+    help="Merge method; `hetsim strategies` lists them; `all` compares them.",
 )
 @click.option(
     "--priority",
@@ -56,8 +61,8 @@ def partition(
 
     session = current()
     known = [info.name for info in methods()]
-    if method not in known:
-        raise UsageError(f"no merge method '{method}'", hint=nearest(method, known))
+    if method not in (*known, ALL):
+        raise UsageError(f"no merge method '{method}'", hint=nearest(method, (*known, ALL)))
     order = None if priority is None else [name.strip() for name in priority.split(",")]
     if order is not None and (not all(order) or len(set(order)) != len(order)):
         raise UsageError(
@@ -66,9 +71,39 @@ def partition(
             hint="write e.g. --priority npu,gpu,cpu",
         )
     problem = read_problem(model, platform, dims, shapes, canonical)
+    if method == ALL:
+        _compare(problem, known, order, as_json=as_json)
+        return
     with session.progress(f"partitioning with {method}"):
         made = cut(problem, method, priority=order)
     if as_json:
         session.show_json(partition_record(problem, made))
     else:
         session.show(partition_report(problem, made))
+
+
+def _compare(
+    problem: Problem, names: Sequence[str], order: Sequence[str] | None, *, as_json: bool
+) -> None:
+    from hetsim.errors import OutOfMemory
+    from hetsim.partitioning.methods import partition as cut
+    from hetsim.plans import Plan
+    from hetsim.reporting.methods_table import method_row, methods_record, methods_report
+    from hetsim.simulation.clock import simulate
+
+    session = current()
+    rows = []
+    for name in names:
+        with session.progress(f"partitioning with {name}"):
+            began = time.process_time()
+            made = cut(problem, name, priority=order)
+            cpu_s = time.process_time() - began
+        try:
+            latency_s = simulate(Plan(problem, name, made.groups)).latency_s
+        except OutOfMemory:
+            latency_s = float("inf")
+        rows.append(method_row(problem, made, latency_s, cpu_s))
+    if as_json:
+        session.show_json(methods_record(problem, rows))
+    else:
+        session.show(methods_report(problem, rows))

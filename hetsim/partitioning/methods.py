@@ -14,6 +14,9 @@ from hetsim.problem import Problem
 Merge = Callable[[Dag, Sequence[int]], list[int]]
 """A merge method: the DAG and each node's device in, a group label a node out."""
 
+MergeWithNotes = Callable[[Dag, Sequence[int]], tuple[list[int], tuple[str, ...]]]
+"""The same with notes for the user; a module's ``merge_with_notes`` is preferred if it exists."""
+
 
 @dataclass(frozen=True, slots=True)
 class MethodInfo:
@@ -32,6 +35,18 @@ _METHODS: Mapping[str, MethodInfo] = {
             "compact",
             "fewest connected groups, by contraction on a maintained topological order",
             "hetsim.partitioning.compact",
+            connected=True,
+        ),
+        MethodInfo(
+            "convex",
+            "the node-partitioning patent's walk from the sources, kept acyclic",
+            "hetsim.partitioning.convex",
+            connected=True,
+        ),
+        MethodInfo(
+            "greedy",
+            "OpenVINO's published method: grown from every root, the largest first, repaired",
+            "hetsim.partitioning.greedy",
             connected=True,
         ),
         MethodInfo(
@@ -84,8 +99,8 @@ def partition(
         raise UsageError(f"no merge method '{method}'", hint=nearest(method, _METHODS))
     if assignment is None:
         assignment = by_priority(problem, priority)
-    merge: Merge = import_module(info.module).merge
-    parts = order_groups(problem.dag, merge(problem.dag, assignment), rank)
+    labels, notes = _labels(info, problem.dag, assignment)
+    parts = order_groups(problem.dag, labels, rank)
     if parts is None:
         raise AssertionError(f"method '{method}' returned a cyclic partition")
     groups = as_groups(parts, assignment, problem.devices)
@@ -98,7 +113,18 @@ def partition(
         name=problem.node_names,
         where=f"method '{method}'",
     )
-    return Partition(groups, method)
+    return Partition(groups, method, notes)
+
+
+def _labels(
+    info: MethodInfo, dag: Dag, assignment: Sequence[int]
+) -> tuple[list[int], tuple[str, ...]]:
+    module = import_module(info.module)
+    with_notes: MergeWithNotes | None = getattr(module, "merge_with_notes", None)
+    if with_notes is not None:
+        return with_notes(dag, assignment)
+    merge: Merge = module.merge
+    return merge(dag, assignment), ()
 
 
 def default_priority(problem: Problem) -> tuple[str, ...]:

@@ -26,10 +26,13 @@ class Partition:
     groups : tuple of Group
     method : str
         The merge method that made it.
+    notes : tuple of str
+        What its user should know: where a published method had to be repaired or cut short.
     """
 
     groups: tuple[Group, ...]
     method: str
+    notes: tuple[str, ...] = ()
 
 
 def owners(n: int, groups: Sequence[Group]) -> list[int]:

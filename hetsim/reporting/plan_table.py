@@ -31,6 +31,7 @@ def partition_report(problem: Problem, partition: Partition) -> RenderableType:
         *question(problem),
         ("method", partition.method),
         ("groups", f"{len(partition.groups)} ({listed(used, limit=8)})"),
+        *(("note", note) for note in partition.notes),
     ]
     return Stack(pairs(header), Text(""), groups_table(problem, partition.groups))
 

@@ -210,6 +210,7 @@ def partition_record(problem: Problem, partition: Partition) -> Record:
         "schema": "hetsim-partition/1",
         "problem": problem_record(problem),
         "method": partition.method,
+        "notes": list(partition.notes),
         "groups": [
             {
                 "id": index,

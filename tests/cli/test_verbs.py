@@ -77,6 +77,24 @@ def test_partition_lists_groups(cli: Cli, model: Path, platform: Path) -> None:
     assert [group["device"] for group in only["groups"]] == ["cpu"]
 
 
+def test_partition_compares_all_methods(cli: Cli, model: Path, platform: Path) -> None:
+    words = ["partition", model, "--platform", platform, "--method", "all"]
+    read = parsed(cli(*words, "--json"))
+    names = [info.name for info in hetsim.methods()]
+    assert [row["method"] for row in read["methods"]] == names
+    problem = hetsim.Problem.of(hetsim.load_model(model), hetsim.load_platform(str(platform)))
+    for row in read["methods"]:
+        made = hetsim.partition(problem, row["method"])
+        plan = hetsim.Plan(problem, row["method"], made.groups)
+        assert row["groups"] == len(made.groups)
+        assert row["largest_nodes"] == max(len(group.nodes) for group in made.groups)
+        assert row["latency_s"] == simulate(plan).latency_s
+        # Where groups follow each other on both devices, each group's outputs are cut.
+        assert 0 < row["cut_tensors"] <= 5
+    table = cli(*words).stdout
+    assert all(name in table for name in names)
+
+
 def test_simulate_agrees_with_the_face(cli: Cli, model: Path, platform: Path) -> None:
     problem = hetsim.Problem.of(hetsim.load_model(model), hetsim.load_platform(str(platform)))
     timeline = simulate(hetsim.plan(problem, "hetero"))

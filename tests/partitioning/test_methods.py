@@ -119,6 +119,23 @@ def test_partition_verb_orders_and_validates(problem: Problem) -> None:
         assert again == made
 
 
+def test_a_repaired_partition_says_so() -> None:
+    for seed in range(200):
+        rng = random.Random(seed)
+        n = 12
+        pairs = sorted({tuple(sorted(rng.sample(range(n), 2))) for _ in range(20)})
+        edges = [(u, v, 1) for u, v in pairs]
+        seconds = [[1.0, 1.0 if rng.random() < 0.6 else float("inf")] for _ in range(n)]
+        problem = Problem.from_arrays(seconds, edges=edges, host=0)
+        if hetsim.partition(problem, "greedy").notes:
+            break
+    else:
+        pytest.fail("no instance needed a repair")
+    made = hetsim.partition(problem, "greedy")
+    assert "split" in made.notes[0]
+    assert hetsim.partition(problem, "compact").notes == ()
+
+
 def test_priority_decides_and_unknown_names_are_refused() -> None:
     problem = Problem.from_arrays(
         [[1, 1], [1, float("inf")]], edges=[(0, 1, 4)], devices=("cpu", "npu"), host=0

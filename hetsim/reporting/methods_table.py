@@ -1,0 +1,100 @@
+"""Merge methods side by side on one question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from hetsim.partitioning.partition import Partition, owners
+from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.reporting.console import cell, new_table, pairs
+from hetsim.reporting.result import Record, problem_record
+from hetsim.reporting.table import question
+from hetsim.reporting.text import count
+from hetsim.units import format_bytes, format_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class MethodRow:
+    """One method's partition, and what making it took.
+
+    Attributes
+    ----------
+    partition : Partition
+    cut_tensors, cut_bytes : int
+        Tensors that leave their group, each counted once, and their sizes.
+    largest : int
+        Nodes of the largest group.
+    latency_s : float
+        Of one request, on the virtual clock; inf where it does not fit the devices.
+    cpu_s : float
+        CPU seconds of the method.
+    """
+
+    partition: Partition
+    cut_tensors: int
+    cut_bytes: int
+    largest: int
+    latency_s: float
+    cpu_s: float
+
+
+def method_row(problem: Problem, partition: Partition, latency_s: float, cpu_s: float) -> MethodRow:
+    """Measure the cuts of a partition. O(V + E)."""
+    owner = owners(problem.n, partition.groups)
+    cut = [
+        value.nbytes
+        for value in problem.values
+        if value.producer != GRAPH_INPUT
+        and any(owner[node] != owner[value.producer] for node in value.consumers)
+    ]
+    largest = max((len(group.nodes) for group in partition.groups), default=0)
+    return MethodRow(partition, len(cut), sum(cut), largest, latency_s, cpu_s)
+
+
+def methods_report(problem: Problem, rows: Sequence[MethodRow]) -> RenderableType:
+    """Return one row a method, in the order given."""
+    table = new_table()
+    table.add_column(Text("method"), no_wrap=True)
+    for title in ("groups", "cut tensors", "cut bytes", "largest", "latency", "CPU time"):
+        table.add_column(Text(title), justify="right", no_wrap=True)
+    table.add_column(Text("note"), overflow="fold")
+    for row in rows:
+        infeasible = row.latency_s == float("inf")
+        table.add_row(
+            cell(row.partition.method),
+            cell(str(len(row.partition.groups))),
+            cell(str(row.cut_tensors)),
+            cell(format_bytes(row.cut_bytes)),
+            cell(count(row.largest, "node")),
+            cell("does not fit" if infeasible else format_seconds(row.latency_s)),
+            cell(format_seconds(row.cpu_s)),
+            cell(*row.partition.notes),
+        )
+    return Stack(pairs(question(problem)), Text(""), table)
+
+
+def methods_record(problem: Problem, rows: Sequence[MethodRow]) -> Record:
+    """Return the same as JSON, but for CPU time, which is another in every process."""
+    entries: list[dict[str, Any]] = [
+        {
+            "method": row.partition.method,
+            "groups": len(row.partition.groups),
+            "cut_tensors": row.cut_tensors,
+            "cut_bytes": row.cut_bytes,
+            "largest_nodes": row.largest,
+            "latency_s": None if row.latency_s == float("inf") else row.latency_s,
+            "notes": list(row.partition.notes),
+        }
+        for row in rows
+    ]
+    return {
+        "schema": "hetsim-methods/1",
+        "problem": problem_record(problem),
+        "methods": entries,
+    }

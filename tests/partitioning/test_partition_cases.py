@@ -1,0 +1,260 @@
+"""Published and found partition cases, by every merge method that needs devices alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from builders import CASES
+from hetsim.graph.dag import Dag
+from hetsim.partitioning import compact, convex, greedy, stage
+from hetsim.partitioning.partition import Group, as_groups, order_groups, problems_of
+
+Merge = Callable[[Dag, Sequence[int]], list[int]]
+METHODS: dict[str, Merge] = {
+    "compact": compact.merge,
+    "convex": convex.merge,
+    "greedy": greedy.merge,
+    "stage": stage.merge,
+}
+CONNECTED = ("compact", "convex", "greedy")
+
+RECORDS: dict[str, dict[str, Any]] = {
+    case["id"]: case for case in json.loads((CASES / "partition_cases.json").read_text())["cases"]
+}
+
+REGIONS = "overlapping atomic regions are resolved before merging"
+CALLABLE = "a caller's own de-conflict comes before merging"
+PATTERN = "pattern matching, not merging"
+HOUSEKEEPING = "nodes that follow their neighbours are placed before and after merging"
+SIZE = "size rules drop groups after merging"
+CONSTANTS = "constants are copied into groups after merging"
+MEMORY = "memory rules of devices, not merging"
+NOT_HERE = {
+    "rfc-priority-acl-over-dnnl": REGIONS,
+    "rfc-priority-dnnl-over-acl": REGIONS,
+    "rfc-partial-overlap": REGIONS,
+    "rfc-custom-deconflict": CALLABLE,
+    "composite-simple": PATTERN,
+    "composite-reuse": PATTERN,
+    "composite-priority-BCA": PATTERN,
+    "composite-priority-CAB": PATTERN,
+    "composite-parallel": PATTERN,
+    "composite-projection": PATTERN,
+    "composite-check-false": PATTERN,
+    "composite-check-true": PATTERN,
+    "relax-pattern-cyclic": PATTERN,
+    "relax-pattern-maximal": PATTERN,
+    "relax-projection-chain": HOUSEKEEPING,
+    "relax-projection-escapes": HOUSEKEEPING,
+    "torch-fx-15b": HOUSEKEEPING,
+    "torch-fx-18": HOUSEKEEPING,
+    "executorch-constants-follow": CONSTANTS,
+    "shared-constant-no-bridge": CONSTANTS,
+    "trt-single-op-dropped": SIZE,
+    "min-size-readopt": SIZE,
+    "tflite-largest-n": SIZE,
+    "mem-single-fits": MEMORY,
+    "mem-not-enough": MEMORY,
+    "mem-node-too-large": MEMORY,
+    "mem-accounting": MEMORY,
+}
+OUTPUTS = "the order of a group's outputs is a matter of extraction"
+NOT_WHOLLY_HERE = {
+    "tvm-diamond": OUTPUTS,
+    "tvm-rfc5830-example": OUTPUTS,
+    "tvm-multi-output-bn": OUTPUTS,
+    "tvm-mixed-outputs": OUTPUTS,
+    "relax-regions-example": OUTPUTS,
+    "torch-fx-14": "the projections are plain supported nodes here",
+    "trt-exclude-relu": "the ops to exclude by name are already left out of `supported`",
+}
+PLAIN_KEYS = {
+    *("id", "source", "kind", "about", "note", "nodes", "edges", "supported", "priority"),
+    *("connected", "expect", "host", "unique", "checked", "min_connected", "min_any"),
+    *("ref_pull", "ref_patent", "expect_is_minimum", "patent_greedy_count"),
+    *("must_not_share", "must_not_all_hold", "ordered", "repeat", "execution_order"),
+}
+COUNTED = [case_id for case_id, record in RECORDS.items() if "min_connected" in record]
+EXPECTED_ONLY = ["torch-fx-14", "torch-fx-order", "trt-exclude-relu"]
+MERGING = COUNTED + EXPECTED_ONLY
+VALIDATING = [case_id for case_id, record in RECORDS.items() if record["kind"] == "validate"]
+MUTUAL = ("relax-bug-1-backend", "relax-bug-2-backends")
+"""Cases in which the published greedy ends in groups that feed each other."""
+DEEP = "torch-deep-chain"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case as a DAG; devices 0 .. accelerators-1 by priority, then the host."""
+
+    record: dict[str, Any]
+    dag: Dag
+    device_of: tuple[int, ...]
+    accelerators: int
+
+    @classmethod
+    def of(cls, case_id: str) -> Case:
+        record = RECORDS[case_id]
+        index = {name: v for v, name in enumerate(record["nodes"])}
+        dag = Dag.from_edges(len(index), [(index[u], index[v]) for u, v in record["edges"]])
+        ranked = record["priority"]
+        device_of = [len(ranked)] * dag.n
+        for rank in reversed(range(len(ranked))):
+            for name in record["supported"][ranked[rank]]:
+                device_of[index[name]] = rank
+        return cls(record, dag, tuple(device_of), len(ranked))
+
+    @property
+    def host_apart(self) -> tuple[int, ...]:
+        """Devices with one of its own for every host node: the minima leave these unmerged."""
+        return tuple(
+            device if device < self.accelerators else self.accelerators + v
+            for v, device in enumerate(self.device_of)
+        )
+
+    def accelerated(self, labels: Sequence[int]) -> set[tuple[str, frozenset[str]]]:
+        """The accelerators' groups, by name."""
+        groups: dict[int, set[int]] = {}
+        for v, label in enumerate(labels):
+            groups.setdefault(label, set()).add(v)
+        return {
+            (
+                self.record["priority"][self.device_of[min(group)]],
+                frozenset(self.record["nodes"][v] for v in group),
+            )
+            for group in groups.values()
+            if self.device_of[min(group)] < self.accelerators
+        }
+
+    @property
+    def fewest(self) -> int:
+        """The fewest connected groups; where not counted, the expected answer is the only one."""
+        if "min_connected" in self.record:
+            return int(self.record["min_connected"])
+        assert self.record["unique"]
+        return len(self.record["expect"])
+
+    def expected(self) -> set[tuple[str, frozenset[str]]]:
+        return {(group["device"], frozenset(group["nodes"])) for group in self.record["expect"]}
+
+
+def test_every_case_is_accounted_for() -> None:
+    here = {*MERGING, *VALIDATING, DEEP}
+    assert here | NOT_HERE.keys() == RECORDS.keys()
+    assert not here & NOT_HERE.keys()
+    more = {case_id for case_id in MERGING if RECORDS[case_id].keys() - PLAIN_KEYS}
+    assert more == NOT_WHOLLY_HERE.keys()
+
+
+@pytest.mark.parametrize("case_id", MERGING)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_valid_and_separates_what_it_must(method: str, case_id: str) -> None:
+    case = Case.of(case_id)
+    for device_of in (case.device_of, case.host_apart):
+        labels = METHODS[method](case.dag, device_of)
+        parts = order_groups(case.dag, labels)
+        assert parts is not None
+        devices = [f"d{p}" for p in range(case.accelerators + case.dag.n)]
+        supported = [[p == device for p in range(len(devices))] for device in device_of]
+        assert (
+            problems_of(
+                case.dag,
+                as_groups(parts, device_of, devices),
+                devices,
+                supported,
+                connected=method in CONNECTED,
+            )
+            == []
+        )
+        label = dict(zip(case.record["nodes"], labels, strict=True))
+        for u, v in case.record.get("must_not_share", ()):
+            assert label[u] != label[v]
+        pairs = case.record.get("must_not_all_hold", ())
+        assert not pairs or any(label[u] != label[v] for u, v in pairs)
+        for _ in range(case.record.get("repeat", 0)):
+            assert METHODS[method](case.dag, device_of) == labels
+
+
+@pytest.mark.parametrize("case_id", MERGING)
+def test_compact_has_the_fewest_connected_groups(case_id: str) -> None:
+    case = Case.of(case_id)
+    groups = case.accelerated(compact.merge(case.dag, case.host_apart))
+    assert len(groups) == case.fewest
+    if case.record["connected"] and case.record.get("unique"):
+        assert groups == case.expected()
+
+
+@pytest.mark.parametrize("case_id", COUNTED)
+def test_stage_has_the_fewest_groups_of_any_kind(case_id: str) -> None:
+    case = Case.of(case_id)
+    groups = case.accelerated(stage.merge(case.dag, case.device_of))
+    assert len(groups) == case.record["min_any"]
+    if not case.record["connected"]:
+        assert groups == case.expected()
+
+
+@pytest.mark.parametrize("case_id", COUNTED)
+def test_convex_has_as_many_groups_as_the_patent(case_id: str) -> None:
+    case = Case.of(case_id)
+    groups = case.accelerated(convex.merge(case.dag, case.host_apart))
+    assert len(groups) == case.record["ref_patent"]
+    if case.record["kind"] == "patent":
+        assert groups == case.expected()
+
+
+@pytest.mark.parametrize("case_id", MERGING)
+def test_greedy_reaches_the_minimum_on_these_cases(case_id: str) -> None:
+    case = Case.of(case_id)
+    solved = greedy.solve(case.dag, case.host_apart)
+    assert len(case.accelerated(solved.labels)) == case.fewest
+    assert bool(solved.repaired) == (case_id in MUTUAL)
+
+
+def test_execution_order_is_the_recorded_one() -> None:
+    ordered = [case_id for case_id in MERGING if "execution_order" in RECORDS[case_id]]
+    assert ordered
+    for case_id in ordered:
+        case = Case.of(case_id)
+        names = case.record["nodes"]
+        for merge in METHODS.values():
+            parts = order_groups(case.dag, merge(case.dag, case.device_of))
+            assert parts is not None
+            assert [[names[v] for v in part] for part in parts] == case.record["execution_order"]
+
+
+@pytest.mark.parametrize("case_id", VALIDATING)
+def test_validator_judges_groups_as_recorded(case_id: str) -> None:
+    record = RECORDS[case_id]
+    index = {name: v for v, name in enumerate(record["nodes"])}
+    dag = Dag.from_edges(len(index), [(index[u], index[v]) for u, v in record["edges"]])
+    labels = list(range(dag.n))
+    for group in record["groups"]:
+        members = [index[name] for name in group]
+        for v in members:
+            labels[v] = min(members)
+    parts = order_groups(dag, labels)
+    if parts is None:
+        # Any order will do to hear the complaint: no order is right.
+        parts = [tuple(v for v in range(dag.n) if labels[v] == x) for x in sorted(set(labels))]
+    found = problems_of(dag, [Group("d", part) for part in parts], ("d",))
+    assert (found == []) == record["valid"]
+    if not record["valid"]:
+        assert "cycle" in found[0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_chain_longer_than_the_recursion_limit(method: str) -> None:
+    record = RECORDS[DEEP]
+    assert record["supported"] == "first two nodes only, then host"
+    n = record["chain_length"]
+    dag = Dag.from_edges(n, [(v, v + 1) for v in range(n - 1)])
+    device_of = [0, 0] + [1] * (n - 2)
+    labels = METHODS[method](dag, device_of)
+    assert len({labels[v] for v in range(n) if device_of[v] == 0}) == record["expect_groups"]
+    parts = order_groups(dag, labels)
+    assert parts == [(0, 1), tuple(range(2, n))]
