@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -39,6 +40,20 @@ ALL = "all"
     metavar="DEVICE,...",
     help="A node goes to the first of these that supports it.  [default: all, the host last]",
 )
+@click.option(
+    "--explain",
+    "pair",
+    nargs=2,
+    metavar="NODE NODE",
+    help="Say why these two are in one group or in two, in place of the table.",
+)
+@click.option(
+    "--dot", type=click.Path(path_type=Path), help="Write a picture for Graphviz to this file."
+)
+@click.option(
+    "--mermaid", type=click.Path(path_type=Path), help="Write a Mermaid picture to this file."
+)
+@click.option("--force", is_flag=True, help="Replace files that exist.")
 @model_options
 @json_option
 @common_options
@@ -47,6 +62,10 @@ def partition(
     platform: str | None,
     method: str,
     priority: str | None,
+    pair: tuple[str, str] | None,
+    dot: Path | None,
+    mermaid: Path | None,
+    force: bool,
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
     canonical: Canonical | None,
@@ -56,6 +75,9 @@ def partition(
     from hetsim.cli.question import read_problem
     from hetsim.partitioning.methods import methods
     from hetsim.partitioning.methods import partition as cut
+    from hetsim.partitioning.views import explain, node_named
+    from hetsim.reporting.output import check_file, write_file
+    from hetsim.reporting.pictures import to_dot, to_mermaid
     from hetsim.reporting.plan_table import partition_report
     from hetsim.reporting.result import partition_record
 
@@ -70,13 +92,31 @@ def partition(
             where="--priority",
             hint="write e.g. --priority npu,gpu,cpu",
         )
+    pictures = {"--dot": dot, "--mermaid": mermaid}
+    for option, path in pictures.items():
+        if path is not None:
+            check_file(path, force=force, option=option)
+    if method == ALL and (pair or dot or mermaid):
+        raise UsageError("--explain, --dot and --mermaid need one method", hint="name it")
     problem = read_problem(model, platform, dims, shapes, canonical)
     if method == ALL:
         _compare(problem, known, order, as_json=as_json)
         return
     with session.progress(f"partitioning with {method}"):
         made = cut(problem, method, priority=order)
-    if as_json:
+    for option, path in pictures.items():
+        if path is not None:
+            draw = to_dot if option == "--dot" else to_mermaid
+            write_file(path, draw(problem, made.groups), force=force, option=option)
+            session.note(f"wrote {path}")
+    if pair:
+        u, v = (node_named(problem, name) for name in pair)
+        why = explain(problem, made.groups, u, v)
+        if as_json:
+            session.show_json({"schema": "hetsim-explain/1", "nodes": list(pair), "why": why})
+        else:
+            session.say(why)
+    elif as_json:
         session.show_json(partition_record(problem, made))
     else:
         session.show(partition_report(problem, made))

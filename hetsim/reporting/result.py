@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hetsim.comparison import Comparison, Row
 from hetsim.partitioning.partition import Partition
+from hetsim.partitioning.views import borders, boundary_values
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.reporting.facts import critical_path, crossings, latency_spread
@@ -206,15 +207,22 @@ def array_record(value: Any) -> Record | list[Any] | None:
 def partition_record(problem: Problem, partition: Partition) -> Record:
     """Return the groups of a partition, with the user's names of their nodes."""
     exchanged = crossings(problem, partition.groups)
+    crossed = [problem.values[index] for index in boundary_values(problem, partition.groups)]
+    named = [value.name for value in problem.values]
+    borders_of = borders(problem, partition.groups)
     return {
         "schema": "hetsim-partition/1",
         "problem": problem_record(problem),
         "method": partition.method,
         "notes": list(partition.notes),
+        "boundary": [{"tensor": value.name, "nbytes": value.nbytes} for value in crossed],
+        "boundary_bytes": sum(value.nbytes for value in crossed),
         "groups": [
             {
                 "id": index,
                 "device": group.device,
+                "inputs": [named[at] for at in borders_of[index].inputs],
+                "outputs": [named[at] for at in borders_of[index].outputs],
                 "seconds": problem.group_seconds(problem.devices.index(group.device), group.nodes),
                 "receives_bytes": crossing.receives_bytes,
                 "sends_bytes": crossing.sends_bytes,

@@ -77,6 +77,32 @@ def test_partition_lists_groups(cli: Cli, model: Path, platform: Path) -> None:
     assert [group["device"] for group in only["groups"]] == ["cpu"]
 
 
+def test_partition_explains_and_draws(
+    cli: Cli, model: Path, platform: Path, tmp_path: Path
+) -> None:
+    words = ["partition", model, "--platform", platform]
+    why = cli(*words, "--explain", "choose", "second").stdout
+    assert "'choose' and 'second' are on cpu and npu" in why
+    read = parsed(cli(*words, "--explain", "choose", "second", "--json"))
+    assert read["why"] == why.strip()
+    unknown = cli(*words, "--explain", "chose", "second")
+    assert (unknown.exit_code, unknown.stdout) == (2, "")
+    assert "did you mean 'choose'" in unknown.stderr
+    dot, mermaid = tmp_path / "g.dot", tmp_path / "g.mmd"
+    assert cli(*words, "--dot", dot, "--mermaid", mermaid).exit_code == 0
+    assert dot.read_text().startswith("digraph")
+    assert mermaid.read_text().startswith("flowchart")
+    assert cli(*words, "--dot", dot).exit_code == 2
+    assert cli(*words, "--dot", dot, "--force").exit_code == 0
+    assert cli(*words, "--method", "all", "--dot", tmp_path / "n.dot").exit_code == 2
+    assert sorted(entry.name for entry in tmp_path.iterdir() if "n.dot" in entry.name) == []
+    record = parsed(cli(*words, "--json"))
+    assert record["boundary_bytes"] == sum(entry["nbytes"] for entry in record["boundary"])
+    first = record["groups"][0]
+    assert first["inputs"] == ["x"]
+    assert first["outputs"]
+
+
 def test_partition_compares_all_methods(cli: Cli, model: Path, platform: Path) -> None:
     words = ["partition", model, "--platform", platform, "--method", "all"]
     read = parsed(cli(*words, "--json"))
