@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +21,7 @@ from hetsim.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
+    from hetsim.partitioning.sizes import SizeRules
     from hetsim.problem import Problem
 
 ALL = "all"
@@ -39,6 +41,13 @@ ALL = "all"
     "--priority",
     metavar="DEVICE,...",
     help="A node goes to the first of these that supports it.  [default: all, the host last]",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Size rule: min_nodes, max_groups, max_nodes_per_group, fit_weights; repeatable.",
 )
 @click.option(
     "--explain",
@@ -62,6 +71,7 @@ def partition(
     platform: str | None,
     method: str,
     priority: str | None,
+    settings: tuple[str, ...],
     pair: tuple[str, str] | None,
     dot: Path | None,
     mermaid: Path | None,
@@ -92,6 +102,7 @@ def partition(
             where="--priority",
             hint="write e.g. --priority npu,gpu,cpu",
         )
+    sizes = size_rules(settings)
     pictures = {"--dot": dot, "--mermaid": mermaid}
     for option, path in pictures.items():
         if path is not None:
@@ -100,10 +111,10 @@ def partition(
         raise UsageError("--explain, --dot and --mermaid need one method", hint="name it")
     problem = read_problem(model, platform, dims, shapes, canonical)
     if method == ALL:
-        _compare(problem, known, order, as_json=as_json)
+        _compare(problem, known, order, sizes, as_json=as_json)
         return
     with session.progress(f"partitioning with {method}"):
-        made = cut(problem, method, priority=order)
+        made = cut(problem, method, priority=order, sizes=sizes)
     for option, path in pictures.items():
         if path is not None:
             draw = to_dot if option == "--dot" else to_mermaid
@@ -122,8 +133,39 @@ def partition(
         session.show(partition_report(problem, made))
 
 
+def size_rules(settings: Sequence[str]) -> SizeRules | None:
+    """Read ``KEY=VALUE`` texts; None where there is none.
+
+    Raises UsageError for an unknown key, with the nearest, or a value that does not fit.
+    """
+    from hetsim.partitioning.sizes import SizeRules
+
+    if not settings:
+        return None
+    known = tuple(field.name for field in fields(SizeRules))
+    read: dict[str, Any] = {}
+    for text in settings:
+        key, _, value = text.partition("=")
+        if key not in known:
+            raise UsageError(f"no size rule '{key}'", where="--set", hint=nearest(key, known))
+        if key == "fit_weights":
+            if value not in ("true", "false"):
+                raise UsageError(f"'{text}' is neither true nor false", where="--set")
+            read[key] = value == "true"
+        elif value.isascii() and value.isdigit():
+            read[key] = int(value)
+        else:
+            raise UsageError(f"'{text}' has no whole number", where="--set", hint=f"write {key}=2")
+    return SizeRules(**read)
+
+
 def _compare(
-    problem: Problem, names: Sequence[str], order: Sequence[str] | None, *, as_json: bool
+    problem: Problem,
+    names: Sequence[str],
+    order: Sequence[str] | None,
+    sizes: SizeRules | None,
+    *,
+    as_json: bool,
 ) -> None:
     from hetsim.errors import OutOfMemory
     from hetsim.partitioning.methods import partition as cut
@@ -136,7 +178,7 @@ def _compare(
     for name in names:
         with session.progress(f"partitioning with {name}"):
             began = time.process_time()
-            made = cut(problem, name, priority=order)
+            made = cut(problem, name, priority=order, sizes=sizes)
             cpu_s = time.process_time() - began
         try:
             latency_s = simulate(Plan(problem, name, made.groups)).latency_s

@@ -9,6 +9,7 @@ from importlib import import_module
 from hetsim.errors import UnsupportedNode, UsageError, nearest
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.partition import Partition, as_groups, order_groups, validate
+from hetsim.partitioning.sizes import SizeRules, apply
 from hetsim.problem import Problem
 
 Merge = Callable[[Dag, Sequence[int]], list[int]]
@@ -71,6 +72,7 @@ def partition(
     assignment: Sequence[int] | None = None,
     priority: Sequence[str] | None = None,
     rank: Sequence[float] | None = None,
+    sizes: SizeRules | None = None,
 ) -> Partition:
     """Cut the graph into groups that a device can run whole.
 
@@ -86,20 +88,40 @@ def partition(
         host last.
     rank : sequence of float, optional
         Priority by node among groups that could run next, smaller first.
+    sizes : SizeRules, optional
+        Groups that break a rule are dropped and offered to the next device of `priority`;
+        they do not go with an `assignment`.
 
     Raises
     ------
     UsageError
-        For an unknown method or device.
+        For an unknown method or device, or size rules with an assignment.
     UnsupportedNode
         Where a node's device does not support it, or no device does.
     """
     info = _METHODS.get(method)
     if info is None:
         raise UsageError(f"no merge method '{method}'", hint=nearest(method, _METHODS))
-    if assignment is None:
+    left: dict[int, str] = {}
+    if assignment is not None:
+        if sizes is not None:
+            raise UsageError("size rules need a priority of devices, not an assignment")
+        labels, notes = _labels(info, problem.dag, assignment)
+    else:
         assignment = by_priority(problem, priority)
-    labels, notes = _labels(info, problem.dag, assignment)
+        order = [problem.device_index(name) for name in priority or default_priority(problem)]
+        dropped: dict[int, str] = {}
+        if sizes is None:
+            labels, notes = _labels(info, problem.dag, assignment)
+        else:
+            labels, notes, assignment, dropped = apply(
+                problem,
+                order,
+                sizes,
+                lambda devices: _labels(info, problem.dag, devices),
+                connected=info.connected,
+            )
+        left = _left(problem, order, assignment, dropped)
     parts = order_groups(problem.dag, labels, rank)
     if parts is None:
         raise AssertionError(f"method '{method}' returned a cyclic partition")
@@ -113,7 +135,7 @@ def partition(
         name=problem.node_names,
         where=f"method '{method}'",
     )
-    return Partition(groups, method, notes)
+    return Partition(groups, method, notes, left)
 
 
 def _labels(
@@ -125,6 +147,22 @@ def _labels(
         return with_notes(dag, assignment)
     merge: Merge = module.merge
     return merge(dag, assignment), ()
+
+
+def _left(
+    problem: Problem, order: Sequence[int], assignment: Sequence[int], dropped: Mapping[int, str]
+) -> dict[int, str]:
+    """Why each node on the last device of `order` is on none before it."""
+    if len(order) < 2:
+        return {}
+    return {
+        node: "; ".join(
+            [refusal(problem, node, d) for d in order[:-1] if not problem.supported[node, d]]
+            + ([dropped[node]] if node in dropped else [])
+        )
+        for node in range(problem.n)
+        if assignment[node] == order[-1]
+    }
 
 
 def default_priority(problem: Problem) -> tuple[str, ...]:

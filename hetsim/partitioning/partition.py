@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from hetsim.errors import PlanError
 from hetsim.graph.dag import Dag, find_cycle, topological_order
@@ -28,11 +28,14 @@ class Partition:
         The merge method that made it.
     notes : tuple of str
         What its user should know: where a published method had to be repaired or cut short.
+    left : mapping of int to str
+        Why a node was left to the last device of the priority; empty where there was none.
     """
 
     groups: tuple[Group, ...]
     method: str
     notes: tuple[str, ...] = ()
+    left: Mapping[int, str] = field(default_factory=dict)
 
 
 def owners(n: int, groups: Sequence[Group]) -> list[int]:

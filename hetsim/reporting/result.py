@@ -215,6 +215,7 @@ def partition_record(problem: Problem, partition: Partition) -> Record:
         "problem": problem_record(problem),
         "method": partition.method,
         "notes": list(partition.notes),
+        "left": {problem.node_names[node]: why for node, why in partition.left.items()},
         "boundary": [{"tensor": value.name, "nbytes": value.nbytes} for value in crossed],
         "boundary_bytes": sum(value.nbytes for value in crossed),
         "groups": [

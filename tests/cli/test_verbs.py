@@ -103,6 +103,23 @@ def test_partition_explains_and_draws(
     assert first["outputs"]
 
 
+def test_partition_takes_size_rules(cli: Cli, model: Path, platform: Path) -> None:
+    words = ["partition", model, "--platform", platform]
+    read = parsed(cli(*words, "--set", "min_nodes=4", "--json"))
+    assert {group["device"] for group in read["groups"]} == {"cpu"}
+    assert "below min_nodes 4" in read["left"]["first"]
+    assert "op Where" in parsed(cli(*words, "--json"))["left"]["choose"]
+    for text, complaint in (
+        ("min_node=4", "did you mean 'min_nodes'"),
+        ("min_nodes=x", "no whole number"),
+        ("min_nodes=0", "min_nodes is 0"),
+        ("fit_weights=1", "neither true nor false"),
+    ):
+        wrong = cli(*words, "--set", text)
+        assert (wrong.exit_code, wrong.stdout) == (2, "")
+        assert complaint in wrong.stderr
+
+
 def test_partition_compares_all_methods(cli: Cli, model: Path, platform: Path) -> None:
     words = ["partition", model, "--platform", platform, "--method", "all"]
     read = parsed(cli(*words, "--json"))
