@@ -62,7 +62,14 @@ ALL = "all"
 @click.option(
     "--mermaid", type=click.Path(path_type=Path), help="Write a Mermaid picture to this file."
 )
-@click.option("--force", is_flag=True, help="Replace files that exist.")
+@click.option(
+    "--onnx",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write split.onnx, annotated.onnx and one model a group to this new folder.",
+)
+@click.option("--force", is_flag=True, help="Replace pictures that exist.")
 @model_options
 @json_option
 @common_options
@@ -75,6 +82,7 @@ def partition(
     pair: tuple[str, str] | None,
     dot: Path | None,
     mermaid: Path | None,
+    folder: Path | None,
     force: bool,
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
@@ -107,8 +115,12 @@ def partition(
     for option, path in pictures.items():
         if path is not None:
             check_file(path, force=force, option=option)
-    if method == ALL and (pair or dot or mermaid):
-        raise UsageError("--explain, --dot and --mermaid need one method", hint="name it")
+    if folder is not None:
+        from hetsim.partitioning.onnx_folder import check_folder, save_all
+
+        check_folder(folder)
+    if method == ALL and (pair or dot or mermaid or folder):
+        raise UsageError("--explain, --dot, --mermaid and --onnx need one method", hint="name it")
     problem = read_problem(model, platform, dims, shapes, canonical)
     if method == ALL:
         _compare(problem, known, order, sizes, as_json=as_json)
@@ -120,6 +132,10 @@ def partition(
             draw = to_dot if option == "--dot" else to_mermaid
             write_file(path, draw(problem, made.groups), force=force, option=option)
             session.note(f"wrote {path}")
+    if folder is not None:
+        with session.progress(f"writing {folder}"):
+            names = save_all(problem, made.groups, folder)
+        session.note(f"wrote {len(names)} models to {folder}")
     if pair:
         u, v = (node_named(problem, name) for name in pair)
         why = explain(problem, made.groups, u, v)

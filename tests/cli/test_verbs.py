@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import Result
 
@@ -101,6 +102,25 @@ def test_partition_explains_and_draws(
     first = record["groups"][0]
     assert first["inputs"] == ["x"]
     assert first["outputs"]
+
+
+def test_partition_writes_onnx(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    words = ["partition", model, "--platform", platform, "--onnx", folder, "--json"]
+    groups = parsed(cli(*words))["groups"]
+    names = {entry.name for entry in folder.iterdir()}
+    assert names == {
+        "split.onnx",
+        "annotated.onnx",
+        *(f"g{group['id']}_{group['device']}.onnx" for group in groups),
+    }
+    split = onnx.load(folder / "split.onnx")
+    onnx.checker.check_model(split, full_check=True)
+    assert len(split.graph.node) == len(groups)
+    again = cli(*words)
+    assert (again.exit_code, again.stdout) == (2, "")
+    assert "exists and is not empty" in again.stderr
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
 
 
 def test_partition_takes_size_rules(cli: Cli, model: Path, platform: Path) -> None:

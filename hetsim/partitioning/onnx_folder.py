@@ -1,0 +1,55 @@
+"""A partition as ONNX files: the split model, the annotated one, and one model a group."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from hetsim.errors import InvalidInput, UsageError
+from hetsim.partitioning.as_onnx import identifier, to_annotated, to_functions, to_models
+from hetsim.partitioning.onnx_saving import save
+from hetsim.partitioning.partition import Group
+from hetsim.problem import Problem
+
+
+def check_folder(folder: Path) -> None:
+    """Raise UsageError where `folder` exists and is no empty folder."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError("it exists and is not empty", where=str(folder), hint="name a new folder")
+
+
+def save_all(problem: Problem, groups: Sequence[Group], folder: Path) -> tuple[str, ...]:
+    """Write a partition as ONNX to a new folder, all files or none; return their names.
+
+    ``split.onnx`` holds every group as a function, ``annotated.onnx`` the graph with each
+    node's device, and ``g3_npu.onnx`` and the like one group each. Weights lie beside them.
+
+    Raises
+    ------
+    UsageError
+        Where the folder exists and is not empty, or the problem has no model.
+    InvalidInput
+        Where the disk refuses.
+    """
+    check_folder(folder)
+    model = problem.model
+    if model is None:
+        raise UsageError("the problem has no model", hint="build it with Problem.of")
+    parts = to_models(problem, groups)
+    protos = {"split": to_functions(problem, groups), "annotated": to_annotated(problem, groups)}
+    for index, (group, part) in enumerate(zip(groups, parts, strict=True)):
+        protos[f"g{index}_{identifier(group.device)}"] = part
+    target = folder.resolve()
+    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        draft.mkdir(parents=True)
+        for name, proto in protos.items():
+            save(proto, draft / f"{name}.onnx", model.weights_dir)
+        draft.replace(target)
+    except OSError as error:
+        raise InvalidInput(f"cannot write: {error.strerror or error}", where=str(folder)) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return tuple(f"{name}.onnx" for name in protos)
