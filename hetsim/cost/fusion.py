@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.graph.graph import Graph
+from hetsim.graph.work import op_key
 from hetsim.hardware.spec import DeviceSpec
 
 
@@ -46,7 +47,7 @@ def _match(
     at = first
     for place, allowed in enumerate(chain):
         node = graph.nodes[at]
-        if at in taken or not supported[at] or op_name(node.domain, node.op_type) not in allowed:
+        if at in taken or not supported[at] or op_key(node) not in allowed:
             return None
         members.append(at)
         if place == len(chain) - 1:
@@ -58,8 +59,3 @@ def _match(
             return None
         at = readers[0]
     return None
-
-
-def op_name(domain: str, op_type: str) -> str:
-    """Return ``Conv`` for the standard domain, ``com.microsoft:Gelu`` for others."""
-    return op_type if domain in ("", "ai.onnx") else f"{domain}:{op_type}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.graph import Graph
+from hetsim.graph.work import op_key
 from hetsim.hardware.spec import DeviceSpec
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def refusal(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:
     """Return why a device of `spec` refuses the node, or None where it takes it."""
     rule = spec.support
     node = graph.nodes[node_id]
-    op = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}:{node.op_type}"
+    op = op_key(node)
     if op in rule.except_ops or (rule.ops is not None and op not in rule.ops):
         return f"op {op}"
     if rule.dtypes is None and not rule.static_shapes_only:
