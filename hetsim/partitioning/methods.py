@@ -33,6 +33,12 @@ _METHODS: Mapping[str, MethodInfo] = {
     info.name: info
     for info in (
         MethodInfo(
+            "boundary",
+            "OpenVINO's method of today: boundaries between devices, more where data comes back",
+            "hetsim.partitioning.boundary",
+            connected=True,
+        ),
+        MethodInfo(
             "compact",
             "fewest connected groups, by contraction on a maintained topological order",
             "hetsim.partitioning.compact",
