@@ -1,0 +1,150 @@
+"""Properties of the boundary method on graphs with parameters, constants and several ports."""
+
+from __future__ import annotations
+
+import random
+
+import networkx as nx
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import dags
+from hetsim.graph.dag import Dag
+from hetsim.partitioning import boundary
+from hetsim.partitioning.boundary_cuts import Cuts, Wiring
+from hetsim.partitioning.boundary_cycles import GroupGraph, mutual
+from hetsim.partitioning.partition import as_groups, components, order_groups, problems_of
+from oracles.boundary_rule import boundary_groups
+
+NAMES = ("a", "b", "c")
+
+
+@st.composite
+def wirings(draw: st.DrawFn, max_nodes: int = 16) -> tuple[Wiring, list[int]]:
+    """Graphs in which nodes read up to three inputs, some of them one node twice, and devices."""
+    n = draw(st.integers(1, max_nodes))
+    inputs: list[tuple[int, ...]] = []
+    is_source: list[bool] = []
+    for v in range(n):
+        sources = st.lists(st.integers(max(0, v - draw(st.sampled_from((3, n)))), v - 1))
+        ports = tuple(draw(sources)[:3]) if v and draw(st.integers(0, 3)) else ()
+        inputs.append(ports)
+        is_source.append(not ports and draw(st.booleans()))
+    op_readers = [sum(ports.count(v) for ports in inputs) for v in range(n)]
+    readers = [count + draw(st.integers(0, 1)) for count in op_readers]
+    device_of = draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
+    wiring = Wiring(tuple(inputs), tuple(is_source), tuple(readers), tuple(op_readers))
+    return wiring, device_of
+
+
+def blocks(labels: list[int]) -> list[int]:
+    first: dict[int, int] = {}
+    return [first.setdefault(label, node) for node, label in enumerate(labels)]
+
+
+@settings(max_examples=400)
+@given(wirings())
+def test_groups_and_boundaries_are_those_of_the_literal_rule(
+    case: tuple[Wiring, list[int]],
+) -> None:
+    wiring, device_of = case
+    cuts = boundary.groups_of(wiring, device_of)
+    labels, boundaries = boundary_groups(wiring, device_of)
+    assert blocks(cuts.label) == blocks(labels)
+    ports = [(v, k) for v, sources in enumerate(wiring.inputs) for k in range(len(sources))]
+    assert {port for port, cut in zip(ports, cuts.cut, strict=True) if cut} == boundaries
+
+
+def test_the_same_on_thousands_of_random_graphs() -> None:
+    for seed in range(3000):
+        rng = random.Random(seed)
+        n, reach, sources = rng.randint(2, 26), rng.choice((3, 6, 26)), rng.choice((0.0, 0.2, 0.4))
+        inputs: list[tuple[int, ...]] = [()]
+        for v in range(1, n):
+            count = 0 if rng.random() < sources else rng.choice((1, 2, 2, 3))
+            inputs.append(tuple(rng.randrange(max(0, v - reach), v) for _ in range(count)))
+        is_source = tuple(not ports and rng.random() < 0.7 for ports in inputs)
+        op_readers = tuple(sum(ports.count(v) for ports in inputs) for v in range(n))
+        readers = tuple(count + rng.randint(0, 1) for count in op_readers)
+        wiring = Wiring(tuple(inputs), is_source, readers, op_readers)
+        share = rng.random()
+        device_of = [0 if rng.random() < share else rng.randrange(4) for _ in range(n)]
+        cuts = boundary.groups_of(wiring, device_of)
+        assert blocks(cuts.label) == blocks(boundary_groups(wiring, device_of)[0]), seed
+
+
+@settings(max_examples=300)
+@given(dags(60), st.data())
+def test_merge_is_valid_and_groups_are_connected(dag: Dag, data: st.DataObject) -> None:
+    device_of = data.draw(st.lists(st.integers(0, 2), min_size=dag.n, max_size=dag.n))
+    labels = boundary.merge(dag, device_of)
+    assert labels == boundary.merge(dag, device_of)
+    parts = order_groups(dag, labels)
+    assert parts is not None
+    supported = [[device_of[v] == p for p in range(3)] for v in range(dag.n)]
+    groups = as_groups(parts, device_of, NAMES)
+    assert problems_of(dag, groups, NAMES, supported, connected=True) == []
+    # Where what the edges inside devices connect can run as it is, nothing more is cut.
+    whole = components(dag, device_of)
+    if order_groups(dag, whole) is not None:
+        assert blocks(labels) == blocks(whole)
+
+
+@given(dags(40))
+def test_one_device_is_never_cut(dag: Dag) -> None:
+    assert blocks(boundary.merge(dag, [0] * dag.n)) == blocks(components(dag, [0] * dag.n))
+
+
+def test_long_chains() -> None:
+    n = 10_000
+    chain = Dag.from_edges(n, [(v, v + 1) for v in range(n - 1)])
+    assert len(set(boundary.merge(chain, [v % 2 for v in range(n)]))) == n
+    blocks_of_ten = [v // 10 % 2 for v in range(n)]
+    assert len(set(boundary.merge(chain, blocks_of_ten))) == n // 10
+    skips = [(v, v + 2) for v in range(n - 2)]
+    ladder = Dag.from_edges(n, [(v, v + 1) for v in range(n - 1)] + skips)
+    assert len(set(boundary.merge(ladder, [v % 2 for v in range(n)]))) == n
+
+
+@given(wirings(24), st.data())
+def test_a_split_leaves_the_connected_parts(
+    case: tuple[Wiring, list[int]], data: st.DataObject
+) -> None:
+    wiring, _ = case
+    cuts = Cuts(wiring, [0] * wiring.n)
+    for _ in range(3):
+        inner = [(u, v, e) for v, ins in enumerate(cuts.ins) for u, e in ins if not cuts.cut[e]]
+        if not inner:
+            return
+        u, v, _ = data.draw(st.sampled_from(inner))
+        edges = [edge for edge in inner if edge[:2] == (u, v)]
+        for _, _, edge in edges:
+            cuts.cut[edge] = 1
+        before = list(cuts.label)
+        parts = cuts.split([u, v])
+        plain = nx.Graph()
+        plain.add_nodes_from(range(wiring.n))
+        plain.add_edges_from(edge[:2] for edge in inner if not cuts.cut[edge[2]])
+        expected = [0] * wiring.n
+        for component in nx.connected_components(plain):
+            for node in component:
+                expected[node] = min(component)
+        assert blocks(cuts.label) == blocks(expected)
+        moved = [node for part in parts for node in part]
+        assert sorted(moved) == [w for w in range(wiring.n) if cuts.label[w] != before[w]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=30), st.data())
+def test_which_groups_are_on_cycles(edges: list[tuple[int, int]], data: st.DataObject) -> None:
+    plain = nx.DiGraph([(u, v) for u, v in edges if u != v])
+    groups = GroupGraph()
+    for u, v in edges:
+        groups.add(u, v)
+    found = sorted(sorted(region) for region in mutual(groups.succs))
+    regions = [part for part in nx.strongly_connected_components(plain) if len(part) > 1]
+    assert found == sorted(sorted(region) for region in regions)
+    cyclic = set().union(*regions)
+    asked = data.draw(st.lists(st.integers(0, 9)))
+    assert [groups.on_cycle(label) for label in asked] == [label in cyclic for label in asked]
+    groups.strike_out_all()
+    assert set(groups.succs) == cyclic
