@@ -1,0 +1,149 @@
+"""Contraction of node sets, against the contracted graph of networkx."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import dags
+from hetsim.graph.contraction import Contraction
+from hetsim.graph.dag import Dag
+
+
+def acyclic_with(dag: Dag, sets: list[tuple[int, ...]]) -> bool:
+    """Whether the graph with all sets contracted at once is a DAG."""
+    of = list(range(dag.n))
+    for nodes in sets:
+        for node in nodes:
+            of[node] = min(nodes)
+    graph = nx.DiGraph()
+    graph.add_edges_from((of[u], of[v]) for u, v in dag.edges() if of[u] != of[v])
+    return nx.is_directed_acyclic_graph(graph)
+
+
+def check_path(
+    dag: Dag, sets: list[tuple[int, ...]], nodes: tuple[int, ...], path: tuple[int, ...]
+) -> None:
+    """The path leaves `nodes`, comes back, and takes only edges and sets on its way."""
+    assert path[0] in nodes
+    assert path[-1] in nodes
+    assert len(path) > 2
+    assert not set(path[1:-1]) & set(nodes)
+    of = {node: index for index, added in enumerate(sets) for node in added}
+    for u, v in pairwise(path):
+        within = u in of and of[u] == of.get(v)
+        assert within or v in dag.succs[u]
+
+
+def contract_all(dag: Dag, offers: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Offer the sets one after another; check every answer."""
+    state = Contraction(dag)
+    added: list[tuple[int, ...]] = []
+    for nodes in offers:
+        if any(state.taken(node) for node in nodes):
+            continue
+        path = state.cycle(nodes)
+        assert (path == ()) == acyclic_with(dag, [*added, nodes])
+        if path:
+            check_path(dag, added, nodes, path)
+            assert not any(state.taken(node) for node in nodes)
+        else:
+            state.add(nodes)
+            added.append(nodes)
+            assert all(state.taken(node) for node in nodes)
+    return added
+
+
+@given(st.data())
+@settings(max_examples=400, deadline=None)
+def test_a_set_is_refused_exactly_where_contracting_it_closes_a_cycle(data: st.DataObject) -> None:
+    dag = data.draw(dags(12))
+    nodes = st.lists(st.integers(0, dag.n - 1), min_size=1, max_size=4, unique=True).map(tuple)
+    contract_all(dag, data.draw(st.lists(nodes, max_size=8)))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_many_sets_on_larger_graphs(seed: int) -> None:
+    chosen = random.Random(seed)
+    n = 60
+    reach = chosen.choice([3, 8, n])
+    edges = {
+        (u, v)
+        for v in range(1, n)
+        for u in chosen.choices(range(max(0, v - reach), v), k=chosen.randint(0, 2))
+    }
+    dag = Dag.from_edges(n, edges)
+    span = chosen.choice([4, 15, n])
+    offers = []
+    for _ in range(150):
+        low = chosen.randrange(n - 3)
+        inside = range(low, min(n, low + span))
+        size = min(len(inside), chosen.randint(2, 5))
+        offers.append(tuple(chosen.sample(inside, size)))
+    assert contract_all(dag, offers)
+
+
+def test_two_convex_sets_that_feed_each_other_are_refused_jointly() -> None:
+    dag = Dag.from_edges(4, [(0, 2), (1, 3)])
+    state = Contraction(dag)
+    assert state.cycle((0, 3)) == ()
+    state.add((0, 3))
+    assert state.cycle((1, 2)) == (1, 3, 0, 2)
+
+
+def test_the_path_names_where_it_enters_and_leaves_a_set() -> None:
+    dag = Dag.from_edges(6, [(0, 3), (1, 2), (2, 5), (4, 5)])
+    state = Contraction(dag)
+    state.add((1, 3))
+    assert state.cycle((0, 5)) == (0, 3, 1, 2, 5)
+
+
+def test_one_node_and_none_close_no_cycle() -> None:
+    dag = Dag.from_edges(5, [(0, 3), (2, 4)])
+    state = Contraction(dag)
+    state.add((2, 3))
+    assert state.cycle((0, 4)) == (0, 3, 2, 4)
+    assert state.cycle((0,)) == ()
+    assert state.cycle(()) == ()
+
+
+def test_a_node_is_in_one_set_at_most() -> None:
+    state = Contraction(Dag.from_edges(3, [(0, 1), (1, 2)]))
+    state.add((0, 1))
+    assert [state.taken(node) for node in range(3)] == [True, True, False]
+    with pytest.raises(ValueError, match="node 1 "):
+        state.add((1, 2))
+
+
+class _Counted(tuple[tuple[int, ...], ...]):
+    """Adjacency that counts how often it is looked at."""
+
+    __slots__ = ()
+    looks = 0
+
+    def __getitem__(self, node):
+        _Counted.looks += 1
+        return super().__getitem__(node)
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_searches_stay_near_the_set_even_after_one_that_reaches_far(far: bool) -> None:
+    n = 20_000
+    steps = [(v - d, v) for v in range(1, n - 1) for d in (2, 3) if v - d >= 1]
+    plain = Dag.from_edges(n, [*steps, (0, 5)])
+    state = Contraction(Dag(_Counted(plain.preds), _Counted(plain.succs)))
+    if far:
+        # The last node is joined to nothing, and the first goes before nearly all others.
+        assert state.cycle((0, n - 1)) == ()
+        state.add((0, n - 1))
+    _Counted.looks = 0
+    for low in range(1, n - 4, 4):
+        # No step is one long: what leaves these three does not come back.
+        assert state.cycle((low, low + 1, low + 2)) == ()
+        state.add((low, low + 1, low + 2))
+    assert _Counted.looks < 20 * n
