@@ -22,8 +22,15 @@ if TYPE_CHECKING:
     from hetsim.graph.model import Model, load_model
     from hetsim.hardware.catalog import load_device, load_platform
     from hetsim.hardware.spec import DeviceSpec, Link, Platform
-    from hetsim.partitioning.methods import methods, partition
+    from hetsim.partitioning.affinity import Affinity, Exclusion, affinity_of_model
+    from hetsim.partitioning.affinity_file import read_affinity
+    from hetsim.partitioning.deconflict import deconflict
+    from hetsim.partitioning.flow import partition
+    from hetsim.partitioning.housekeeping import Housekeeping
+    from hetsim.partitioning.methods import methods
     from hetsim.partitioning.partition import Group, Partition
+    from hetsim.partitioning.regions import annotate
+    from hetsim.partitioning.sizes import SizeRules
     from hetsim.placement.bound import lower_bound
     from hetsim.placement.registry import plan, strategies
     from hetsim.plans import Plan
@@ -33,11 +40,14 @@ if TYPE_CHECKING:
     from hetsim.timeline import Event, Timeline
 
 _HOMES = {
+    "Affinity": "hetsim.partitioning.affinity",
     "Comparison": "hetsim.comparison",
     "DeviceSpec": "hetsim.hardware.spec",
     "Event": "hetsim.timeline",
+    "Exclusion": "hetsim.partitioning.affinity",
     "Group": "hetsim.partitioning.partition",
     "HetsimError": "hetsim.errors",
+    "Housekeeping": "hetsim.partitioning.housekeeping",
     "Link": "hetsim.hardware.spec",
     "Model": "hetsim.graph.model",
     "Partition": "hetsim.partitioning.partition",
@@ -46,16 +56,21 @@ _HOMES = {
     "Problem": "hetsim.problem",
     "Row": "hetsim.comparison",
     "Run": "hetsim.execution.runner",
+    "SizeRules": "hetsim.partitioning.sizes",
     "Timeline": "hetsim.timeline",
+    "affinity_of_model": "hetsim.partitioning.affinity",
+    "annotate": "hetsim.partitioning.regions",
     "compare": "hetsim.comparison",
+    "deconflict": "hetsim.partitioning.deconflict",
     "load_device": "hetsim.hardware.catalog",
     "load_model": "hetsim.graph.model",
     "load_plan": "hetsim.saved",
     "load_platform": "hetsim.hardware.catalog",
     "lower_bound": "hetsim.placement.bound",
     "methods": "hetsim.partitioning.methods",
-    "partition": "hetsim.partitioning.methods",
+    "partition": "hetsim.partitioning.flow",
     "plan": "hetsim.placement.registry",
+    "read_affinity": "hetsim.partitioning.affinity_file",
     "run": "hetsim.execution.runner",
     "simulate": "hetsim.simulation.clock",
     "strategies": "hetsim.placement.registry",
@@ -63,11 +78,14 @@ _HOMES = {
 
 
 __all__ = [
+    "Affinity",
     "Comparison",
     "DeviceSpec",
     "Event",
+    "Exclusion",
     "Group",
     "HetsimError",
+    "Housekeeping",
     "Link",
     "Model",
     "Partition",
@@ -76,9 +94,13 @@ __all__ = [
     "Problem",
     "Row",
     "Run",
+    "SizeRules",
     "Timeline",
     "__version__",
+    "affinity_of_model",
+    "annotate",
     "compare",
+    "deconflict",
     "load_device",
     "load_model",
     "load_plan",
@@ -87,6 +109,7 @@ __all__ = [
     "methods",
     "partition",
     "plan",
+    "read_affinity",
     "run",
     "simulate",
     "strategies",

@@ -9,7 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from hetsim.errors import InvalidInput
 from hetsim.hardware.spec import Route
-from hetsim.problem import GRAPH_INPUT, Constant, Contention, Problem, Value, check_contention
+from hetsim.problem import (
+    GRAPH_INPUT,
+    Constant,
+    Contention,
+    FusedKernel,
+    Problem,
+    Value,
+    check_contention,
+)
 
 
 def build(
@@ -25,6 +33,7 @@ def build(
     contention: Contention,
     dispatch_s: ArrayLike,
     streams: Sequence[int] | None,
+    composites: Iterable[tuple[int, Sequence[int], float]],
     name: str,
 ) -> Problem:
     """Check the arrays and build the Problem; see ``Problem.from_arrays``. O(n P + E)."""
@@ -71,6 +80,7 @@ def build(
         capacity_bytes=tuple(int(c) for c in capacity_bytes)
         if capacity_bytes is not None
         else None,
+        fused=_composites(n, count, composites),
         idle_w=(0.0,) * count,
         busy_w=(0.0,) * count,
         node_names=tuple(f"n{v}" for v in range(n)),
@@ -125,6 +135,32 @@ def _constants(n: int, weight_bytes: Sequence[int] | None) -> tuple[Constant, ..
         for v, nbytes in enumerate(weight_bytes)
         if nbytes
     )
+
+
+def _composites(
+    n: int, count: int, composites: Iterable[tuple[int, Sequence[int], float]]
+) -> tuple[FusedKernel, ...]:
+    found: list[FusedKernel] = []
+    taken: set[tuple[int, int]] = set()
+    for index, (device, nodes, seconds) in enumerate(composites):
+        where = f"composite {index}"
+        members = tuple(sorted({int(v) for v in nodes}))
+        if not 0 <= device < count:
+            raise InvalidInput(f"device {device} does not exist", where=where)
+        if not members or not 0 <= members[0] <= members[-1] < n:
+            raise InvalidInput(f"nodes {members} are not among 0 .. {n - 1}", where=where)
+        if not 0 <= seconds < float("inf"):
+            raise InvalidInput(f"{seconds} seconds", where=where, hint="use 0 or more")
+        for node in members:
+            if (device, node) in taken:
+                raise InvalidInput(
+                    f"node {node} is in two composites of device {device}",
+                    where=where,
+                    hint="composites of one device must not overlap",
+                )
+            taken.add((device, node))
+        found.append(FusedKernel(device, members, float(seconds), f"composite{index}"))
+    return tuple(found)
 
 
 def _matrix(value: ArrayLike, count: int, name: str) -> NDArray[np.float64]:

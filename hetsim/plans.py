@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hetsim.errors import PlanError
-from hetsim.partitioning.partition import Group, validate
+from hetsim.partitioning.partition import Group, check
 from hetsim.problem import Problem
 
 SCHEMA = "hetsim-plan/1"
@@ -59,15 +59,7 @@ class Plan:
 
     def validate(self) -> None:
         """Raise PlanError where a group breaks a rule of partitions. O(V + E)."""
-        problem = self.problem
-        validate(
-            problem.dag,
-            self.groups,
-            problem.devices,
-            problem.supported.tolist(),
-            name=problem.node_names,
-            where=f"plan '{self.strategy}'",
-        )
+        check(self.problem, self.groups, where=f"plan '{self.strategy}'")
 
     def to_json(self) -> str:
         """Return the plan as JSON text, the same for the same question in any process."""
@@ -151,14 +143,7 @@ class Plan:
             reason=record["reason"],
             options=record["options"],
         )
-        validate(
-            problem.dag,
-            plan.groups,
-            problem.devices,
-            problem.supported.tolist(),
-            name=problem.node_names,
-            where=where,
-        )
+        check(problem, plan.groups, where=where)
         return plan
 
 

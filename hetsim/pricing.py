@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
 from hetsim.cost.fusion import fused_chains
@@ -10,7 +13,7 @@ from hetsim.cost.registry import cost_model
 from hetsim.device.plugin import SimulatedDevice
 from hetsim.graph.graph import Graph
 from hetsim.graph.model import Model
-from hetsim.graph.work import Work, graph_work
+from hetsim.graph.work import Work, graph_work, op_key
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.problem import (
@@ -35,6 +38,7 @@ def price(
     graph = model.graph
     chosen = cost_model(cost)
     works = graph_work(graph)
+    uses = _Uses(graph, graph.consumers(), frozenset(graph.outputs))
     names = tuple(platform.devices)
     seconds = np.full((len(graph.nodes), len(names)), np.inf)
     fused: list[FusedKernel] = []
@@ -45,8 +49,15 @@ def price(
         for node, taken in enumerate(support.supported):
             if taken:
                 seconds[node, p] = chosen.estimate(spec, Kernel((works[node],))).seconds
-        for members in fused_chains(graph, spec, support.supported):
-            together = _fused_seconds(graph, works, members, spec, chosen)
+        for match in support.composites:
+            together = _fused_seconds(uses, works, match.nodes, spec, chosen)
+            fused.append(FusedKernel(p, match.nodes, together, match.pattern))
+        free = list(support.supported)
+        for match in support.composites:
+            for node in match.nodes:
+                free[node] = False
+        for members in fused_chains(graph, spec, free):
+            together = _fused_seconds(uses, works, members, spec, chosen)
             if together < float(seconds[list(members), p].sum()):
                 fused.append(FusedKernel(p, members, together))
     link_names, routes = build_routes(platform)
@@ -68,7 +79,7 @@ def price(
         idle_w=tuple(spec.idle_w for spec in specs),
         busy_w=tuple(spec.busy_w for spec in specs),
         node_names=tuple(node.name for node in graph.nodes),
-        op_types=tuple(node.op_type for node in graph.nodes),
+        op_types=tuple(op_key(node) for node in graph.nodes),
         origins=tuple(node.origins for node in graph.nodes),
         refusals=tuple(refusals),
         model=model,
@@ -76,15 +87,31 @@ def price(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """A graph and who reads its values."""
+
+    graph: Graph
+    readers: Mapping[str, tuple[int, ...]]
+    outputs: frozenset[str]
+
+
 def _fused_seconds(
-    graph: Graph,
+    uses: _Uses,
     works: tuple[Work, ...],
     members: tuple[int, ...],
     spec: DeviceSpec,
     cost: CostModel,
 ) -> float:
-    # A chain's inner value is written once and read once: twice its size never moves.
-    hidden = sum(2 * graph.tensors[graph.nodes[node].writes[0]].nbytes for node in members[:-1])
+    # A value that is made and read inside never moves: nor is it written, if none else reads it.
+    inside = set(members)
+    hidden = 0
+    for node in members:
+        for name in uses.graph.nodes[node].writes:
+            readers = uses.readers.get(name, ())
+            own = sum(reader in inside for reader in readers)
+            unwritten = 0 < own == len(readers) and name not in uses.outputs
+            hidden += (own + unwritten) * uses.graph.tensors[name].nbytes
     return cost.estimate(spec, Kernel(tuple(works[node] for node in members), hidden)).seconds
 
 

@@ -61,13 +61,22 @@ class Constant:
 class FusedKernel:
     """Nodes that one device runs as one kernel when they are in one subgraph.
 
-    `seconds` replaces the sum of the nodes' own times; `nodes` ascend, and the kernels of
-    one device are disjoint.
+    Attributes
+    ----------
+    device : int
+    nodes : tuple of int
+        Ascending; the kernels of one device are disjoint.
+    seconds : float
+        Replaces the sum of the nodes' own times.
+    pattern : str
+        The pattern by which the device supports these nodes as a whole, even those that it
+        does not support alone. ``""``: a fusion that saves time and nothing else.
     """
 
     device: int
     nodes: tuple[int, ...]
     seconds: float
+    pattern: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,25 +158,59 @@ class Problem:
         )
 
     @cached_property
+    def values_of(self) -> tuple[tuple[int, ...], ...]:
+        """By node: the indices of the values that it makes or reads, ascending."""
+        found: list[list[int]] = [[] for _ in range(self.n)]
+        for index, value in enumerate(self.values):
+            if value.producer != GRAPH_INPUT:
+                found[value.producer].append(index)
+            for consumer in value.consumers:
+                found[consumer].append(index)
+        return tuple(tuple(indices) for indices in found)
+
+    @cached_property
+    def constants_of(self) -> tuple[tuple[int, ...], ...]:
+        """By node: the indices of the constants that it reads, ascending."""
+        found: list[list[int]] = [[] for _ in range(self.n)]
+        for index, constant in enumerate(self.constants):
+            for consumer in constant.consumers:
+                found[consumer].append(index)
+        return tuple(tuple(indices) for indices in found)
+
+    @cached_property
     def supported(self) -> NDArray[np.bool_]:
-        """Bool array [n, P]: whether device p can run node v."""
+        """Bool array [n, P]: whether device p can run node v alone."""
         return np.isfinite(self.seconds)
+
+    @cached_property
+    def runnable(self) -> NDArray[np.bool_]:
+        """Bool array [n, P]: whether device p can run node v alone or within a composite."""
+        return np.isfinite(self.shared_seconds)
+
+    @cached_property
+    def composites(self) -> tuple[FusedKernel, ...]:
+        """The kernels that stand for a pattern: supported whole, or not at all."""
+        return tuple(kernel for kernel in self.fused if kernel.pattern)
 
     @cached_property
     def shared_seconds(self) -> NDArray[np.float64]:
         """Float array [n, P]: time of node v on device p with its fused kernel's time shared out.
 
         A fused kernel's seconds are split over its members in proportion to their own
-        times, so that a sum over whole kernels is exact. Never above `seconds`, and hence
+        times, so that a sum over whole kernels is exact; members that are not supported
+        alone get what the others leave, in equal parts. Never above `seconds`, and hence
         what bounds and list schedulers weigh nodes by.
         """
         shared = self.seconds.copy()
         for kernel in self.fused:
-            nodes = list(kernel.nodes)
+            nodes = np.array(kernel.nodes)
             alone = self.seconds[nodes, kernel.device]
-            total = float(alone.sum())
+            finite = np.isfinite(alone)
+            total = float(alone[finite].sum())
             if total > kernel.seconds:
-                shared[nodes, kernel.device] = alone * (kernel.seconds / total)
+                shared[nodes[finite], kernel.device] = alone[finite] * (kernel.seconds / total)
+            rest = max(0.0, kernel.seconds - total)
+            shared[nodes[~finite], kernel.device] = rest / max(1, int((~finite).sum()))
         return shared
 
     @cached_property
@@ -199,6 +242,17 @@ class Problem:
             launched.append(((node,), float(self.seconds[node, device])))
         return launched
 
+    def unsupported(self, device: int, nodes: Sequence[int]) -> list[int]:
+        """List which of `nodes` `device` cannot run as members of one subgraph of them. O(nodes).
+
+        A node is supported alone, or as a member of a composite that is there whole.
+        """
+        return [
+            members[0]
+            for members, seconds in self.kernels(device, nodes)
+            if seconds == float("inf")
+        ]
+
     def group_seconds(self, device: int, nodes: Sequence[int]) -> float:
         """Time of `nodes` as one subgraph on `device`, dispatch included; inf if unsupported."""
         return self.dispatch_s[device] + sum(s for _, s in self.kernels(device, nodes))
@@ -223,7 +277,7 @@ class Problem:
             "contention": self.contention,
             "links": self.link_names,
             "capacity_bytes": self.capacity_bytes,
-            "fused": [(k.device, k.nodes, k.seconds) for k in self.fused],
+            "fused": [(k.device, k.nodes, k.seconds, k.pattern) for k in self.fused],
             "node_names": self.node_names,
         }
         digest.update(json.dumps(plain, sort_keys=True).encode())
@@ -287,6 +341,7 @@ class Problem:
         contention: Contention = "none",
         dispatch_s: ArrayLike = 0.0,
         streams: Sequence[int] | None = None,
+        composites: Iterable[tuple[int, Sequence[int], float]] = (),
         name: str = "instance",
     ) -> Problem:
         """Build a problem without a model file; node ids are in topological order.
@@ -312,6 +367,8 @@ class Problem:
         contention : "none" or "fifo"
         dispatch_s : number or array [P]
         streams : [P], default 1 each
+        composites : (device, nodes, seconds) triples, optional
+            Nodes that the device can run as one kernel, even those with inf in `seconds`.
 
         Raises
         ------
@@ -322,7 +379,7 @@ class Problem:
 
         return build(
             seconds, edges, tensors, devices, latency_s, bytes_per_s, weight_bytes,
-            capacity_bytes, host, contention, dispatch_s, streams, name,
+            capacity_bytes, host, contention, dispatch_s, streams, composites, name,
         )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ def leave(
     drawn = trace_json(plan, timeline)
     if out is not None:
         from hetsim.reporting.manifest import manifest_json
-        from hetsim.reporting.result import to_json
+        from hetsim.text import to_json
 
         files = {
             "plan.json": plan.to_json(),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,14 +17,15 @@ from hetsim.cli.options import (
     platform_option,
 )
 from hetsim.cli.session import current
-from hetsim.errors import UsageError, nearest
+from hetsim.errors import InvalidInput, UsageError, nearest
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
-    from hetsim.partitioning.sizes import SizeRules
+    from hetsim.partitioning.partition import Partition
     from hetsim.problem import Problem
 
 ALL = "all"
+FROM_MODEL = "model"
 
 
 @click.command()
@@ -40,14 +41,21 @@ ALL = "all"
 @click.option(
     "--priority",
     metavar="DEVICE,...",
-    help="A node goes to the first of these that supports it.  [default: all, the host last]",
+    help="A node goes to the first of these that supports it, also `npu >> gpu >> cpu` or "
+    "`by-memory`.  [default: all, the host last]",
+)
+@click.option(
+    "--affinity",
+    metavar="FILE",
+    help="Pins, exclusions and a default device, JSON or YAML; `model`: as the model's nodes note.",
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Size rule: min_nodes, max_groups, max_nodes_per_group, fit_weights; repeatable.",
+    help="Rule: min_nodes, max_groups, max_nodes_per_group, fit_weights, housekeeping, "
+    "housekeeping_ops; repeatable.",
 )
 @click.option(
     "--explain",
@@ -78,6 +86,7 @@ def partition(
     platform: str | None,
     method: str,
     priority: str | None,
+    affinity: str | None,
     settings: tuple[str, ...],
     pair: tuple[str, str] | None,
     dot: Path | None,
@@ -90,101 +99,84 @@ def partition(
     as_json: bool,
 ) -> None:
     """Cut MODEL into groups of nodes that a device can run whole."""
+    from hetsim.cli.partition_rules import read_rules
     from hetsim.cli.question import read_problem
+    from hetsim.partitioning.affinity import affinity_of_model
+    from hetsim.partitioning.affinity_file import read_affinity
+    from hetsim.partitioning.deconflict import parse_priority
+    from hetsim.partitioning.flow import partition as cut
     from hetsim.partitioning.methods import methods
-    from hetsim.partitioning.methods import partition as cut
-    from hetsim.partitioning.views import explain, node_named
+    from hetsim.partitioning.record import partition_record
     from hetsim.reporting.output import check_file, write_file
-    from hetsim.reporting.pictures import to_dot, to_mermaid
     from hetsim.reporting.plan_table import partition_report
-    from hetsim.reporting.result import partition_record
 
     session = current()
     known = [info.name for info in methods()]
     if method not in (*known, ALL):
         raise UsageError(f"no merge method '{method}'", hint=nearest(method, (*known, ALL)))
-    order = None if priority is None else [name.strip() for name in priority.split(",")]
-    if order is not None and (not all(order) or len(set(order)) != len(order)):
-        raise UsageError(
-            f"'{priority}' is no list of different devices",
-            where="--priority",
-            hint="write e.g. --priority npu,gpu,cpu",
-        )
-    sizes = size_rules(settings)
+    if priority is not None:
+        parse_priority(priority, "--priority")
+    rules = read_rules(settings)
+    wishes = read_affinity(affinity) if affinity not in (None, FROM_MODEL) else None
     pictures = {"--dot": dot, "--mermaid": mermaid}
     for option, path in pictures.items():
         if path is not None:
             check_file(path, force=force, option=option)
     if folder is not None:
-        from hetsim.partitioning.onnx_folder import check_folder, save_all
+        from hetsim.partitioning.onnx_folder import check_folder
 
         check_folder(folder)
     if method == ALL and (pair or dot or mermaid or folder):
         raise UsageError("--explain, --dot, --mermaid and --onnx need one method", hint="name it")
     problem = read_problem(model, platform, dims, shapes, canonical)
+    if problem.n == 0:
+        raise InvalidInput(
+            "no node to place: the model is empty, or all of it is constant", where=model
+        )
+    if affinity == FROM_MODEL:
+        wishes = affinity_of_model(problem)
+    asked = partial(
+        cut,
+        problem,
+        priority=priority,
+        affinity=wishes,
+        sizes=rules.sizes,
+        housekeeping=rules.housekeeping,
+    )
     if method == ALL:
-        _compare(problem, known, order, sizes, as_json=as_json)
+        _compare(problem, known, asked, as_json=as_json)
         return
     with session.progress(f"partitioning with {method}"):
-        made = cut(problem, method, priority=order, sizes=sizes)
+        made = asked(method)
     for option, path in pictures.items():
         if path is not None:
-            draw = to_dot if option == "--dot" else to_mermaid
-            write_file(path, draw(problem, made.groups), force=force, option=option)
+            text = made.to_dot() if option == "--dot" else made.to_mermaid()
+            write_file(path, text, force=force, option=option)
             session.note(f"wrote {path}")
     if folder is not None:
         with session.progress(f"writing {folder}"):
-            names = save_all(problem, made.groups, folder)
+            names = made.save_onnx(folder)
         session.note(f"wrote {len(names)} models to {folder}")
     if pair:
-        u, v = (node_named(problem, name) for name in pair)
-        why = explain(problem, made.groups, u, v)
+        why = made.explain(*pair)
         if as_json:
             session.show_json({"schema": "hetsim-explain/1", "nodes": list(pair), "why": why})
         else:
             session.say(why)
     elif as_json:
-        session.show_json(partition_record(problem, made))
+        session.show_json(partition_record(made))
     else:
-        session.show(partition_report(problem, made))
-
-
-def size_rules(settings: Sequence[str]) -> SizeRules | None:
-    """Read ``KEY=VALUE`` texts; None where there is none.
-
-    Raises UsageError for an unknown key, with the nearest, or a value that does not fit.
-    """
-    from hetsim.partitioning.sizes import SizeRules
-
-    if not settings:
-        return None
-    known = tuple(field.name for field in fields(SizeRules))
-    read: dict[str, Any] = {}
-    for text in settings:
-        key, _, value = text.partition("=")
-        if key not in known:
-            raise UsageError(f"no size rule '{key}'", where="--set", hint=nearest(key, known))
-        if key == "fit_weights":
-            if value not in ("true", "false"):
-                raise UsageError(f"'{text}' is neither true nor false", where="--set")
-            read[key] = value == "true"
-        elif value.isascii() and value.isdigit():
-            read[key] = int(value)
-        else:
-            raise UsageError(f"'{text}' has no whole number", where="--set", hint=f"write {key}=2")
-    return SizeRules(**read)
+        session.show(partition_report(made))
 
 
 def _compare(
     problem: Problem,
     names: Sequence[str],
-    order: Sequence[str] | None,
-    sizes: SizeRules | None,
+    asked: Callable[[str], Partition],
     *,
     as_json: bool,
 ) -> None:
     from hetsim.errors import OutOfMemory
-    from hetsim.partitioning.methods import partition as cut
     from hetsim.plans import Plan
     from hetsim.reporting.methods_table import method_row, methods_record, methods_report
     from hetsim.simulation.clock import simulate
@@ -194,7 +186,7 @@ def _compare(
     for name in names:
         with session.progress(f"partitioning with {name}"):
             began = time.process_time()
-            made = cut(problem, name, priority=order, sizes=sizes)
+            made = asked(name)
             cpu_s = time.process_time() - began
         try:
             latency_s = simulate(Plan(problem, name, made.groups)).latency_s

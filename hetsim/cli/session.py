@@ -48,7 +48,7 @@ class Session:
 
     def show_json(self, record: Mapping[str, Any]) -> None:
         """Print a record to stdout, as JSON and nothing else."""
-        from hetsim.reporting.result import to_json
+        from hetsim.text import to_json
 
         click.echo(to_json(record), nl=False)
 
@@ -77,7 +77,7 @@ class Session:
 
 def one_line(text: str) -> str:
     """Return `text` on one line, free of characters that steer a terminal."""
-    from hetsim.reporting.text import plain
+    from hetsim.text import plain
 
     return plain(" ".join(text.split("\n")))
 

@@ -10,10 +10,12 @@ from hetsim.errors import UsageError, nearest
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
 from hetsim.hardware.spec import DeviceSpec
+from hetsim.patterns.attributes import AttributeTest, attribute_of
 
 if TYPE_CHECKING:
     from hetsim.device.kernels import CompiledSubgraph
     from hetsim.graph.model import Model
+    from hetsim.patterns.matching import Match
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +26,23 @@ class Support:
     ----------
     device : str
     supported : tuple of bool
-        By node id.
+        By node id: whether it takes the node alone.
     reasons : mapping of int to str
-        Why a node is refused; one entry for each that is.
+        Why a node is not taken alone; one entry for each that is not.
+    composites : tuple of Match
+        Nodes that it takes together as one kernel, disjoint, by first node.
     """
 
     device: str
     supported: tuple[bool, ...]
     reasons: Mapping[int, str]
+    composites: tuple[Match, ...] = ()
+
+    @property
+    def taken(self) -> tuple[bool, ...]:
+        """By node id: whether it takes the node alone or within a composite."""
+        whole = {node for match in self.composites for node in match.nodes}
+        return tuple(alone or node in whole for node, alone in enumerate(self.supported))
 
 
 class Device(Protocol):
@@ -74,13 +85,34 @@ class SimulatedDevice:
     spec: DeviceSpec
 
     def query_model(self, graph: Graph) -> Support:
-        """Apply the spec's support rule to every node. O(V + tensors)."""
+        """Apply the spec's support rule to every node, and match its patterns.
+
+        Members of a composite need not be among the ops that the rule accepts, nor have
+        the attributes; all else that the rule says holds for them too.
+        Complexity: O(V + tensors), and that of ``patterns.find_matches``.
+        """
         reasons: dict[int, str] = {}
         for node in graph.nodes:
             reason = refusal(self.spec, graph, node.id)
             if reason is not None:
                 reasons[node.id] = reason
-        return Support(self.name, tuple(node.id not in reasons for node in graph.nodes), reasons)
+        supported = tuple(node.id not in reasons for node in graph.nodes)
+        if not self.spec.patterns:
+            return Support(self.name, supported, reasons)
+        from hetsim.patterns.matching import find_matches
+
+        matches = find_matches(
+            graph, self.spec.patterns, lambda node: refusal_in_pattern(self.spec, graph, node)
+        )
+        for match in matches.found:
+            for node_id in match.nodes:
+                if node_id in reasons:
+                    reasons[node_id] += f"; taken only as a part of pattern '{match.pattern}'"
+        for refused in matches.refused:
+            for node_id in refused.nodes:
+                if node_id in reasons:
+                    reasons[node_id] += f"; no match of '{refused.pattern}': {refused.reason}"
+        return Support(self.name, supported, reasons, matches.found)
 
     def compile(self, model: Model, nodes: Sequence[int]) -> CompiledSubgraph:
         """Open an ONNX Runtime session on the nodes, weights memory-mapped where external."""
@@ -110,13 +142,30 @@ class SimulatedDevice:
 
 
 def refusal(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:
-    """Return why a device of `spec` refuses the node, or None where it takes it."""
+    """Return why a device of `spec` refuses the node by itself, or None where it takes it."""
     rule = spec.support
     node = graph.nodes[node_id]
     op = op_key(node)
     if op in rule.except_ops or (rule.ops is not None and op not in rule.ops):
         return f"op {op}"
-    if rule.dtypes is None and not rule.static_shapes_only:
+    for name, accepted in rule.attributes.get(op, {}).items():
+        value = attribute_of(graph, node, name)
+        if value is not None and not AttributeTest(name, accepted).holds(graph, node):
+            allowed = ", ".join(str(entry) for entry in accepted)
+            return f"attribute {name} = {value} of {op} (it takes {allowed})"
+    return refusal_in_pattern(spec, graph, node_id)
+
+
+def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:
+    """Return why a device of `spec` refuses the node even as a member of a pattern, or None."""
+    rule = spec.support
+    node = graph.nodes[node_id]
+    version = graph.opsets.get("")
+    if rule.opset is not None and version is not None and node.domain in ("", "ai.onnx"):
+        oldest, newest = rule.opset
+        if not oldest <= version <= newest:
+            return f"operator set {version} (it takes {oldest} to {newest})"
+    if rule.dtypes is None and not rule.static_shapes_only and rule.max_rank is None:
         return None
     for name in (*node.reads, *node.writes):
         tensor = graph.tensors[name]
@@ -126,4 +175,8 @@ def refusal(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:
             tensor.shape is None or not all(isinstance(dim, int) for dim in tensor.shape)
         ):
             return f"dynamic shape of tensor '{name}'"
+        if rule.max_rank is not None and tensor.shape is not None:
+            rank = len(tensor.shape)
+            if rank > rule.max_rank:
+                return f"rank {rank} of tensor '{name}' (it takes {rule.max_rank})"
     return None

@@ -15,6 +15,7 @@ from hetsim.graph.graph import Graph
 if TYPE_CHECKING:
     import onnx
 
+    from hetsim.graph.device_notes import DeviceNote
     from hetsim.graph.onnx_file import OnnxFile
 
 _ZOO = "zoo:"
@@ -47,6 +48,8 @@ class Model:
         Names of the file's nodes, those without a name named.
     folded : tuple of str
         Those of them that became constants or vanished: no canonical node stands for them.
+    device_notes : tuple of DeviceNote
+        Devices that the file notes on its nodes.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Model:
     shapes: Mapping[str, tuple[int, ...]]
     original_nodes: tuple[str, ...] = field(repr=False)
     folded: tuple[str, ...] = field(repr=False)
+    device_notes: tuple[DeviceNote, ...] = field(default=(), repr=False)
 
     def canonical_names(self, original: str) -> tuple[str, ...]:
         """Return the canonical nodes that stand for node `original` of the file.
@@ -117,6 +121,7 @@ def load_model(
     """
     from hetsim.graph.binding import bind
     from hetsim.graph.canonical import canonicalise
+    from hetsim.graph.device_notes import take_device_notes
     from hetsim.graph.onnx_file import refers_outside
     from hetsim.graph.runtime import LEVELS, check_versions
     from hetsim.graph.structure import regularise
@@ -137,6 +142,7 @@ def load_model(
             declared[value.name].CopyFrom(value.type)
     nodes = regularise(proto, source)
     check_versions(proto, source)
+    notes = take_device_notes(proto, nodes)
     bind(proto.graph, given_dims, given_shapes, source)
     folder = file.folder.resolve()
     result = canonicalise(
@@ -154,6 +160,7 @@ def load_model(
         shapes={key: tuple(int(n) for n in shape) for key, shape in given_shapes.items()},
         original_nodes=tuple(node.name for node in nodes),
         folded=result.folded,
+        device_notes=notes,
     )
 
 

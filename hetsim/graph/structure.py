@@ -18,7 +18,7 @@ def regularise(proto: onnx.ModelProto, where: str) -> tuple[onnx.NodeProto, ...]
 
     Afterwards every node has a unique name; nodes ascend in the topological order that
     stays closest to the file's; Constant nodes and overridable inputs are initializers;
-    types that the file states about inner values are gone, and so are notes on nodes. The
+    types that the file states about inner values are gone, and so is the text on nodes. The
     returned nodes include those of op type Constant.
 
     Raises
@@ -34,7 +34,6 @@ def regularise(proto: onnx.ModelProto, where: str) -> tuple[onnx.NodeProto, ...]
         if node.domain == "ai.onnx":
             node.domain = ""
         node.ClearField("doc_string")
-        del node.metadata_props[:]
     name_nodes(graph.node)
     stored = constant_names(graph)
     inputs = [value for value in graph.input if value.name not in stored]

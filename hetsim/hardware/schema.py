@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 
-from hetsim.errors import nearest
+from hetsim.errors import UsageError, nearest
 from hetsim.hardware.figures import (
     Chain,
     Count,
@@ -29,8 +38,44 @@ from hetsim.hardware.figures import (
 from hetsim.hardware.spec import DeviceSpec, SupportRule
 from hetsim.units import GIB, GIGA, TERA
 
+if TYPE_CHECKING:
+    from hetsim.patterns.pattern import Pattern
+
 MICROSECONDS = 1e6
 """In a second. Dividing rounds right: 5 / 1e6 is 5e-06, 5 * 1e-6 is just below it."""
+
+
+def parsed(name: str, text: str) -> Pattern:
+    """Read a pattern; its error, of type UsageError, shows where the text is wrong."""
+    from hetsim.patterns.text import parse_pattern
+
+    return parse_pattern(name, text)
+
+
+def _pattern_text(text: str) -> str:
+    try:
+        parsed("KEY", text)
+    except UsageError as error:
+        raise refusal(f"KEY is no pattern: {error.what}", error.hint or "") from None
+    return text
+
+
+PatternText = Annotated[StrictStr, AfterValidator(_pattern_text)]
+Entry = StrictInt | StrictFloat | StrictStr
+AttributeText = Entry | tuple[Entry, ...]
+
+
+class OpsetModel(Strict):
+    """``opset:`` of a device's support."""
+
+    min: Annotated[StrictInt, Field(ge=1)] = 1
+    max: Annotated[StrictInt, Field(ge=1)] = 1_000
+
+    @model_validator(mode="after")
+    def _ordered(self) -> OpsetModel:
+        if self.min > self.max:
+            raise refusal(f"KEY has min {self.min} above max {self.max}", "swap them")
+        return self
 
 
 class SupportModel(Strict):
@@ -40,6 +85,9 @@ class SupportModel(Strict):
     except_ops: tuple[OpType, ...] = Field(default=(), alias="except")
     dtypes: tuple[Dtype, ...] | None = None
     static_shapes_only: StrictBool = False
+    opset: OpsetModel | None = None
+    max_rank: Annotated[StrictInt, Field(ge=0)] | None = None
+    attributes: dict[OpType, dict[Text, tuple[AttributeText, ...]]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_list(self) -> SupportModel:
@@ -67,6 +115,7 @@ class DeviceModel(Strict):
     execution_dtype: dict[Dtype, Dtype] = Field(default_factory=dict)
     support: SupportModel = Field(default_factory=SupportModel)
     fusions: tuple[Chain, ...] = ()
+    patterns: dict[Name, PatternText] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> DeviceModel:
@@ -114,8 +163,12 @@ class DeviceModel(Strict):
                 except_ops=frozenset(support.except_ops),
                 dtypes=None if support.dtypes is None else frozenset(support.dtypes),
                 static_shapes_only=support.static_shapes_only,
+                opset=None if support.opset is None else (support.opset.min, support.opset.max),
+                max_rank=support.max_rank,
+                attributes={op: dict(rules) for op, rules in support.attributes.items()},
             ),
             fusions=tuple(sorted(self.fusions, key=len, reverse=True)),
+            patterns=tuple(parsed(name, text) for name, text in self.patterns.items()),
             provenance=self._provenance(),
         )
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hetsim.patterns.attributes import AttributeValue
+    from hetsim.patterns.pattern import Pattern
 
 OP_CLASSES = (
     "conv", "matmul", "attention", "normalization", "pooling", "reduction", "elementwise",
@@ -28,12 +33,22 @@ class SupportRule:
         Accepted element types of the tensors a node reads and writes; None accepts all.
     static_shapes_only : bool
         Refuse nodes whose tensor shapes are not all known.
+    opset : (int, int) or None
+        Oldest and newest version of the standard operator set; None accepts all.
+    max_rank : int or None
+        Most dimensions of a tensor that a node reads or writes.
+    attributes : mapping of str to mapping of str to tuple
+        By op type and attribute: the accepted values. An attribute that a node does not
+        state has the default of its op's schema; where that has none, it is accepted.
     """
 
     ops: frozenset[str] | None = None
     except_ops: frozenset[str] = frozenset()
     dtypes: frozenset[str] | None = None
     static_shapes_only: bool = False
+    opset: tuple[int, int] | None = None
+    max_rank: int | None = None
+    attributes: Mapping[str, Mapping[str, tuple[AttributeValue, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +84,9 @@ class DeviceSpec:
     fusions : tuple of tuple of tuple of str
         Chains of op types that run as one kernel, longest first; each element is the
         tuple of op types allowed there, e.g. ``(("Conv",), ("Relu", "Clip"))``.
+    patterns : tuple of Pattern
+        What it takes as one kernel and as a whole, even ops that `support` does not accept
+        alone; the first goes before the later ones. Their names differ.
     provenance : mapping of str to (status, source)
         Where each figure is from: status is ``datasheet``, ``secondary``, ``derived`` or
         ``estimate``.
@@ -90,6 +108,7 @@ class DeviceSpec:
     execution_dtype: Mapping[str, str] = field(default_factory=dict)
     support: SupportRule = field(default_factory=SupportRule)
     fusions: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    patterns: tuple[Pattern, ...] = ()
     provenance: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 

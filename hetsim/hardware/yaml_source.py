@@ -109,14 +109,18 @@ class Source:
         raise PlatformError(first.what, where=f"{self.shown}:{first.line}", hint=hint or None)
 
 
-def read_yaml(path: Path, shown: str | None = None) -> Source:
-    """Read the one mapping that the file at `path` holds.
+def read_yaml(
+    path: Path, shown: str | None = None, *, holds: str = "a device or a platform"
+) -> Source:
+    """Read the one mapping that the file at `path` holds, YAML or JSON.
 
     Parameters
     ----------
     path : Path
     shown : str, optional
         What errors call it; absent: the path itself.
+    holds : str
+        What the mapping should describe, for hints.
 
     Raises
     ------
@@ -125,13 +129,11 @@ def read_yaml(path: Path, shown: str | None = None) -> Source:
         appears twice or is no text, or a value has a tag that plain data does not need.
     """
     shown = os.fspath(path) if shown is None else shown
-    text = _text(path, shown)
+    text = _text(path, shown, holds)
     try:
         root = yaml.compose(text, Loader=_Loader)
         if root is None or (isinstance(root, yaml.ScalarNode) and not root.value):
-            raise PlatformError(
-                "the file is empty", where=f"{shown}:1", hint="describe a device or a platform"
-            )
+            raise PlatformError("the file is empty", where=f"{shown}:1", hint=f"describe {holds}")
         if not isinstance(root, yaml.MappingNode):
             raise PlatformError(
                 "the file holds no mapping at its top",
@@ -148,7 +150,7 @@ def read_yaml(path: Path, shown: str | None = None) -> Source:
         ) from None
 
 
-def _text(path: Path, shown: str) -> str:
+def _text(path: Path, shown: str, holds: str) -> str:
     if path.is_dir():
         raise PlatformError("this is a directory", where=shown, hint="name a .yaml file in it")
     if path.exists() and not path.is_file():
@@ -159,7 +161,7 @@ def _text(path: Path, shown: str) -> str:
         raise PlatformError("no such file", where=shown) from None
     except UnicodeDecodeError:
         raise PlatformError(
-            "not UTF-8 text", where=shown, hint="name a YAML description of a device or platform"
+            "not UTF-8 text", where=shown, hint=f"name a YAML description of {holds}"
         ) from None
     except OSError as error:
         raise PlatformError(f"cannot be read: {error.strerror}", where=shown) from None

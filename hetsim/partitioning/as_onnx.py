@@ -14,20 +14,18 @@ from typing import Any
 import onnx
 
 from hetsim.errors import UsageError
+from hetsim.graph.device_notes import LAYER_KEY
 from hetsim.graph.extract import extract
 from hetsim.graph.model import Model
 from hetsim.graph.structure import bodies
 from hetsim.partitioning.onnx_saving import copy_without, save
-from hetsim.partitioning.partition import Group, validate
+from hetsim.partitioning.partition import Group, check
 from hetsim.problem import Problem
 
 __all__ = ["CONFIGURATION", "LAYER_KEY", "save", "to_annotated", "to_functions", "to_models"]
 
 CONFIGURATION = "hetsim"
 """Name of the device configuration that ``to_annotated`` adds."""
-
-LAYER_KEY = "layer_ann"
-"""Metadata key in which ONNX Runtime looks for the device group of a node."""
 
 _GENERATED = re.compile(r"_token_\d+$")
 _FIRST_IR_WITH_TYPED_FUNCTIONS = 10
@@ -194,14 +192,7 @@ def _checked(problem: Problem, groups: Sequence[Group]) -> Model:
             where=f"problem '{problem.name}'",
             hint="make the problem with Problem.of(model, platform)",
         )
-    validate(
-        problem.dag,
-        groups,
-        problem.devices,
-        problem.supported.tolist(),
-        name=problem.node_names,
-        where=f"model '{problem.model.name}'",
-    )
+    check(problem, groups, where=f"model '{problem.model.name}'")
     return problem.model
 
 

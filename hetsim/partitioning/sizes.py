@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from hetsim.errors import UsageError
+from hetsim.errors import OutOfMemory, UsageError
+from hetsim.partitioning.atoms import Quotient
 from hetsim.partitioning.partition import components, order_groups
+from hetsim.partitioning.regions import Regions
 from hetsim.problem import GRAPH_INPUT, Problem
-
-Merge = Callable[[Sequence[int]], tuple[list[int], tuple[str, ...]]]
-"""Each node's device in; a group label a node and notes for the user out."""
+from hetsim.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class SizeRules:
     max_nodes_per_group : int or None
         Larger groups are cut in graph order.
     fit_weights : bool
-        Whether a device's groups, by falling gain, must hold their weights in its memory.
+        Whether the weights on each device must fit its memory: groups are filled in by
+        falling gain, and what no longer fits is dropped.
     """
 
     min_nodes: int = 1
@@ -47,53 +48,96 @@ class SizeRules:
             )
 
 
-def apply(
-    problem: Problem, order: Sequence[int], rules: SizeRules, merge: Merge, *, connected: bool
-) -> tuple[list[int], tuple[str, ...], list[int], dict[int, str]]:
-    """Assign by `order`, merge, drop what the rules forbid, and offer it on, until all is kept.
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Nodes that a device must give up, and why."""
 
-    Parameters
-    ----------
-    problem : Problem
-    order : sequence of int
-        Device indices by priority. Each node goes to the first that supports it and has
-        not dropped it; a node that no later device supports stays where it is.
-    rules : SizeRules
-    merge : Merge
-    connected : bool
-        Whether groups that are cut must stay connected.
+    device: int
+    nodes: tuple[int, ...]
+    why: str
 
-    Returns
-    -------
-    Labels, notes, device index by node, and why nodes were dropped, by node.
 
-    Complexity: one merge a round; every round but the last drops a group for good.
+def drops(
+    rules: SizeRules,
+    regions: Regions,
+    order: Sequence[int],
+    assignment: Sequence[int],
+    labels: Sequence[int],
+    quotient: Quotient,
+    pinned: Collection[int] = (),
+) -> list[Drop]:
+    """List what the first device of `order` that breaks a rule must give up; none is well.
+
+    Later devices may get these nodes, and their groups grow: they are judged after that.
+    A group stays where one of its nodes is pinned or supported alone by no later device; of
+    a group that is too heavy for the memory, only the nodes for which that holds.
+
+    Complexity: O(n P + V log V + E).
     """
-    rules.check()
-    choices = [[d for d in order if problem.supported[v, d]] for v in range(problem.n)]
-    place = [0] * problem.n
-    reasons: dict[int, str] = {}
-    while True:
-        assigned = [choices[v][place[v]] for v in range(problem.n)]
-        labels, notes = merge(assigned)
-        if rules.max_nodes_per_group is not None:
-            labels = _cut(problem, labels, rules.max_nodes_per_group, connected=connected)
-        movable: dict[int, list[list[int]]] = {}
-        for nodes in _members(labels):
-            if all(place[v] + 1 < len(choices[v]) for v in nodes):
-                movable.setdefault(assigned[nodes[0]], []).append(nodes)
-        for device in order[:-1]:
-            kept = movable.get(device, [])
-            dropped = _too_many(problem, rules, device, kept, choices, place)
-            for nodes, why in dropped:
-                for v in nodes:
-                    place[v] += 1
-                    reasons[v] = f"{problem.devices[device]}: {why}"
-            if dropped:
-                # A later device may get these nodes, and its groups grow: it is judged then.
-                break
-        else:
-            return labels, notes, assigned, reasons
+    problem = regions.problem
+    if rules.min_nodes == 1 and rules.max_groups is None and not rules.fit_weights:
+        return []
+    later = _later(regions, order, assignment, pinned)
+    by_device: dict[int, list[list[int]]] = {}
+    for nodes in _members(labels):
+        by_device.setdefault(assignment[nodes[0]], []).append(nodes)
+    for device in order[:-1]:
+        groups = by_device.get(device, [])
+        movable = [nodes for nodes in groups if all(later[v] >= 0 for v in nodes)]
+        small = [
+            Drop(
+                device,
+                tuple(nodes),
+                f"a group of {len(nodes)} nodes is below min_nodes {rules.min_nodes}",
+            )
+            for nodes in movable
+            if len(nodes) < rules.min_nodes
+        ]
+        if small:
+            return small
+        if rules.max_groups is None and not rules.fit_weights:
+            continue
+        gain = {
+            nodes[0]: gain_s(problem, device, nodes, [later[v] for v in nodes]) for nodes in movable
+        }
+        # Groups that cannot go come first.
+        ranked = sorted(
+            groups, key=lambda nodes: (nodes[0] in gain, -gain.get(nodes[0], 0.0), nodes[0])
+        )
+        found: list[Drop] = []
+        if rules.max_groups is not None and len(ranked) > rules.max_groups:
+            why = f"{len(ranked)} groups exceed max_groups {rules.max_groups}, and others gain more"
+            found += [
+                Drop(device, tuple(nodes), why)
+                for nodes in ranked[rules.max_groups :]
+                if nodes[0] in gain
+            ]
+            ranked = ranked[: rules.max_groups]
+        if rules.fit_weights and problem.capacity_bytes is not None:
+            found += _too_heavy(problem, device, ranked, quotient, later)
+        if found:
+            return found
+    return []
+
+
+def check_weights(problem: Problem, assignment: Sequence[int]) -> None:
+    """Raise OutOfMemory where the weights on a device exceed its memory. O(weights)."""
+    if problem.capacity_bytes is None:
+        return
+    for device, capacity in enumerate(problem.capacity_bytes):
+        held = [c for c in problem.constants if any(assignment[v] == device for v in c.consumers)]
+        total = sum(constant.nbytes for constant in held)
+        if total > capacity:
+            largest = max(held, key=lambda constant: constant.nbytes)
+            first = next(v for v in largest.consumers if assignment[v] == device)
+            raise OutOfMemory(
+                f"the weights left for it need {format_bytes(total)} ({total} bytes) and it has "
+                f"{format_bytes(capacity)} ({capacity} bytes); the largest, "
+                f"{format_bytes(largest.nbytes)}, is '{largest.name}' of node "
+                f"'{problem.node_names[first]}'",
+                where=f"device '{problem.devices[device]}'",
+                hint="add a device to the priority list, or memory to the platform",
+            )
 
 
 def gain_s(problem: Problem, device: int, nodes: Sequence[int], elsewhere: Sequence[int]) -> float:
@@ -107,60 +151,94 @@ def gain_s(problem: Problem, device: int, nodes: Sequence[int], elsewhere: Seque
     )
     moved_s = 0.0
     home = elsewhere[0]
-    for value in problem.values:
+    for index in _touched(problem, nodes):
+        value = problem.values[index]
         made_here = value.producer in inside
-        read_here = any(v in inside for v in value.consumers)
         leaves = value.is_output or any(v not in inside for v in value.consumers)
         if home != device and made_here and leaves:
             moved_s += problem.routes[device][home].seconds(value.nbytes)
-        elif home != device and read_here and not made_here and value.producer != GRAPH_INPUT:
+        elif home != device and not made_here and value.producer != GRAPH_INPUT:
             moved_s += problem.routes[home][device].seconds(value.nbytes)
     return other_s - problem.group_seconds(device, nodes) - moved_s
 
 
-def _too_many(
+def cut(quotient: Quotient, labels: Sequence[int], most: int, *, connected: bool) -> list[int]:
+    """Cut groups in graph order into pieces of at most `most` nodes, regions kept whole.
+
+    Pieces of one group only feed later pieces of it, so that no cycle closes. Where groups
+    must be connected, a piece that is not is split further. O(V log V + E).
+    """
+    filled: dict[int, tuple[int, int]] = {}
+    pieces: dict[tuple[int, int], int] = {}
+    cuts: list[int] = []
+    for index, nodes in enumerate(quotient.members):
+        label = labels[nodes[0]]
+        piece, held = filled.get(label, (0, 0))
+        if held and held + len(nodes) > most:
+            piece, held = piece + 1, 0
+        filled[label] = (piece, held + len(nodes))
+        cuts.append(pieces.setdefault((label, piece), index))
+    if connected:
+        cuts = components(quotient.dag, cuts)
+    if order_groups(quotient.dag, cuts) is None:
+        raise AssertionError("pieces of valid groups depend on each other in a circle")
+    return quotient.spread(cuts)
+
+
+def _later(
+    regions: Regions,
+    order: Sequence[int],
+    assignment: Sequence[int],
+    pinned: Collection[int],
+) -> list[int]:
+    """The next device of `order` that supports each node alone; -1 where there is none."""
+    rank = {device: place for place, device in enumerate(order)}
+    table = regions.alone[:, list(order)].tolist()
+    found: list[int] = []
+    for node, row in enumerate(table):
+        start = rank.get(assignment[node], len(order))
+        following = (order[p] for p in range(start + 1, len(order)) if row[p])
+        found.append(-1 if node in pinned else next(following, -1))
+    return found
+
+
+def _too_heavy(
     problem: Problem,
-    rules: SizeRules,
     device: int,
-    groups: Sequence[list[int]],
-    choices: Sequence[Sequence[int]],
-    place: Sequence[int],
-) -> list[tuple[list[int], str]]:
-    """The groups that `device` must give up, and why."""
-    found = [
-        (nodes, f"a group of {len(nodes)} nodes is below min_nodes {rules.min_nodes}")
-        for nodes in groups
-        if len(nodes) < rules.min_nodes
-    ]
-    if found or (rules.max_groups is None and not rules.fit_weights):
-        # What is dropped changes the groups around it: these are counted in the next round.
-        return found
-
-    def worth(nodes: list[int]) -> tuple[float, int]:
-        elsewhere = [choices[v][place[v] + 1] for v in nodes]
-        return -gain_s(problem, device, nodes, elsewhere), nodes[0]
-
-    ranked = sorted(groups, key=worth)
-    if rules.max_groups is not None and len(ranked) > rules.max_groups:
-        why = f"{len(ranked)} groups exceed max_groups {rules.max_groups}, and others gain more"
-        found = [(nodes, why) for nodes in ranked[rules.max_groups :]]
-        ranked = ranked[: rules.max_groups]
-    if rules.fit_weights and problem.capacity_bytes is not None:
-        capacity = problem.capacity_bytes[device]
-        resident: set[int] = set()
-        for nodes in ranked:
-            inside = set(nodes)
-            added = {
-                index
-                for index, constant in enumerate(problem.constants)
-                if index not in resident and not inside.isdisjoint(constant.consumers)
-            }
-            total = sum(problem.constants[index].nbytes for index in resident | added)
-            if total > capacity:
-                found.append((nodes, f"its weights exceed the capacity of {capacity} bytes"))
+    groups: Iterable[Sequence[int]],
+    quotient: Quotient,
+    later: Sequence[int],
+) -> list[Drop]:
+    """What no longer fits when groups fill the memory one by one, each in graph order."""
+    if problem.capacity_bytes is None:
+        return []
+    capacity = problem.capacity_bytes[device]
+    reads = problem.constants_of
+    resident: set[int] = set()
+    used = 0
+    found: list[Drop] = []
+    for group in groups:
+        full = False
+        out: list[int] = []
+        for place in dict.fromkeys(quotient.place[v] for v in group):
+            nodes = quotient.members[place]
+            added = {c for v in nodes for c in reads[v]} - resident
+            more = sum(problem.constants[c].nbytes for c in added)
+            full = full or used + more > capacity
+            if full and all(later[v] >= 0 for v in nodes):
+                out.extend(nodes)
             else:
                 resident |= added
+                used += more
+        if out:
+            why = f"its weights no longer fit the {format_bytes(capacity)} of memory"
+            found.append(Drop(device, tuple(sorted(out)), why))
     return found
+
+
+def _touched(problem: Problem, nodes: Sequence[int]) -> list[int]:
+    """The values that any of `nodes` makes or reads, ascending."""
+    return sorted({index for node in nodes for index in problem.values_of[node]})
 
 
 def _members(labels: Sequence[int]) -> list[list[int]]:
@@ -168,19 +246,3 @@ def _members(labels: Sequence[int]) -> list[list[int]]:
     for node, label in enumerate(labels):
         found.setdefault(label, []).append(node)
     return list(found.values())
-
-
-def _cut(problem: Problem, labels: Sequence[int], most: int, *, connected: bool) -> list[int]:
-    """Cut groups in graph order: pieces of one group only feed later pieces of it."""
-    count: dict[int, int] = {}
-    pieces: dict[tuple[int, int], int] = {}
-    cut: list[int] = []
-    for node, label in enumerate(labels):
-        at = count.get(label, 0)
-        count[label] = at + 1
-        cut.append(pieces.setdefault((label, at // most), node))
-    if connected:
-        cut = components(problem.dag, cut)
-    if order_groups(problem.dag, cut) is None:
-        raise AssertionError("pieces of valid groups depend on each other in a circle")
-    return cut

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hetsim.errors import UsageError, nearest
-from hetsim.partitioning.methods import refusal
 from hetsim.partitioning.partition import Group, condense, owners
+from hetsim.partitioning.regions import refusal
 from hetsim.problem import GRAPH_INPUT, Problem
 
 
@@ -22,10 +22,14 @@ class Border:
         Values made elsewhere, in the order in which the group's nodes first read them.
     outputs : tuple of int
         Values that another group reads or the caller gets, in the order they are made.
+    constants : tuple of int
+        What its nodes read of ``problem.constants``, ascending. A constant is copied into
+        every group that reads it, and ties no two of them.
     """
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    constants: tuple[int, ...]
 
 
 def borders(problem: Problem, groups: Sequence[Group]) -> tuple[Border, ...]:
@@ -46,7 +50,28 @@ def borders(problem: Problem, groups: Sequence[Group]) -> tuple[Border, ...]:
     for index, group in enumerate(groups):
         inputs[index] = list(dict.fromkeys(v for node in group.nodes for v in reads[node]))
         outputs[index].sort(key=lambda v: (problem.values[v].producer, v))
-    return tuple(Border(tuple(i), tuple(o)) for i, o in zip(inputs, outputs, strict=True))
+    constants: list[list[int]] = [[] for _ in groups]
+    for index, constant in enumerate(problem.constants):
+        for home in {owner[node] for node in constant.consumers}:
+            constants[home].append(index)
+    return tuple(
+        Border(tuple(i), tuple(o), tuple(c))
+        for i, o, c in zip(inputs, outputs, constants, strict=True)
+    )
+
+
+def memory_bytes(problem: Problem, nodes: Sequence[int]) -> int:
+    """Return what a subgraph of `nodes` holds if nothing it holds is ever freed, in bytes.
+
+    Its constants, what it reads from outside, and all that its nodes write, each once.
+    The clock follows what is freed (``simulation.memory``); this is the bound above it.
+    Complexity: O(what the nodes read and write).
+    """
+    touched = {index for node in nodes for index in problem.values_of[node]}
+    stored = {index for node in nodes for index in problem.constants_of[node]}
+    return sum(problem.values[index].nbytes for index in touched) + sum(
+        problem.constants[index].nbytes for index in stored
+    )
 
 
 def boundary_values(problem: Problem, groups: Sequence[Group]) -> tuple[int, ...]:
@@ -60,11 +85,54 @@ def boundary_values(problem: Problem, groups: Sequence[Group]) -> tuple[int, ...
     )
 
 
-def node_named(problem: Problem, name: str) -> int:
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """What a group exchanges with other devices.
+
+    Attributes
+    ----------
+    receives_bytes : int
+        Values it reads that exist on another device; one that several groups of the
+        device read is counted at each.
+    sends_bytes : int
+        Values it makes, once for each other device that needs them.
+    """
+
+    receives_bytes: int
+    sends_bytes: int
+
+
+def crossings(problem: Problem, groups: Sequence[Group]) -> tuple[Crossing, ...]:
+    """Return what each group exchanges with other devices. O(V + E)."""
+    owner = owners(problem.n, groups)
+    receives, sends = [0] * len(groups), [0] * len(groups)
+    host = problem.devices[problem.host] if problem.host is not None else None
+    for value in problem.values:
+        readers = dict.fromkeys(owner[node] for node in value.consumers)
+        home = host if value.producer == GRAPH_INPUT else groups[owner[value.producer]].device
+        if home is None:
+            continue
+        away = [group for group in readers if groups[group].device != home]
+        for group in away:
+            receives[group] += value.nbytes
+        if value.producer == GRAPH_INPUT:
+            continue
+        targets = {groups[group].device for group in away}
+        if value.is_output and host is not None and host != home:
+            targets.add(host)
+        sends[owner[value.producer]] += value.nbytes * len(targets)
+    return tuple(Crossing(*both) for both in zip(receives, sends, strict=True))
+
+
+def node_named(problem: Problem, name: str | int) -> int:
     """Return the node called `name`, by its own name or that of a node it stands for.
 
-    Raises UsageError with the nearest name.
+    An id is returned as it is. Raises UsageError with the nearest name, or the range of ids.
     """
+    if isinstance(name, int):
+        if not 0 <= name < problem.n:
+            raise UsageError(f"no node {name} in {problem.name}", hint=f"use 0 .. {problem.n - 1}")
+        return name
     for node, own in enumerate(problem.node_names):
         if own == name:
             return node
@@ -75,7 +143,13 @@ def node_named(problem: Problem, name: str) -> int:
     raise UsageError(f"no node '{name}' in {problem.name}", hint=nearest(name, known))
 
 
-def explain(problem: Problem, groups: Sequence[Group], u: int, v: int) -> str:
+def explain(
+    problem: Problem,
+    groups: Sequence[Group],
+    u: int,
+    v: int,
+    left: Mapping[int, str] | None = None,
+) -> str:
     """Say why nodes `u` and `v` are in one group or in two, naming the path that blocks it.
 
     Parameters
@@ -85,6 +159,8 @@ def explain(problem: Problem, groups: Sequence[Group], u: int, v: int) -> str:
         A valid partition in execution order.
     u, v : int
         Node ids.
+    left : mapping of int to str, optional
+        Why nodes are where they are, where that is known.
 
     Complexity: O(V + E).
     """
@@ -95,7 +171,7 @@ def explain(problem: Problem, groups: Sequence[Group], u: int, v: int) -> str:
         return f"{names} are both in group {a} on {groups[a].device}"
     if groups[a].device != groups[b].device:
         return f"{names} are on {groups[a].device} and {groups[b].device}" + _refused(
-            problem, groups, ((u, b), (v, a))
+            problem, groups, ((u, b), (v, a)), left or {}
         )
     a, b = min(a, b), max(a, b)
     both = f"groups {a} and {b} on {groups[a].device}"
@@ -114,8 +190,13 @@ def _called(problem: Problem, node: int) -> str:
     return f"'{problem.node_names[node]}'"
 
 
-def _refused(problem: Problem, groups: Sequence[Group], pairs: tuple[tuple[int, int], ...]) -> str:
-    reasons = [
+def _refused(
+    problem: Problem,
+    groups: Sequence[Group],
+    pairs: tuple[tuple[int, int], ...],
+    left: Mapping[int, str],
+) -> str:
+    reasons = [f"{_called(problem, node)}, {left[node]}" for node, _ in pairs if node in left] or [
         f"{_called(problem, node)}, {refusal(problem, node, device)}"
         for node, group in pairs
         for device in (problem.devices.index(groups[group].device),)

@@ -21,7 +21,7 @@ def lower_bound(problem: Problem) -> float:
     """
     if problem.n == 0:
         return 0.0
-    if not problem.supported.any(axis=1).all():
+    if not problem.runnable.any(axis=1).all():
         return float("inf")
     terms = 2 * (problem.n + len(problem.values) + len(problem.devices))
     rounding = terms * float(np.finfo(np.float64).eps)
@@ -77,11 +77,11 @@ def area_bound(problem: Problem) -> float:
     """
     streams = np.array(problem.streams, dtype=np.float64)
     seconds = problem.shared_seconds
-    usable = problem.supported.any(axis=0)
+    usable = problem.runnable.any(axis=0)
     prices = np.where(usable, 1.0, 0.0)
     prices /= float((prices * streams).sum())
     # A device that supports nothing must never be the cheapest: inf * 0 is not a number.
-    table = np.where(problem.supported, seconds, np.inf)[:, usable]
+    table = np.where(problem.runnable, seconds, np.inf)[:, usable]
     width, price = streams[usable], prices[usable]
     best = 0.0
     rows = np.arange(problem.n)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 
+import numpy as np
+
 from hetsim.errors import UnsupportedNode, UsageError
-from hetsim.partitioning.methods import by_priority
+from hetsim.partitioning.deconflict import by_priority
 from hetsim.placement.strategy import best_grouping
 from hetsim.plans import Plan
 from hetsim.problem import GRAPH_INPUT, Problem, Value
@@ -72,7 +74,8 @@ def schedule(problem: Problem) -> tuple[list[int], list[float], list[float]]:
     top = max(ranks, default=0.0) or 1.0
     order = sorted(range(problem.n), key=lambda node: (-round(ranks[node] / top, 12), node))
     count = len(problem.devices)
-    seconds = problem.shared_seconds.tolist()
+    # One node is placed at a time: what a device takes only as a composite is not for it.
+    seconds = np.where(problem.supported, problem.shared_seconds, np.inf).tolist()
     streams = [
         [_Gaps(shortest) for _ in range(problem.streams[p])]
         for p, shortest in enumerate(_shortest(seconds, count))
@@ -111,7 +114,7 @@ def schedule(problem: Problem) -> tuple[list[int], list[float], list[float]]:
         _, begin, device, stream = best
         if device < 0:
             raise UnsupportedNode(
-                "no device supports it", where=f"node '{problem.node_names[node]}'"
+                "no device supports it alone", where=f"node '{problem.node_names[node]}'"
             )
         assignment[node], start_s[node], end_s[node] = device, begin, end
         streams[device][stream].take(begin, end)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hetsim.errors import UsageError
-from hetsim.partitioning.methods import by_priority, default_priority, partition
+from hetsim.partitioning.deconflict import default_priority
+from hetsim.partitioning.flow import partition
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -52,7 +53,6 @@ class Hetero:
             Where no listed device supports a node.
         """
         order = self.priority or default_priority(problem)
-        assignment = by_priority(problem, order)
-        groups = partition(problem, self.method, assignment=assignment).groups
+        groups = partition(problem, self.method, priority=order).groups
         name = f"hetero:{','.join(self.priority)}" if self.priority else "hetero"
         return Plan(problem, name, groups, f"first of {' > '.join(order)} that supports each node")

@@ -61,7 +61,7 @@ class Single:
         lacking = Counter(
             problem.op_types[node]
             for node in range(problem.n)
-            if not problem.supported[node, device]
+            if not problem.runnable[node, device]
         )
         if lacking:
             ops = ", ".join(f"{op} ({count})" for op, count in sorted(lacking.items()))

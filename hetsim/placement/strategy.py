@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from hetsim.errors import OutOfMemory
-from hetsim.partitioning.methods import partition
+from hetsim.partitioning.flow import partition
 from hetsim.partitioning.partition import Group, as_groups, order_groups
 from hetsim.plans import Plan
 from hetsim.problem import Problem

@@ -2,51 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hetsim.partitioning.partition import Group, owners
-from hetsim.problem import GRAPH_INPUT, Problem
 from hetsim.timeline import Timeline
-
-
-@dataclass(frozen=True, slots=True)
-class Crossing:
-    """What a group exchanges with other devices.
-
-    Attributes
-    ----------
-    receives_bytes : int
-        Values it reads that exist on another device; one that several groups of the
-        device read is counted at each.
-    sends_bytes : int
-        Values it makes, once for each other device that needs them.
-    """
-
-    receives_bytes: int
-    sends_bytes: int
-
-
-def crossings(problem: Problem, groups: Sequence[Group]) -> tuple[Crossing, ...]:
-    """Return what each group exchanges with other devices. O(V + E)."""
-    owner = owners(problem.n, groups)
-    receives, sends = [0] * len(groups), [0] * len(groups)
-    host = problem.devices[problem.host] if problem.host is not None else None
-    for value in problem.values:
-        readers = dict.fromkeys(owner[node] for node in value.consumers)
-        home = host if value.producer == GRAPH_INPUT else groups[owner[value.producer]].device
-        if home is None:
-            continue
-        away = [group for group in readers if groups[group].device != home]
-        for group in away:
-            receives[group] += value.nbytes
-        if value.producer == GRAPH_INPUT:
-            continue
-        targets = {groups[group].device for group in away}
-        if value.is_output and host is not None and host != home:
-            targets.add(host)
-        sends[owner[value.producer]] += value.nbytes * len(targets)
-    return tuple(Crossing(*both) for both in zip(receives, sends, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

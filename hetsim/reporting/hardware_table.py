@@ -87,12 +87,22 @@ def device_report(name: str, spec: DeviceSpec) -> RenderableType:
     if rule.except_ops:
         rows.append(("not ops", ", ".join(sorted(rule.except_ops))))
     rows.append(("dtypes", "all" if rule.dtypes is None else ", ".join(sorted(rule.dtypes))))
+    if rule.opset is not None:
+        rows.append(("operator set", f"{rule.opset[0]} to {rule.opset[1]}"))
+    if rule.max_rank is not None:
+        rows.append(("rank", f"at most {rule.max_rank}"))
+    for op, limits in sorted(rule.attributes.items()):
+        shown = "; ".join(
+            f"{name} {', '.join(str(value) for value in values)}" for name, values in limits.items()
+        )
+        rows.append((op, shown))
     if rule.static_shapes_only:
         rows.append(("shapes", "static only"))
     rows.extend(
         ("computes", f"{dtype} as {other}") for dtype, other in spec.execution_dtype.items()
     )
     rows.append(("fusions", count(len(spec.fusions), "chain")))
+    rows.extend((f"pattern {pattern.name}", pattern.text) for pattern in spec.patterns)
     parts: list[RenderableType] = [pairs(rows), Text(""), _peaks_table(spec)]
     if spec.provenance:
         parts += [Text(""), _provenance_table(spec)]
@@ -163,8 +173,15 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
             "except_ops": sorted(rule.except_ops),
             "dtypes": None if rule.dtypes is None else sorted(rule.dtypes),
             "static_shapes_only": rule.static_shapes_only,
+            "opset": None if rule.opset is None else list(rule.opset),
+            "max_rank": rule.max_rank,
+            "attributes": {
+                op: {name: list(values) for name, values in limits.items()}
+                for op, limits in sorted(rule.attributes.items())
+            },
         },
         "fusions": [[list(step) for step in chain] for chain in spec.fusions],
+        "patterns": {pattern.name: pattern.text for pattern in spec.patterns},
         "provenance": {
             figure: {"status": status, "source": source}
             for figure, (status, source) in spec.provenance.items()

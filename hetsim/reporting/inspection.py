@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.work import node_work, op_key
-from hetsim.reporting.text import tally
+from hetsim.text import tally
 
 if TYPE_CHECKING:
     from hetsim.device.plugin import Support
@@ -197,11 +197,14 @@ def _support(graph: Graph, platform: Platform) -> tuple[DeviceSupport, ...]:
 
 def _device_support(graph: Graph, support: Support) -> DeviceSupport:
     reasons: dict[str, list[str]] = {}
+    taken = support.taken
     for node, reason in support.reasons.items():
+        if taken[node]:
+            continue
         reasons.setdefault(op_key(graph.nodes[node]), []).append(reason)
     return DeviceSupport(
         support.device,
-        sum(support.supported),
+        sum(taken),
         {op: tally(found) for op, found in sorted(reasons.items())},
     )
 

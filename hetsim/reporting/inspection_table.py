@@ -12,7 +12,8 @@ from rich.text import Text
 from hetsim.graph.graph import Tensor
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.inspection import Inspection, refused_count, shape_text
-from hetsim.reporting.text import ABSENT, big, plain
+from hetsim.reporting.text import ABSENT, big
+from hetsim.text import plain
 from hetsim.units import format_bytes, format_flops
 
 REASONS_SHOWN = 2

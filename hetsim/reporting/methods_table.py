@@ -11,11 +11,12 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from hetsim.partitioning.partition import Partition, owners
+from hetsim.partitioning.record import problem_record
 from hetsim.problem import GRAPH_INPUT, Problem
 from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.result import Record, problem_record
 from hetsim.reporting.table import question
 from hetsim.reporting.text import count
+from hetsim.text import Record
 from hetsim.units import format_bytes, format_seconds
 
 

@@ -11,12 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.partitioning.partition import Group, Partition
+from hetsim.partitioning.views import crossings
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.facts import critical_path, crossings, latency_spread
+from hetsim.reporting.facts import critical_path, latency_spread
 from hetsim.reporting.table import question
-from hetsim.reporting.text import ABSENT, count, joules, listed, percent, plain, tally
+from hetsim.reporting.text import ABSENT, count, joules, listed, percent
+from hetsim.text import plain, tally
 from hetsim.timeline import Timeline
 from hetsim.units import format_bytes, format_seconds
 
@@ -24,8 +26,9 @@ if TYPE_CHECKING:
     from hetsim.execution.runner import Run
 
 
-def partition_report(problem: Problem, partition: Partition) -> RenderableType:
+def partition_report(partition: Partition) -> RenderableType:
     """Return the groups of a partition, under what was asked."""
+    problem = partition.problem
     used = tally(group.device for group in partition.groups)
     header = [
         *question(problem),

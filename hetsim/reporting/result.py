@@ -7,64 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hetsim.comparison import Comparison, Row
-from hetsim.partitioning.partition import Partition
-from hetsim.partitioning.views import borders, boundary_values
+from hetsim.partitioning.record import problem_record
 from hetsim.plans import Plan
-from hetsim.problem import Problem
-from hetsim.reporting.facts import critical_path, crossings, latency_spread
-from hetsim.reporting.text import tally
+from hetsim.reporting.facts import critical_path, latency_spread
+from hetsim.text import Record
 from hetsim.timeline import Timeline
 
 if TYPE_CHECKING:
     from hetsim.execution.runner import Run
-
-Record = dict[str, Any]
-
-
-def to_json(record: Mapping[str, Any]) -> str:
-    """Return `record` as ASCII JSON text, floats by ``repr``, infinities as null."""
-    return json.dumps(_finite(record), indent=1, allow_nan=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value
-
-
-def problem_record(problem: Problem) -> Record:
-    """Return what was asked: model, platform, devices, and the links' behaviour."""
-    model, platform = problem.model, problem.platform
-    return {
-        "name": problem.name,
-        "fingerprint": problem.fingerprint,
-        "model": None
-        if model is None
-        else {
-            "name": model.name,
-            "source": model.source,
-            "sha256": model.sha256,
-            "canonical": model.canonical,
-            "dims": dict(sorted(model.dims.items())),
-            "shapes": {name: list(shape) for name, shape in sorted(model.shapes.items())},
-        },
-        "platform": None
-        if platform is None
-        else {"name": platform.name, "source": platform.source, "sha256": platform.sha256},
-        "nodes": problem.n,
-        "devices": list(problem.devices),
-        "host": None if problem.host is None else problem.devices[problem.host],
-        "contention": problem.contention,
-    }
 
 
 def timeline_record(timeline: Timeline) -> Record:
@@ -201,38 +154,4 @@ def array_record(value: Any) -> Record | list[Any] | None:
         "dtype": "string" if text else str(value.dtype),
         "shape": list(value.shape),
         "sha256": hashlib.sha256(content).hexdigest(),
-    }
-
-
-def partition_record(problem: Problem, partition: Partition) -> Record:
-    """Return the groups of a partition, with the user's names of their nodes."""
-    exchanged = crossings(problem, partition.groups)
-    crossed = [problem.values[index] for index in boundary_values(problem, partition.groups)]
-    named = [value.name for value in problem.values]
-    borders_of = borders(problem, partition.groups)
-    return {
-        "schema": "hetsim-partition/1",
-        "problem": problem_record(problem),
-        "method": partition.method,
-        "notes": list(partition.notes),
-        "left": {problem.node_names[node]: why for node, why in partition.left.items()},
-        "boundary": [{"tensor": value.name, "nbytes": value.nbytes} for value in crossed],
-        "boundary_bytes": sum(value.nbytes for value in crossed),
-        "groups": [
-            {
-                "id": index,
-                "device": group.device,
-                "inputs": [named[at] for at in borders_of[index].inputs],
-                "outputs": [named[at] for at in borders_of[index].outputs],
-                "seconds": problem.group_seconds(problem.devices.index(group.device), group.nodes),
-                "receives_bytes": crossing.receives_bytes,
-                "sends_bytes": crossing.sends_bytes,
-                "ops": tally(problem.op_types[node] for node in group.nodes),
-                "nodes": [problem.node_names[node] for node in group.nodes],
-                "origins": list(
-                    dict.fromkeys(name for node in group.nodes for name in problem.origins[node])
-                ),
-            }
-            for index, (group, crossing) in enumerate(zip(partition.groups, exchanged, strict=True))
-        ],
     }

@@ -14,7 +14,8 @@ from hetsim.comparison import Comparison, Row
 from hetsim.problem import Problem
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.facts import critical_path
-from hetsim.reporting.text import ABSENT, count, joules, percent, plain, ratio
+from hetsim.reporting.text import ABSENT, count, joules, percent, ratio
+from hetsim.text import plain
 from hetsim.units import format_bytes, format_seconds
 
 NAME_WIDTH = 12

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+
+from hetsim.text import plain
 
 ABSENT = "-"
 """What stands where there is no figure."""
-
-
-def plain(text: str) -> str:
-    r"""Return `text` on one line, characters that would steer a terminal written as escapes.
-
-    >>> plain("a\nb")
-    'a\\nb'
-    """
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )
 
 
 def ratio(value: float | None) -> str:
@@ -74,14 +64,6 @@ def big(number: int) -> str:
         if abs(number) >= step:
             return f"{_digits(number / (1000 if prefix == 'k' else step))} {prefix}"
     return str(number)
-
-
-def tally(names: Iterable[str]) -> dict[str, int]:
-    """Count equal names; most frequent first, then by name."""
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def listed(counts: Mapping[str, int], limit: int = 4) -> str:

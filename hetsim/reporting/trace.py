@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetsim.plans import Plan
-from hetsim.reporting.text import tally
+from hetsim.text import tally
 from hetsim.timeline import Event, Timeline
 
 Entry = dict[str, Any]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import Infeasible, UnsupportedNode
-from hetsim.partitioning.partition import owners, validate
+from hetsim.partitioning.partition import check, owners
 from hetsim.plans import Plan
 from hetsim.problem import GRAPH_INPUT, Contention, Problem
 
@@ -95,13 +95,7 @@ def lower(plan: Plan, contention: Contention) -> Template:
         Where a value must move between devices that no route joins.
     """
     problem = plan.problem
-    validate(
-        problem.dag,
-        plan.groups,
-        problem.devices,
-        name=problem.node_names or None,
-        where=f"plan '{plan.strategy}'",
-    )
+    check(problem, plan.groups, supports=False, where=f"plan '{plan.strategy}'")
     index_of = {name: index for index, name in enumerate(problem.devices)}
     group_device = tuple(index_of[group.device] for group in plan.groups)
     seconds = [
@@ -136,17 +130,16 @@ def flat(rows: Sequence[Iterable[int]]) -> tuple[list[int], list[int]]:
 
 
 def _refuse(problem: Problem, device: int, nodes: Sequence[int]) -> None:
-    for node in nodes:
-        if not math.isfinite(problem.seconds[node, device]):
-            reasons = problem.refusals[device] if problem.refusals else {}
-            name = problem.node_names[node] if problem.node_names else str(node)
-            able = [d for p, d in enumerate(problem.devices) if problem.supported[node, p]]
-            raise UnsupportedNode(
-                f"device '{problem.devices[device]}' does not support it: "
-                f"{reasons.get(node, 'no reason given')}",
-                where=f"node '{name}'",
-                hint=f"place it on {', '.join(able)}" if able else "no device supports it",
-            )
+    for node in problem.unsupported(device, nodes):
+        reasons = problem.refusals[device] if problem.refusals else {}
+        name = problem.node_names[node] if problem.node_names else str(node)
+        able = [d for p, d in enumerate(problem.devices) if problem.supported[node, p]]
+        raise UnsupportedNode(
+            f"device '{problem.devices[device]}' does not support it: "
+            f"{reasons.get(node, 'no reason given')}",
+            where=f"node '{name}'",
+            hint=f"place it on {', '.join(able)}" if able else "no device supports it",
+        )
 
 
 def _transfers(

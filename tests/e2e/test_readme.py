@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from hetsim import load_platform, read_affinity
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 COMMANDS = re.findall(r"^(hetsim [^#\n]*?)\s*(?:#.*)?$", README, re.MULTILINE)
@@ -57,4 +60,30 @@ def test_command_works(command: str, tmp_path: Path) -> None:
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
         onnx.save(model, tmp_path / "model.onnx")
+        (tmp_path / "affinity.yaml").write_text("pins: {relu: gpu}\n")
     assert hetsim(command, tmp_path)
+
+
+def block(first: str) -> str:
+    """The YAML block that starts with this key."""
+    blocks = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    return next(text for text in blocks if text.startswith(first))
+
+
+def test_the_affinity_file_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "affinity.yaml"
+    path.write_text(block("pins"))
+    wishes = read_affinity(path)
+    assert wishes.pins == {"conv1": "npu", "/head/MatMul": "gpu"}
+    assert wishes.default == "cpu"
+
+
+def test_the_support_rules_are_ones(tmp_path: Path) -> None:
+    rules = yaml.safe_load(block("support"))
+    platform = yaml.safe_load(block("host"))
+    platform["devices"]["npu"]["overrides"] |= rules
+    path = tmp_path / "box.yaml"
+    path.write_text(yaml.safe_dump(platform, sort_keys=False))
+    spec = load_platform(path).devices["npu"]
+    assert [pattern.name for pattern in spec.patterns] == ["gelu", "conv_unit"]
+    assert spec.support.max_rank == 4

@@ -31,7 +31,8 @@ from hetsim.errors import PlanError, UsageError
 from hetsim.graph.model import Model, load_model
 from hetsim.graph.samples import random_inputs
 from hetsim.partitioning.as_onnx import save, to_annotated, to_functions, to_models
-from hetsim.partitioning.methods import methods, partition
+from hetsim.partitioning.flow import partition
+from hetsim.partitioning.methods import methods
 from hetsim.partitioning.partition import Group, Partition
 from hetsim.problem import Problem
 

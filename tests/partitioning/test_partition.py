@@ -12,11 +12,12 @@ from hetsim.errors import PlanError
 from hetsim.graph.dag import Dag, find_cycle, topological_order
 from hetsim.partitioning.partition import (
     Group,
+    check,
     components,
     order_groups,
     problems_of,
-    validate,
 )
+from hetsim.problem import Problem
 
 DIAMOND = Dag.from_edges(4, [(0, 1), (0, 2), (1, 3), (2, 3)])
 
@@ -65,9 +66,25 @@ def test_unsupported_and_unconnected() -> None:
     assert problems_of(DIAMOND, arms, ("a",), connected=True) == ["group 1 is not connected"]
 
 
-def test_validate_counts_the_rest() -> None:
-    with pytest.raises(PlanError, match=r"here: not a valid partition: node 0 .* \(and 3 more\)"):
-        validate(DIAMOND, (), ("a",), where="here")
+def test_check_counts_the_rest() -> None:
+    problem = Problem.from_arrays([[1.0]] * 4)
+    with pytest.raises(PlanError, match=r"here: not a valid partition: 'n0' .* \(and 3 more\)"):
+        check(problem, (), where="here")
+
+
+def test_a_composite_is_supported_whole_or_not_at_all() -> None:
+    inf = float("inf")
+    problem = Problem.from_arrays(
+        [[inf, 1.0], [1.0, 1.0], [1.0, 1.0]],
+        [(0, 1, 8), (1, 2, 8)],
+        devices=("npu", "cpu"),
+        composites=[(0, (0, 1), 0.5)],
+    )
+    check(problem, groups(("npu", (0, 1)), ("cpu", (2,))))
+    with pytest.raises(PlanError, match="'npu' supports 'n0' only together with 'n1'"):
+        check(problem, groups(("npu", (0,)), ("cpu", (1, 2))))
+    check(problem, groups(("npu", (0,)), ("cpu", (1, 2))), supports=False)
+    check(problem, groups(("cpu", (0,)), ("npu", (1, 2))))
 
 
 @given(dags(), st.data())

@@ -27,18 +27,14 @@ RECORDS: dict[str, dict[str, Any]] = {
     case["id"]: case for case in json.loads((CASES / "partition_cases.json").read_text())["cases"]
 }
 
-REGIONS = "overlapping atomic regions are resolved before merging"
-CALLABLE = "a caller's own de-conflict comes before merging"
-PATTERN = "pattern matching, not merging"
-HOUSEKEEPING = "nodes that follow their neighbours are placed before and after merging"
+FLOW = "more than merging: tests/partitioning/test_flow_cases.py"
+PATTERN = "pattern matching: tests/patterns/test_pattern_cases.py"
 SIZE = "size rules drop groups after merging: tests/partitioning/test_sizes.py"
-CONSTANTS = "constants are copied into groups after merging"
-MEMORY = "memory rules of devices, not merging"
 NOT_HERE = {
-    "rfc-priority-acl-over-dnnl": REGIONS,
-    "rfc-priority-dnnl-over-acl": REGIONS,
-    "rfc-partial-overlap": REGIONS,
-    "rfc-custom-deconflict": CALLABLE,
+    "rfc-priority-acl-over-dnnl": FLOW,
+    "rfc-priority-dnnl-over-acl": FLOW,
+    "rfc-partial-overlap": FLOW,
+    "rfc-custom-deconflict": FLOW,
     "composite-simple": PATTERN,
     "composite-reuse": PATTERN,
     "composite-priority-BCA": PATTERN,
@@ -49,29 +45,29 @@ NOT_HERE = {
     "composite-check-true": PATTERN,
     "relax-pattern-cyclic": PATTERN,
     "relax-pattern-maximal": PATTERN,
-    "relax-projection-chain": HOUSEKEEPING,
-    "relax-projection-escapes": HOUSEKEEPING,
-    "torch-fx-15b": HOUSEKEEPING,
-    "torch-fx-18": HOUSEKEEPING,
-    "executorch-constants-follow": CONSTANTS,
-    "shared-constant-no-bridge": CONSTANTS,
+    "relax-projection-chain": FLOW,
+    "relax-projection-escapes": FLOW,
+    "torch-fx-15b": FLOW,
+    "torch-fx-18": FLOW,
+    "executorch-constants-follow": FLOW,
+    "shared-constant-no-bridge": FLOW,
     "trt-single-op-dropped": SIZE,
     "min-size-readopt": SIZE,
     "tflite-largest-n": SIZE,
-    "mem-single-fits": MEMORY,
-    "mem-not-enough": MEMORY,
-    "mem-node-too-large": MEMORY,
-    "mem-accounting": MEMORY,
+    "mem-single-fits": FLOW,
+    "mem-not-enough": FLOW,
+    "mem-node-too-large": FLOW,
+    "mem-accounting": FLOW,
 }
-OUTPUTS = "the order of a group's outputs is a matter of extraction"
+OUTPUTS = "the order of a group's outputs: tests/partitioning/test_flow_cases.py"
 NOT_WHOLLY_HERE = {
     "tvm-diamond": OUTPUTS,
     "tvm-rfc5830-example": OUTPUTS,
     "tvm-multi-output-bn": OUTPUTS,
     "tvm-mixed-outputs": OUTPUTS,
     "relax-regions-example": OUTPUTS,
-    "torch-fx-14": "the projections are plain supported nodes here",
-    "trt-exclude-relu": "the ops to exclude by name are already left out of `supported`",
+    "torch-fx-14": "the projections are plain supported nodes here, and housekeeping in FLOW",
+    "trt-exclude-relu": "the ops to exclude are left out of `supported` here, by name in FLOW",
 }
 PLAIN_KEYS = {
     *("id", "source", "kind", "about", "note", "nodes", "edges", "supported", "priority"),

@@ -7,10 +7,11 @@ from hypothesis import given, settings
 
 from builders import problems
 from hetsim.partitioning.partition import Group
+from hetsim.partitioning.views import crossings
 from hetsim.placement.registry import plan
 from hetsim.plans import Plan
 from hetsim.problem import Problem
-from hetsim.reporting.facts import critical_path, crossings, latency_spread
+from hetsim.reporting.facts import critical_path, latency_spread
 from hetsim.simulation.clock import simulate
 
 

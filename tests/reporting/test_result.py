@@ -12,19 +12,14 @@ from hypothesis import given, settings
 
 from builders import problems
 from hetsim.comparison import compare
-from hetsim.partitioning.methods import partition
+from hetsim.partitioning.flow import partition
+from hetsim.partitioning.record import partition_record
 from hetsim.placement.registry import plan
 from hetsim.problem import Problem
 from hetsim.reporting.manifest import manifest_json
-from hetsim.reporting.result import (
-    array_record,
-    comparison_record,
-    partition_record,
-    run_record,
-    simulation_record,
-    to_json,
-)
+from hetsim.reporting.result import array_record, comparison_record, run_record, simulation_record
 from hetsim.simulation.clock import simulate
+from hetsim.text import to_json
 
 
 def no_constant(text: str) -> float:
@@ -94,7 +89,7 @@ def test_floats_keep_every_digit() -> None:
 
 def test_partition_names_every_node_once() -> None:
     problem = two_devices()
-    read = parsed(partition_record(problem, partition(problem, priority=("gpu", "cpu"))))
+    read = parsed(partition_record(partition(problem, priority=("gpu", "cpu"))))
     assert [(group["device"], group["nodes"]) for group in read["groups"]] == [
         ("gpu", ["n0", "n1"]), ("cpu", ["n2"]),
     ]  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from rich.console import RenderableType
 
 from hetsim.comparison import compare
-from hetsim.partitioning.methods import partition
+from hetsim.partitioning.flow import partition
 from hetsim.placement.registry import plan
 from hetsim.problem import Problem
 from hetsim.reporting.console import PLAIN_WIDTH, console
@@ -96,7 +96,7 @@ def test_markup_and_control_characters_are_printed_as_they_are(
         line
         for report in (
             comparison_report(compare(problem)),
-            partition_report(problem, partition(problem)),
+            partition_report(partition(problem)),
             simulation_report(made, simulate(made)),
         )
         for line in drawn(report, monkeypatch)

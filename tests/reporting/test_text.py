@@ -49,14 +49,3 @@ def test_rate_and_big() -> None:
     assert [text.big(n) for n in (9_999, 10_000, 25_600_000, 2_000_000_000)] == [
         "9999", "10.0 k", "25.6 M", "2.00 G",
     ]  # fmt: skip
-
-
-def test_tally_orders_by_count_then_name() -> None:
-    counts = text.tally(["b", "a", "c", "c", "a", "d"])
-    assert list(counts.items()) == [("a", 2), ("c", 2), ("b", 1), ("d", 1)]
-    assert text.listed(counts, limit=2) == "a 2, c 2, +2 more"
-
-
-def test_terminal_control_characters_are_written_out() -> None:
-    assert text.plain("\x1b[31mred\r\n") == "\\x1b[31mred\\r\\n"
-    assert text.plain("[/bold] äß 漢") == "[/bold] äß 漢"

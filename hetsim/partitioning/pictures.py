@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hetsim.partitioning.partition import Group
 from hetsim.problem import Problem
-from hetsim.reporting.text import plain
+from hetsim.text import plain
 
 COLOURS = ("#8dd3c7", "#fdb462", "#bebada", "#fb8072", "#80b1d3", "#b3de69", "#fccde5", "#ffed6f")
 """One a device, in the problem's order; more devices than colours share them."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import hetsim
+from hetsim.partitioning.pictures import to_dot, to_mermaid
 from hetsim.problem import Problem
-from hetsim.reporting.pictures import to_dot, to_mermaid
 
 
 def awkward() -> Problem:

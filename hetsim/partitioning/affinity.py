@@ -1,0 +1,248 @@
+"""What a user wants where: pins, exclusions and a default device, by the names of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hetsim.errors import InvalidInput, nearest
+from hetsim.graph.device_notes import LAYER_KEY
+from hetsim.partitioning.ops import check_op
+from hetsim.partitioning.regions import Regions
+from hetsim.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Nodes that a device shall not have.
+
+    Attributes
+    ----------
+    device : str or None
+        None: every device but the default.
+    ops : tuple of str
+        Op types.
+    nodes : tuple of str
+        Node names.
+    """
+
+    device: str | None = None
+    ops: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity:
+    """Wishes by name, complete or partial.
+
+    Attributes
+    ----------
+    pins : mapping of str to str
+        Device by node; nodes go by their name in the canonical graph or in the user's file.
+    exclude : tuple of Exclusion
+    priority : tuple of str, or None
+        Devices to ask for the nodes that no pin places.
+    default : str or None
+        The device that is asked last. Without a `priority`, the only one that is asked.
+    places : mapping of tuple to str
+        Where a wish was written, by ``("pins", node)``, ``("exclude", index)`` or
+        ``(key,)``; errors name it.
+    """
+
+    pins: Mapping[str, str] = field(default_factory=dict)
+    exclude: tuple[Exclusion, ...] = ()
+    priority: tuple[str, ...] | None = None
+    default: str | None = None
+    places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
+
+    def on(self, problem: Problem) -> Asked:
+        """Find the nodes and devices that the names mean.
+
+        Raises
+        ------
+        InvalidInput
+            For a node, device or op type that does not exist, with the nearest that does;
+            or where nodes that were fused into one are pinned to different devices.
+
+        Complexity: O(V + names).
+        """
+        ids = _ids(problem)
+        pins: dict[int, int] = {}
+        pinned_by: dict[int, str] = {}
+        vanished: list[str] = []
+        folded = set(problem.model.folded) if problem.model is not None else set[str]()
+        for name, device in self.pins.items():
+            where = self._where("pins", name)
+            column = _device(problem, device, where)
+            for node in _nodes(problem, name, ids, folded, where):
+                if pins.setdefault(node, column) != column:
+                    raise InvalidInput(
+                        f"'{name}' is pinned to '{device}' and '{pinned_by[node]}' to "
+                        f"'{problem.devices[pins[node]]}', but both are part of node "
+                        f"'{problem.node_names[node]}'",
+                        where=where,
+                        hint="pin them to one device, or load the model with less optimisation",
+                    )
+                pinned_by.setdefault(node, name)
+            if name in folded and name not in ids:
+                vanished.append(name)
+        excluded: list[tuple[int | None, tuple[int, ...], str]] = []
+        for index, wish in enumerate(self.exclude):
+            where = self._where("exclude", index)
+            device_id = None if wish.device is None else _device(problem, wish.device, where)
+            for op in wish.ops:
+                chosen = tuple(v for v, own in enumerate(problem.op_types) if own == op)
+                if not chosen:
+                    check_op(problem, op, where)
+                excluded.append((device_id, chosen, f"op {op} is excluded"))
+            for name in wish.nodes:
+                chosen = _nodes(problem, name, ids, folded, where)
+                excluded.append((device_id, chosen, f"'{name}' is excluded"))
+        priority = self.priority
+        default = (
+            None if self.default is None else _device(problem, self.default, self._where("default"))
+        )
+        if priority is not None:
+            for name in priority:
+                _device(problem, name, self._where("priority"))
+        elif self.default is not None:
+            priority = (self.default,)
+        notes = (
+            (
+                f"{len(vanished)} pinned node{'s' * (len(vanished) > 1)} became constants or "
+                f"vanished, first '{vanished[0]}'",
+            )
+            if vanished
+            else ()
+        )
+        return Asked(pins, tuple(excluded), priority, default, notes)
+
+    def _where(self, *key: str | int) -> str:
+        return self.places.get(key) or self.places.get(()) or "affinity"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An Affinity in the node ids and device indices of one problem."""
+
+    pins: Mapping[int, int]
+    excluded: tuple[tuple[int | None, tuple[int, ...], str], ...]
+    priority: tuple[str, ...] | None
+    default: int | None
+    notes: tuple[str, ...]
+
+    def restrict(self, regions: Regions, default: int) -> Regions:
+        """Withdraw the excluded nodes; an exclusion without a device spares `default`.
+
+        A node that is pinned and excluded stays where it is pinned.
+        """
+        withdrawn: list[tuple[int, tuple[int, ...], str]] = []
+        for device, nodes, why in self.excluded:
+            for column in range(len(regions.problem.devices)):
+                if column == device or (device is None and column != default):
+                    kept = tuple(v for v in nodes if self.pins.get(v) != column)
+                    withdrawn.append((column, kept, why))
+        return regions.without(withdrawn)
+
+
+def affinity_of_model(problem: Problem, configuration: str | None = None) -> Affinity:
+    """Read the pins that the user's file notes on its nodes.
+
+    Read are the metadata entry ``layer_ann`` and one device configuration; where a node has
+    both they must agree.
+
+    Parameters
+    ----------
+    problem : Problem
+        Made from a model.
+    configuration : str, optional
+        Name of the device configuration; absent: the only one that nodes refer to.
+
+    Raises
+    ------
+    InvalidInput
+        Where the file has no notes, notes of several configurations, or one that does not
+        name exactly one device.
+    """
+    model = problem.model
+    if model is None:
+        raise InvalidInput("made from arrays: it has no file with notes", where=problem.name)
+    used = list(dict.fromkeys(n.carrier for n in model.device_notes if n.carrier != LAYER_KEY))
+    if configuration is None and len(used) > 1:
+        raise InvalidInput(
+            f"its nodes refer to several device configurations: {', '.join(used)}",
+            where=model.source,
+            hint="say which to use",
+        )
+    if configuration is not None and configuration not in used:
+        raise InvalidInput(
+            f"none of its nodes refers to a device configuration '{configuration}'",
+            where=model.source,
+            hint=nearest(configuration, used),
+        )
+    pins: dict[str, str] = {}
+    places: dict[tuple[str | int, ...], str] = {(): model.source}
+    for note in model.device_notes:
+        if note.carrier not in (LAYER_KEY, configuration or (used or [""])[0]):
+            continue
+        where = f"{model.source}, node '{note.node}', {note.carrier}"
+        if len(note.devices) != 1:
+            named = ", ".join(note.devices) or "none"
+            raise InvalidInput(
+                f"it must name exactly one device, and names {named}",
+                where=where,
+                hint="a node runs on one device; sharding is not modelled",
+            )
+        device = note.devices[0]
+        if pins.setdefault(note.node, device) != device:
+            raise InvalidInput(
+                f"it says '{device}', and another note on the node says '{pins[note.node]}'",
+                where=where,
+            )
+        places["pins", note.node] = where
+    if not pins:
+        raise InvalidInput(
+            "no node has a device noted on it",
+            where=model.source,
+            hint=f"note it in the metadata entry '{LAYER_KEY}' or in a device configuration",
+        )
+    return Affinity(pins, places=places)
+
+
+def _ids(problem: Problem) -> dict[str, tuple[int, ...]]:
+    """The nodes that each name means: a name of the user's file goes before canonical ones."""
+    by_origin: dict[str, list[int]] = {}
+    for node, origins in enumerate(problem.origins):
+        for name in origins:
+            by_origin.setdefault(name, []).append(node)
+    found = {name: tuple(nodes) for name, nodes in by_origin.items()}
+    for node, name in enumerate(problem.node_names):
+        if name not in found:
+            found[name] = (node,)
+    return found
+
+
+def _nodes(
+    problem: Problem,
+    name: str,
+    ids: Mapping[str, tuple[int, ...]],
+    folded: Iterable[str],
+    where: str,
+) -> tuple[int, ...]:
+    if name in ids:
+        return ids[name]
+    if name in folded:
+        return ()
+    raise InvalidInput(
+        f"no node '{name}' in {problem.name}", where=where, hint=nearest(name, (*ids, *folded))
+    )
+
+
+def _device(problem: Problem, name: str, where: str) -> int:
+    if name not in problem.devices:
+        raise InvalidInput(
+            f"no device '{name}' in {problem.name}",
+            where=where,
+            hint=nearest(name, problem.devices) or f"it has {', '.join(problem.devices)}",
+        )
+    return problem.devices.index(name)

@@ -1,0 +1,155 @@
+"""Affinity files: JSON or YAML, with errors on the line they are about."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, StrictStr
+
+from hetsim.errors import UsageError
+from hetsim.hardware.complaints import parse, parse_file
+from hetsim.hardware.figures import Strict, refusal
+from hetsim.hardware.yaml_source import Complaint, Source, read_yaml
+from hetsim.partitioning.affinity import Affinity, Exclusion
+from hetsim.partitioning.deconflict import parse_priority
+
+SCHEMA = "hetsim-affinity/1"
+_HOLDS = "which node runs on which device"
+_WITH_GROUPS = ("hetsim-partition/", "hetsim-plan/")
+"""Schemas whose groups say where each node was: they serve as complete affinities."""
+
+Names = Annotated[tuple[StrictStr, ...], Field(min_length=1)]
+
+
+def _priority(given: Any) -> Any:
+    if not isinstance(given, str):
+        return given
+    try:
+        return list(parse_priority(given))
+    except UsageError as error:
+        raise refusal(error.what, error.hint or "") from None
+
+
+def _schema(given: Any) -> Any:
+    if given != SCHEMA:
+        raise refusal(f"KEY is '{given}'", f"write '{SCHEMA}' or leave it out")
+    return given
+
+
+class ExclusionModel(Strict):
+    """One entry of ``exclude:``."""
+
+    device: StrictStr | None = None
+    ops: tuple[StrictStr, ...] = ()
+    nodes: tuple[StrictStr, ...] = ()
+
+
+class AffinityModel(Strict):
+    """An affinity file."""
+
+    schema_: Annotated[StrictStr | None, BeforeValidator(_schema)] = Field(
+        default=None, alias="schema"
+    )
+    pins: dict[str, StrictStr] = Field(default_factory=dict)
+    exclude: tuple[ExclusionModel, ...] = ()
+    priority: Annotated[Names | None, BeforeValidator(_priority)] = None
+    default: StrictStr | None = None
+
+
+class _GroupModel(Strict):
+    device: StrictStr
+    nodes: Names
+
+
+def read_affinity(path: str | os.PathLike[str]) -> Affinity:
+    """Read an affinity file.
+
+    Parameters
+    ----------
+    path : path or str
+        Of a JSON or YAML file in one of three forms: ``pins`` (node: device), ``exclude``
+        (a list of ``device``, ``ops``, ``nodes``), ``priority`` and ``default``, all
+        optional; or nothing but ``node: device`` entries; or what ``hetsim partition
+        --json`` or a saved plan says, whose groups then are the pins.
+
+    Raises
+    ------
+    InvalidInput
+        Where the file is missing, broken, or says something else; it names the line.
+        Names are checked only against a problem, by ``Affinity.on``.
+    """
+    shown = os.fspath(path)
+    source = read_yaml(Path(path), shown, holds=_HOLDS)
+    data = source.data
+    schema = data.get("schema")
+    if isinstance(schema, str) and schema.startswith(_WITH_GROUPS) and "groups" in data:
+        return _of_groups(source)
+    if not data.keys() & {field.alias or key for key, field in AffinityModel.model_fields.items()}:
+        return _of_pairs(source)
+    model = parse_file(AffinityModel, source)
+    places: dict[tuple[str | int, ...], str] = {
+        (): shown,
+        **{("pins", name): _at(source, "pins", name) for name in model.pins},
+        **{
+            ("exclude", index): _at(source, "exclude", index) for index in range(len(model.exclude))
+        },
+        ("priority",): _at(source, "priority"),
+        ("default",): _at(source, "default"),
+    }
+    empty = [
+        Complaint(source.line(("exclude", index)), "it excludes nothing", "list 'ops' or 'nodes'")
+        for index, wish in enumerate(model.exclude)
+        if not wish.ops and not wish.nodes
+    ]
+    source.refuse(empty)
+    return Affinity(
+        pins=dict(model.pins),
+        exclude=tuple(Exclusion(wish.device, wish.ops, wish.nodes) for wish in model.exclude),
+        priority=model.priority,
+        default=model.default,
+        places=places,
+    )
+
+
+def _of_pairs(source: Source) -> Affinity:
+    """Read a file of nothing but ``node: device``."""
+    complaints = [
+        Complaint(
+            source.line((name,)),
+            f"'{name}' is given no device",
+            "write node: device, or use the keys pins, exclude, priority and default",
+        )
+        for name, device in source.data.items()
+        if not isinstance(device, str)
+    ]
+    source.refuse(complaints)
+    places: dict[tuple[str | int, ...], str] = {(): source.shown}
+    places.update((("pins", name), _at(source, name)) for name in source.data)
+    return Affinity(pins={name: str(device) for name, device in source.data.items()}, places=places)
+
+
+def _of_groups(source: Source) -> Affinity:
+    groups = source.data["groups"]
+    if not isinstance(groups, list):
+        raise source.error(("groups",), "'groups' is no list")
+    pins: dict[str, str] = {}
+    places: dict[tuple[str | int, ...], str] = {(): source.shown}
+    complaints: list[Complaint] = []
+    for index, entry in enumerate(groups):
+        at = ("groups", index)
+        known = entry
+        if isinstance(entry, dict):
+            known = {key: entry[key] for key in ("device", "nodes") if key in entry}
+        group, wrong = parse(_GroupModel, source, known, at=at)
+        complaints += wrong
+        for name in group.nodes if group else ():
+            pins[name] = group.device if group else ""
+            places["pins", name] = _at(source, *at)
+    source.refuse(complaints)
+    return Affinity(pins=pins, places=places)
+
+
+def _at(source: Source, *key: str | int) -> str:
+    return f"{source.shown}:{source.line(key)}"

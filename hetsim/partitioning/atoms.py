@@ -1,0 +1,61 @@
+"""Regions that no group may cut through: merge methods see each as one node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hetsim.graph.dag import Dag
+from hetsim.partitioning.partition import order_groups
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """A DAG with some sets of nodes contracted.
+
+    Attributes
+    ----------
+    dag : Dag
+        Node ids are a topological order, as everywhere.
+    members : tuple of tuple of int
+        The nodes that each of its nodes stands for, ascending.
+    place : tuple of int
+        The node of it that each original node is in.
+    """
+
+    dag: Dag
+    members: tuple[tuple[int, ...], ...]
+    place: tuple[int, ...]
+
+    @classmethod
+    def of(cls, dag: Dag, atoms: Sequence[tuple[int, ...]]) -> Quotient:
+        """Contract disjoint sets that close no cycle together. O(V log V + E)."""
+        if not atoms:
+            nodes = range(dag.n)
+            return cls(dag, tuple((v,) for v in nodes), tuple(nodes))
+        labels = list(range(dag.n))
+        for atom in atoms:
+            for node in atom:
+                labels[node] = atom[0]
+        parts = order_groups(dag, labels)
+        if parts is None:
+            raise AssertionError("regions to be kept whole depend on each other in a circle")
+        place = [0] * dag.n
+        for index, part in enumerate(parts):
+            for node in part:
+                place[node] = index
+        edges = {(place[u], place[v]) for u, v in dag.edges() if place[u] != place[v]}
+        return cls(Dag.from_edges(len(parts), edges), tuple(parts), tuple(place))
+
+    def merge(
+        self,
+        method: Callable[[Dag, Sequence[int]], tuple[list[int], tuple[str, ...]]],
+        device_of: Sequence[int],
+    ) -> tuple[list[int], tuple[str, ...]]:
+        """Label the original nodes by a merge method that sees each set as one node."""
+        labels, notes = method(self.dag, [device_of[nodes[0]] for nodes in self.members])
+        return self.spread(labels), notes
+
+    def spread(self, labels: Sequence[int]) -> list[int]:
+        """Give every original node the label of what it is in."""
+        return [labels[index] for index in self.place]

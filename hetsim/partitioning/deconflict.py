@@ -1,0 +1,324 @@
+"""One device for every node, where the regions of several devices overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hetsim.errors import UnsupportedNode, UsageError, nearest
+from hetsim.graph.contraction import Contraction
+from hetsim.partitioning.regions import Region, Regions, annotate
+from hetsim.problem import FusedKernel, Problem
+
+Choose = Callable[[int, tuple[Region, ...]], str | None]
+"""A node and the regions of several devices that hold it in; the device that shall have it,
+or None to go by priority, out."""
+
+BY_MEMORY = "by-memory"
+"""In place of a priority: devices by falling memory capacity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A composite region that its device did not get, and why."""
+
+    region: Region
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """Disjoint regions that cover every node.
+
+    Attributes
+    ----------
+    order : tuple of int
+        Device indices in the order they were asked; the last one is the default.
+    assignment : tuple of int
+        Device index by node.
+    atoms : tuple of tuple of int
+        The regions of several nodes that were kept; no group may cut through one. All of
+        them can be contracted together without closing a cycle.
+    dropped : tuple of Dropped
+        In the order they were tried.
+    """
+
+    order: tuple[int, ...]
+    assignment: tuple[int, ...]
+    atoms: tuple[tuple[int, ...], ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+
+def device_order(problem: Problem, priority: Sequence[str] | str | None = None) -> tuple[int, ...]:
+    """Return the device indices that a priority means, first to last.
+
+    Parameters
+    ----------
+    problem : Problem
+    priority : sequence of str, str or None
+        Device names; or a text ``npu >> gpu >> cpu`` or ``npu,gpu,cpu``; or ``by-memory``:
+        the largest memory first. None: all devices in the platform's order, the host last.
+
+    Raises
+    ------
+    UsageError
+        For an unknown, empty or repeated name, or ``by-memory`` without capacities.
+    """
+    if priority is None:
+        return tuple(problem.device_index(name) for name in default_priority(problem))
+    if priority == BY_MEMORY and BY_MEMORY not in problem.devices:
+        capacity = problem.capacity_bytes
+        if capacity is None:
+            raise UsageError(f"no memory capacities in {problem.name} to go {BY_MEMORY}")
+        return tuple(sorted(range(len(capacity)), key=lambda device: (-capacity[device], device)))
+    names = parse_priority(priority) if isinstance(priority, str) else _different(tuple(priority))
+    return tuple(problem.device_index(name) for name in names)
+
+
+def parse_priority(text: str, where: str | None = None) -> tuple[str, ...]:
+    """Read ``npu >> gpu >> cpu`` or ``npu,gpu,cpu``.
+
+    Raises UsageError for an empty name, or one that appears twice.
+    """
+    names = text.split(">>" if ">>" in text else ",")
+    return _different(tuple(name.strip() for name in names), where)
+
+
+def _different(names: tuple[str, ...], where: str | None = None) -> tuple[str, ...]:
+    if not names or not all(names) or len(set(names)) != len(names):
+        raise UsageError(
+            f"'{', '.join(names)}' is no list of different devices",
+            where=where,
+            hint="write e.g. npu,gpu,cpu or npu >> gpu >> cpu",
+        )
+    return names
+
+
+def default_priority(problem: Problem) -> tuple[str, ...]:
+    """All devices in the platform's order, the host last."""
+    names = list(problem.devices)
+    if problem.host is not None:
+        names.append(names.pop(problem.host))
+    return tuple(names)
+
+
+def by_priority(problem: Problem, priority: Sequence[str] | str | None = None) -> list[int]:
+    """Give every node to the first device of `priority` that takes it; see ``resolve``."""
+    return list(deconflict(annotate(problem), priority).assignment)
+
+
+def deconflict(
+    regions: Regions,
+    priority: Sequence[str] | str | None = None,
+    *,
+    choose: Choose | None = None,
+) -> Resolution:
+    """Give every node to the first device of `priority` that offers it; see ``resolve``.
+
+    `priority` is what ``device_order`` takes.
+    """
+    return resolve(regions, device_order(regions.problem, priority), choose=choose)
+
+
+def resolve(
+    regions: Regions,
+    order: Sequence[int],
+    *,
+    pins: Mapping[int, int] | None = None,
+    choose: Choose | None = None,
+) -> Resolution:
+    """Resolve overlaps in favour of the device that stands first in `order`.
+
+    A composite region that loses a node, or that cannot be contracted together with those
+    kept before it, is dropped whole; its members are then offered as single nodes.
+
+    Parameters
+    ----------
+    regions : Regions
+    order : sequence of int
+        Device indices, first to last.
+    pins : mapping of int to int, optional
+        Device by node; goes before everything else, also to devices that `order` lacks.
+    choose : callable, optional
+        Asked for every node that no pin holds and that regions of several devices of
+        `order` hold. Where its device cannot have the node in the end, priority decides.
+
+    Raises
+    ------
+    UnsupportedNode
+        Naming a node that its pin's device, or no device of `order`, can take, with each
+        device's reason.
+    UsageError
+        Where `choose` names a device that does not offer the node.
+
+    Complexity: O(n P), and a bounded search for each composite.
+    Source: TVM RFC, An extended graph partitioning flow, step 2.
+    """
+    pinned = dict(pins or {})
+    for node, device in pinned.items():
+        if not regions.alone[node, device] and regions.composite_at(node, device) is None:
+            raise _unpinned(regions, node, device, ())
+    wished = dict(pinned)
+    if choose is not None:
+        wished.update(_chosen(regions, order, pinned, choose))
+    state = _State(regions, wished)
+    asked = [*order, *sorted(set(pinned.values()).difference(order))]
+    composites = [[k for k in regions.composites if k.device == device] for device in asked]
+    for device, kernels in zip(asked, composites, strict=True):
+        for kernel in kernels:
+            # Asked for, and not to be had otherwise: no other device may break it up.
+            if any(wished.get(v) == device and not regions.alone[v, device] for v in kernel.nodes):
+                state.offer(kernel)
+    for device, kernels in zip(asked, composites, strict=True):
+        if device in order:
+            for kernel in kernels:
+                state.offer(kernel)
+        state.offer_singles(device, listed=device in order)
+    for node, device in pinned.items():
+        if state.device_of[node] != device:
+            raise _unpinned(regions, node, device, state.dropped)
+    state.wished = {}
+    for device in order:
+        state.offer_singles(device, listed=True)
+    left = np.flatnonzero(state.device_of < 0)
+    if left.size:
+        raise _unsupported(regions, order, int(left[0]), state.dropped)
+    return Resolution(
+        tuple(order),
+        tuple(state.device_of.tolist()),
+        tuple(sorted(state.atoms)),
+        tuple(state.dropped),
+    )
+
+
+class _State:
+    """Who has what so far."""
+
+    def __init__(self, regions: Regions, wished: Mapping[int, int]) -> None:
+        self.regions = regions
+        self.wished = wished
+        self.device_of = np.full(regions.problem.n, -1, dtype=np.int64)
+        self.atoms: list[tuple[int, ...]] = []
+        self.dropped: list[Dropped] = []
+        self._tried: set[FusedKernel] = set()
+        self._contraction: Contraction | None = None
+
+    def offer(self, kernel: FusedKernel) -> None:
+        """Give a composite to its device unless a member is lost or a cycle would close."""
+        if kernel in self._tried:
+            return
+        self._tried.add(kernel)
+        reason = self._loss(kernel)
+        if reason is None:
+            if self._contraction is None:
+                self._contraction = Contraction(self.regions.problem.dag)
+            path = self._contraction.cycle(kernel.nodes)
+            if not path:
+                self._contraction.add(kernel.nodes)
+                self.atoms.append(kernel.nodes)
+                self.device_of[list(kernel.nodes)] = kernel.device
+                return
+            names = " > ".join(self.regions.problem.node_names[node] for node in path)
+            reason = f"kept whole it would wait for itself through {names}"
+        name = self.regions.problem.devices[kernel.device]
+        self.dropped.append(Dropped(Region(name, kernel.nodes, kernel.pattern), reason))
+
+    def offer_singles(self, device: int, *, listed: bool) -> None:
+        """Give a device the free nodes that it takes alone and that no other is to have.
+
+        One that is not in the list of devices gets only those that it is to have.
+        """
+        taken = self.regions.alone[:, device] & (self.device_of < 0)
+        if listed:
+            for node, wish in self.wished.items():
+                taken[node] &= wish == device
+        else:
+            asked = [node for node, wish in self.wished.items() if wish == device and taken[node]]
+            taken[:] = False
+            taken[asked] = True
+        self.device_of[taken] = device
+
+    def _loss(self, kernel: FusedKernel) -> str | None:
+        problem = self.regions.problem
+        for node in kernel.nodes:
+            holder = int(self.device_of[node])
+            if holder < 0:
+                holder = self.wished.get(node, kernel.device)
+                if holder == kernel.device:
+                    continue
+            return f"it lost '{problem.node_names[node]}' to {problem.devices[holder]}"
+        return None
+
+
+def _chosen(
+    regions: Regions, order: Sequence[int], pinned: Mapping[int, int], choose: Choose
+) -> dict[int, int]:
+    problem = regions.problem
+    listed = set(order)
+    composite: dict[int, list[FusedKernel]] = {}
+    for kernel in regions.composites:
+        if kernel.device in listed:
+            for node in kernel.nodes:
+                composite.setdefault(node, []).append(kernel)
+    wishes: dict[int, int] = {}
+    for node in range(problem.n):
+        offers = tuple(
+            Region(problem.devices[kernel.device], kernel.nodes, kernel.pattern)
+            for kernel in composite.get(node, ())
+        ) + tuple(
+            Region(problem.devices[device], (node,))
+            for device in order
+            if regions.alone[node, device]
+        )
+        names = list(dict.fromkeys(region.device for region in offers))
+        if node in pinned or len(names) < 2:
+            continue
+        name = choose(node, offers)
+        if name is None:
+            continue
+        if name not in names:
+            raise UsageError(
+                f"the de-conflict callable answers '{name}', which does not offer "
+                f"'{problem.node_names[node]}'",
+                hint=nearest(name, names),
+            )
+        wishes[node] = problem.device_index(name)
+    return wishes
+
+
+def _unpinned(
+    regions: Regions, node: int, device: int, dropped: Sequence[Dropped]
+) -> UnsupportedNode:
+    problem = regions.problem
+    lost = _lost(regions, node, device, dropped)
+    able = list(dict.fromkeys(region.device for region in regions.holding(node)))
+    return UnsupportedNode(
+        f"it is pinned to '{problem.devices[device]}', which does not take it: "
+        f"{regions.reason(node, device)}{lost}",
+        where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
+        hint=f"pin it to {' or '.join(able)}" if able else None,
+    )
+
+
+def _unsupported(
+    regions: Regions, order: Sequence[int], node: int, dropped: Sequence[Dropped]
+) -> UnsupportedNode:
+    problem = regions.problem
+    return UnsupportedNode(
+        f"no device of {', '.join(problem.devices[d] for d in order)} supports it: "
+        + "; ".join(
+            regions.reason(node, device) + _lost(regions, node, device, dropped) for device in order
+        ),
+        where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
+        hint="add a device that does, such as the host, to the priority list",
+    )
+
+
+def _lost(regions: Regions, node: int, device: int, dropped: Sequence[Dropped]) -> str:
+    name = regions.problem.devices[device]
+    for entry in dropped:
+        if entry.region.device == name and node in entry.region.nodes:
+            return f" (pattern '{entry.region.pattern}': {entry.reason})"
+    return ""

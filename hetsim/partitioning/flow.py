@@ -1,0 +1,273 @@
+"""The verb ``partition``: annotate, de-conflict, merge, apply the size rules, and check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from hetsim.errors import UnsupportedNode, UsageError
+from hetsim.graph.contraction import Contraction
+from hetsim.partitioning.affinity import Affinity, Asked
+from hetsim.partitioning.atoms import Quotient
+from hetsim.partitioning.deconflict import Choose, Resolution, device_order, resolve
+from hetsim.partitioning.housekeeping import Housekeeping, follow, strip
+from hetsim.partitioning.methods import MethodInfo, merge, method_named
+from hetsim.partitioning.partition import Partition, as_groups, check, order_groups
+from hetsim.partitioning.regions import Regions, annotate
+from hetsim.partitioning.sizes import SizeRules, check_weights, cut, drops
+from hetsim.problem import FusedKernel, Problem
+
+
+def partition(
+    problem: Problem,
+    method: str = "compact",
+    *,
+    assignment: Sequence[int] | None = None,
+    resolution: Resolution | None = None,
+    regions: Regions | None = None,
+    priority: Sequence[str] | str | None = None,
+    affinity: Affinity | None = None,
+    choose: Choose | None = None,
+    housekeeping: Housekeeping | None = None,
+    sizes: SizeRules | None = None,
+    rank: Sequence[float] | None = None,
+) -> Partition:
+    """Cut the graph into groups that a device can run whole.
+
+    Parameters
+    ----------
+    problem : Problem
+    method : str
+        One of ``methods()``.
+    assignment : sequence of int, optional
+        Device index by node: nothing but merging is left to do.
+    resolution : Resolution, optional
+        From ``deconflict``; the same.
+    regions : Regions, optional
+        From ``annotate``, perhaps with some withdrawn. Absent: all that devices support.
+    priority : sequence of str or str, optional
+        Device names, or a text as ``deconflict.device_order`` takes it; a region goes to the
+        first that supports it. Absent: that of `affinity`, else all devices, the host last.
+    affinity : Affinity, optional
+        Pins, exclusions, and a default device.
+    choose : callable, optional
+        Which of several devices gets a node; see ``deconflict``.
+    housekeeping : Housekeeping, optional
+        What becomes of nodes without compute. Absent: they are nodes like any other.
+    sizes : SizeRules, optional
+        Groups that break a rule are dropped and offered to the next device of `priority`.
+    rank : sequence of float, optional
+        Priority by node among groups that could run next, smaller first.
+
+    Raises
+    ------
+    UsageError
+        For an unknown method, device or node, or options that do not go together.
+    UnsupportedNode
+        Where a node's device does not support it, or no device does.
+    OutOfMemory
+        Where weights must fit and do not.
+    """
+    info = method_named(method)
+    given = {
+        "regions": regions, "priority": priority, "affinity": affinity, "choose": choose,
+        "housekeeping": housekeeping, "sizes": sizes,
+    }  # fmt: skip
+    if assignment is not None or resolution is not None:
+        used = [name for name, value in given.items() if value is not None]
+        if used or (assignment is not None and resolution is not None):
+            raise UsageError(
+                f"{' and '.join(used or ['resolution'])} cannot change an assignment that is given",
+                hint="leave out 'assignment' and 'resolution', or the rest",
+            )
+    asked: Asked | None = None
+    if assignment is not None:
+        resolution = as_resolution(problem, assignment)
+    if resolution is not None:
+        labels, told = Quotient.of(problem.dag, resolution.atoms).merge(
+            partial(merge, info), resolution.assignment
+        )
+        made = _Made(resolution.assignment, labels, told, {})
+    else:
+        asked = affinity.on(problem) if affinity is not None else None
+        order = device_order(problem, priority or (asked.priority if asked else None))
+        if asked is not None and asked.default is not None and asked.default not in order:
+            order = (*order, asked.default)
+        offered = regions or annotate(problem)
+        if asked is not None:
+            offered = asked.restrict(offered, order[-1])
+        if info.needs_default:
+            _check_default(offered, order, method)
+        made = _made(
+            info,
+            offered,
+            order,
+            asked.pins if asked else {},
+            choose,
+            housekeeping or Housekeeping(),
+            sizes or SizeRules(),
+        )
+    parts = order_groups(problem.dag, made.labels, rank)
+    if parts is None:
+        raise AssertionError(f"method '{method}' returned a cyclic partition")
+    groups = as_groups(parts, made.assignment, problem.devices)
+    check(problem, groups, connected=info.connected, where=f"method '{method}'")
+    notes = (*made.notes, *asked.notes) if asked is not None else made.notes
+    return Partition(groups, method, notes, made.left, problem)
+
+
+def as_resolution(problem: Problem, assignment: Sequence[int]) -> Resolution:
+    """Return an assignment as a resolution; composites that are whole on a device are kept so.
+
+    Raises UnsupportedNode where a device supports a node neither alone nor in one of these.
+    """
+    state = Contraction(problem.dag)
+    atoms: list[tuple[int, ...]] = []
+    whole = [k for k in problem.composites if all(assignment[v] == k.device for v in k.nodes)]
+    held = np.zeros(problem.n, dtype=np.bool_)
+    for needed in (True, False):
+        for kernel in whole:
+            optional = bool(problem.supported[list(kernel.nodes), kernel.device].all())
+            if optional != needed and not state.cycle(kernel.nodes):
+                state.add(kernel.nodes)
+                atoms.append(kernel.nodes)
+                held[list(kernel.nodes)] = True
+    alone = problem.supported[np.arange(problem.n), list(assignment)]
+    for node in np.flatnonzero(~(alone | held)).tolist():
+        raise UnsupportedNode(
+            f"it is assigned to a device that does not take it: "
+            f"{annotate(problem).reason(node, assignment[node])}",
+            where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
+        )
+    used = sorted(set(assignment))
+    return Resolution(tuple(used), tuple(assignment), tuple(sorted(atoms)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    assignment: Sequence[int]
+    labels: Sequence[int]
+    notes: tuple[str, ...]
+    left: Mapping[int, str]
+
+
+def _made(
+    info: MethodInfo,
+    regions: Regions,
+    order: Sequence[int],
+    pins: Mapping[int, int],
+    choose: Choose | None,
+    housekeeping: Housekeeping,
+    sizes: SizeRules,
+) -> _Made:
+    """De-conflict and merge; drop what the rules forbid, and begin again until all is kept."""
+    problem = regions.problem
+    sizes.check()
+    housekeeping.check()
+    idle = housekeeping.of(problem) if housekeeping.mode != "assigned" else frozenset[int]()
+    too_large: list[FusedKernel] = []
+    if sizes.max_nodes_per_group is not None:
+        too_large = [k for k in regions.composites if len(k.nodes) > sizes.max_nodes_per_group]
+        regions = regions.without_composites(too_large)
+    while True:
+        solved = resolve(regions, order, pins=pins, choose=choose)
+        quotient = Quotient.of(problem.dag, solved.atoms)
+        assignment: Sequence[int] = solved.assignment
+        fixed = {v for atom in solved.atoms for v in atom}.union(pins)
+        movable = idle.difference(fixed)
+        reasons: dict[int, str] = {}
+        if housekeeping.mode == "follow":
+            assignment, reasons = follow(problem, assignment, order[-1], movable)
+        labels, notes = quotient.merge(partial(merge, info), assignment)
+        while housekeeping.mode == "host":
+            stripped = strip(problem, labels, assignment, order[-1], movable)
+            if not stripped:
+                break
+            moved = list(assignment)
+            for node in stripped:
+                moved[node] = order[-1]
+                reasons[node] = "housekeeping: at the edge of a group"
+            assignment = moved
+            labels, notes = quotient.merge(partial(merge, info), assignment)
+        if sizes.max_nodes_per_group is not None:
+            labels = cut(quotient, labels, sizes.max_nodes_per_group, connected=info.connected)
+        dropped = drops(sizes, regions, order, assignment, labels, quotient, pins)
+        if not dropped:
+            break
+        regions = regions.without((drop.device, drop.nodes, drop.why) for drop in dropped)
+    if sizes.fit_weights:
+        check_weights(problem, assignment)
+    return _Made(
+        assignment,
+        labels,
+        (*notes, *_composite_notes(problem, too_large, solved)),
+        _left(regions, solved, assignment, reasons, pins),
+    )
+
+
+def _left(
+    regions: Regions,
+    solved: Resolution,
+    assignment: Sequence[int],
+    reasons: Mapping[int, str],
+    pins: Mapping[int, int],
+) -> dict[int, str]:
+    """Why each node on the default device is on none before it."""
+    default = solved.order[-1]
+    if len(solved.order) < 2:
+        return {}
+    lost: dict[int, list[str]] = {}
+    for entry in solved.dropped:
+        for node in entry.region.nodes:
+            region = entry.region
+            lost.setdefault(node, []).append(
+                f"{region.device}: pattern '{region.pattern}' was dropped, for {entry.reason}"
+            )
+    found: dict[int, str] = {}
+    for node, device in enumerate(assignment):
+        if device != default:
+            continue
+        if node in pins:
+            found[node] = "pinned to it"
+        elif node in reasons:
+            found[node] = reasons[node]
+        else:
+            refused = [
+                regions.reason(node, d) for d in solved.order[:-1] if not regions.alone[node, d]
+            ]
+            found[node] = "; ".join([*refused, *lost.get(node, ())]) or "chosen for it"
+    return found
+
+
+def _composite_notes(
+    problem: Problem, too_large: Sequence[FusedKernel], solved: Resolution
+) -> tuple[str, ...]:
+    notes = [
+        f"{problem.devices[kernel.device]}: pattern '{kernel.pattern}' of {len(kernel.nodes)} "
+        f"nodes at '{problem.node_names[kernel.nodes[0]]}' is above max_nodes_per_group"
+        for kernel in too_large
+    ]
+    notes += [
+        f"{entry.region.device}: pattern '{entry.region.pattern}' at "
+        f"'{problem.node_names[entry.region.nodes[0]]}' was dropped: {entry.reason}"
+        for entry in solved.dropped
+    ]
+    return tuple(notes)
+
+
+def _check_default(regions: Regions, order: Sequence[int], method: str) -> None:
+    default = order[-1]
+    lacking = np.flatnonzero(~regions.alone[:, default])
+    if lacking.size:
+        problem = regions.problem
+        node = int(lacking[0])
+        more = f" (and {lacking.size - 1} more)" if lacking.size > 1 else ""
+        raise UnsupportedNode(
+            f"method '{method}' needs a default device that supports every node; "
+            f"'{problem.devices[default]}' does not: {regions.reason(node, default)}{more}",
+            where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
+            hint="end the priority with a device that does, such as the host",
+        )

@@ -1,0 +1,200 @@
+"""Nodes without compute: they follow their neighbours, or stay on the default device."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hetsim.errors import UsageError, nearest
+from hetsim.graph.graph import Graph
+from hetsim.graph.work import op_key
+from hetsim.partitioning.ops import check_op
+from hetsim.problem import GRAPH_INPUT, Problem
+
+Mode = Literal["assigned", "follow", "host"]
+MODES: tuple[Mode, ...] = ("assigned", "follow", "host")
+
+ALWAYS = frozenset({"Identity"})
+"""Op types that move nothing and compute nothing."""
+
+OF_CONSTANTS = frozenset(
+    {"Cast", "Flatten", "Reshape", "Shape", "Size", "Squeeze", "Transpose", "Unsqueeze"}
+)
+"""Op types that are housekeeping where all that they read is constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Housekeeping:
+    """What becomes of nodes without compute.
+
+    Attributes
+    ----------
+    mode : "assigned", "follow" or "host"
+        ``assigned``: they are nodes like any other. ``follow``: connected ones go together
+        where what they read is made, or, where that is on several devices or is constant,
+        where all their readers are; they stay on the default device where that is
+        neither, where the device does not support them, or where a value they read leaves
+        the device anyway. ``host``: those at the edge of a group stay on the default
+        device; between two computing nodes of one group they stay in it.
+    ops : frozenset of str
+        Further op types that count as housekeeping.
+    nodes : frozenset of int or None
+        The node ids, in place of what the op types say.
+    """
+
+    mode: Mode = "assigned"
+    ops: frozenset[str] = frozenset()
+    nodes: frozenset[int] | None = None
+
+    def check(self) -> None:
+        """Raise UsageError for an unknown mode."""
+        if self.mode not in MODES:
+            raise UsageError(
+                f"no way '{self.mode}' to treat housekeeping nodes",
+                hint=nearest(self.mode, MODES) or f"use {', '.join(MODES)}",
+            )
+
+    def of(self, problem: Problem) -> frozenset[int]:
+        """Return the housekeeping nodes of a problem. O(V + E).
+
+        Raises InvalidInput for an op type that does not exist.
+        """
+        for op in sorted(self.ops):
+            check_op(problem, op, "housekeeping ops")
+        if self.nodes is not None:
+            return self.nodes
+        if problem.model is None:
+            return frozenset(v for v, op in enumerate(problem.op_types) if op in self.ops)
+        return housekeeping_nodes(problem.model.graph, self.ops)
+
+
+def housekeeping_nodes(graph: Graph, ops: Collection[str] = ()) -> frozenset[int]:
+    """Find identities, reshapes of constants, and nodes of the op types `ops`. O(V + E)."""
+    found: set[int] = set()
+    constant = set(graph.constants)
+    for node in graph.nodes:
+        op = op_key(node)
+        if op in ALWAYS or op in ops or (op in OF_CONSTANTS and constant.issuperset(node.reads)):
+            found.add(node.id)
+        if (op in ALWAYS or op in OF_CONSTANTS) and constant.issuperset(node.reads):
+            constant.update(node.writes)
+    return frozenset(found)
+
+
+def follow(
+    problem: Problem,
+    assignment: Sequence[int],
+    default: int,
+    nodes: Collection[int],
+) -> tuple[list[int], dict[int, str]]:
+    """Move housekeeping nodes to their neighbours' device, as mode ``follow`` says.
+
+    Parameters
+    ----------
+    problem : Problem
+    assignment : sequence of int
+        Device index by node.
+    default : int
+        Where they stay otherwise, if it supports them.
+    nodes : collection of int
+        The nodes to move.
+
+    Returns
+    -------
+    The new assignment, and why nodes stay on the default device. O(V + E).
+    """
+    placed = list(assignment)
+    reasons: dict[int, str] = {}
+    island = _islands(problem, nodes)
+    sources: dict[int, set[int]] = {root: set() for root in island.values()}
+    targets: dict[int, set[int]] = {root: set() for root in island.values()}
+    leaves: dict[int, str] = {}
+    for value in problem.values:
+        home = value.producer
+        if home == GRAPH_INPUT:
+            continue
+        if home in island:
+            targets[island[home]].update(assignment[v] for v in value.consumers if v not in island)
+            continue
+        for root in {island[v] for v in value.consumers if v in island}:
+            sources[root].add(assignment[home])
+            if value.is_output:
+                leaves[root] = value.name
+    members: dict[int, list[int]] = {}
+    for node in sorted(island):
+        members.setdefault(island[node], []).append(node)
+    for root, own in members.items():
+        goal, why = _goal(sources[root], targets[root], leaves.get(root))
+        device = goal
+        if goal is not None and not problem.supported[own, goal].all():
+            device, why = None, f"{problem.devices[goal]} does not support all of it"
+        if device is None:
+            for v in own:
+                if problem.supported[v, default]:
+                    placed[v] = default
+                    reasons[v] = f"housekeeping: {why}"
+        else:
+            for v in own:
+                placed[v] = device
+    return placed, reasons
+
+
+def strip(
+    problem: Problem,
+    labels: Sequence[int],
+    assignment: Sequence[int],
+    default: int,
+    nodes: Collection[int],
+) -> list[int]:
+    """List the housekeeping nodes at the edges of groups, which mode ``host`` takes out.
+
+    A node is at the edge where no computing node of its group stands before it, or none
+    after it. Those that the default device does not support stay. O(V + E).
+    """
+    n = problem.n
+    before, after = [False] * n, [False] * n
+    for v in range(n):
+        before[v] = any(
+            labels[u] == labels[v] and (u not in nodes or before[u]) for u in problem.dag.preds[v]
+        )
+    for v in reversed(range(n)):
+        after[v] = any(
+            labels[w] == labels[v] and (w not in nodes or after[w]) for w in problem.dag.succs[v]
+        )
+    return [
+        v
+        for v in sorted(nodes)
+        if assignment[v] != default
+        and problem.supported[v, default]
+        and not (before[v] and after[v])
+    ]
+
+
+def _goal(sources: set[int], targets: set[int], leaving: str | None) -> tuple[int | None, str]:
+    """Where an island goes, or why it stays."""
+    if leaving is not None:
+        return None, f"'{leaving}', which it reads, is an output of the model"
+    if len(sources) == 1:
+        return next(iter(sources)), ""
+    if len(targets) == 1:
+        return next(iter(targets)), ""
+    return None, "its neighbours are on several devices" if sources or targets else "no neighbours"
+
+
+def _islands(problem: Problem, nodes: Collection[int]) -> Mapping[int, int]:
+    """Map each of `nodes` to the first of those that it is joined to by edges among them."""
+    parent = {node: node for node in sorted(nodes)}
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for node in parent:
+        for target in problem.dag.succs[node]:
+            if target in parent:
+                a, b = root(node), root(target)
+                parent[max(a, b)] = min(a, b)
+    return {node: root(node) for node in parent}

@@ -1,0 +1,74 @@
+"""A partition and its problem as plain records: the same for the same question.
+
+Seconds and bytes; a figure that is infinite is null.
+"""
+
+from __future__ import annotations
+
+from hetsim.partitioning.partition import Partition
+from hetsim.partitioning.views import borders, boundary_values, crossings, memory_bytes
+from hetsim.problem import Problem
+from hetsim.text import Record, tally
+
+
+def problem_record(problem: Problem) -> Record:
+    """Return what was asked: model, platform, devices, and the links' behaviour."""
+    model, platform = problem.model, problem.platform
+    return {
+        "name": problem.name,
+        "fingerprint": problem.fingerprint,
+        "model": None
+        if model is None
+        else {
+            "name": model.name,
+            "source": model.source,
+            "sha256": model.sha256,
+            "canonical": model.canonical,
+            "dims": dict(sorted(model.dims.items())),
+            "shapes": {name: list(shape) for name, shape in sorted(model.shapes.items())},
+        },
+        "platform": None
+        if platform is None
+        else {"name": platform.name, "source": platform.source, "sha256": platform.sha256},
+        "nodes": problem.n,
+        "devices": list(problem.devices),
+        "host": None if problem.host is None else problem.devices[problem.host],
+        "contention": problem.contention,
+    }
+
+
+def partition_record(partition: Partition) -> Record:
+    """Return the groups of a partition, with the user's names of their nodes."""
+    problem = partition.problem
+    exchanged = crossings(problem, partition.groups)
+    crossed = [problem.values[index] for index in boundary_values(problem, partition.groups)]
+    named = [value.name for value in problem.values]
+    borders_of = borders(problem, partition.groups)
+    return {
+        "schema": "hetsim-partition/1",
+        "problem": problem_record(problem),
+        "method": partition.method,
+        "notes": list(partition.notes),
+        "left": {problem.node_names[node]: why for node, why in partition.left.items()},
+        "boundary": [{"tensor": value.name, "nbytes": value.nbytes} for value in crossed],
+        "boundary_bytes": sum(value.nbytes for value in crossed),
+        "groups": [
+            {
+                "id": index,
+                "device": group.device,
+                "inputs": [named[at] for at in borders_of[index].inputs],
+                "outputs": [named[at] for at in borders_of[index].outputs],
+                "constants": [problem.constants[at].name for at in borders_of[index].constants],
+                "memory_bytes": memory_bytes(problem, group.nodes),
+                "seconds": problem.group_seconds(problem.devices.index(group.device), group.nodes),
+                "receives_bytes": crossing.receives_bytes,
+                "sends_bytes": crossing.sends_bytes,
+                "ops": tally(problem.op_types[node] for node in group.nodes),
+                "nodes": [problem.node_names[node] for node in group.nodes],
+                "origins": list(
+                    dict.fromkeys(name for node in group.nodes for name in problem.origins[node])
+                ),
+            }
+            for index, (group, crossing) in enumerate(zip(partition.groups, exchanged, strict=True))
+        ],
+    }

@@ -1,0 +1,132 @@
+"""What each device could take: an analysis, kept beside the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.problem import FusedKernel, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Nodes that a device takes whole or not at all.
+
+    Attributes
+    ----------
+    device : str
+    nodes : tuple of int
+        Ascending.
+    pattern : str
+        What matched them; ``""`` for a single node.
+    """
+
+    device: str
+    nodes: tuple[int, ...]
+    pattern: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """The supported regions of every device; regions of different devices may overlap.
+
+    Attributes
+    ----------
+    problem : Problem
+    alone : bool array [n, P]
+        Whether node v is a region of its own of device p.
+    composites : tuple of FusedKernel
+        Regions of several nodes; those of one device are disjoint.
+    withdrawn : mapping of (node, device) to str
+        Why a region that the device supports is not offered.
+    """
+
+    problem: Problem
+    alone: NDArray[np.bool_]
+    composites: tuple[FusedKernel, ...]
+    withdrawn: Mapping[tuple[int, int], str] = field(default_factory=dict)
+
+    def of_device(self, device: str) -> Iterator[Region]:
+        """Yield the regions of one device: composites first, then single nodes in graph order."""
+        column = self.problem.device_index(device)
+        for kernel in self.composites:
+            if kernel.device == column:
+                yield Region(device, kernel.nodes, kernel.pattern)
+        for node in np.flatnonzero(self.alone[:, column]).tolist():
+            yield Region(device, (node,))
+
+    def holding(self, node: int) -> Iterator[Region]:
+        """Yield the regions that a node is in, by device."""
+        names = self.problem.devices
+        for device, name in enumerate(names):
+            kernel = self.composite_at(node, device)
+            if kernel is not None:
+                yield Region(name, kernel.nodes, kernel.pattern)
+            if self.alone[node, device]:
+                yield Region(name, (node,))
+
+    def composite_at(self, node: int, device: int) -> FusedKernel | None:
+        """Return the composite of `device` that holds `node`, if there is one."""
+        return self._composite_of.get((node, device))
+
+    @cached_property
+    def _composite_of(self) -> dict[tuple[int, int], FusedKernel]:
+        return {(v, kernel.device): kernel for kernel in self.composites for v in kernel.nodes}
+
+    def without(self, withdrawals: Iterable[tuple[int, Sequence[int], str]]) -> Regions:
+        """Return what is left when devices do not get some nodes.
+
+        Parameters
+        ----------
+        withdrawals : iterable of (device, nodes, why)
+
+        A composite that loses a node is dropped whole. O(n P + composites).
+        """
+        alone = self.alone.copy()
+        gone: dict[tuple[int, int], str] = {}
+        for device, nodes, why in withdrawals:
+            alone[list(nodes), device] = False
+            gone.update(((node, device), why) for node in nodes)
+        return replace(
+            self,
+            alone=alone,
+            composites=tuple(
+                kernel
+                for kernel in self.composites
+                if all((node, kernel.device) not in gone for node in kernel.nodes)
+            ),
+            withdrawn={**self.withdrawn, **gone},
+        )
+
+    def without_composites(self, dropped: Sequence[FusedKernel]) -> Regions:
+        """Return what is left without these composites; their members stay regions alone."""
+        gone = set(dropped)
+        return replace(self, composites=tuple(k for k in self.composites if k not in gone))
+
+    def reason(self, node: int, device: int) -> str:
+        """Say why `device` does not get `node` by itself, ``DEVICE: reason``."""
+        why = self.withdrawn.get((node, device))
+        return (
+            f"{self.problem.devices[device]}: {why}" if why else refusal(self.problem, node, device)
+        )
+
+
+def annotate(problem: Problem) -> Regions:
+    """List what each device supports, without deciding who gets what.
+
+    Source: TVM RFC, An extended graph partitioning flow, step 1; as its review asked, the
+    regions are records beside the graph and not marks in it.
+    """
+    return Regions(problem, problem.supported, problem.composites)
+
+
+def refusal(problem: Problem, node: int, device: int) -> str:
+    """Say why `device` does not support `node` alone."""
+    reason = (
+        problem.refusals[device].get(node, "not supported") if problem.refusals else "not supported"
+    )
+    return f"{problem.devices[device]}: {reason}"

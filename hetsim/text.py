@@ -1,0 +1,45 @@
+"""Text that is safe to show and to compare: plain names, tallies, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Record = dict[str, Any]
+
+
+def plain(text: str) -> str:
+    r"""Return `text` on one line, characters that would steer a terminal written as escapes.
+
+    >>> plain("a\nb")
+    'a\\nb'
+    """
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
+
+
+def tally(names: Iterable[str]) -> dict[str, int]:
+    """Count equal names; most frequent first, then by name."""
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def to_json(record: Mapping[str, Any]) -> str:
+    """Return `record` as ASCII JSON text, floats by ``repr``, infinities as null."""
+    return json.dumps(_finite(record), indent=1, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,146 @@
+"""What a device supports: rules with reasons, and patterns taken whole or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx_builders import load, make_model, op, value
+
+import hetsim
+from hetsim.device.plugin import SimulatedDevice, Support
+from hetsim.hardware.spec import DeviceSpec, SupportRule
+from hetsim.patterns.text import parse_pattern
+from hetsim.problem import Problem
+
+NPU = hetsim.load_device("rockchip-rk3588-npu")
+GELU = "Mul(Mul($x, Add(Erf(Div($x, const)), const)), const)"
+
+PLATFORM = f"""\
+host: cpu
+devices:
+  cpu: rockchip-rk3588-cpu
+  npu: {{device: rockchip-rk3588-npu, overrides: {{patterns: {{gelu: "{GELU}"}}}}}}
+links:
+  - {{between: [cpu, npu], latency_us: 20, bandwidth_gbytes_s: 3}}
+"""
+
+
+def gelu_model(
+    *, outputs: tuple[str, ...] = ("y",), shape: tuple[int, ...] = (2, 8)
+) -> onnx.ModelProto:
+    """Relu, a Gelu written out in five ops, of which the NPU takes Erf and Div not alone, Relu."""
+    nodes = [
+        op("Relu", "x", "a", "before"),
+        op("Div", "a root", "b", "div"),
+        op("Erf", "b", "c", "erf"),
+        op("Add", "c one", "d", "add"),
+        op("Mul", "a d", "e", "mul"),
+        op("Mul", "e half", "f", "scale"),
+        op("Relu", "f", "y", "after"),
+    ]
+    constants = {
+        "root": np.float32(2**0.5), "one": np.float32(1), "half": np.float32(0.5),
+    }  # fmt: skip
+    return make_model(
+        nodes, [value("x", shape)], [value(name, shape) for name in outputs], constants
+    )
+
+
+def asked(spec: DeviceSpec, proto: onnx.ModelProto, folder: Path) -> Support:
+    return SimulatedDevice("npu", spec).query_model(load(proto, folder, canonical="none").graph)
+
+
+WITH_GELU = replace(NPU, patterns=(parse_pattern("gelu", GELU),))
+
+
+def test_a_composite_is_taken_where_its_members_are_not(tmp_path: Path) -> None:
+    support = asked(WITH_GELU, gelu_model(), tmp_path)
+    assert [match.nodes for match in support.composites] == [(1, 2, 3, 4, 5)]
+    assert support.supported == (True, False, False, True, True, True, True)
+    assert all(support.taken)
+    assert support.reasons == {
+        1: "op Div; taken only as a part of pattern 'gelu'",
+        2: "op Erf; taken only as a part of pattern 'gelu'",
+    }
+
+
+def test_a_composite_with_an_inner_value_read_outside_is_refused(tmp_path: Path) -> None:
+    support = asked(WITH_GELU, gelu_model(outputs=("y", "c")), tmp_path)
+    assert support.composites == ()
+    assert support.taken == support.supported
+    assert support.reasons[2] == (
+        "op Erf; no match of 'gelu': inner value 'c' is an output of the graph"
+    )
+
+
+def test_other_rules_hold_for_members_too(tmp_path: Path) -> None:
+    flat = replace(WITH_GELU, support=replace(NPU.support, max_rank=1))
+    support = asked(flat, gelu_model(), tmp_path)
+    assert support.composites == ()
+    assert "no match of 'gelu': node 'div': rank 2 of tensor 'a'" in support.reasons[2]
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        (SupportRule(opset=(7, 13)), "operator set 20 (it takes 7 to 13)"),
+        (SupportRule(opset=(21, 30)), "operator set 20 (it takes 21 to 30)"),
+        (SupportRule(max_rank=3), "rank 4 of tensor 'x' (it takes 3)"),
+        (
+            SupportRule(attributes={"Conv": {"group": (1,)}}),
+            "attribute group = 2 of Conv (it takes 1)",
+        ),
+        (
+            SupportRule(attributes={"Conv": {"auto_pad": ("VALID", "SAME_UPPER")}}),
+            "attribute auto_pad = NOTSET of Conv (it takes VALID, SAME_UPPER)",
+        ),
+        (SupportRule(attributes={"Conv": {"pads": ((0, 0, 0, 0),)}}), None),
+        (SupportRule(attributes={"Conv": {"strides": ((2, 2), (1, 1))}}), None),
+        (SupportRule(attributes={"Relu": {"group": (1,)}}), None),
+        (SupportRule(opset=(20, 20), max_rank=4), None),
+    ],
+)
+def test_a_rule_names_what_it_refuses(
+    rule: SupportRule, reason: str | None, tmp_path: Path
+) -> None:
+    conv = op("Conv", "x w", "y", "conv", group=2, strides=[2, 2])
+    proto = make_model(
+        [conv],
+        [value("x", (1, 4, 8, 8))],
+        [value("y", (1, 4, 3, 3))],
+        {"w": np.ones((4, 2, 3, 3), np.float32)},
+    )
+    support = asked(replace(NPU, support=rule), proto, tmp_path)
+    assert support.reasons.get(0) == reason
+
+
+def test_a_platform_with_a_pattern_end_to_end(tmp_path: Path) -> None:
+    path = tmp_path / "box.yaml"
+    path.write_text(PLATFORM)
+    model = load(gelu_model(shape=(64, 512)), tmp_path, canonical="none")
+    problem = Problem.of(model, hetsim.load_platform(path))
+    assert [kernel.pattern for kernel in problem.composites] == ["gelu"]
+    whole = hetsim.partition(problem)
+    assert [(g.device, len(g.nodes)) for g in whole.groups] == [("npu", 7)]
+    # One member on the host, and the device gives the whole pattern up.
+    broken = hetsim.partition(problem, affinity=hetsim.Affinity({"add": "cpu"}))
+    assert broken.notes == ("npu: pattern 'gelu' at 'div' was dropped: it lost 'add' to cpu",)
+    found = {v: group.device for group in broken.groups for v in group.nodes}
+    assert [found[v] for v in range(7)] == ["npu", "cpu", "cpu", "cpu", "npu", "npu", "npu"]
+    assert broken.left[2] == (
+        "npu: op Erf; taken only as a part of pattern 'gelu'; "
+        "npu: pattern 'gelu' was dropped, for it lost 'add' to cpu"
+    )
+    for strategy in ("hetero", "heft", "single:npu"):
+        run = hetsim.run(hetsim.plan(problem, strategy), executor="threads")
+        assert run.bitwise_equal
+    # As one kernel it pays one launch and moves its inner values nowhere.
+    kernel = problem.composites[0]
+    assert problem.kernels(1, range(7))[1] == (kernel.nodes, kernel.seconds)
+    assert kernel.seconds < 5 * float(problem.seconds[3, 1])
+    bound = hetsim.lower_bound(problem)
+    assert bound <= hetsim.simulate(hetsim.plan(problem, "hetero")).latency_s

@@ -1,0 +1,23 @@
+"""Text that is safe to show and to compare."""
+
+from __future__ import annotations
+
+import doctest
+
+from hetsim import text
+from hetsim.reporting.text import listed
+
+
+def test_docstring_examples() -> None:
+    assert doctest.testmod(text).failed == 0
+
+
+def test_tally_orders_by_count_then_name() -> None:
+    counts = text.tally(["b", "a", "c", "c", "a", "d"])
+    assert list(counts.items()) == [("a", 2), ("c", 2), ("b", 1), ("d", 1)]
+    assert listed(counts, limit=2) == "a 2, c 2, +2 more"
+
+
+def test_terminal_control_characters_are_written_out() -> None:
+    assert text.plain("\x1b[31mred\r\n") == "\\x1b[31mred\\r\\n"
+    assert text.plain("[/bold] äß 漢") == "[/bold] äß 漢"
