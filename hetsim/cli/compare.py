@@ -57,6 +57,7 @@ def compare(
     address: str | None,
     seed: int,
     timeout_s: float,
+    precision: Literal["graph", "device"],
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
     canonical: Canonical | None,
@@ -75,7 +76,7 @@ def compare(
     from hetsim.comparison import DEFAULT_STRATEGIES
     from hetsim.comparison import compare as weigh
     from hetsim.placement.registry import resolve
-    from hetsim.reporting.plan_table import outputs_line
+    from hetsim.reporting.plan_table import outputs_line, precision_lines
     from hetsim.reporting.result import checked_record, comparison_record
     from hetsim.reporting.table import comparison_report
     from hetsim.units import format_seconds
@@ -97,7 +98,7 @@ def compare(
         if as_json:
             session.show_json(record)
         raise Infeasible(_why_none(comparison))
-    how = Executor(executor, address, seed, timeout_s)
+    how = Executor(executor, address, seed, timeout_s, precision)
     done = []
     measured = {}
     for row in chosen_to_run(comparison, strategies) if runs else ():
@@ -111,6 +112,9 @@ def compare(
         else:
             session.say("")
             session.say(wall)
+            if run.precision == "device":
+                for line in precision_lines(row.plan, run):
+                    session.say(line)
             session.say(outputs_line(run.bitwise_equal, run.mismatches))
     if runs:
         record["runs"] = [checked_record(plan, run) for plan, run in done]

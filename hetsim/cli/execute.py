@@ -23,6 +23,7 @@ class Executor:
     address: str | None
     seed: int
     timeout_s: float
+    precision: Literal["graph", "device"]
 
 
 def execute(plan: Plan, how: Executor, inputs: Mapping[str, Any] | None = None) -> Run:
@@ -38,6 +39,7 @@ def execute(plan: Plan, how: Executor, inputs: Mapping[str, Any] | None = None) 
             address=how.address,
             timeout_s=how.timeout_s,
             seed=how.seed,
+            precision=how.precision,
         )
 
 

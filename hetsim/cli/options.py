@@ -228,5 +228,12 @@ run_options = _all(
         metavar="SECONDS",
         help="Give up on a run after this long.",
     ),
+    click.option(
+        "--precision",
+        type=click.Choice(["graph", "device"]),
+        default="graph",
+        show_default=True,
+        help="Compute in the graph's types, or rounded as each device computes.",
+    ),
 )
 """How a plan is executed."""

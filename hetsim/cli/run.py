@@ -51,6 +51,7 @@ def run(
     address: str | None,
     seed: int,
     timeout_s: float,
+    precision: Literal["graph", "device"],
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
     canonical: Canonical | None,
@@ -77,7 +78,7 @@ def run(
     check_targets(trace, out, force=force)
     arrays = read_arrays(inputs)
     plan = read_plan(source, platform, strategy, dims, shapes, canonical)
-    done = execute(plan, Executor(executor, address, seed, timeout_s), arrays or None)
+    done = execute(plan, Executor(executor, address, seed, timeout_s, precision), arrays or None)
     record = run_record(plan, done)
     leave(
         plan,

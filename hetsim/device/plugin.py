@@ -100,7 +100,10 @@ class SimulatedDevice:
         if not self.spec.patterns:
             return Support(self.name, supported, reasons)
         from hetsim.patterns.matching import find_matches
+        from hetsim.patterns.names import check_names
 
+        for pattern in self.spec.patterns:
+            check_names(pattern)
         matches = find_matches(
             graph, self.spec.patterns, lambda node: refusal_in_pattern(self.spec, graph, node)
         )

@@ -1,12 +1,50 @@
-"""Whether two values are the same to the last bit."""
+"""Whether two values are the same to the last bit, and how far apart they are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """How far an output is from what it should be.
+
+    Attributes
+    ----------
+    output : str
+    max_abs : float
+        Largest difference of an element, over those that are finite in both.
+    max_rel : float
+        `max_abs` over the largest magnitude of the reference; 0 where both are 0.
+    lost : int
+        Elements that are finite in the reference alone.
+    """
+
+    output: str
+    max_abs: float
+    max_rel: float
+    lost: int
+
+
+def deviations(found: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[Deviation, ...]:
+    """Return how far each float array of `found` is from `reference`, in its order."""
+    told: list[Deviation] = []
+    for name, wanted in reference.items():
+        have = found[name]
+        if not isinstance(wanted, np.ndarray) or wanted.dtype.kind not in "fV":
+            continue
+        a, b = have.astype(np.float64), wanted.astype(np.float64)
+        both = np.isfinite(a) & np.isfinite(b)
+        largest = float(np.abs(a[both] - b[both]).max(initial=0.0))
+        scale = float(np.abs(b[both]).max(initial=0.0))
+        lost = int((np.isfinite(b) & ~np.isfinite(a)).sum())
+        told.append(Deviation(name, largest, largest / scale if scale else largest, lost))
+    return tuple(told)
 
 
 def differences(found: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[str, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hetsim.execution.steps import Part, Step, schedule
 
 if TYPE_CHECKING:
+    from hetsim.device.precision import Rounding
     from hetsim.execution.weights import Region
     from hetsim.graph.model import Model
     from hetsim.plans import Plan
@@ -81,24 +82,49 @@ class Outcome:
     wall_s: float
 
 
-def assemble(plan: Plan, model: Model) -> Program:
+def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
+    """Return, by node, the element types that its device in `plan` computes in another.
+
+    Raises UsageError where a device's `execution_dtype` is no rounding.
+    """
+    from hetsim.device.precision import check_rounding
+
+    platform = plan.problem.platform
+    if platform is None:
+        return ({},) * plan.problem.n
+    by_device: list[Rounding] = []
+    for name in plan.problem.devices:
+        rounding = platform.devices[name].execution_dtype
+        check_rounding(rounding, f"device '{name}'")
+        by_device.append(rounding)
+    return tuple(by_device[device] for device in plan.assignment)
+
+
+def assemble(plan: Plan, model: Model, roundings: Sequence[Rounding] | None = None) -> Program:
     """Cut `model`, which may be a staged copy of the plan's own, as `plan` says.
 
+    `roundings` are those of ``roundings_of``; None computes in the types of the graph.
     Complexity: linear in the graph.
     """
     # Not at the top: device processes read the records above, and need no onnx.
     from hetsim.execution.weights import regions_of
     from hetsim.graph.extract import extract
 
+    dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
     parts: list[Part] = []
     code: dict[str, list[Code]] = {device: [] for device in plan.devices_used}
     regions: dict[str, set[Region]] = {device: set() for device in plan.devices_used}
     for index, group in enumerate(plan.groups):
         subgraph = extract(model, group.nodes)
+        proto = subgraph.proto
+        if roundings is not None:
+            from hetsim.device.precision import rounded
+
+            proto = rounded(proto, [roundings[node] for node in subgraph.nodes], dtypes)
         parts.append(Part(group.device, subgraph.inputs, subgraph.outputs))
         names = [model.graph.nodes[node].name for node in group.nodes]
         code[group.device].append(
-            Code(index, _about(index, names), subgraph.proto.SerializeToString(), subgraph.outputs)
+            Code(index, _about(index, names), proto.SerializeToString(), subgraph.outputs)
         )
         regions[group.device].update(regions_of(subgraph.proto))
     made = {name for part in parts for name in part.outputs}

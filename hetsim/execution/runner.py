@@ -11,15 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import UsageError, nearest
-from hetsim.execution.program import Outcome, Program, assemble
+from hetsim.execution.equality import Deviation, deviations
+from hetsim.execution.program import Outcome, Program, assemble, roundings_of
 from hetsim.problem import GRAPH_INPUT
 from hetsim.timeline import Timeline
 
 if TYPE_CHECKING:
+    from hetsim.device.precision import Rounding
     from hetsim.graph.model import Model
     from hetsim.plans import Plan
 
 EXECUTORS = ("ray", "threads")
+PRECISIONS = ("graph", "device")
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Run:
     wall_s : float
         Real seconds of the execution, devices ready before it.
     reference : dict of str to array, or None
-        Outputs of the whole canonical model in one session; None where not asked for.
+        Outputs of the whole canonical model in one session, its values rounded where the
+        run's were; None where not asked for.
     bitwise_equal : bool or None
         Whether the outputs equal the reference to the last bit.
     mismatches : tuple of str
@@ -46,6 +50,10 @@ class Run:
         Real seconds until every device was ready: actors or threads started, sessions open.
     steps : int
         Calls to devices: subgraphs that follow one another on a device share one.
+    precision : str
+        ``graph``: in the types of the graph; ``device``: rounded as the devices compute.
+    deviations : tuple of Deviation
+        With precision ``device``: how far each float output is from the graph's own types.
     """
 
     outputs: dict[str, NDArray[Any]] = field(repr=False)
@@ -57,6 +65,8 @@ class Run:
     executor: str
     compile_s: float = 0.0
     steps: int = 0
+    precision: str = "graph"
+    deviations: tuple[Deviation, ...] = ()
 
 
 def run(
@@ -68,6 +78,7 @@ def run(
     timeout_s: float = 600.0,
     verify: bool = True,
     seed: int = 0,
+    precision: Literal["graph", "device"] = "graph",
 ) -> Run:
     """Run `plan` with ONNX Runtime, one worker a device, and return what it computed.
 
@@ -88,6 +99,9 @@ def run(
         Whether to run the whole canonical model too, and compare.
     seed : int
         Of the random inputs.
+    precision : "graph" or "device"
+        Whether devices compute in the types of the graph, or round every value to the type
+        that they compute in (``execution_dtype``), which shows what that does to the outputs.
 
     Raises
     ------
@@ -103,6 +117,10 @@ def run(
     if executor not in EXECUTORS:
         raise UsageError(
             f"there is no executor '{executor}'", hint=nearest(str(executor), EXECUTORS)
+        )
+    if precision not in PRECISIONS:
+        raise UsageError(
+            f"there is no precision '{precision}'", hint=nearest(str(precision), PRECISIONS)
         )
     if address is not None and executor != "ray":
         raise UsageError("an address needs the executor 'ray'")
@@ -120,8 +138,9 @@ def run(
     plan.validate()
     given = _given(model, inputs, seed)
     timeline = simulate(plan)
+    roundings = roundings_of(plan) if precision == "device" else None
     with staged(model) as staged_model:
-        program = assemble(plan, staged_model)
+        program = assemble(plan, staged_model, roundings)
         if executor == "threads":
             from hetsim.execution.threads import run_on_threads
 
@@ -129,7 +148,8 @@ def run(
         else:
             outcome = _on_ray(program, given, timeout_s, address, _store_bytes(plan))
         outputs = _in_order(staged_model, given, outcome)
-        reference = _whole(staged_model, given) if verify else None
+        reference = _whole(staged_model, given, roundings) if verify else None
+        exact = _whole(staged_model, given) if verify and roundings is not None else None
     mismatches: tuple[str, ...] = ()
     if reference is not None:
         from hetsim.execution.equality import differences
@@ -145,6 +165,8 @@ def run(
         executor=executor,
         compile_s=outcome.compile_s,
         steps=len(program.steps),
+        precision=precision,
+        deviations=() if exact is None else deviations(outputs, exact),
     )
 
 
@@ -214,13 +236,18 @@ def _constants(model: Model, names: Sequence[str]) -> dict[str, Any]:
     return CompiledSubgraph(proto.SerializeToString(), _folder(model), names).run({})
 
 
-def _whole(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _whole(
+    model: Model, inputs: Mapping[str, Any], roundings: Sequence[Rounding] | None = None
+) -> dict[str, Any]:
     """Outputs of the whole model in one session, on the settings of the parts."""
     from hetsim.device.kernels import CompiledSubgraph
+    from hetsim.device.precision import rounded
 
-    compiled = CompiledSubgraph(
-        model.proto.SerializeToString(), _folder(model), model.graph.outputs
-    )
+    proto = model.proto
+    if roundings is not None:
+        dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
+        proto = rounded(proto, roundings, dtypes)
+    compiled = CompiledSubgraph(proto.SerializeToString(), _folder(model), model.graph.outputs)
     return compiled.run(inputs)
 
 

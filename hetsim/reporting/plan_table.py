@@ -92,8 +92,33 @@ def run_report(plan: Plan, run: Run) -> RenderableType:
         Text(""),
         devices_table(plan, run.timeline),
         Text(""),
+        *(Text(plain(line)) for line in precision_lines(plan, run)),
         Text(plain(outputs_line(run.bitwise_equal, run.mismatches)), style="bold"),
     )
+
+
+def precision_lines(plan: Plan, run: Run) -> list[str]:
+    """Return what the devices' own arithmetic does to the outputs, or how to see it."""
+    platform = plan.problem.platform
+    if platform is None:
+        return []
+    computed = [
+        f"{device} computes {source} in {target}"
+        for device in plan.devices_used
+        for source, target in platform.devices[device].execution_dtype.items()
+    ]
+    if not computed:
+        return []
+    if run.precision == "graph":
+        return [f"in the graph's own types; --precision device rounds: {', '.join(computed)}"]
+    lines = [f"rounded as devices compute: {', '.join(computed)}"]
+    for found in run.deviations:
+        lost = f", {count(found.lost, 'element')} out of range" if found.lost else ""
+        lines.append(
+            f"'{found.output}' deviates by at most {found.max_abs:.3g}, "
+            f"{percent(found.max_rel)} of its largest value{lost}"
+        )
+    return lines
 
 
 def plan_rows(plan: Plan) -> list[tuple[str, str]]:

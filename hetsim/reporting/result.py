@@ -124,6 +124,16 @@ def checked_record(plan: Plan, run: Run) -> Record:
         "executor": run.executor,
         "bitwise_equal": run.bitwise_equal,
         "mismatches": list(run.mismatches),
+        "precision": run.precision,
+        "deviations": [
+            {
+                "output": found.output,
+                "max_abs": found.max_abs,
+                "max_rel": found.max_rel,
+                "lost": found.lost,
+            }
+            for found in run.deviations
+        ],
         "outputs": {name: array_record(array) for name, array in run.outputs.items()},
     }
 

@@ -1,0 +1,204 @@
+"""Arithmetic in another precision: values rounded wherever a node reads or writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hetsim.errors import ModelError, UsageError, nearest
+
+if TYPE_CHECKING:
+    import onnx
+
+Rounding = Mapping[str, str]
+"""Element types that a device computes in another, e.g. ``{"float32": "float16"}``."""
+
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+ROUNDED_TO = ("float16", "bfloat16", "float32", "int8")
+"""What values can be rounded to: the floats, and symmetric 8-bit integers scaled by tensor."""
+
+_INT8_LARGEST = 127.0
+
+
+def check_rounding(rounding: Rounding, where: str) -> None:
+    """Raise UsageError for a pair of types between which values cannot be rounded."""
+    for source, target in rounding.items():
+        if source not in FLOATS or target not in ROUNDED_TO:
+            raise UsageError(
+                f"{source} cannot be computed in {target}",
+                where=where,
+                hint=nearest(source, FLOATS)
+                if source not in FLOATS
+                else nearest(target, ROUNDED_TO),
+            )
+
+
+def rounded(
+    proto: onnx.ModelProto, roundings: Sequence[Rounding], dtypes: Mapping[str, str]
+) -> onnx.ModelProto:
+    """Return the model with every node's float inputs and outputs rounded as its device does.
+
+    A node computes in the types of the graph, between values that have been rounded: the
+    least that arithmetic of that precision does to them. Rounding what is rounded already
+    changes nothing, so that a model cut in parts gives the bits of the whole. The bodies of
+    control flow are rounded node by node too; a model-local function where it is entered
+    and left.
+
+    Parameters
+    ----------
+    proto : onnx.ModelProto
+        Not changed.
+    roundings : sequence of mapping
+        By node of the graph, in order; an empty one leaves the node as it is.
+    dtypes : mapping of str to str
+        Element type of each value of the graph.
+
+    Raises
+    ------
+    ModelError
+        Where a value in a body has a type that cannot be inferred.
+
+    Complexity: O(V + E), and type inference where there are bodies.
+    """
+    import onnx
+
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    bodies = any(_bodies(node) for node, r in zip(proto.graph.node, roundings, strict=True) if r)
+    if bodies:
+        made = onnx.shape_inference.infer_shapes(made)
+    writer = _Writer(_all_names(made.graph))
+    writer.rewrite(made.graph, list(roundings), dict(dtypes))
+    return made
+
+
+class _Writer:
+    """Puts roundings between the nodes of a graph and of the graphs in it."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = taken
+
+    def rewrite(
+        self, graph: onnx.GraphProto, roundings: Sequence[Rounding], dtypes: dict[str, str]
+    ) -> None:
+        nodes = list(graph.node)
+        aliases: dict[tuple[str, str], str] = {}
+        written: list[onnx.NodeProto] = []
+        for node, rounding in zip(nodes, roundings, strict=True):
+            if not rounding:
+                written.append(node)
+                continue
+            for body in _bodies(node):
+                inner = {**dtypes, **_types(body)}
+                self.rewrite(body, [rounding] * len(body.node), inner)
+            for port, name in enumerate(node.input):
+                target = rounding.get(_dtype(name, dtypes, node)) if name else None
+                if target is None:
+                    continue
+                alias = aliases.get((name, target))
+                if alias is None:
+                    alias = aliases[name, target] = self._fresh(f"{name}.{target}")
+                    written += self._rounding(name, alias, dtypes[name], target)
+                node.input[port] = alias
+            after: list[onnx.NodeProto] = []
+            for port, name in enumerate(node.output):
+                target = rounding.get(_dtype(name, dtypes, node)) if name else None
+                if target is not None:
+                    exact = self._fresh(f"{name}.exact")
+                    after += self._rounding(exact, name, dtypes[name], target)
+                    node.output[port] = exact
+            written.append(node)
+            written += after
+        kept = [type(node)() for node in written]
+        for copy, node in zip(kept, written, strict=True):
+            copy.CopyFrom(node)
+        del graph.node[:]
+        graph.node.extend(kept)
+
+    def _rounding(self, source: str, result: str, dtype: str, target: str) -> list[onnx.NodeProto]:
+        """Nodes that make `result` of `source`, both of `dtype`, by way of `target`."""
+        from onnx import helper
+
+        from hetsim.graph.onnx_types import element_type
+
+        if target != "int8":
+            narrow = self._fresh(f"{result}.cast")
+            return [
+                helper.make_node("Cast", [source], [narrow], to=element_type(target)),
+                helper.make_node("Cast", [narrow], [result], to=element_type(dtype)),
+            ]
+        names = {
+            part: self._fresh(f"{result}.{part}")
+            for part in ("abs", "max", "floor", "top", "limit", "step", "ratio", "whole")
+        }
+
+        def constant(name: str, number: float) -> onnx.NodeProto:
+            tensor = helper.make_tensor("value", element_type(dtype), [], [number])
+            return helper.make_node("Constant", [], [name], value=tensor)
+
+        # A tensor of nothing but zeros has no scale: any will do.
+        return [
+            constant(names["limit"], _INT8_LARGEST),
+            constant(names["floor"], 1e-30),
+            helper.make_node("Abs", [source], [names["abs"]]),
+            helper.make_node("ReduceMax", [names["abs"]], [names["max"]], keepdims=0),
+            helper.make_node("Max", [names["max"], names["floor"]], [names["top"]]),
+            helper.make_node("Div", [names["top"], names["limit"]], [names["step"]]),
+            helper.make_node("Div", [source, names["step"]], [names["ratio"]]),
+            helper.make_node("Round", [names["ratio"]], [names["whole"]]),
+            helper.make_node("Mul", [names["whole"], names["step"]], [result]),
+        ]
+
+    def _fresh(self, wanted: str) -> str:
+        name = wanted
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
+
+
+def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    from hetsim.graph.structure import bodies
+
+    return list(bodies(node))
+
+
+def _dtype(name: str, dtypes: Mapping[str, str], node: onnx.NodeProto) -> str:
+    if name not in dtypes:
+        raise ModelError(
+            f"the type of '{name}' cannot be inferred, so that it cannot be rounded",
+            where=f"node '{node.name}' ({node.op_type}) in a body",
+            hint="run in the precision of the graph",
+        )
+    return dtypes[name]
+
+
+def _types(graph: onnx.GraphProto) -> dict[str, str]:
+    """Element types that a body states of its values, after inference."""
+    from hetsim.graph.onnx_types import to_tensor
+
+    found = {tensor.name: _stored(tensor.data_type) for tensor in graph.initializer}
+    found.update((s.values.name, _stored(s.values.data_type)) for s in graph.sparse_initializer)
+    for values in (graph.input, graph.value_info, graph.output):
+        for value in values:
+            if value.HasField("type"):
+                found[value.name] = to_tensor(value.name, value.type).dtype
+    return found
+
+
+def _stored(data_type: int) -> str:
+    from hetsim.graph.onnx_types import dtype_name
+
+    return dtype_name(data_type)
+
+
+def _all_names(graph: onnx.GraphProto) -> set[str]:
+    """Every name of a value in the graph and in all bodies within."""
+    found = {t.name for t in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
+    found.update(v.name for values in (graph.input, graph.output) for v in values)
+    for node in graph.node:
+        found.update(node.input)
+        found.update(node.output)
+        for body in _bodies(node):
+            found |= _all_names(body)
+    return found

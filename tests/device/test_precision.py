@@ -1,0 +1,142 @@
+"""Arithmetic in another precision: what numpy's rounding gives, in parts and as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx_builders import load, make_model, op, open_exactly, value
+
+import hetsim
+from hetsim.device.precision import check_rounding, rounded
+from hetsim.errors import UsageError
+from hetsim.execution.runner import run
+from hetsim.graph.samples import random_inputs
+from hetsim.problem import Problem
+from oracles.rounded_nodes import compute
+
+Array = NDArray[Any]
+HALF = {"float32": "float16"}
+
+
+def to_half(array: Array) -> Array:
+    return array.astype(np.float16).astype(np.float32)
+
+
+def to_brain(array: Array) -> Array:
+    return array.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def to_int8(array: Array) -> Array:
+    step = np.float32(max(np.abs(array).max(), np.float32(1e-30)) / np.float32(127))
+    return np.round(array / step) * step
+
+
+@pytest.mark.parametrize("name", ["resnet50", "bert_small"])
+def test_a_half_precision_device_rounds_as_numpy_does(name: str) -> None:
+    model = hetsim.load_model(f"zoo:{name}")
+    problem = Problem.of(model, hetsim.load_platform("laptop"))
+    done = run(hetsim.plan(problem, "single:gpu"), executor="threads", precision="device")
+    wanted = compute(model, random_inputs(model), to_half)
+    assert done.bitwise_equal
+    for output, array in wanted.items():
+        assert array.tobytes() == done.outputs[output].tobytes()
+    exact = run(hetsim.plan(problem, "single:gpu"), executor="threads")
+    assert exact.deviations == ()
+    for deviation in done.deviations:
+        a = done.outputs[deviation.output].astype(np.float64)
+        b = exact.outputs[deviation.output].astype(np.float64)
+        assert deviation.max_abs == np.abs(a - b).max() > 0
+        assert deviation.max_rel == deviation.max_abs / np.abs(b).max() < 0.05
+        assert deviation.lost == 0
+
+
+@pytest.mark.parametrize("strategy", ["hetero", "heft", "single:cpu"])
+def test_parts_give_the_bits_of_the_whole(strategy: str) -> None:
+    model = hetsim.load_model("zoo:squeezenet")
+    problem = Problem.of(model, hetsim.load_platform("edge-box"))
+    done = run(hetsim.plan(problem, strategy), executor="threads", precision="device")
+    assert done.bitwise_equal
+    # The host computes in float32: with nothing elsewhere, nothing deviates.
+    assert (done.deviations[0].max_abs == 0) == (strategy == "single:cpu")
+
+
+@pytest.mark.parametrize(
+    ("target", "near"), [("float16", to_half), ("bfloat16", to_brain), ("int8", to_int8)]
+)
+def test_every_type_that_values_are_rounded_to(target: str, near: Any, tmp_path: Path) -> None:
+    nodes = [op("MatMul", "x w", "a"), op("Relu", "a", "b"), op("Mul", "b b", "y")]
+    weights = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    proto = make_model(nodes, [value("x", (3, 8))], [value("y", (3, 4))], {"w": weights})
+    model = load(proto, tmp_path, canonical="none")
+    dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
+    made = rounded(model.proto, [{"float32": target}] * 3, dtypes)
+    onnx.checker.check_model(made, full_check=True)
+    for x in (np.random.default_rng(1).standard_normal((3, 8)), np.zeros((3, 8))):
+        feed = {"x": x.astype(np.float32)}
+        found = open_exactly(made, None).run(None, feed)[0]
+        wanted = compute(model, feed, near)["y"]
+        assert found.tobytes() == wanted.tobytes()
+
+
+def test_what_leaves_the_range_is_counted_as_lost(tmp_path: Path) -> None:
+    proto = make_model([op("Mul", "x x", "y")], [value("x")], [value("y")])
+    problem = Problem.of(load(proto, tmp_path), hetsim.load_platform("laptop"))
+    x = np.array([[1, 2, 3], [400, 5, 6]], np.float32)
+    plan = hetsim.plan(problem, "single:gpu")
+    done = run(plan, {"x": x}, executor="threads", precision="device")
+    assert done.deviations[0].lost == 1
+    assert done.deviations[0].max_abs == 0
+
+
+def test_bodies_are_rounded_node_by_node(tmp_path: Path) -> None:
+    third = np.float32(1 / 3)
+    then = onnx.helper.make_graph(
+        [op("Mul", "x c", "m"), op("Add", "m c", "t")], "then", [], [value("t")]
+    )
+    other = onnx.helper.make_graph([op("Identity", "x", "e")], "else", [], [value("e")])
+    branch = onnx.helper.make_node("If", ["yes"], ["y"], then_branch=then, else_branch=other)
+    proto = make_model([branch], [value("x"), value("yes", (), "BOOL")], [value("y")], {"c": third})
+    model = load(proto, tmp_path, canonical="none")
+    dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
+    session = open_exactly(rounded(model.proto, [HALF], dtypes), None)
+    x = np.linspace(0, 1, 6, dtype=np.float32).reshape(2, 3)
+    found = session.run(None, {"x": x, "yes": np.array(True)})[0]
+    c = to_half(third)
+    assert found.tobytes() == to_half(to_half(to_half(x) * c) + c).tobytes()
+
+
+def test_the_model_is_not_changed_and_names_do_not_collide(tmp_path: Path) -> None:
+    nodes = [op("Relu", "x", "x.float16"), op("Relu", "x.float16", "y")]
+    proto = make_model(nodes, [value("x")], [value("y")])
+    model = load(proto, tmp_path, canonical="none")
+    before = model.proto.SerializeToString(deterministic=True)
+    dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
+    made = rounded(model.proto, [HALF, {}], dtypes)
+    onnx.checker.check_model(made, full_check=True)
+    assert model.proto.SerializeToString(deterministic=True) == before
+
+
+@pytest.mark.parametrize(
+    ("rounding", "says"),
+    [
+        ({"flaot32": "float16"}, "did you mean 'float32'"),
+        ({"float32": "int4"}, "float32 cannot be computed in int4"),
+        ({"int64": "int8"}, "int64 cannot be computed in int8"),
+    ],
+)
+def test_roundings_that_do_not_exist(rounding: dict[str, str], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        check_rounding(rounding, "device 'npu'")
+
+
+def test_a_precision_that_does_not_exist(tmp_path: Path) -> None:
+    proto = make_model([op("Relu", "x", "y")], [value("x")], [value("y")])
+    problem = Problem.of(load(proto, tmp_path), hetsim.load_platform("laptop"))
+    with pytest.raises(UsageError, match="did you mean 'device'"):
+        run(hetsim.plan(problem, "heft"), precision="devcie")  # type: ignore[arg-type]
