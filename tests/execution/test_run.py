@@ -318,8 +318,8 @@ def test_a_difference_is_reported(
 ) -> None:
     true_whole = runner._whole
 
-    def nudged(model: Any, inputs: Any) -> dict[str, Any]:
-        outputs = true_whole(model, inputs)
+    def nudged(model: Any, inputs: Any, roundings: Any) -> dict[str, Any]:
+        outputs = true_whole(model, inputs, roundings)
         outputs["b"][0, 0] += 1
         return outputs
 
