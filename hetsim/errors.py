@@ -49,6 +49,14 @@ class UsageError(HetsimError):
     exit_code = 2
 
 
+class PluginError(UsageError):
+    """What another package adds cannot be used, or two packages add the same."""
+
+
+class DeviceUnavailable(UsageError):
+    """What a device needs is not on this machine."""
+
+
 class InvalidInput(HetsimError):
     """A file or a value given by the user cannot be used."""
 

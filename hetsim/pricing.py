@@ -10,7 +10,7 @@ import numpy as np
 from hetsim.cost.fusion import fused_chains
 from hetsim.cost.model import CostModel, Kernel
 from hetsim.cost.registry import cost_model
-from hetsim.device.plugin import SimulatedDevice
+from hetsim.device.registry import platform_devices
 from hetsim.graph.graph import Graph
 from hetsim.graph.model import Model
 from hetsim.graph.work import Work, graph_work, op_key
@@ -43,8 +43,9 @@ def price(
     seconds = np.full((len(graph.nodes), len(names)), np.inf)
     fused: list[FusedKernel] = []
     refusals: list[dict[int, str]] = []
-    for p, (name, spec) in enumerate(platform.devices.items()):
-        support = SimulatedDevice(name, spec).query_model(graph)
+    for p, device in enumerate(platform_devices(platform).values()):
+        spec = device.spec
+        support = device.query_model(graph)
         refusals.append(dict(support.reasons))
         for node, taken in enumerate(support.supported):
             if taken:

@@ -285,12 +285,18 @@ class Problem:
         return digest.hexdigest()
 
     def device_index(self, name: str) -> int:
-        """Index of the device called `name`. Raises UsageError with the nearest name."""
+        """Index of the device called `name`; ``gpu`` is the first of ``gpu.0``, ``gpu.1``.
+
+        Raises UsageError with the nearest name.
+        """
         from hetsim.errors import nearest
 
         try:
             return self.devices.index(name)
         except ValueError:
+            for index, device in enumerate(self.devices):
+                if device.rpartition(".")[0] == name:
+                    return index
             raise UsageError(
                 f"no device '{name}' in {self.name}", hint=nearest(name, self.devices)
             ) from None

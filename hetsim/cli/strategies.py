@@ -13,10 +13,22 @@ from hetsim.cli.session import current
 @common_options
 def strategies(as_json: bool) -> None:
     """List the strategies and the merge methods."""
+    from hetsim.cost.registry import GROUP as COST_MODELS
+    from hetsim.device.registry import GROUP as DEVICES
+    from hetsim.device.registry import SIMULATED
     from hetsim.partitioning.methods import methods
+    from hetsim.placement.registry import GROUP as STRATEGIES
     from hetsim.placement.registry import strategies as known
+    from hetsim.plugins import plugin_complaints
 
     session = current()
+    for group, own in (
+        (STRATEGIES, tuple(info.name for info in known() if info.home)),
+        (DEVICES, (SIMULATED,)),
+        (COST_MODELS, ("roofline",)),
+    ):
+        for complaint in plugin_complaints(group, own):
+            session.note(f"warning: {complaint}")
     if as_json:
         session.show_json(
             {

@@ -3,183 +3,180 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
-from hetsim.errors import UsageError, nearest
+from hetsim.device.precision import ROUNDED_TO, Rounding, check_rounding, rounded
+from hetsim.device.properties import Choice, Properties, PropertyValue, Whole
+from hetsim.device.support import Support, by_rules, without_lone_housekeeping
+from hetsim.errors import DeviceUnavailable
 from hetsim.graph.graph import Graph
-from hetsim.graph.work import op_key
+from hetsim.graph.housekeeping import housekeeping_nodes
 from hetsim.hardware.spec import DeviceSpec
-from hetsim.patterns.attributes import AttributeTest, attribute_of
 
 if TYPE_CHECKING:
+    import onnx
+
     from hetsim.device.kernels import CompiledSubgraph
     from hetsim.graph.model import Model
-    from hetsim.patterns.matching import Match
+
+__all__ = ["Device", "SimulatedDevice", "Support"]
+
+PRECISION = "INFERENCE_PRECISION_HINT"
+_CAPABILITIES = {"float32": "FP32", "float16": "FP16", "bfloat16": "BF16", "int8": "INT8"}
 
 
-@dataclass(frozen=True, slots=True)
-class Support:
-    """A device's answer to ``query_model``.
+class Device:
+    """One device of a platform, and the base of those that other packages add.
 
-    Attributes
-    ----------
-    device : str
-    supported : tuple of bool
-        By node id: whether it takes the node alone.
-    reasons : mapping of int to str
-        Why a node is not taken alone; one entry for each that is not.
-    composites : tuple of Match
-        Nodes that it takes together as one kernel, disjoint, by first node.
-    """
+    A device of its own overrides what differs: ``unavailable`` where it needs something on
+    the machine, ``query_model`` where rules and patterns do not say what it takes,
+    ``open`` where its kernels are not those of ONNX Runtime on the CPU.
 
-    device: str
-    supported: tuple[bool, ...]
-    reasons: Mapping[int, str]
-    composites: tuple[Match, ...] = ()
-
-    @property
-    def taken(self) -> tuple[bool, ...]:
-        """By node id: whether it takes the node alone or within a composite."""
-        whole = {node for match in self.composites for node in match.nodes}
-        return tuple(alone or node in whole for node, alone in enumerate(self.supported))
-
-
-class Device(Protocol):
-    """One device of a platform."""
-
-    @property
-    def name(self) -> str:
-        """Name in the platform, e.g. ``gpu.1``."""
-        ...
-
-    @property
-    def spec(self) -> DeviceSpec:
-        """What it can do, in figures."""
-        ...
-
-    def query_model(self, graph: Graph) -> Support:
-        """Say which nodes of `graph` it can run, and why not the others."""
-        ...
-
-    def compile(self, model: Model, nodes: Sequence[int]) -> CompiledSubgraph:
-        """Make `nodes` of `model` ready to run, as one subgraph."""
-        ...
-
-    def get_property(self, key: str) -> object:
-        """Return a property. Raises UsageError with the nearest key."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedDevice:
-    """A device known by its figures; its kernels are those of ONNX Runtime on the CPU.
-
-    Attributes
+    Parameters
     ----------
     name : str
+        Name in the platform, e.g. ``gpu.1``.
     spec : DeviceSpec
+        What it can do, in figures.
+    ids : sequence of str
+        All ids of the devices of its kind, e.g. ``("0", "1")``.
+
+    Raises
+    ------
+    DeviceUnavailable
+        Where what it needs is missing, unless `simulate` says that figures are enough.
     """
 
-    name: str
-    spec: DeviceSpec
+    simulate: ClassVar[bool] = False
+    """Whether a device that is unavailable can still be planned for, and run elsewhere."""
+
+    def __init__(self, name: str, spec: DeviceSpec, ids: Sequence[str] = ("0",)) -> None:
+        self.name = name
+        self.spec = spec
+        missing = self.unavailable()
+        if missing is not None and not self.simulate:
+            raise DeviceUnavailable(missing[0], where=f"device '{name}'", hint=missing[1])
+        where = f"device '{name}'"
+        check_rounding(spec.execution_dtype, where)
+        self._properties = Properties(where, self._metrics(tuple(ids)), self._settings(ids))
+
+    def unavailable(self) -> tuple[str, str] | None:
+        """Return what is missing on this machine and what to do, or None where all is there."""
+        return None
 
     def query_model(self, graph: Graph) -> Support:
-        """Apply the spec's support rule to every node, and match its patterns.
+        """Say which nodes of `graph` it takes, and why not the others.
 
-        Members of a composite need not be among the ops that the rule accepts, nor have
-        the attributes; all else that the rule says holds for them too.
-        Complexity: O(V + tensors), and that of ``patterns.find_matches``.
+        By the rules and patterns of the description. But for a CPU, nodes without compute
+        are not taken where nothing that computes is joined to them.
         """
-        reasons: dict[int, str] = {}
-        for node in graph.nodes:
-            reason = refusal(self.spec, graph, node.id)
-            if reason is not None:
-                reasons[node.id] = reason
-        supported = tuple(node.id not in reasons for node in graph.nodes)
-        if not self.spec.patterns:
-            return Support(self.name, supported, reasons)
-        from hetsim.patterns.matching import find_matches
-        from hetsim.patterns.names import check_names
+        support = by_rules(self.name, self.spec, graph)
+        if self.spec.kind == "cpu":
+            return support
+        return without_lone_housekeeping(support, graph, housekeeping_nodes(graph))
 
-        for pattern in self.spec.patterns:
-            check_names(pattern)
-        matches = find_matches(
-            graph, self.spec.patterns, lambda node: refusal_in_pattern(self.spec, graph, node)
-        )
-        for match in matches.found:
-            for node_id in match.nodes:
-                if node_id in reasons:
-                    reasons[node_id] += f"; taken only as a part of pattern '{match.pattern}'"
-        for refused in matches.refused:
-            for node_id in refused.nodes:
-                if node_id in reasons:
-                    reasons[node_id] += f"; no match of '{refused.pattern}': {refused.reason}"
-        return Support(self.name, supported, reasons, matches.found)
+    def transform(
+        self, proto: onnx.ModelProto, dtypes: Mapping[str, str], precision: str
+    ) -> onnx.ModelProto:
+        """Return the model as the device computes it; `proto` stays as it is.
 
-    def compile(self, model: Model, nodes: Sequence[int]) -> CompiledSubgraph:
-        """Open an ONNX Runtime session on the nodes, weights memory-mapped where external."""
-        from hetsim.device.kernels import CompiledSubgraph
+        Values that it computes in another type are rounded wherever a node reads or writes
+        them; see ``precision.rounded``.
+        """
+        rounding = self.rounding(precision)
+        if not rounding:
+            return proto
+        return rounded(proto, [rounding] * len(proto.graph.node), dtypes)
+
+    def rounding(self, precision: str) -> Rounding:
+        """Return what becomes of element types when float32 is computed in `precision`."""
+        if precision == self._default_precision():
+            return self.spec.execution_dtype
+        others = {k: v for k, v in self.spec.execution_dtype.items() if k != "float32"}
+        return others if precision == "float32" else {**others, "float32": precision}
+
+    def compile(
+        self, model: Model, nodes: Sequence[int], config: Mapping[str, object] | None = None
+    ) -> CompiledSubgraph:
+        """Make `nodes` of `model` ready to run, as one subgraph.
+
+        Parameters
+        ----------
+        model : Model
+        nodes : sequence of int
+        config : mapping of str to value, optional
+            Properties for this subgraph alone; they go before those of the device.
+
+        Raises
+        ------
+        UsageError
+            For a property that does not exist, cannot be set, or not to that.
+        ExecutionError
+            Where the kernels refuse the subgraph.
+        """
         from hetsim.graph.extract import extract
 
+        settings = self._properties.merged(config or {})
         part = extract(model, nodes)
+        dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
+        proto = self.transform(part.proto, dtypes, str(settings[PRECISION]))
         folder = str(model.weights_dir) if model.weights_dir is not None else None
-        return CompiledSubgraph(part.proto.SerializeToString(), folder, part.outputs)
+        return self.open(proto.SerializeToString(), folder, part.outputs)
 
-    def get_property(self, key: str) -> object:
-        """Return FULL_DEVICE_NAME, DEVICE_ARCHITECTURE, OPTIMIZATION_CAPABILITIES and others."""
-        properties: dict[str, object] = {
-            "FULL_DEVICE_NAME": self.spec.full_name,
-            "DEVICE_ARCHITECTURE": f"{self.spec.kind}:{self.spec.name}",
-            "OPTIMIZATION_CAPABILITIES": tuple(sorted(self.spec.flops_per_s)),
-            "DEVICE_TOTAL_MEM_SIZE": self.spec.memory_bytes,
-            "NUM_STREAMS": self.spec.streams,
-        }
+    def open(
+        self, proto: bytes, weights_dir: str | None, outputs: Sequence[str]
+    ) -> CompiledSubgraph:
+        """Open a serialised subgraph on the kernels of the device; see ``CompiledSubgraph``."""
+        from hetsim.device.kernels import CompiledSubgraph
+
+        return CompiledSubgraph(proto, weights_dir, outputs)
+
+    def get_property(self, key: str) -> PropertyValue:
+        """Return a property. Raises UsageError with the nearest key.
+
+        To be read: SUPPORTED_PROPERTIES (names that know whether they are mutable),
+        AVAILABLE_DEVICES, FULL_DEVICE_NAME, DEVICE_ARCHITECTURE, OPTIMIZATION_CAPABILITIES,
+        RANGE_FOR_ASYNC_INFER_REQUESTS (least, most, step), IMPORT_EXPORT_SUPPORT and
+        DEVICE_TOTAL_MEM_SIZE. To be read and set: DEVICE_ID, NUM_STREAMS, PERFORMANCE_HINT
+        and INFERENCE_PRECISION_HINT.
+        """
         if key == "SUPPORTED_PROPERTIES":
-            return ("SUPPORTED_PROPERTIES", *sorted(properties))
-        if key not in properties:
-            raise UsageError(
-                f"no property '{key}'", where=f"device '{self.name}'", hint=nearest(key, properties)
-            )
-        return properties[key]
+            return self._properties.names
+        return self._properties.get(key)
+
+    def set_property(self, key: str, value: object) -> None:
+        """Set a property. Raises UsageError for one that does not exist or cannot be set so."""
+        self._properties.set(key, value)
+
+    def _default_precision(self) -> str:
+        return self.spec.execution_dtype.get("float32", "float32")
+
+    def _metrics(self, ids: tuple[str, ...]) -> dict[str, PropertyValue]:
+        spec = self.spec
+        capabilities = [_CAPABILITIES[t] for t in _CAPABILITIES if t in spec.flops_per_s]
+        return {
+            "SUPPORTED_PROPERTIES": (),
+            "AVAILABLE_DEVICES": ids,
+            "FULL_DEVICE_NAME": spec.full_name,
+            "DEVICE_ARCHITECTURE": f"{spec.kind}:{spec.name}",
+            "OPTIMIZATION_CAPABILITIES": (*capabilities, "EXPORT_IMPORT"),
+            "RANGE_FOR_ASYNC_INFER_REQUESTS": (1, spec.streams, 1),
+            "IMPORT_EXPORT_SUPPORT": True,
+            "DEVICE_TOTAL_MEM_SIZE": spec.memory_bytes,
+        }
+
+    def _settings(self, ids: Sequence[str]) -> dict[str, tuple[Choice | Whole, PropertyValue]]:
+        own = self.name.rpartition(".")[2]
+        return {
+            "DEVICE_ID": (Choice(tuple(ids)), own if own in ids else ids[0]),
+            "NUM_STREAMS": (Whole(1, self.spec.streams), self.spec.streams),
+            "PERFORMANCE_HINT": (Choice(("LATENCY", "THROUGHPUT")), "LATENCY"),
+            PRECISION: (
+                Choice(tuple(sorted({*ROUNDED_TO, "float32"}))),
+                self._default_precision(),
+            ),
+        }
 
 
-def refusal(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:
-    """Return why a device of `spec` refuses the node by itself, or None where it takes it."""
-    rule = spec.support
-    node = graph.nodes[node_id]
-    op = op_key(node)
-    if op in rule.except_ops or (rule.ops is not None and op not in rule.ops):
-        return f"op {op}"
-    for name, accepted in rule.attributes.get(op, {}).items():
-        value = attribute_of(graph, node, name)
-        if value is not None and not AttributeTest(name, accepted).holds(graph, node):
-            allowed = ", ".join(str(entry) for entry in accepted)
-            return f"attribute {name} = {value} of {op} (it takes {allowed})"
-    return refusal_in_pattern(spec, graph, node_id)
-
-
-def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:
-    """Return why a device of `spec` refuses the node even as a member of a pattern, or None."""
-    rule = spec.support
-    node = graph.nodes[node_id]
-    version = graph.opsets.get("")
-    if rule.opset is not None and version is not None and node.domain in ("", "ai.onnx"):
-        oldest, newest = rule.opset
-        if not oldest <= version <= newest:
-            return f"operator set {version} (it takes {oldest} to {newest})"
-    if rule.dtypes is None and not rule.static_shapes_only and rule.max_rank is None:
-        return None
-    for name in (*node.reads, *node.writes):
-        tensor = graph.tensors[name]
-        if rule.dtypes is not None and tensor.dtype not in rule.dtypes:
-            return f"{tensor.dtype} tensor '{name}'"
-        if rule.static_shapes_only and (
-            tensor.shape is None or not all(isinstance(dim, int) for dim in tensor.shape)
-        ):
-            return f"dynamic shape of tensor '{name}'"
-        if rule.max_rank is not None and tensor.shape is not None:
-            rank = len(tensor.shape)
-            if rank > rule.max_rank:
-                return f"rank {rank} of tensor '{name}' (it takes {rule.max_rank})"
-    return None
+class SimulatedDevice(Device):
+    """A device known by its figures; its kernels are those of ONNX Runtime on the CPU."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hetsim.device.precision import Rounding
     from hetsim.execution.weights import Region
     from hetsim.graph.model import Model
+    from hetsim.hardware.spec import DeviceSpec
     from hetsim.plans import Plan
 
 
@@ -28,12 +29,15 @@ class Code:
     proto : bytes
         A serialised ``onnx.ModelProto``.
     outputs : tuple of str
+    spec : DeviceSpec or None
+        The device's, where its kernels are those of another package.
     """
 
     group: int
     about: str
     proto: bytes = field(repr=False)
     outputs: tuple[str, ...]
+    spec: DeviceSpec | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,9 @@ def assemble(plan: Plan, model: Model, roundings: Sequence[Rounding] | None = No
     from hetsim.graph.extract import extract
 
     dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
+    platform = plan.problem.platform
+    specs = {} if platform is None else platform.devices
+    foreign = {name: spec for name, spec in specs.items() if spec.backend != "simulated"}
     parts: list[Part] = []
     code: dict[str, list[Code]] = {device: [] for device in plan.devices_used}
     regions: dict[str, set[Region]] = {device: set() for device in plan.devices_used}
@@ -124,7 +131,13 @@ def assemble(plan: Plan, model: Model, roundings: Sequence[Rounding] | None = No
         parts.append(Part(group.device, subgraph.inputs, subgraph.outputs))
         names = [model.graph.nodes[node].name for node in group.nodes]
         code[group.device].append(
-            Code(index, _about(index, names), proto.SerializeToString(), subgraph.outputs)
+            Code(
+                index,
+                _about(index, names),
+                proto.SerializeToString(),
+                subgraph.outputs,
+                foreign.get(group.device),
+            )
         )
         regions[group.device].update(regions_of(subgraph.proto))
     made = {name for part in parts for name in part.outputs}

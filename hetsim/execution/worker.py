@@ -35,12 +35,20 @@ class DeviceWorker:
             if self._cancelled:
                 raise ExecutionError("cancelled", where=self._where(entry))
             try:
-                compiled = CompiledSubgraph(entry.proto, weights_dir, entry.outputs)
+                compiled = self._open(entry, weights_dir)
             except ExecutionError as error:
                 raise self._named(error, entry) from error
             self._code[entry.group] = entry
             self._compiled[entry.group] = compiled
         return len(self._compiled)
+
+    def _open(self, entry: Code, weights_dir: str | None) -> CompiledSubgraph:
+        if entry.spec is None:
+            return CompiledSubgraph(entry.proto, weights_dir, entry.outputs)
+        from hetsim.device.registry import make_device
+
+        device = make_device(self._device, entry.spec)
+        return device.open(entry.proto, weights_dir, entry.outputs)
 
     def run(self, index: int, *received: Any) -> tuple[Any, ...]:
         """Run step `index`; return the index and then what the step sends.

@@ -87,6 +87,9 @@ class DeviceSpec:
     patterns : tuple of Pattern
         What it takes as one kernel and as a whole, even ops that `support` does not accept
         alone; the first goes before the later ones. Their names differ.
+    backend : str
+        What runs its subgraphs: ``simulated`` (ONNX Runtime on the CPU), or what an installed
+        package adds under the entry point ``hetsim.devices``.
     provenance : mapping of str to (status, source)
         Where each figure is from: status is ``datasheet``, ``secondary``, ``derived`` or
         ``estimate``.
@@ -109,6 +112,7 @@ class DeviceSpec:
     support: SupportRule = field(default_factory=SupportRule)
     fusions: tuple[tuple[tuple[str, ...], ...], ...] = ()
     patterns: tuple[Pattern, ...] = ()
+    backend: str = "simulated"
     provenance: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 

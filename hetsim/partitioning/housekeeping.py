@@ -7,21 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hetsim.errors import UsageError, nearest
-from hetsim.graph.graph import Graph
-from hetsim.graph.work import op_key
+from hetsim.graph.housekeeping import housekeeping_nodes
 from hetsim.partitioning.ops import check_op
 from hetsim.problem import GRAPH_INPUT, Problem
 
 Mode = Literal["assigned", "follow", "host"]
 MODES: tuple[Mode, ...] = ("assigned", "follow", "host")
-
-ALWAYS = frozenset({"Identity"})
-"""Op types that move nothing and compute nothing."""
-
-OF_CONSTANTS = frozenset(
-    {"Cast", "Flatten", "Reshape", "Shape", "Size", "Squeeze", "Transpose", "Unsqueeze"}
-)
-"""Op types that are housekeeping where all that they read is constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +58,6 @@ class Housekeeping:
         if problem.model is None:
             return frozenset(v for v, op in enumerate(problem.op_types) if op in self.ops)
         return housekeeping_nodes(problem.model.graph, self.ops)
-
-
-def housekeeping_nodes(graph: Graph, ops: Collection[str] = ()) -> frozenset[int]:
-    """Find identities, reshapes of constants, and nodes of the op types `ops`. O(V + E)."""
-    found: set[int] = set()
-    constant = set(graph.constants)
-    for node in graph.nodes:
-        op = op_key(node)
-        if op in ALWAYS or op in ops or (op in OF_CONSTANTS and constant.issuperset(node.reads)):
-            found.add(node.id)
-        if (op in ALWAYS or op in OF_CONSTANTS) and constant.issuperset(node.reads):
-            constant.update(node.writes)
-    return frozenset(found)
 
 
 def follow(

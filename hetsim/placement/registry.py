@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib import import_module
 from typing import Any
 
-from hetsim.errors import UsageError, nearest
+from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.placement.strategy import Strategy
 from hetsim.plans import Plan
+from hetsim.plugins import load_plugin, plugin_names
 from hetsim.problem import Problem
 
 
@@ -39,6 +41,12 @@ _STRATEGIES: Mapping[str, StrategyInfo] = {
             "hetsim.placement.hetero:Hetero",
         ),
         StrategyInfo(
+            "pipeline",
+            "stages from the front of the model, as large as each device's memory allows",
+            "pipeline[:DEVICE,DEVICE,...]",
+            "hetsim.placement.pipeline:Pipeline",
+        ),
+        StrategyInfo(
             "heft",
             "list scheduling by upward rank, earliest finish time with insertion",
             "heft",
@@ -48,9 +56,36 @@ _STRATEGIES: Mapping[str, StrategyInfo] = {
 }
 
 
+GROUP = "hetsim.strategies"
+
+
 def strategies() -> tuple[StrategyInfo, ...]:
-    """List the strategies, by name."""
-    return tuple(_STRATEGIES[name] for name in sorted(_STRATEGIES))
+    """List the strategies, by name; those of other packages that cannot be used are left out.
+
+    ``plugins.plugin_complaints`` says why they cannot.
+    """
+    listed = dict(_STRATEGIES)
+    for name in plugin_names(GROUP):
+        if name not in _STRATEGIES:
+            with suppress(PluginError):
+                listed[name] = _of_plugin(name)
+    return tuple(listed[name] for name in sorted(listed))
+
+
+def _of_plugin(name: str) -> StrategyInfo:
+    made = _strategy_class(name)
+    summary = (made.__doc__ or "").strip().partition("\n")[0] or "no summary"
+    return StrategyInfo(name, summary, name, "")
+
+
+def _strategy_class(name: str) -> Any:
+    """Return the class that another package adds. Raises PluginError where it is none."""
+    found = load_plugin(GROUP, name)
+    if not (is_dataclass(found) and callable(getattr(found, "solve", None))):
+        raise PluginError(
+            f"'{name}' of {GROUP} is {found!r}, not a dataclass with a method 'solve'"
+        )
+    return found
 
 
 def resolve(text: str, options: Mapping[str, Any] | None = None) -> Strategy:
@@ -63,10 +98,21 @@ def resolve(text: str, options: Mapping[str, Any] | None = None) -> Strategy:
     """
     name, _, argument = text.partition(":")
     info = _STRATEGIES.get(name)
-    if info is None:
-        raise UsageError(f"no strategy '{name}'", hint=nearest(name, _STRATEGIES))
-    module, _, attribute = info.home.partition(":")
-    strategy = getattr(import_module(module), attribute).parse(argument)
+    if info is not None:
+        module, _, attribute = info.home.partition(":")
+        made = getattr(import_module(module), attribute)
+    else:
+        try:
+            made = _strategy_class(name)
+        except KeyError:
+            names = (*_STRATEGIES, *plugin_names(GROUP))
+            raise UsageError(f"no strategy '{name}'", hint=nearest(name, names)) from None
+    if hasattr(made, "parse"):
+        strategy = made.parse(argument)
+    elif argument:
+        raise UsageError(f"strategy '{name}' takes no argument", hint=f"write {name}")
+    else:
+        strategy = made()
     if options:
         known = {field.name for field in fields(strategy)}
         for option in options:

@@ -187,11 +187,11 @@ def _unbound(graph: Graph) -> tuple[str, ...]:
 
 
 def _support(graph: Graph, platform: Platform) -> tuple[DeviceSupport, ...]:
-    from hetsim.device.plugin import SimulatedDevice
+    from hetsim.device.registry import platform_devices
 
     return tuple(
-        _device_support(graph, SimulatedDevice(name, spec).query_model(graph))
-        for name, spec in platform.devices.items()
+        _device_support(graph, device.query_model(graph))
+        for device in platform_devices(platform).values()
     )
 
 

@@ -1,0 +1,79 @@
+"""What several devices would take of a model, asked in turn: nodes, and the values around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hetsim.device.plugin import Device
+from hetsim.errors import UsageError, nearest
+from hetsim.graph.graph import Graph
+
+
+def query(graph: Graph, devices: Sequence[Device]) -> dict[str, str]:
+    """Return the device of every node and value that one of `devices` takes, by name.
+
+    Parameters
+    ----------
+    graph : Graph
+    devices : sequence of Device
+        In the order they are asked; a node goes to the first that takes it.
+
+    Returns
+    -------
+    Device names by the names of nodes, inputs, constants and outputs. Nothing is computed of
+    a value by itself: inputs and constants go with the first of their readers that anyone
+    takes, outputs with their producer, and inputs that nobody reads with the first device.
+    What nobody takes is left out.
+
+    Raises
+    ------
+    UsageError
+        Where there is no device.
+
+    Source: OpenVINO, query_model of the HETERO plugin, restated.
+    """
+    if not devices:
+        raise UsageError("no device to ask", hint="give at least one")
+    home: dict[int, str] = {}
+    for device in devices:
+        for node, taken in enumerate(device.query_model(graph).taken):
+            if taken:
+                home.setdefault(node, device.name)
+    found = {graph.nodes[node].name: home[node] for node in sorted(home)}
+    found.update(_values(graph, home, devices[0].name))
+    return found
+
+
+def _values(graph: Graph, home: Mapping[int, str], first: str) -> dict[str, str]:
+    readers, producers = graph.consumers(), graph.producers()
+    found: dict[str, str] = {}
+    for name in (*graph.inputs, *sorted(graph.constants)):
+        own = readers.get(name, ())
+        takers = [home[node] for node in own if node in home]
+        if takers:
+            found[name] = takers[0]
+        elif not own and name in graph.inputs:
+            found[name] = first
+    for name in graph.outputs:
+        producer = producers.get(name)
+        if producer is not None and producer in home:
+            found[name] = home[producer]
+    return found
+
+
+def devices_named(text: str | Sequence[str], devices: Mapping[str, Device]) -> list[Device]:
+    """Return the devices that a list of names means; ``gpu`` is the first of ``gpu.0``, ``gpu.1``.
+
+    Raises UsageError for an empty list, an empty name, or one that is not there.
+    """
+    names = [part.strip() for part in text.split(",")] if isinstance(text, str) else list(text)
+    if not names or not all(names):
+        raise UsageError(f"'{','.join(names)}' is no list of devices", hint="write gpu,cpu")
+    found: list[Device] = []
+    for name in names:
+        numbered = [known for known in devices if known.rpartition(".")[0] == name]
+        chosen = name if name in devices else (numbered or [""])[0]
+        if not chosen:
+            raise UsageError(f"no device '{name}'", hint=nearest(name, devices))
+        found.append(devices[chosen])
+    return found

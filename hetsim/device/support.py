@@ -1,0 +1,144 @@
+"""Which nodes a device takes, by the rules of its description, and why not the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hetsim.graph.graph import Graph
+from hetsim.graph.work import op_key
+from hetsim.hardware.spec import DeviceSpec
+from hetsim.patterns.attributes import AttributeTest, attribute_of
+
+if TYPE_CHECKING:
+    from hetsim.patterns.matching import Match
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """A device's answer to ``query_model``.
+
+    Attributes
+    ----------
+    device : str
+    supported : tuple of bool
+        By node id: whether it takes the node alone.
+    reasons : mapping of int to str
+        Why a node is not taken alone; one entry for each that is not.
+    composites : tuple of Match
+        Nodes that it takes together as one kernel, disjoint, by first node.
+    """
+
+    device: str
+    supported: tuple[bool, ...]
+    reasons: Mapping[int, str]
+    composites: tuple[Match, ...] = ()
+
+    @property
+    def taken(self) -> tuple[bool, ...]:
+        """By node id: whether it takes the node alone or within a composite."""
+        whole = {node for match in self.composites for node in match.nodes}
+        return tuple(alone or node in whole for node, alone in enumerate(self.supported))
+
+
+def by_rules(name: str, spec: DeviceSpec, graph: Graph) -> Support:
+    """Apply the spec's support rule to every node, and match its patterns.
+
+    Members of a composite need not be among the ops that the rule accepts, nor have the
+    attributes; all else that the rule says holds for them too.
+    Complexity: O(V + tensors), and that of ``patterns.find_matches``.
+    """
+    reasons: dict[int, str] = {}
+    for node in graph.nodes:
+        reason = refusal(spec, graph, node.id)
+        if reason is not None:
+            reasons[node.id] = reason
+    supported = tuple(node.id not in reasons for node in graph.nodes)
+    if not spec.patterns:
+        return Support(name, supported, reasons)
+    from hetsim.patterns.matching import find_matches
+    from hetsim.patterns.names import check_names
+
+    for pattern in spec.patterns:
+        check_names(pattern)
+    matches = find_matches(graph, spec.patterns, lambda node: refusal_in_pattern(spec, graph, node))
+    for match in matches.found:
+        for node_id in match.nodes:
+            if node_id in reasons:
+                reasons[node_id] += f"; taken only as a part of pattern '{match.pattern}'"
+    for refused in matches.refused:
+        for node_id in refused.nodes:
+            if node_id in reasons:
+                reasons[node_id] += f"; no match of '{refused.pattern}': {refused.reason}"
+    return Support(name, supported, reasons, matches.found)
+
+
+def without_lone_housekeeping(support: Support, graph: Graph, idle: frozenset[int]) -> Support:
+    """Drop what is joined to housekeeping nodes alone: it computes nothing there. O(V + E)."""
+    taken = support.taken
+    producers = graph.producers()
+    parent = list(range(len(graph.nodes)))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for node in graph.nodes:
+        for name in node.reads:
+            feeding = producers.get(name)
+            if feeding is not None and taken[node.id] and taken[feeding]:
+                a, b = root(node.id), root(feeding)
+                parent[max(a, b)] = min(a, b)
+    computing = {root(v) for v in range(len(graph.nodes)) if taken[v] and v not in idle}
+    reasons = dict(support.reasons)
+    for node in graph.nodes:
+        if support.supported[node.id] and root(node.id) not in computing:
+            reasons[node.id] = "no node that computes is joined to it there"
+    if reasons == support.reasons:
+        return support
+    supported = tuple(node.id not in reasons for node in graph.nodes)
+    return Support(support.device, supported, reasons, support.composites)
+
+
+def refusal(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:
+    """Return why a device of `spec` refuses the node by itself, or None where it takes it."""
+    rule = spec.support
+    node = graph.nodes[node_id]
+    op = op_key(node)
+    if op in rule.except_ops or (rule.ops is not None and op not in rule.ops):
+        return f"op {op}"
+    for name, accepted in rule.attributes.get(op, {}).items():
+        value = attribute_of(graph, node, name)
+        if value is not None and not AttributeTest(name, accepted).holds(graph, node):
+            allowed = ", ".join(str(entry) for entry in accepted)
+            return f"attribute {name} = {value} of {op} (it takes {allowed})"
+    return refusal_in_pattern(spec, graph, node_id)
+
+
+def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:
+    """Return why a device of `spec` refuses the node even as a member of a pattern, or None."""
+    rule = spec.support
+    node = graph.nodes[node_id]
+    version = graph.opsets.get("")
+    if rule.opset is not None and version is not None and node.domain in ("", "ai.onnx"):
+        oldest, newest = rule.opset
+        if not oldest <= version <= newest:
+            return f"operator set {version} (it takes {oldest} to {newest})"
+    if rule.dtypes is None and not rule.static_shapes_only and rule.max_rank is None:
+        return None
+    for name in (*node.reads, *node.writes):
+        tensor = graph.tensors[name]
+        if rule.dtypes is not None and tensor.dtype not in rule.dtypes:
+            return f"{tensor.dtype} tensor '{name}'"
+        if rule.static_shapes_only and (
+            tensor.shape is None or not all(isinstance(dim, int) for dim in tensor.shape)
+        ):
+            return f"dynamic shape of tensor '{name}'"
+        if rule.max_rank is not None and tensor.shape is not None:
+            rank = len(tensor.shape)
+            if rank > rule.max_rank:
+                return f"rank {rank} of tensor '{name}' (it takes {rule.max_rank})"
+    return None

@@ -1,0 +1,137 @@
+"""Strategy ``pipeline``: stages cut by memory, as OpenVINO's PIPELINE_PARALLEL policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hetsim.errors import UnsupportedNode, UsageError
+from hetsim.partitioning.deconflict import device_order, parse_priority
+from hetsim.partitioning.flow import partition
+from hetsim.partitioning.regions import annotate
+from hetsim.plans import Plan
+from hetsim.problem import GRAPH_INPUT, Problem
+
+HEADROOM = 1.2
+"""Memory that a device needs for the weights it gets, over their bytes."""
+
+LEAST, MOST = 0.95, 1.05
+"""A cut may be looked for where this part of the wanted bytes is placed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Each device in turn takes the first of what is left, as much as its memory's share.
+
+    Attributes
+    ----------
+    priority : tuple of str
+        Device names; empty: all devices of the platform in its order, the host last.
+
+    Source: OpenVINO, HETERO execution, model distribution policy PIPELINE_PARALLEL.
+    """
+
+    priority: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, argument: str) -> Pipeline:
+        """Read ``pipeline`` or ``pipeline:DEVICE,DEVICE,...``."""
+        return cls(parse_priority(argument) if argument.strip() else ())
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return the plan; O(P (V + E)) and the merge.
+
+        Raises
+        ------
+        UsageError
+            For an unknown device, or a problem without memory capacities.
+        UnsupportedNode
+            Where no device that a node is offered to supports it.
+        """
+        order = device_order(problem, self.priority or None)
+        assignment = split(problem, order)
+        groups = partition(problem, assignment=assignment).groups
+        name = f"pipeline:{','.join(self.priority)}" if self.priority else "pipeline"
+        stages = " > ".join(problem.devices[device] for device in order)
+        return Plan(problem, name, groups, f"stages by memory over {stages}")
+
+
+def split(problem: Problem, order: Sequence[int]) -> list[int]:
+    """Return the device of each node.
+
+    A device takes everything that is left if it holds HEADROOM times its weights. Else it
+    takes a part from the front: the part of what is needed that it holds, where the devices
+    together hold enough or the host is among them, otherwise its part of their memory. The
+    cut is the one with the fewest bytes crossing among those that place between LEAST and
+    MOST of the wanted bytes, and where there is none, the last that does not exceed them.
+    The last device takes what is left. Nodes that a device does not support go on.
+    """
+    capacity = problem.capacity_bytes
+    if capacity is None:
+        raise UsageError(f"no memory capacities in {problem.name} to split by")
+    discrete = [device for device in order if device != problem.host]
+    room = sum(capacity[device] for device in discrete)
+    assignment = [-1] * problem.n
+    left = list(range(problem.n))
+    for place, device in enumerate(order):
+        placed = [0, *_placed(problem, left)]
+        need = HEADROOM * placed[-1]
+        taken = len(left)
+        if place < len(order) - 1 and capacity[device] < need:
+            enough = room >= need or problem.host in order[place:]
+            wanted = placed[-1] * capacity[device] / (need if enough else max(room, 1))
+            taken = _cut(problem, left, placed, min(wanted, float(placed[-1])))
+        chosen = [v for v in left[:taken] if problem.supported[v, device]]
+        for v in chosen:
+            assignment[v] = device
+        left = [v for v in left if assignment[v] < 0]
+        room -= capacity[device] if device in discrete else 0
+    if left:
+        regions = annotate(problem)
+        raise UnsupportedNode(
+            "no device that it was offered to takes it: "
+            + "; ".join(regions.reason(left[0], d) for d in order),
+            where=f"node '{problem.node_names[left[0]]}' ({problem.op_types[left[0]]})",
+            hint="end the list of devices with one that takes everything, such as the host",
+        )
+    return assignment
+
+
+def _placed(problem: Problem, nodes: Sequence[int]) -> list[int]:
+    """Bytes of constants that are placed with each of `nodes`, those before it included."""
+    seen: set[int] = set()
+    total = 0
+    found: list[int] = []
+    for node in nodes:
+        fresh = [c for c in problem.constants_of[node] if c not in seen]
+        seen.update(fresh)
+        total += sum(problem.constants[c].nbytes for c in fresh)
+        found.append(total)
+    return found
+
+
+def _cut(problem: Problem, left: Sequence[int], placed: Sequence[int], wanted: float) -> int:
+    """How many of `left` to take; `placed` is by that number."""
+    inside = [k for k, n in enumerate(placed) if LEAST * wanted <= n <= MOST * wanted]
+    if not inside:
+        return max(k for k, n in enumerate(placed) if n <= wanted)
+    crossing = _crossing(problem, left)
+    return min(inside, key=lambda k: (crossing[k], k))
+
+
+def _crossing(problem: Problem, left: Sequence[int]) -> list[int]:
+    """Bytes that lead from the first k of `left` to the rest, by k."""
+    place = {node: index for index, node in enumerate(left)}
+    change = [0] * (len(left) + 2)
+    for value in problem.values:
+        if value.producer == GRAPH_INPUT or value.producer not in place:
+            continue
+        last = max((place[v] for v in value.consumers if v in place), default=-1)
+        if last > place[value.producer]:
+            change[place[value.producer] + 1] += value.nbytes
+            change[last + 1] -= value.nbytes
+    total, found = 0, []
+    for step in change[: len(left) + 1]:
+        total += step
+        found.append(total)
+    return found

@@ -1,0 +1,73 @@
+"""Devices, strategies and cost models that other packages add, by entry points."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from hetsim.errors import PluginError
+
+GROUPS = ("hetsim.devices", "hetsim.strategies", "hetsim.cost_models")
+
+
+def plugin_names(group: str) -> tuple[str, ...]:
+    """Names that installed packages add to a group, sorted. Nothing is imported."""
+    return tuple(sorted(_found(group)))
+
+
+def load_plugin(group: str, name: str) -> Any:
+    """Import what an installed package calls `name`.
+
+    Raises
+    ------
+    PluginError
+        Where two packages claim the name, or the package cannot be imported; it is named.
+    KeyError
+        Where no package has the name.
+    """
+    points = _found(group)[name]
+    if len(points) > 1:
+        raise PluginError(
+            f"two packages add '{name}' to {group}: {' and '.join(map(_owner, points))}",
+            hint="uninstall one of them",
+        )
+    try:
+        return points[0].load()
+    except Exception as error:
+        raise PluginError(
+            f"'{name}' of {group} cannot be imported: {type(error).__name__}: {error}",
+            where=_owner(points[0]),
+            hint="reinstall or uninstall the package",
+        ) from error
+
+
+def plugin_complaints(group: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Say what is wrong with the installed plugins of a group; the others can be used.
+
+    `own` are the names of hetsim itself, which no package may claim.
+    """
+    found: list[str] = []
+    for name, points in sorted(_found(group).items()):
+        if name in own:
+            owners = " and ".join(map(_owner, points))
+            found.append(f"{owners} adds '{name}' to {group}, which is a name of hetsim's own")
+            continue
+        try:
+            load_plugin(group, name)
+        except PluginError as error:
+            found.append(str(error))
+    return tuple(found)
+
+
+@cache
+def _found(group: str) -> dict[str, tuple[EntryPoint, ...]]:
+    by_name: dict[str, dict[tuple[str, str], EntryPoint]] = {}
+    for point in entry_points(group=group):
+        # The same installation is met twice where two entries of sys.path lead to it.
+        by_name.setdefault(point.name, {}).setdefault((_owner(point), point.value), point)
+    return {name: tuple(points[key] for key in sorted(points)) for name, points in by_name.items()}
+
+
+def _owner(point: EntryPoint) -> str:
+    return f"package '{point.dist.name}'" if point.dist is not None else f"'{point.value}'"

@@ -1,0 +1,214 @@
+"""Conformance of devices: what every device must hold, for authors of device packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hetsim.device.plugin import PRECISION, Device
+from hetsim.errors import HetsimError, UsageError
+from hetsim.graph.model import Model
+
+if TYPE_CHECKING:
+    from hetsim.device.support import Support
+
+MODELS = ("zoo:squeezenet", "zoo:bert_small")
+"""Models that a device is tried on where none are given."""
+
+HALF_LARGEST = 65504.0
+"""Largest finite float16."""
+
+LARGEST_DEVIATION = 0.05
+"""Of an output in the device's own precision, over the output's largest magnitude."""
+
+
+class NonconformingDevice(HetsimError):
+    """A device breaks a rule that the rest of hetsim relies on."""
+
+
+def check_device(
+    make: Callable[[], Device],
+    models: Iterable[Model | str] = MODELS,
+    *,
+    run: bool = True,
+) -> None:
+    """Hold a device against every rule of the interface.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a new device at each call, e.g. ``lambda: MyDevice("npu", spec)``.
+    models : iterable of Model or str
+        What it is asked about; names are loaded.
+    run : bool
+        Whether subgraphs are compiled and run too, and held against ONNX Runtime.
+
+    Raises
+    ------
+    NonconformingDevice
+        With the rule that is broken, by which model or property.
+    """
+    from hetsim.graph.model import load_model
+
+    device = make()
+    _check_properties(device, make)
+    for given in models:
+        model = given if isinstance(given, Model) else load_model(given)
+        support = _check_query(device, make, model)
+        if run:
+            _check_compile(device, model, support)
+
+
+def _require(holds: bool, what: str, where: str) -> None:
+    if not holds:
+        raise NonconformingDevice(what, where=where)
+
+
+def _check_properties(device: Device, make: Callable[[], Device]) -> None:
+    where = f"device '{device.name}', properties"
+    names = device.get_property("SUPPORTED_PROPERTIES")
+    _require(isinstance(names, tuple) and len(names) > 0, "there are none", where)
+    assert isinstance(names, tuple)
+    _require("SUPPORTED_PROPERTIES" in names, "SUPPORTED_PROPERTIES does not list itself", where)
+    for name in names:
+        mutable = getattr(name, "mutable", None)
+        _require(isinstance(mutable, bool), f"{name} does not say whether it is mutable", where)
+        value = device.get_property(str(name))
+        if mutable:
+            fresh = make()
+            fresh.set_property(str(name), value)
+            _require(
+                fresh.get_property(str(name)) == value, f"{name} is not what it was set to", where
+            )
+            _refuses(
+                partial(fresh.set_property, str(name), object()), f"{name} takes anything", where
+            )
+        else:
+            _refuses(partial(device.set_property, str(name), value), f"{name} can be set", where)
+    _refuses(lambda: device.get_property("NO_SUCH_PROPERTY"), "an unknown one has a value", where)
+    _refuses(lambda: device.set_property("NO_SUCH_PROPERTY", 1), "an unknown one can be set", where)
+
+
+def _refuses(call: Callable[[], Any], what: str, where: str) -> None:
+    try:
+        call()
+    except UsageError:
+        return
+    raise NonconformingDevice(what, where=where, hint="raise hetsim.errors.UsageError")
+
+
+def _check_query(device: Device, make: Callable[[], Device], model: Model) -> Support:
+    where = f"device '{device.name}', query of {model.name}"
+    graph = model.graph
+    before = (graph.nodes, dict(graph.tensors), graph.inputs, graph.outputs, graph.constants)
+    support = device.query_model(graph)
+    after = (graph.nodes, dict(graph.tensors), graph.inputs, graph.outputs, graph.constants)
+    _require(before == after, "the graph was changed", where)
+    _require(
+        support.device == device.name, f"the answer is that of device '{support.device}'", where
+    )
+    n = len(graph.nodes)
+    _require(len(support.supported) == n, f"{len(support.supported)} answers for {n} nodes", where)
+    refused = {node for node, taken in enumerate(support.supported) if not taken}
+    _require(
+        refused == set(support.reasons), "reasons are not given for the refused nodes alone", where
+    )
+    _require(all(support.reasons.values()), "a reason is empty", where)
+    members = [node for match in support.composites for node in match.nodes]
+    _require(len(members) == len(set(members)), "composites overlap", where)
+    _require(all(0 <= node < n for node in members), "a composite has unknown nodes", where)
+    _require(make().query_model(graph) == support, "a second device answers otherwise", where)
+    return support
+
+
+def _check_compile(device: Device, model: Model, support: Support) -> None:
+    """Compile what the device takes, run it, and hold it against the model node by node."""
+    from hetsim.device.kernels import CompiledSubgraph
+    from hetsim.graph.samples import random_inputs
+
+    where = f"device '{device.name}', {model.name}"
+    groups = _groups(model, support)
+    if not groups:
+        return
+    folder = str(model.weights_dir) if model.weights_dir is not None else None
+    wanted = {name for nodes in groups for name in _crossing(model, nodes)}
+    values = dict(random_inputs(model))
+    values.update(
+        CompiledSubgraph(_open_all(model, wanted - values.keys()), folder, sorted(wanted)).run(
+            values
+        )
+    )
+    _refuses(
+        lambda: device.compile(model, groups[0], {"NO_SUCH_PROPERTY": 1}),
+        "compile takes an unknown property",
+        where,
+    )
+    for nodes in groups:
+        exact = device.compile(model, nodes, {PRECISION: "float32"}).run(values)
+        own = device.compile(model, nodes).run(values)
+        for name, found in exact.items():
+            _require(
+                _deviation(found, values[name]) < 1e-4,
+                f"'{name}' is wrong in float32",
+                where,
+            )
+            _require(
+                _deviation(own[name], values[name]) < LARGEST_DEVIATION,
+                f"'{name}' is wrong in the device's own precision",
+                where,
+            )
+
+
+def _groups(model: Model, support: Support) -> list[tuple[int, ...]]:
+    """Connected groups of what the device takes, without cycles between them."""
+    from hetsim.graph.dag import Dag
+    from hetsim.partitioning.compact import merge
+    from hetsim.partitioning.partition import order_groups
+
+    graph = model.graph
+    producers = graph.producers()
+    dag = Dag.from_edges(
+        len(graph.nodes),
+        {(producers[name], v.id) for v in graph.nodes for name in v.reads if name in producers},
+    )
+    taken = support.taken
+    parts = order_groups(dag, merge(dag, [0 if t else 1 for t in taken])) or []
+    return [nodes for nodes in parts if taken[nodes[0]]]
+
+
+def _crossing(model: Model, nodes: Sequence[int]) -> set[str]:
+    """Values that lead into or out of a group, inputs and constants of the model aside."""
+    from hetsim.graph.extract import extract
+
+    part = extract(model, nodes)
+    return {*part.inputs, *part.outputs} - set(model.graph.inputs)
+
+
+def _open_all(model: Model, names: set[str]) -> bytes:
+    """The whole model, with these inner values as outputs too."""
+    import onnx
+
+    proto = onnx.ModelProto()
+    proto.CopyFrom(model.proto)
+    given = {value.name for value in proto.graph.output}
+    proto.graph.output.extend(v for v in proto.graph.value_info if v.name in names - given)
+    return bytes(proto.SerializeToString())
+
+
+def _deviation(found: Any, wanted: Any) -> float:
+    import numpy as np
+
+    if not isinstance(wanted, np.ndarray) or wanted.dtype.kind != "f":
+        return 0.0 if np.array_equal(found, wanted) else float("inf")
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        return float("inf")
+    have, right = found.astype(np.float64), wanted.astype(np.float64)
+    # Beyond float16 a device may overflow (masks are as low as float32 goes), sign kept.
+    beyond = np.abs(right) > HALF_LARGEST
+    if not np.array_equal(np.sign(have[beyond]), np.sign(right[beyond])):
+        return float("inf")
+    have, right = have[~beyond], right[~beyond]
+    scale = float(np.abs(right).max(initial=0.0)) or 1.0
+    difference = float(np.abs(have - right).max(initial=0.0))
+    return difference / scale if np.isfinite(difference) else float("inf")

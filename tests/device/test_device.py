@@ -1,0 +1,191 @@
+"""Devices: properties, configuration, ids, backends, and the rules that all of them hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hetsim
+from hetsim.device.plugin import PRECISION, Device, SimulatedDevice, Support
+from hetsim.device.registry import make_device, platform_devices
+from hetsim.errors import DeviceUnavailable, UsageError
+from hetsim.graph.graph import Graph
+from hetsim.graph.samples import random_inputs
+from hetsim.hardware.catalog import device_names
+from hetsim.hardware.spec import DeviceSpec, Platform
+from hetsim.problem import Problem
+from hetsim.testing import NonconformingDevice, check_device
+
+NPU = hetsim.load_device("rockchip-rk3588-npu")
+CPU = hetsim.load_device("rockchip-rk3588-cpu")
+
+
+def test_properties_know_whether_they_can_be_set() -> None:
+    device = SimulatedDevice("npu", NPU)
+    names = device.get_property("SUPPORTED_PROPERTIES")
+    assert isinstance(names, tuple)
+    assert {str(name) for name in names if name.mutable} == {  # type: ignore[attr-defined]
+        "DEVICE_ID", "NUM_STREAMS", "PERFORMANCE_HINT", "INFERENCE_PRECISION_HINT",
+    }  # fmt: skip
+    assert device.get_property("DEVICE_ARCHITECTURE") == "npu:rockchip-rk3588-npu"
+    assert device.get_property("OPTIMIZATION_CAPABILITIES") == ("FP16", "INT8", "EXPORT_IMPORT")
+    assert device.get_property(PRECISION) == "float16"
+    assert SimulatedDevice("cpu", CPU).get_property(PRECISION) == "float32"
+    device.set_property("PERFORMANCE_HINT", "THROUGHPUT")
+    assert device.get_property("PERFORMANCE_HINT") == "THROUGHPUT"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("PERFORMANCE_HNT", "LATENCY", "did you mean 'PERFORMANCE_HINT'"),
+        ("PERFORMANCE_HINT", "LATENZY", "did you mean 'LATENCY'"),
+        ("INFERENCE_PRECISION_HINT", "float15", "did you mean 'float16'"),
+        ("NUM_STREAMS", 2, "whole number from 1 to 1"),
+        ("NUM_STREAMS", True, "whole number"),
+        ("DEVICE_ID", "7", "choose from: 0"),
+        ("FULL_DEVICE_NAME", "x", "can only be read"),
+    ],
+)
+def test_what_cannot_be_set(key: str, value: Any, says: str) -> None:
+    device = SimulatedDevice("npu", NPU)
+    with pytest.raises(UsageError, match=f"device 'npu': .*{says}"):
+        device.set_property(key, value)
+    model = hetsim.load_model("zoo:squeezenet")
+    with pytest.raises(UsageError, match=says):
+        device.compile(model, [0], {key: value})
+
+
+def test_configuration_of_a_subgraph_goes_before_that_of_the_device() -> None:
+    model = hetsim.load_model("zoo:squeezenet")
+    inputs = random_inputs(model)
+    device = SimulatedDevice("npu", NPU)
+    nodes = range(4)
+    half = device.compile(model, nodes).run(inputs)
+    full = device.compile(model, nodes, {PRECISION: "float32"}).run(inputs)
+    host = SimulatedDevice("cpu", CPU).compile(model, nodes).run(inputs)
+    for name, array in host.items():
+        assert np.array_equal(full[name], array)
+        assert not np.array_equal(half[name], array)
+        assert np.array_equal(half[name], half[name].astype(np.float16).astype(np.float32))
+    device.set_property(PRECISION, "float32")
+    again = device.compile(model, nodes).run(inputs)
+    assert all(np.array_equal(again[name], full[name]) for name in full)
+
+
+def test_ids_of_devices_of_one_kind() -> None:
+    platform = hetsim.load_platform("workstation")
+    gpu = next(spec for spec in platform.devices.values() if spec.kind == "gpu")
+    host = platform.devices[platform.host]
+    pair = Platform("p", {"cpu": host, "gpu.0": gpu, "gpu.1": gpu}, (), "cpu", "p", "")
+    devices = platform_devices(pair)
+    assert devices["gpu.1"].get_property("AVAILABLE_DEVICES") == ("0", "1")
+    assert devices["gpu.1"].get_property("DEVICE_ID") == "1"
+    assert devices["cpu"].get_property("AVAILABLE_DEVICES") == ("0",)
+    problem = Problem.from_arrays([[1.0] * 3], devices=("cpu", "gpu.0", "gpu.1"))
+    assert problem.device_index("gpu") == problem.device_index("gpu.0") == 1
+    with pytest.raises(UsageError, match="did you mean 'gpu"):
+        problem.device_index("gpu.2")
+
+
+def test_a_backend_that_nobody_adds() -> None:
+    with pytest.raises(UsageError, match="no device backend 'simulatd'; did you mean 'simulated'"):
+        make_device("npu", replace(NPU, backend="simulatd"))
+
+
+class NeedsDriver(Device):
+    """A device whose driver is never there."""
+
+    def unavailable(self) -> tuple[str, str] | None:
+        return "the driver is not loaded", "load it"
+
+
+class PlannedOnly(NeedsDriver):
+    """The same, for planning without the device."""
+
+    simulate = True
+
+
+def test_an_unavailable_device_says_what_to_do() -> None:
+    with pytest.raises(DeviceUnavailable, match="device 'npu': the driver is not loaded; load it"):
+        NeedsDriver("npu", NPU)
+    assert PlannedOnly("npu", NPU).query_model(hetsim.load_model("zoo:squeezenet").graph)
+
+
+@pytest.mark.parametrize("name", device_names())
+def test_every_device_of_the_catalog_conforms(name: str) -> None:
+    check_device(lambda: SimulatedDevice("d", hetsim.load_device(name)), ["zoo:squeezenet"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rockchip-rk3588-npu", "hexagon-v68-class-dsp", "nvidia-t4"])
+def test_a_device_conforms_on_every_model(name: str) -> None:
+    from hetsim.graph import zoo
+
+    models = [f"zoo:{model}" for model in zoo.names()]
+    check_device(lambda: SimulatedDevice("d", hetsim.load_device(name)), models, run=False)
+    check_device(lambda: SimulatedDevice("d", hetsim.load_device(name)), models[-5:])
+
+
+class Silent(SimulatedDevice):
+    """Refuses a node without a reason."""
+
+    def query_model(self, graph: Graph) -> Support:
+        support = super().query_model(graph)
+        return replace(support, supported=(False, *support.supported[1:]))
+
+
+class Moody(SimulatedDevice):
+    """Answers otherwise the second time."""
+
+    made = 0
+
+    def __init__(self, name: str, spec: DeviceSpec) -> None:
+        super().__init__(name, spec)
+        Moody.made += 1
+        self.turn = Moody.made
+
+    def query_model(self, graph: Graph) -> Support:
+        support = super().query_model(graph)
+        reasons = dict(support.reasons)
+        if self.turn % 2:
+            reasons[0] = "not today"
+        supported = tuple(v not in reasons for v in range(len(graph.nodes)))
+        return replace(support, supported=supported, reasons=reasons)
+
+
+class Careless(SimulatedDevice):
+    """Computes something else."""
+
+    def open(self, proto: bytes, weights_dir: str | None, outputs: Any) -> Any:
+        compiled = super().open(proto, weights_dir, outputs)
+
+        class Wrong:
+            def run(self, inputs: Any) -> dict[str, Any]:
+                return {name: value * 2 for name, value in compiled.run(inputs).items()}
+
+        return Wrong()
+
+
+class Obliging(SimulatedDevice):
+    """Lets everything be set."""
+
+    def set_property(self, key: str, value: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (Silent, "reasons are not given for the refused nodes alone"),
+        (Moody, "a second device answers otherwise"),
+        (Careless, "is wrong in float32"),
+        (Obliging, "AVAILABLE_DEVICES can be set"),
+    ],
+)
+def test_a_device_that_does_not_conform_is_told_why(kind: type[Device], says: str) -> None:
+    with pytest.raises(NonconformingDevice, match=says):
+        check_device(lambda: kind("npu", CPU), ["zoo:squeezenet"])

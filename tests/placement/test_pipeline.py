@@ -1,0 +1,96 @@
+"""Strategy ``pipeline``: the published splits by memory, and what every split must hold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hetsim
+from builders import CASES, problems
+from hetsim.errors import UnsupportedNode, UsageError
+from hetsim.placement.pipeline import split
+from hetsim.problem import Problem
+
+RECORD = json.loads((CASES / "hetero_cases.json").read_text())["memory_split_cases"]
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("case", RECORD["cases"], ids=lambda case: ",".join(case["priorities"]))
+def test_published_splits(case: dict[str, Any]) -> None:
+    memory = RECORD["device_bytes"]
+    problem = Problem.from_arrays(
+        [[1.0] * len(memory)] * 4,
+        [(v, v + 1, 12) for v in range(3)],
+        devices=list(memory),
+        weight_bytes=[12] * 4,
+        capacity_bytes=list(memory.values()),
+    )
+    plan = hetsim.plan(problem, f"pipeline:{','.join(case['priorities'])}")
+    found = [problem.devices[device] for device in plan.assignment]
+    assert found == [case["assigned"][f"add{k}"] for k in range(1, 5)]
+
+
+def test_a_device_that_holds_everything_takes_it() -> None:
+    problem = Problem.from_arrays(
+        [[1.0, 1.0]] * 3, weight_bytes=[10] * 3, capacity_bytes=[36, 1000], devices=("a", "b")
+    )
+    assert split(problem, (0, 1)) == [0, 0, 0]
+    problem = Problem.from_arrays(
+        [[1.0, 1.0]] * 3, weight_bytes=[10] * 3, capacity_bytes=[30, 1000], devices=("a", "b")
+    )
+    assert split(problem, (0, 1)) == [0, 0, 1]
+
+
+def test_the_cut_with_the_fewest_bytes_is_taken() -> None:
+    # 40 nodes of 5 bytes; 100 of 240 wanted: cuts from 79.2 to 87.5 of 200 bytes are allowed.
+    tensors = [(v, 4 if v == 16 else 400, (v + 1,)) for v in range(39)]
+    problem = Problem.from_arrays(
+        [[1.0, 1.0]] * 40, tensors=tensors, weight_bytes=[5] * 40, capacity_bytes=[100, 1000]
+    )
+    assert split(problem, (0, 1)).index(1) == 17
+
+
+def test_what_a_device_does_not_take_goes_on() -> None:
+    seconds = np.ones((4, 2))
+    seconds[1, 0] = np.inf
+    problem = Problem.from_arrays(seconds, weight_bytes=[1] * 4, capacity_bytes=[100, 100])
+    assert split(problem, (0, 1)) == [0, 1, 0, 0]
+    seconds[1, 1] = np.inf
+    problem = Problem.from_arrays(seconds, weight_bytes=[1] * 4, capacity_bytes=[100, 100])
+    with pytest.raises(UnsupportedNode, match=r"'n1'.*d0: inf in seconds; d1: inf in seconds"):
+        split(problem, (0, 1))
+
+
+def test_without_capacities_there_is_nothing_to_split_by() -> None:
+    with pytest.raises(UsageError, match="no memory capacities"):
+        hetsim.plan(Problem.from_arrays([[1.0]]), "pipeline")
+
+
+@given(problems(max_nodes=12), st.data())
+def test_every_node_is_placed_where_it_runs(problem: Problem, data: st.DataObject) -> None:
+    from dataclasses import replace
+
+    from hetsim.problem import Constant
+
+    sizes = data.draw(st.lists(st.integers(0, 50), min_size=problem.n, max_size=problem.n))
+    problem = replace(
+        problem,
+        constants=tuple(Constant(f"w{v}", size, (v,)) for v, size in enumerate(sizes) if size),
+        capacity_bytes=tuple(data.draw(st.integers(1, 400)) for _ in problem.devices),
+    )
+    # Device 0 takes every node.
+    order = [*range(1, len(problem.devices)), 0]
+    found = split(problem, order)
+    assert all(problem.supported[v, device] for v, device in enumerate(found))
+
+
+def test_on_a_real_model() -> None:
+    problem = Problem.of(hetsim.load_model("zoo:vgg19"), hetsim.load_platform("two-hosts"))
+    plan = hetsim.plan(problem, "pipeline")
+    plan.validate()
+    assert hetsim.simulate(plan).latency_s > 0
