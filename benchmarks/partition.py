@@ -1,12 +1,15 @@
-"""CPU seconds and groups of every merge method, beside torch.fx where it is installed.
+"""CPU seconds and groups of every merge method, beside torch.fx and OpenVINO if installed.
 
 JSON lines out. Supported nodes are drawn at 70 % with a fixed seed. torch.fx's
-CapabilityBasedPartitioner gets the same DAG and mask, in its vertical mode; where it is not
-installed a line says so.
+CapabilityBasedPartitioner (in its vertical mode) and OpenVINO's HETERO plugin get the same DAG
+and mask; where one is not installed a line says so. A peer's `ratio_*` is its CPU seconds over
+those of the method named; `acyclic` says whether its groups can be run one after another, and
+`collect_is_same` whether ``hetsim.partitioning.subgraphs.collect`` gives the same raw ids.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import time
@@ -14,12 +17,14 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+from peers import openvino_hetero, torch_fx
+
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.methods import methods
 from hetsim.partitioning.partition import order_groups
 
 SUPPORTED_SHARE = 0.7
-PEER_BUDGET_NODES = 1_000
+PEER_NODES = 1_000
 
 
 def random_layered(n: int, rng: random.Random) -> Dag:
@@ -32,6 +37,18 @@ def random_layered(n: int, rng: random.Random) -> Dag:
             for _ in range(rng.choice((1, 1, 2)))
         },
     )
+
+
+def wide_layered(n: int, rng: random.Random) -> Dag:
+    """Layers of 30; one or two inputs from the layer before, some from up to 20 layers before."""
+    width = 30
+    edges: set[tuple[int, int]] = set()
+    for v in range(width, n):
+        layer = v // width
+        for _ in range(rng.randint(1, 2)):
+            back = rng.randint(1, min(20, layer)) if rng.random() < 0.05 else 1
+            edges.add(((layer - back) * width + rng.randrange(width), v))
+    return Dag.from_edges(n, edges)
 
 
 def transformer_like(n: int, rng: random.Random) -> Dag:
@@ -72,6 +89,7 @@ def uniform_random(n: int, rng: random.Random) -> Dag:
 
 SHAPES: dict[str, Callable[[int, random.Random], Dag]] = {
     "random layered": random_layered,
+    "wide layered": wide_layered,
     "transformer-like": transformer_like,
     "inception-like": inception_like,
     "alternating chain": alternating_chain,
@@ -81,7 +99,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "compact": (1_000, 10_000, 30_000, 100_000),
     "stage": (1_000, 10_000, 30_000, 100_000),
     "convex": (1_000, 10_000),
-    "boundary": (1_000, 10_000),
+    "boundary": (1_000, 10_000, 30_000, 100_000),
     "greedy": (1_000, 2_000),
 }
 
@@ -97,47 +115,10 @@ def instance(shape: str, n: int) -> tuple[Dag, list[int]]:
 
 def timed(call: Callable[[], Sequence[int]]) -> tuple[float, int]:
     """CPU seconds of a merge, and how many groups it made."""
+    gc.collect()  # what others left behind is not a part of it
     began = time.process_time()
     labels = call()
     return time.process_time() - began, len(set(labels))
-
-
-def torch_fx(dag: Dag, device_of: Sequence[int]) -> tuple[float, int, bool]:
-    """CPU seconds, accelerator partitions, and validity of torch.fx in its vertical mode."""
-    import torch
-    from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
-    from torch.fx.passes.operator_support import OperatorSupportBase
-
-    graph = torch.fx.Graph()
-    source = graph.placeholder("x")
-    made: list[Any] = []
-    for v in range(dag.n):
-        arguments = tuple(made[u] for u in dag.preds[v]) or (source,)
-        made.append(graph.call_function(_joined, arguments))
-    graph.output(tuple(made[v] for v in range(dag.n) if not dag.succs[v]))
-    on_device = {node.name for v, node in enumerate(made) if device_of[v] == 0}
-
-    class Mask(OperatorSupportBase):  # type: ignore[misc, unused-ignore]
-        def is_node_supported(self, submodules: Any, node: Any) -> bool:
-            return node.name in on_device
-
-    module = torch.fx.GraphModule(torch.nn.Module(), graph)
-    partitioner = CapabilityBasedPartitioner(
-        module, Mask(), allows_single_node_partition=True, skip_horizontal_fusion=True
-    )
-    began = time.process_time()
-    found = partitioner.propose_partitions()
-    seconds = time.process_time() - began
-    labels = [-1 - v for v in range(dag.n)]
-    for index, part in enumerate(found):
-        for v, node in enumerate(made):
-            if node in part.nodes:
-                labels[v] = index
-    return seconds, len(found), order_groups(dag, labels) is not None
-
-
-def _joined(*values: Any) -> Any:
-    return values[0]
 
 
 def emit(**record: Any) -> None:
@@ -146,7 +127,7 @@ def emit(**record: Any) -> None:
 
 
 def main() -> None:
-    """Every method on every shape at its sizes, then torch.fx beside compact."""
+    """Every method on every shape at its sizes, then the peers beside boundary and compact."""
     for info in methods():
         merge = import_module(info.module).merge
         for shape in SHAPES:
@@ -156,32 +137,73 @@ def main() -> None:
                 dag, device_of = instance(shape, n)
                 seconds, groups = timed(lambda: merge(dag, device_of))  # noqa: B023
                 emit(method=info.name, shape=shape, nodes=n, cpu_s=round(seconds, 4), groups=groups)
-    try:
-        import_module("torch")
-    except ImportError:
-        emit(method="torch.fx", absent="pip install torch==2.13.0 to compare with it")
+    compare_torch()
+    compare_openvino()
+
+
+def compare_torch() -> None:
+    """torch.fx beside boundary and compact: groups of the accelerator, host nodes left single."""
+    if absent("torch.fx", "torch", "2.13.0"):
         return
-    compact = import_module("hetsim.partitioning.compact").merge
     for shape in SHAPES:
-        dag, device_of = instance(shape, PEER_BUDGET_NODES)
-        seconds, groups, valid = torch_fx(dag, device_of)
+        dag, device_of = instance(shape, PEER_NODES)
         # torch.fx leaves host nodes single: so do we here, each on a device of its own.
         apart = [0 if device == 0 else 1 + v for v, device in enumerate(device_of)]
-        began = time.process_time()
-        labels = compact(dag, apart)
-        ours = time.process_time() - began
-        accelerated = len({labels[v] for v in range(dag.n) if device_of[v] == 0})
-        emit(
-            method="torch.fx",
-            shape=shape,
-            nodes=dag.n,
-            cpu_s=round(seconds, 4),
-            groups=groups,
-            acyclic=valid,
-            compact_cpu_s=round(ours, 4),
-            compact_groups=accelerated,
-            ratio=round(seconds / ours, 1),
-        )
+        seconds, labels = torch_fx.split(dag, device_of)
+        beside("torch.fx", shape, dag, apart, seconds, labels, on_host=device_of.count(1))
+
+
+def compare_openvino() -> None:
+    """OpenVINO's HETERO plugin beside boundary and compact: groups of both devices."""
+    if absent("OpenVINO HETERO", "openvino", "2026.4.1"):
+        return
+    for shape in SHAPES:
+        # Where groups are entangled, 10,000 nodes take it minutes.
+        sizes = (1_000,) if shape in ("wide layered", "uniform random") else (1_000, 10_000)
+        for n in sizes:
+            dag, device_of = instance(shape, n)
+            seconds, labels = openvino_hetero.split(dag, device_of)
+            same = openvino_hetero.ids_by_its_rule(dag, device_of) == labels
+            beside("OpenVINO HETERO", shape, dag, device_of, seconds, labels, collect_is_same=same)
+
+
+def absent(peer: str, package: str, version: str) -> bool:
+    """Whether a peer is not installed; where it is not, a line says so."""
+    try:
+        import_module(package)
+    except ImportError:
+        emit(method=peer, absent=f"pip install {package}=={version} to compare with it")
+        return True
+    return False
+
+
+def beside(
+    peer: str,
+    shape: str,
+    dag: Dag,
+    device_of: Sequence[int],
+    seconds: float,
+    labels: list[int],
+    *,
+    on_host: int = 0,
+    **more: Any,
+) -> None:
+    """Emit what a peer found beside our methods, less the `on_host` groups that are one node."""
+    for name in ("boundary", "compact"):
+        merge = import_module(f"hetsim.partitioning.{name}").merge
+        ours, groups = timed(lambda: merge(dag, device_of))  # noqa: B023
+        more[f"{name}_cpu_s"] = round(ours, 4)
+        more[f"{name}_groups"] = groups - on_host
+        more[f"ratio_{name}"] = round(seconds / ours, 1)
+    emit(
+        method=peer,
+        shape=shape,
+        nodes=dag.n,
+        cpu_s=round(seconds, 4),
+        groups=len(set(labels)) - on_host,
+        acyclic=order_groups(dag, labels) is not None,
+        **more,
+    )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
@@ -53,6 +54,8 @@ class Cuts:
         By node: (source, edge) in port order, (target, edge) ascending by target.
     cut : bytearray
         Whether the edge is a boundary.
+    joined : list of dict of int to int
+        By node: every edge at it that is not cut, and the node at its other end.
     label : list of int
         Group by node.
     """
@@ -61,13 +64,18 @@ class Cuts:
         self.wiring = wiring
         self.ins: list[list[tuple[int, int]]] = [[] for _ in range(wiring.n)]
         self.outs: list[list[tuple[int, int]]] = [[] for _ in range(wiring.n)]
+        self.joined: list[dict[int, int]] = [{} for _ in range(wiring.n)]
         self.cut = bytearray(sum(map(len, wiring.inputs)))
         edge = 0
         for target, sources in enumerate(wiring.inputs):
             for source in sources:
                 self.ins[target].append((source, edge))
                 self.outs[source].append((target, edge))
-                self.cut[edge] = device_of[source] != device_of[target]
+                if device_of[source] != device_of[target]:
+                    self.cut[edge] = 1
+                else:
+                    self.joined[source][edge] = target
+                    self.joined[target][edge] = source
                 edge += 1
         self.label = self._components()
         self.fresh = wiring.n
@@ -79,19 +87,16 @@ class Cuts:
                 label[start] = start
                 pending = [start]
                 while pending:
-                    node = pending.pop()
-                    for near in self.neighbours(node):
+                    for near in self.joined[pending.pop()].values():
                         if label[near] < 0:
                             label[near] = start
                             pending.append(near)
         return label
 
-    def neighbours(self, node: int) -> list[int]:
-        """Nodes joined to `node` by an edge that is not cut."""
-        cut = self.cut
-        near = [source for source, edge in self.ins[node] if not cut[edge]]
-        near += [target for target, edge in self.outs[node] if not cut[edge]]
-        return near
+    def promote(self, source: int, target: int, edge: int) -> None:
+        """Make an edge a boundary; ``split`` must follow for the groups to be right."""
+        self.cut[edge] = 1
+        del self.joined[source][edge], self.joined[target][edge]
 
     def by_label(self) -> dict[int, list[int]]:
         """Members of every group, ascending."""
@@ -100,49 +105,40 @@ class Cuts:
             members.setdefault(label, []).append(node)
         return members
 
-    def split(self, ends: Sequence[int]) -> list[list[int]]:
+    def split(self, ends: Iterable[int]) -> list[list[int]]:
         """Relabel the group of `ends`, whose edges were just cut; return the parts that moved.
 
-        One search starts at every end and all advance in turn; those that meet become one.
-        A search that finds nothing more has found a part. The last one running keeps the
-        label, and what it has not seen yet is never looked at.
+        One search starts at every end and all advance in turn, breadth first; those that meet
+        become one. A search that finds nothing more has found a part. The last one running
+        keeps the label, and what it has not seen yet is never looked at.
         """
-        owner: dict[int, _Search] = {}
-        for node in ends:
-            owner.setdefault(node, _Search(node))
-        running = list(owner.values())
-        done: list[list[int]] = []
-        while len(running) > 1:
-            for search in running:
-                if search.into is None:
-                    self._step(search, owner)
-            running = [search for search in running if search.into is None]
-            ended = [search for search in running if not search.pending]
-            running = [search for search in running if search.pending]
-            if not running:
-                ended.remove(max(ended, key=lambda search: len(search.nodes)))
-            done += [search.nodes for search in ended]
-        for nodes in done:
+        owner = {node: _Search(node) for node in ends}
+        turns = deque(owner.values())
+        running = len(turns)
+        parts: list[list[int]] = []
+        while running > 1:
+            turn = search = turns.popleft()
+            if search.into is not None:
+                continue
+            if not search.pending:
+                parts.append(search.nodes)
+                running -= 1
+                continue
+            for near in self.joined[search.pending.popleft()].values():
+                met = owner.get(near)
+                if met is None:
+                    owner[near] = search
+                    search.nodes.append(near)
+                    search.pending.append(near)
+                elif met is not search and (other := met.last()) is not search:
+                    search = search.join(other)
+                    running -= 1
+            turns.append(turn)
+        for nodes in parts:
             for node in nodes:
                 self.label[node] = self.fresh
             self.fresh += 1
-        return done
-
-    def _step(self, search: _Search, owner: dict[int, _Search]) -> None:
-        """Advance by one node, joining every search that is met."""
-        for near in self.neighbours(search.pending.pop()):
-            if near not in owner:
-                owner[near] = search
-                search.nodes.append(near)
-                search.pending.append(near)
-                continue
-            other = owner[near].last()
-            if other is not search:
-                if len(other.nodes) > len(search.nodes):
-                    search, other = other, search
-                search.nodes += other.nodes
-                search.pending += other.pending
-                other.into = search
+        return parts
 
 
 class _Search:
@@ -152,7 +148,7 @@ class _Search:
 
     def __init__(self, start: int) -> None:
         self.nodes = [start]
-        self.pending = [start]
+        self.pending = deque((start,))
         self.into: _Search | None = None
 
     def last(self) -> _Search:
@@ -161,3 +157,11 @@ class _Search:
         while found.into is not None:
             found = found.into
         return found
+
+    def join(self, other: _Search) -> _Search:
+        """Go on as one; return the larger, which has taken the other in."""
+        larger, smaller = (other, self) if len(other.nodes) > len(self.nodes) else (self, other)
+        larger.nodes += smaller.nodes
+        larger.pending += smaller.pending
+        smaller.into = larger
+        return larger

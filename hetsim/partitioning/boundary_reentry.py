@@ -94,8 +94,8 @@ class _Reentry:
                 undecided.append((u, v, edge))
         if not promoted:
             return None
-        for _, _, edge in promoted:
-            cuts.cut[edge] = 1
+        for u, v, edge in promoted:
+            cuts.promote(u, v, edge)
         parts = cuts.split([node for u, v, _ in promoted for node in (u, v)])
         for u, v, edge in undecided:
             self.undecided.setdefault(cuts.label[u], []).append((u, v, edge))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import permutations
 
 from hetsim.graph.dag import Dag
@@ -34,25 +34,29 @@ def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
     fewest = dag.n + 1
     for order in orders:
         place = {device: index for index, device in enumerate(order)}
-        keys = _levels(dag, [place[device] for device in device_of], len(order))
+        keys = _levels(dag, map(place.__getitem__, device_of), len(order))
         count = len(set(keys))
         if count < fewest:
             best, fewest = keys, count
     return best
 
 
-def _levels(dag: Dag, place: Sequence[int], width: int) -> list[int]:
-    """Return level * width + place of each node: one number a group, ascending along edges."""
+def _levels(dag: Dag, place: Iterable[int], width: int) -> list[int]:
+    """Return level * width + place of each node: one number a group, ascending along edges.
+
+    By the rule for levels that is the first number from the largest of the predecessors' on
+    which, divided by `width`, leaves the node's place.
+    """
     keys: list[int] = []
-    for v, preds in enumerate(dag.preds):
-        latest = -1
-        for u in preds:
-            if keys[u] > latest:
-                latest = keys[u]
-        at = place[v]
-        if latest < 0:
-            keys.append(at)
+    keep = keys.append
+    for preds, at in zip(dag.preds, place, strict=True):
+        if len(preds) == 1:
+            latest = keys[preds[0]]
         else:
-            level, before = divmod(latest, width)
-            keys.append((level + (before > at)) * width + at)
+            latest = 0
+            for u in preds:
+                key = keys[u]
+                if key > latest:
+                    latest = key
+        keep(latest + (at - latest) % width)
     return keys

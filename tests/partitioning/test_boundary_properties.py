@@ -12,7 +12,7 @@ from builders import dags
 from hetsim.graph.dag import Dag
 from hetsim.partitioning import boundary
 from hetsim.partitioning.boundary_cuts import Cuts, Wiring
-from hetsim.partitioning.boundary_cycles import GroupGraph, mutual
+from hetsim.partitioning.boundary_groups import GroupGraph
 from hetsim.partitioning.partition import as_groups, components, order_groups, problems_of
 from oracles.boundary_rule import boundary_groups
 
@@ -118,8 +118,8 @@ def test_a_split_leaves_the_connected_parts(
             return
         u, v, _ = data.draw(st.sampled_from(inner))
         edges = [edge for edge in inner if edge[:2] == (u, v)]
-        for _, _, edge in edges:
-            cuts.cut[edge] = 1
+        for edge in edges:
+            cuts.promote(*edge)
         before = list(cuts.label)
         parts = cuts.split([u, v])
         plain = nx.Graph()
@@ -134,17 +134,56 @@ def test_a_split_leaves_the_connected_parts(
         assert sorted(moved) == [w for w in range(wiring.n) if cuts.label[w] != before[w]]
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=30), st.data())
-def test_which_groups_are_on_cycles(edges: list[tuple[int, int]], data: st.DataObject) -> None:
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=30))
+def test_which_groups_are_on_cycles(edges: list[tuple[int, int]]) -> None:
+    groups = GroupGraph(edges)
+    regions = cyclic_regions(edges)
+    assert sorted(groups.region) == sorted(label for part in regions for label in part)
+    assert regions_of(groups) == sorted(sorted(part) for part in regions)
+    assert all(groups.on_cycle(label) == (label in groups.region) for label in range(10))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40),
+    st.lists(st.tuples(st.integers(0, 39), st.integers(0, 9)), max_size=30),
+)
+def test_cycles_stay_known_while_edges_go(
+    edges: list[tuple[int, int]], steps: list[tuple[int, int]]
+) -> None:
+    left = list(edges)
+    groups = GroupGraph(edges)
+    for gone, asked in steps:
+        if left:
+            groups.drop(*left.pop(gone % len(left)))
+        regions = cyclic_regions(left)
+        assert groups.on_cycle(asked) == any(asked in part for part in regions)
+        assert groups.on_cycle(asked) == (asked in groups.region)
+        # What is on a cycle is kept, and never separated from what it is on a cycle with.
+        for part in regions:
+            assert len({groups.region[label] for label in part}) == 1
+    for label in range(10):
+        groups.on_cycle(label)
+    assert regions_of(groups) == sorted(sorted(part) for part in cyclic_regions(left))
+
+
+def test_a_group_taken_out_of_a_cycle_breaks_it() -> None:
+    # 0 and 1 feed each other; 1 is split so that what 0 feeds no longer feeds 0.
+    groups = GroupGraph([(0, 1), (1, 0), (1, 2)])
+    assert sorted(groups.region) == [0, 1]
+    groups.enter([3], groups.region[1])
+    groups.drop(1, 0)
+    groups.add(3, 0)
+    assert not any(groups.on_cycle(label) for label in (0, 1, 3))
+    assert (groups.region, groups.succs, groups.preds) == ({}, {}, {})
+
+
+def cyclic_regions(edges: list[tuple[int, int]]) -> list[set[int]]:
     plain = nx.DiGraph([(u, v) for u, v in edges if u != v])
-    groups = GroupGraph()
-    for u, v in edges:
-        groups.add(u, v)
-    found = sorted(sorted(region) for region in mutual(groups.succs))
-    regions = [part for part in nx.strongly_connected_components(plain) if len(part) > 1]
-    assert found == sorted(sorted(region) for region in regions)
-    cyclic = set().union(*regions)
-    asked = data.draw(st.lists(st.integers(0, 9)))
-    assert [groups.on_cycle(label) for label in asked] == [label in cyclic for label in asked]
-    groups.strike_out_all()
-    assert set(groups.succs) == cyclic
+    return [part for part in nx.strongly_connected_components(plain) if len(part) > 1]
+
+
+def regions_of(groups: GroupGraph) -> list[list[int]]:
+    found: dict[int, list[int]] = {}
+    for label, region in sorted(groups.region.items()):
+        found.setdefault(region, []).append(label)
+    return sorted(found.values())

@@ -1,0 +1,1 @@
+"""Partitioners of other projects, called on the graphs that ours are measured on."""
