@@ -13,14 +13,20 @@ VISITS_PER_EDGE = 32
 """Search steps allowed an edge and node before the method gives up; graphs of layers need a few."""
 
 
+VISITS_WITH_HOST = 8
+"""The same for large graphs with the host's nodes left alone, before that is given up."""
+
 THOROUGH_UP_TO = 10_000
 """Nodes up to which all four scans are made; above, the two that differ most."""
+
+EVERY_START_UP_TO = 4_000
+"""Nodes, times results to start from, up to which each equally good one is completed."""
 
 _SCANS = ((False, False), (True, True), (False, True), (True, False))
 """(from the sinks, producer by producer) of each scan, in the order they are made."""
 
 
-def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
+def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[int]:
     """Label every node with a connected group, aiming at the fewest groups.
 
     Edges inside a device are contracted one by one on the graph of groups, whose
@@ -32,25 +38,63 @@ def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
     Where long edges make the searches too dear, a scan ends early, and its groups so far
     are valid; a last scan then starts from the connected parts of the ``stage`` groups.
 
+    With a `host`, groups on the other devices count first, for those are what is compiled
+    and dispatched elsewhere: they are made as few as possible while the host's nodes are
+    left alone, and the host's nodes are merged in what room that leaves. Graphs of up to
+    THOROUGH_UP_TO nodes are also solved without that, and the better result is kept; larger
+    ones are scanned once for each of the two steps.
+
     Complexity: O((V + E) * VISITS_PER_EDGE) at most; near linear on layered graphs.
     """
+    if host is None or host not in device_of:
+        return min(_scans(dag, device_of), key=_count)
+    apart = [device if device != host else -1 - v for v, device in enumerate(device_of)]
+    if dag.n > THOROUGH_UP_TO:
+        labels, finished = _contract(dag, apart, None, by_producer=False, visits=VISITS_WITH_HOST)
+        if not finished:
+            return min(_scans(dag, device_of), key=_count)
+        return _contract(dag, device_of, labels, by_producer=False)[0]
+    starts = sorted(_scans(dag, apart), key=_count)
+    most = EVERY_START_UP_TO // max(dag.n, 1)
+    starts = [labels for labels in starts if _count(labels) == _count(starts[0])][: max(1, most)]
+    found = [labels for start in starts for labels in _around(dag, device_of, start)]
+    found += _scans(dag, device_of)
+
+    def size(labels: Sequence[int]) -> tuple[int, int]:
+        pairs = zip(labels, device_of, strict=True)
+        return len({label for label, device in pairs if device != host}), _count(labels)
+
+    return min(found, key=size)
+
+
+def _count(labels: Sequence[int]) -> int:
+    return len(set(labels))
+
+
+def _around(dag: Dag, device_of: Sequence[int], groups: Sequence[int]) -> list[list[int]]:
+    """Merge what can still be merged around `groups`, scanned from either end."""
     mirror = Dag(preds=_mirrored(dag.succs), succs=_mirrored(dag.preds))
-    best: list[int] = []
-    fewest = dag.n + 1
+    forwards, _ = _contract(dag, device_of, groups, by_producer=False)
+    backwards, _ = _contract(mirror, device_of[::-1], groups[::-1], by_producer=True)
+    return [forwards, backwards[::-1]]
+
+
+def _scans(dag: Dag, device_of: Sequence[int]) -> list[list[int]]:
+    """What each scan gives, in the order they are made; see ``merge``."""
+    mirror = Dag(preds=_mirrored(dag.succs), succs=_mirrored(dag.preds))
+    found: list[list[int]] = []
     for backwards, by_producer in _SCANS if dag.n <= THOROUGH_UP_TO else _SCANS[:2]:
         if backwards:
             labels, finished = _contract(mirror, device_of[::-1], None, by_producer=by_producer)
             labels.reverse()
         else:
             labels, finished = _contract(dag, device_of, None, by_producer=by_producer)
-        count = len(set(labels))
-        if count < fewest:
-            best, fewest = labels, count
+        found.append(labels)
         if not finished:
             parts = components(dag, stage.merge(dag, device_of))
-            labels, _ = _contract(dag, device_of, parts, by_producer=False)
-            return min(best, labels, key=lambda found: len(set(found)))
-    return best
+            found.append(_contract(dag, device_of, parts, by_producer=False)[0])
+            break
+    return found
 
 
 def _mirrored(neighbours: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
@@ -60,11 +104,16 @@ def _mirrored(neighbours: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...
 
 
 def _contract(
-    dag: Dag, device_of: Sequence[int], groups: Sequence[int] | None, *, by_producer: bool
+    dag: Dag,
+    device_of: Sequence[int],
+    groups: Sequence[int] | None,
+    *,
+    by_producer: bool,
+    visits: int | None = None,
 ) -> tuple[list[int], bool]:
     """Scan the edges once, from `groups` or single nodes on; whether the visit budget lasted."""
     n = dag.n
-    budget = VISITS_PER_EDGE * (n + sum(map(len, dag.preds)))
+    budget = (VISITS_PER_EDGE if visits is None else visits) * (n + sum(map(len, dag.preds)))
     condensed = Condensed(dag.preds, dag.succs, budget)
     if groups is not None:
         condensed.adopt(groups)

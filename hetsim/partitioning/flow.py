@@ -88,7 +88,7 @@ def partition(
         resolution = as_resolution(problem, assignment)
     if resolution is not None:
         labels, told = Quotient.of(problem.dag, resolution.atoms).merge(
-            partial(merge, info), resolution.assignment
+            partial(merge, info, host=problem.host), resolution.assignment
         )
         made = _Made(resolution.assignment, labels, told, {})
     else:
@@ -168,6 +168,7 @@ def _made(
     sizes.check()
     housekeeping.check()
     idle = housekeeping.of(problem) if housekeeping.mode != "assigned" else frozenset[int]()
+    method = partial(merge, info, host=problem.host)
     too_large: list[FusedKernel] = []
     if sizes.max_nodes_per_group is not None:
         too_large = [k for k in regions.composites if len(k.nodes) > sizes.max_nodes_per_group]
@@ -181,7 +182,7 @@ def _made(
         reasons: dict[int, str] = {}
         if housekeeping.mode == "follow":
             assignment, reasons = follow(problem, assignment, order[-1], movable)
-        labels, notes = quotient.merge(partial(merge, info), assignment)
+        labels, notes = quotient.merge(method, assignment)
         while housekeeping.mode == "host":
             stripped = strip(problem, labels, assignment, order[-1], movable)
             if not stripped:
@@ -191,7 +192,7 @@ def _made(
                 moved[node] = order[-1]
                 reasons[node] = "housekeeping: at the edge of a group"
             assignment = moved
-            labels, notes = quotient.merge(partial(merge, info), assignment)
+            labels, notes = quotient.merge(method, assignment)
         if sizes.max_nodes_per_group is not None:
             labels = cut(quotient, labels, sizes.max_nodes_per_group, connected=info.connected)
         dropped = drops(sizes, regions, order, assignment, labels, quotient, pins)

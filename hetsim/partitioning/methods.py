@@ -21,7 +21,7 @@ class MethodInfo:
     """A merge method's name, one-line summary, and where it lives.
 
     `connected`: its groups are weakly connected. `needs_default`: the last device of the
-    priority must support every node.
+    priority must support every node. `knows_host`: it is told which device is the host.
     """
 
     name: str
@@ -29,6 +29,7 @@ class MethodInfo:
     module: str
     connected: bool
     needs_default: bool = False
+    knows_host: bool = False
 
 
 _METHODS: Mapping[str, MethodInfo] = {
@@ -52,6 +53,7 @@ _METHODS: Mapping[str, MethodInfo] = {
             "fewest connected groups, by contraction on a maintained topological order",
             "hetsim.partitioning.compact",
             connected=True,
+            knows_host=True,
         ),
         MethodInfo(
             "convex",
@@ -89,10 +91,13 @@ def method_named(name: str) -> MethodInfo:
 
 
 def merge(
-    info: MethodInfo, dag: Dag, device_of: Sequence[int]
+    info: MethodInfo, dag: Dag, device_of: Sequence[int], host: int | None = None
 ) -> tuple[list[int], tuple[str, ...]]:
     """Run a method: a group label a node, and what its user should know."""
     module = import_module(info.module)
+    if info.knows_host:
+        labels: list[int] = module.merge(dag, device_of, host)
+        return labels, ()
     with_notes: MergeWithNotes | None = getattr(module, "merge_with_notes", None)
     if with_notes is not None:
         return with_notes(dag, device_of)

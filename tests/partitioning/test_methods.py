@@ -48,7 +48,7 @@ def set_partitions(items: list[int]) -> Iterator[list[int]]:
 
 
 def test_compact_is_minimal_on_small_graphs() -> None:
-    graphs, missed = 4000, 0
+    graphs, missed, missed_elsewhere, more_in_all = 4000, 0, 0, 0
     for seed in range(graphs):
         rng = random.Random(seed)
         n, kinds = rng.randint(6, 11), rng.randint(1, 4)
@@ -59,7 +59,18 @@ def test_compact_is_minimal_on_small_graphs() -> None:
         count = len(set(compact.merge(dag, device_of)))
         least = fewest_connected(dag, device_of, count)
         missed += count > least
+        # With a host, the groups elsewhere are the fewest.
+        host = kinds - 1
+        labels = compact.merge(dag, device_of, host)
+        apart = [device if device != host else -1 - v for v, device in enumerate(device_of)]
+        hosted = device_of.count(host)
+        elsewhere = len({labels[v] for v in range(n) if device_of[v] != host})
+        missed_elsewhere += elsewhere > fewest_connected(dag, apart, n) - hosted
+        more_in_all += len(set(labels)) > least
     assert missed <= graphs // 1000
+    assert missed_elsewhere <= graphs // 1000
+    # Both cannot always be had: a group elsewhere may cost one of the host's.
+    assert more_in_all <= graphs // 100
 
 
 def test_stage_is_minimal_for_one_device_beside_the_host() -> None:
