@@ -1,46 +1,59 @@
-"""``hetsim devices``: the catalog."""
+"""``hetsim devices``: the catalog, files of one's own, and what a device takes of a model."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from hetsim.cli.options import common_options, json_option
+from hetsim.cli.options import common_options, json_option, model_options
 from hetsim.cli.session import current
-from hetsim.errors import PlatformError, nearest
+from hetsim.errors import PlatformError, UsageError, nearest
+
+if TYPE_CHECKING:
+    from hetsim.cli.question import Canonical
+    from hetsim.hardware.catalog import Sort
+
+SORTS = ("device", "link", "platform")
 
 
 @click.group()
 @common_options
 def devices() -> None:
-    """List the catalog's devices and platforms, or show one."""
+    """The catalog's devices, links and platforms, and files that describe others."""
 
 
 @devices.command("list")
 @json_option
 @common_options
 def list_devices(as_json: bool) -> None:
-    """List devices and platforms."""
+    """List devices, links and platforms."""
     from hetsim.hardware.catalog import (
         device_names,
+        link_names,
         load_device,
+        load_link,
         load_platform,
         platform_names,
     )
     from hetsim.reporting.hardware_table import device_record, devices_report, platform_record
+    from hetsim.reporting.link_table import link_record
 
     session = current()
     kinds = [(name, load_device(name)) for name in device_names()]
+    links = [(name, load_link(name)) for name in link_names()]
     platforms = [(name, load_platform(name)) for name in platform_names()]
     if as_json:
         session.show_json(
             {
                 "schema": "hetsim-devices/1",
                 "devices": [device_record(name, spec) for name, spec in kinds],
+                "links": [link_record(name, link) for name, link in links],
                 "platforms": [platform_record(name, platform) for name, platform in platforms],
             }
         )
     else:
-        session.show(devices_report(kinds, platforms))
+        session.show(devices_report(kinds, links, platforms))
 
 
 @devices.command("show")
@@ -48,55 +61,143 @@ def list_devices(as_json: bool) -> None:
 @json_option
 @common_options
 def show_device(name: str, as_json: bool) -> None:
-    """Show every figure of a device with its source, or the parts of a platform."""
-    from hetsim.hardware.catalog import (
-        device_names,
-        load_device,
-        load_platform,
-        platform_names,
-    )
+    """Show every figure of a device or link with its source, or the parts of a platform."""
+    from hetsim.hardware.catalog import load_device, load_link, load_platform
     from hetsim.reporting.hardware_table import (
         device_record,
         device_report,
         platform_record,
         platform_report,
     )
+    from hetsim.reporting.link_table import link_record, link_report
 
     session = current()
-    if name in platform_names() or _describes_platform(name):
+    sort = _sort_of(name)
+    if sort == "platform":
         platform = load_platform(name)
-        if as_json:
-            session.show_json(platform_record(name, platform))
-        else:
-            session.show(platform_report(name, platform))
-        return
-    known = {*device_names(), *platform_names()}
-    if name not in known and not _is_file(name):
-        raise PlatformError(
-            f"no device or platform '{name}' in the catalog",
-            hint=f"{nearest(name, known)} (a path ends in .yaml)",
-        )
-    spec = load_device(name)
-    if as_json:
-        session.show_json(device_record(name, spec))
+        record, report = platform_record(name, platform), platform_report(name, platform)
+    elif sort == "link":
+        link = load_link(name)
+        record, report = link_record(name, link), link_report(name, link)
     else:
-        session.show(device_report(name, spec))
+        spec = load_device(name)
+        record, report = device_record(name, spec), device_report(name, spec)
+    if as_json:
+        session.show_json(record)
+    else:
+        session.show(report)
 
 
-def _is_file(name: str) -> bool:
-    return "/" in name or name.endswith((".yaml", ".yml"))
+@devices.command("query")
+@click.argument("name", metavar="NAME|FILE")
+@click.argument("model")
+@model_options
+@json_option
+@common_options
+def query_device(
+    name: str,
+    model: str,
+    dims: dict[str, int],
+    shapes: dict[str, tuple[int, ...]],
+    canonical: Canonical | None,
+    as_json: bool,
+) -> None:
+    """Show which nodes of MODEL a device takes: alone, in a pattern, or why not.
+
+    NAME is a device of the catalog, or a YAML file of one.
+    """
+    from hetsim.cli.question import read_model
+    from hetsim.device.registry import make_device
+    from hetsim.hardware.catalog import load_device
+    from hetsim.reporting.query_table import answer_of, query_record, query_report
+
+    session = current()
+    sort = _sort_of(name)
+    if sort != "device":
+        hint = f"'hetsim inspect {model} --platform {name}' asks all its devices"
+        raise UsageError(
+            f"'{name}' is a {sort}, and a query asks one device",
+            hint=hint if sort == "platform" else "'hetsim devices list' lists the devices",
+        )
+    # The device is quick to read: its mistakes show before the model is loaded.
+    device = make_device(name, load_device(name))
+    read = read_model(model, dims, shapes, canonical)
+    with session.progress(f"asking {name}"):
+        support = device.query_model(read.graph)
+    answer = answer_of(read.graph, device.spec, support)
+    if as_json:
+        session.show_json(query_record(name, device.spec, read, answer))
+    else:
+        session.show(query_report(name, device.spec, read, answer))
 
 
-def _describes_platform(name: str) -> bool:
-    """Whether `name` is a YAML file of a platform: one that lists devices."""
-    if not _is_file(name):
-        return False
-    import yaml
+@devices.command("validate")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@json_option
+@common_options
+def validate_files(files: tuple[str, ...], as_json: bool) -> None:
+    """Say of each FILE what it describes, or everything that is wrong with it.
 
-    try:
-        with open(name, encoding="utf-8") as stream:
-            content = yaml.safe_load(stream)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+    A file is a YAML description of a device, a link or a platform. Ends with exit code 3
+    where any is wrong.
+    """
+    from hetsim.hardware.checking import check_file
+    from hetsim.reporting.hardware_table import checked_line, checked_record
+    from hetsim.reporting.text import count
+
+    session = current()
+    checks = [check_file(file) for file in files]
+    if as_json:
+        session.show_json(
+            {
+                "schema": "hetsim-validation/1",
+                "files": [checked_record(checked) for checked in checks],
+            }
+        )
+    else:
+        for checked in checks:
+            for error in checked.errors:
+                session.say(str(error))
+            if not checked.errors:
+                session.say(checked_line(checked))
+    wrong = [checked.file for checked in checks if checked.errors]
+    if wrong:
+        raise PlatformError(f"{len(wrong)} of {count(len(files), 'file')} cannot be used")
+
+
+@devices.command("schema")
+@click.argument("sort", metavar="[device|link|platform]", type=click.Choice(SORTS), required=False)
+@common_options
+def show_schema(sort: Sort | None) -> None:
+    """Print the JSON Schema of a device, link or platform file, or of all three as one.
+
+    Editors that check and complete YAML by a schema take it: save it, and name the file on
+    the first line, e.g. "# yaml-language-server: $schema=hetsim.schema.json".
+    """
+    from hetsim.hardware.json_schema import json_schema
+
+    current().show_json(json_schema(sort))
+
+
+def _sort_of(name: str) -> Sort:
+    """Return what the catalog name or the file at the path `name` describes."""
+    from hetsim.hardware.catalog import device_names, is_path, link_names, platform_names
+
+    if is_path(name):
+        from hetsim.hardware.checking import check_file
+
         # The loader that reads it next says what is wrong with it, and where.
-        return False
-    return isinstance(content, dict) and "devices" in content
+        return check_file(name).sort or "device"
+    names: dict[Sort, tuple[str, ...]] = {
+        "platform": platform_names(),
+        "device": device_names(),
+        "link": link_names(),
+    }
+    for sort, known in names.items():
+        if name in known:
+            return sort
+    known_names = [known for listed in names.values() for known in listed]
+    raise PlatformError(
+        f"no device, link or platform '{name}' in the catalog",
+        hint=f"{nearest(name, known_names)} (a path ends in .yaml)",
+    )

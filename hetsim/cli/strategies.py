@@ -18,12 +18,13 @@ def strategies(as_json: bool) -> None:
     from hetsim.device.registry import SIMULATED
     from hetsim.partitioning.methods import methods
     from hetsim.placement.registry import GROUP as STRATEGIES
+    from hetsim.placement.registry import OWN
     from hetsim.placement.registry import strategies as known
     from hetsim.plugins import plugin_complaints
 
     session = current()
     for group, own in (
-        (STRATEGIES, tuple(info.name for info in known() if info.home)),
+        (STRATEGIES, OWN),
         (DEVICES, (SIMULATED,)),
         (COST_MODELS, ("roofline",)),
     ):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hetsim.errors import PlatformError, nearest
 from hetsim.hardware.spec import DeviceSpec, Platform
+
+if TYPE_CHECKING:
+    from hetsim.hardware.schema import LinkModel
 
 Sort = Literal["device", "platform", "link"]
 
@@ -54,6 +57,17 @@ def load_platform(name_or_path: str | os.PathLike[str]) -> Platform:
     return read_platform(path, shown, given)
 
 
+def load_link(name_or_path: str | os.PathLike[str]) -> LinkModel:
+    """Return a link by catalog name, or from a YAML file; figures in the units of its keys.
+
+    Raises PlatformError as `load_device` does.
+    """
+    from hetsim.hardware.reader import read_link
+
+    path, shown = find("link", os.fspath(name_or_path))
+    return read_link(path, shown)
+
+
 def device_names() -> tuple[str, ...]:
     """Names of the catalog's devices, sorted."""
     return _names("device")
@@ -95,7 +109,7 @@ def find(sort: Sort, given: str, base: Path | None = None) -> tuple[Path, str]:
     PlatformError
         Where there is none, with the nearest name of the catalog.
     """
-    if not _is_path(given):
+    if not is_path(given):
         names = _names(sort)
         if given in names:
             inside = Path(_FOLDERS[sort]) / f"{given}.yaml"
@@ -114,6 +128,7 @@ def _names(sort: Sort) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in folder.glob("*.yaml")))
 
 
-def _is_path(given: str) -> bool:
+def is_path(given: str) -> bool:
+    """Whether `given` is meant as a path, not as a name of the catalog."""
     separators = {"/", os.sep, os.altsep or os.sep}
     return given.endswith((".yaml", ".yml")) or any(mark in given for mark in separators)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from hetsim.errors import nearest
-from hetsim.hardware.figures import FIGURE_HINT
-from hetsim.hardware.yaml_source import Complaint, Source, YamlPath
+from hetsim.errors import PlatformError, nearest
+from hetsim.hardware.figures import FIGURE_HINT, Refusal
+from hetsim.hardware.yaml_source import Complaint, Source, YamlPath, read_yaml
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -35,46 +37,105 @@ def parse(
         return None, _complaints(model, source, at, error.errors(include_url=False))
 
 
-def parse_file(model: type[M], source: Source, *, catalog: bool = False) -> M:
+def parse_file(model: type[M], source: Source) -> M:
     """Read the whole of `source` as a `model`. Raises PlatformError where it is none."""
-    parsed, complaints = parse(model, source, source.data, catalog=catalog)
+    parsed, complaints = parse(model, source, source.data)
     source.refuse(complaints)
     if parsed is None:
         raise AssertionError("pydantic refused a description without saying why")
     return parsed
 
 
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A file that cannot be used.
+
+    Attributes
+    ----------
+    whole : PlatformError
+        Its first complaint, with the lines of the rest.
+    each : tuple of PlatformError
+        One for each complaint, by line.
+    """
+
+    whole: PlatformError
+    each: tuple[PlatformError, ...]
+
+
+def broken(source: Source, complaints: Iterable[Complaint]) -> Broken | None:
+    """Return what `complaints` make of the file, or None where there is none."""
+    ordered = sorted(set(complaints))
+    try:
+        source.refuse(ordered)
+    except PlatformError as whole:
+        each = tuple(
+            PlatformError(item.what, where=f"{source.shown}:{item.line}", hint=item.hint or None)
+            for item in ordered
+        )
+        return Broken(whole, each)
+    return None
+
+
+def read_file(
+    model: type[M], path: Path, shown: str, *, catalog: bool = False
+) -> tuple[M | None, Broken | None]:
+    """Read the file at `path` as a `model`: return it, or what is wrong with the file."""
+    try:
+        source = read_yaml(path, shown)
+    except PlatformError as error:
+        return None, Broken(error, (error,))
+    parsed, complaints = parse(model, source, source.data, catalog=catalog)
+    return parsed, broken(source, complaints)
+
+
 def _complaints(
     model: type[BaseModel], source: Source, at: YamlPath, details: Sequence[ErrorDetails]
 ) -> list[Complaint]:
-    found = [(detail, _complaint(model, source, at, detail)) for detail in details]
+    # A wrong entry does not count to pydantic; that the rest is too short then says nothing.
+    wrong_below = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
+    found = [
+        (detail, _complaints_of(model, source, at, detail))
+        for detail in details
+        if detail["type"] != "too_short" or detail["loc"] not in wrong_below
+    ]
     # A misspelt key is missing under its right name too: say it once.
     misspelt = {
         (detail["loc"][:-1], complaint.hint)
-        for detail, complaint in found
+        for detail, complaints in found
+        for complaint in complaints
         if detail["type"] == "extra_forbidden"
     }
     return [
         complaint
-        for detail, complaint in found
-        if detail["type"] != "missing"
+        for detail, complaints in found
+        for complaint in complaints
+        if detail["type"] not in ("missing", "hetsim_missing")
         or (detail["loc"][:-1], f"did you mean '{detail['loc'][-1]}'?") not in misspelt
     ]
 
 
-def _complaint(
+def _complaints_of(
     model: type[BaseModel], source: Source, at: YamlPath, detail: ErrorDetails
-) -> Complaint:
+) -> list[Complaint]:
+    """Return what one error of pydantic's stands for: one of our own may stand for several."""
     # A wrong key of a mapping is reported under a part of its own, "[key]".
     loc: YamlPath = tuple(part for part in detail["loc"] if part != "[key]")
+    if detail["type"] not in ("hetsim", "hetsim_missing"):
+        return [_complaint(model, source, at, loc, detail)]
+    found: Sequence[Refusal] = detail["ctx"]["found"]
+    complaints: list[Complaint] = []
+    for what, hint, below in found:
+        if what.startswith("KEY "):
+            what = f"'{_dotted((*at, *loc, *below))}'{what.removeprefix('KEY')}"
+        complaints.append(Complaint(_line(source, at, (*loc, *below)), what, hint))
+    return complaints
+
+
+def _complaint(
+    model: type[BaseModel], source: Source, at: YamlPath, loc: YamlPath, detail: ErrorDetails
+) -> Complaint:
     kind, context = detail["type"], detail.get("ctx", {})
     shown = _dotted((*at, *loc))
-    if kind == "hetsim":
-        what = str(context["what"])
-        if what.startswith("KEY "):
-            what = f"'{shown}'{what.removeprefix('KEY')}"
-        place = (*loc, *context["at"])
-        return Complaint(_line(source, at, place), what, str(context["hint"]))
     line = _line(source, at, loc)
     if kind == "extra_forbidden":
         key = str(loc[-1])

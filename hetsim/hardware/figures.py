@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     StrictFloat,
@@ -18,7 +17,10 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic import GetCoreSchemaHandler as CoreHandler
+from pydantic import GetJsonSchemaHandler as JsonHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from hetsim.errors import nearest
 from hetsim.graph.graph import ITEM_BITS
@@ -34,55 +36,85 @@ DTYPE_ABBREVIATIONS = {
 """What people write for the names of ONNX element types; used in hints alone."""
 
 T = TypeVar("T")
+Refusal = tuple[str, str, tuple[str, ...]]
+"""What is wrong, what to do, and the keys below the validated value that lead to it."""
 
 
 def refusal(what: str, hint: str = "", at: tuple[str, ...] = ()) -> PydanticCustomError:
-    """Return the error that says `what`, with KEY for the key it is found under, `at` below it."""
-    return PydanticCustomError("hetsim", "{what}", {"what": what, "hint": hint, "at": at})
+    """Return the error that says `what`, found `at` below the value; a first KEY is its key."""
+    return refusals([(what, hint, at)])
 
 
-def _one_of(
-    noun: str, choices: Sequence[str], abbreviations: Mapping[str, str] | None = None
-) -> AfterValidator:
-    known = frozenset(choices)
-    meant_by = abbreviations or {}
-
-    def check(name: str) -> str:
-        if name not in known:
-            raise refusal(f"unknown {noun} '{name}'", nearest(meant_by.get(name, name), choices))
-        return name
-
-    return AfterValidator(check)
+def refusals(found: Sequence[Refusal], kind: str = "hetsim") -> PydanticCustomError:
+    """Return one error that stands for all that is `found`, of the type `kind` for pydantic."""
+    return PydanticCustomError(kind, "{first}", {"first": found[0][0], "found": tuple(found)})
 
 
-def _matching(noun: str, pattern: str, hint: str) -> AfterValidator:
-    compiled = re.compile(pattern, re.ASCII)
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Accepts a few words; `meant_by` has what people write for them, for hints."""
 
-    def check(name: str) -> str:
-        if not compiled.fullmatch(name):
-            raise refusal(f"'{name}' cannot be {noun}", hint)
-        return name
+    noun: str
+    choices: tuple[str, ...]
+    meant_by: Mapping[str, str] = field(default_factory=dict)
 
-    return AfterValidator(check)
+    def __get_pydantic_core_schema__(self, source: Any, handler: CoreHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: JsonHandler
+    ) -> JsonSchemaValue:
+        return {**handler(schema), "enum": list(self.choices)}
+
+    def check(self, word: str) -> str:
+        """Return `word`, or raise the error with the nearest choice."""
+        if word not in self.choices:
+            meant = self.meant_by.get(word, word)
+            raise refusal(f"unknown {self.noun} '{word}'", nearest(meant, self.choices))
+        return word
 
 
-Kind = Annotated[StrictStr, _one_of("kind", KINDS)]
-Status = Annotated[StrictStr, _one_of("status", STATUSES)]
-Dtype = Annotated[StrictStr, _one_of("dtype", tuple(ITEM_BITS), DTYPE_ABBREVIATIONS)]
-OpClass = Annotated[
-    StrictStr, _one_of("op class", ("default", *OP_CLASSES), {"convolution": "conv"})
-]
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Accepts text that a regular expression matches as a whole.
+
+    The expression means the same to Python and to JSON Schema: no escaped classes.
+    """
+
+    noun: str
+    pattern: str
+    hint: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: CoreHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: JsonHandler
+    ) -> JsonSchemaValue:
+        return {**handler(schema), "pattern": f"^(?:{self.pattern})$"}
+
+    def check(self, text: str) -> str:
+        """Return `text`, or raise the error that says what it should look like."""
+        if not re.fullmatch(self.pattern, text):
+            raise refusal(f"'{text}' cannot be {self.noun}", self.hint)
+        return text
+
+
+Kind = Annotated[StrictStr, OneOf("kind", KINDS)]
+Status = Annotated[StrictStr, OneOf("status", STATUSES)]
+Dtype = Annotated[StrictStr, OneOf("dtype", tuple(ITEM_BITS), DTYPE_ABBREVIATIONS)]
+OpClass = Annotated[StrictStr, OneOf("op class", ("default", *OP_CLASSES), {"convolution": "conv"})]
 OpType = Annotated[
     StrictStr,
-    _matching(
+    Matching(
         "an op type",
-        r"(?:[A-Za-z_][\w.-]*:)?[A-Za-z_]\w*",
+        r"([A-Za-z_][A-Za-z0-9_.-]*:)?[A-Za-z_][A-Za-z0-9_]*",
         "write 'Conv', or 'com.microsoft:Gelu' outside the standard domain",
     ),
 ]
 Name = Annotated[
     StrictStr,
-    _matching("a name", r"[A-Za-z0-9][\w.-]*", "use letters, digits, '.', '-' and '_'"),
+    Matching("a name", r"[A-Za-z0-9][A-Za-z0-9_.-]*", "use letters, digits, '.', '-' and '_'"),
 ]
 Text = Annotated[StrictStr, Field(min_length=1)]
 
@@ -122,6 +154,14 @@ class Figure(Strict, Generic[T]):
             return {"value": given, "status": "estimate", "source": "user"}
         return given if in_catalog else {"status": "estimate", "source": "user", **given}
 
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: JsonHandler
+    ) -> JsonSchemaValue:
+        full = dict(handler.resolve_ref_schema(handler(schema)))
+        number = full["properties"]["value"]
+        return {"anyOf": [number, {**full, "required": ["value"], "description": FIGURE_HINT}]}
+
 
 def spread(table: Any) -> Any:
     """Give each entry of ``{value: {a: 1, b: 2}, status, source}`` the status and source."""
@@ -134,11 +174,67 @@ def spread(table: Any) -> Any:
     }
 
 
-def _as_list(entry: Any) -> Any:
-    return [entry] if isinstance(entry, str) else entry
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Accepts a mapping of figures, also with one status and source for all.
+
+    Attributes
+    ----------
+    needs : mapping of str to str
+        Keys that must be there, and what to do where one is not.
+    """
+
+    needs: Mapping[str, str] = field(default_factory=dict)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: CoreHandler) -> CoreSchema:
+        table = core_schema.no_info_before_validator_function(spread, handler(source))
+        return core_schema.no_info_after_validator_function(self.check, table)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: JsonHandler
+    ) -> JsonSchemaValue:
+        table = dict(handler(schema))
+        if self.needs:
+            table["required"] = list(self.needs)
+        shared = {
+            "value": table,
+            "status": {"type": "string", "enum": list(STATUSES)},
+            "source": {"type": "string", "minLength": 1},
+        }
+        whole = {"type": "object", "properties": shared, "required": ["value"]}
+        return {"anyOf": [table, {**whole, "additionalProperties": False}]}
+
+    def check(self, table: dict[str, Any]) -> dict[str, Any]:
+        """Return `table`, or raise the error that names the key it lacks."""
+        for key, hint in self.needs.items():
+            if key not in table:
+                raise refusal(f"KEY has no '{key}'", hint)
+        return table
 
 
-Rates = Annotated[dict[Dtype, Figure[Positive]], BeforeValidator(spread), Field(min_length=1)]
-Efficiencies = Annotated[dict[OpClass, Figure[Fraction]], BeforeValidator(spread)]
-Step = Annotated[tuple[OpType, ...], BeforeValidator(_as_list), Field(min_length=1)]
+@dataclass(frozen=True, slots=True)
+class OrOne:
+    """Accepts text in the place of a list of one."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: CoreHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.as_list, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: JsonHandler
+    ) -> JsonSchemaValue:
+        many = handler(schema)
+        return {"anyOf": [many["items"], many]}
+
+    @staticmethod
+    def as_list(entry: Any) -> Any:
+        """Return text as a list of one, anything else as it is."""
+        return [entry] if isinstance(entry, str) else entry
+
+
+Rates = Annotated[dict[Dtype, Figure[Positive]], Field(min_length=1), Table()]
+Efficiencies = Annotated[
+    dict[OpClass, Figure[Fraction]],
+    Table({"default": "add the fraction that all other op classes reach"}),
+]
+Step = Annotated[tuple[OpType, ...], Field(min_length=1), OrOne()]
 Chain = Annotated[tuple[Step, ...], Field(min_length=2)]

@@ -1,16 +1,20 @@
-"""Descriptions of devices and platforms read, checked as a whole, and turned into records."""
+"""Descriptions of devices, links and platforms read, checked, and turned into records."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from hetsim.errors import PlatformError, nearest
-from hetsim.hardware.catalog import find, in_catalog
-from hetsim.hardware.complaints import parse, parse_file
+from hetsim.hardware.catalog import Sort, find, in_catalog
+from hetsim.hardware.complaints import Broken, broken, parse, read_file
 from hetsim.hardware.schema import (
     MICROSECONDS,
     DeviceModel,
@@ -21,14 +25,30 @@ from hetsim.hardware.schema import (
     overridden,
 )
 from hetsim.hardware.spec import DeviceSpec, Link, Platform
+from hetsim.hardware.topology import link_complaints, link_name, unreachable
 from hetsim.hardware.yaml_source import Complaint, Source, YamlPath, read_yaml
 from hetsim.units import GIGA
+
+M = TypeVar("M", bound=BaseModel)
 
 
 def read_device(path: Path, shown: str) -> DeviceSpec:
     """Return the device that the file at `path` describes; `shown` is its name in errors."""
-    model = parse_file(DeviceModel, read_yaml(path, shown), catalog=in_catalog(path))
+    model = _read(DeviceModel, path, shown)
     return model.to_spec(model.name or path.stem)
+
+
+def read_link(path: Path, shown: str) -> LinkModel:
+    """Return the link that the file at `path` describes; `shown` is its name in errors."""
+    return _read(LinkModel, path, shown)
+
+
+def _read(model: type[M], path: Path, shown: str) -> M:
+    read, wrong = read_file(model, path, shown, catalog=in_catalog(path))
+    if wrong is not None:
+        raise wrong.whole
+    assert read is not None
+    return read
 
 
 def read_platform(path: Path, shown: str, given: str) -> Platform:
@@ -48,34 +68,46 @@ def read_platform(path: Path, shown: str, given: str) -> Platform:
         For everything that is wrong in this file at once; else for the first device or
         link file that it names and that is broken.
     """
-    source = read_yaml(path, shown)
-    model = parse_file(PlatformModel, source, catalog=in_catalog(path))
-    names = tuple(model.devices)
-    complaints: list[Complaint] = []
-    if model.host not in names:
-        line = source.line(("host",))
-        complaints.append(
-            Complaint(line, f"unknown host '{model.host}'", nearest(model.host, names))
-        )
-    devices: dict[str, DeviceSpec] = {}
-    for name, use in model.devices.items():
-        spec = _device(source, name, use, complaints)
-        if spec is not None:
-            devices[name] = spec
-    complaints += _link_complaints(source, model.links, names)
-    links = [_link(source, index, use, complaints) for index, use in enumerate(model.links)]
-    if not complaints:
-        complaints += _unreachable(source, model)
-    source.refuse(complaints)
+    platform, wrong = survey(read_yaml(path, shown), given)
+    if platform is None:
+        raise wrong[0].whole
+    return platform
+
+
+def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, ...]]:
+    """Read a platform as far as it goes: return it, or all that is wrong.
+
+    A mistake in one entry hides none in another. This file goes before those that it names.
+    """
+    parts = _Parts(source, in_catalog(source.path))
+    model, complaints = parse(PlatformModel, source, source.data, catalog=parts.catalog)
+    parts.complaints += complaints
+    devices = parts.devices()
+    links = parts.links()
+    host, names = source.data.get("host"), _entries(source, "devices")
+    if isinstance(host, str) and names:
+        if host not in names:
+            unknown = Complaint(
+                source.line(("host",)), f"unknown host '{host}'", nearest(host, names)
+            )
+            parts.complaints.append(unknown)
+        elif links is not None:
+            parts.complaints += unreachable(source, host, names, links)
+    own = broken(source, parts.complaints)
+    wrong = (*(() if own is None else (own,)), *parts.elsewhere.values())
+    if wrong:
+        return None, wrong
+    assert model is not None
+    assert links is not None
     platform = Platform(
-        name=model.name or path.stem,
+        name=model.name or source.path.stem,
         devices=devices,
-        links=tuple(link for link in links if link is not None),
+        links=tuple(links),
         host=model.host,
         source=given,
         sha256="",
     )
-    return dataclasses.replace(platform, sha256=digest(platform))
+    return dataclasses.replace(platform, sha256=digest(platform)), ()
 
 
 def digest(platform: Platform) -> str:
@@ -92,126 +124,138 @@ def digest(platform: Platform) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _device(
-    source: Source, name: str, use: DeviceUse, complaints: list[Complaint]
-) -> DeviceSpec | None:
-    """Return the device that an entry of a platform means, or add to `complaints`."""
-    at: YamlPath = ("devices", name)
-    catalog = in_catalog(source.path)
-    model: DeviceModel | None
-    if isinstance(use.device, str):
-        found = _find(source, "device", use.device, at, complaints)
-        if found is None:
-            return None
-        path, shown = found
-        model = parse_file(DeviceModel, read_yaml(path, shown), catalog=in_catalog(path))
-        kind = model.name or path.stem
-    else:
-        inline = (*at, "device")
-        model, wrong = parse(DeviceModel, source, use.device, at=inline, catalog=catalog)
-        complaints += wrong
-        if model is None:
-            return None
-        kind = model.name or name
-    if use.overrides:
-        changed = overridden(model, use.overrides)
-        model, wrong = parse(DeviceModel, source, changed, at=(*at, "overrides"), catalog=catalog)
-        complaints += wrong
-    return None if model is None else model.to_spec(kind)
+@dataclass(slots=True)
+class _Parts:
+    """The parts of one platform file, and what is wrong with them.
 
-
-def _find(
-    source: Source, sort: str, given: str, at: YamlPath, complaints: list[Complaint]
-) -> tuple[Path, str] | None:
-    """Return the file that the name or path `given` at `at` means, or add to `complaints`."""
-    try:
-        return find("device" if sort == "device" else "link", given, source.path.parent)
-    except PlatformError as error:
-        what = f"{error.where}: {error.what}" if error.where else error.what
-        line = source.line((*at, sort))
-        complaints.append(Complaint(line, what, error.hint or ""))
-        return None
-
-
-def _link_complaints(
-    source: Source, uses: Sequence[LinkUse], devices: Sequence[str]
-) -> list[Complaint]:
-    complaints: list[Complaint] = []
-    lines_by_name: dict[str, int] = {}
-    for index, use in enumerate(uses):
-        at: YamlPath = ("links", index)
-        for position, end in enumerate(use.between):
-            if end not in devices:
-                line = source.line((*at, "between", position))
-                what = f"link to an unknown device '{end}'"
-                complaints.append(Complaint(line, what, nearest(end, devices)))
-        a, b = use.between
-        if a == b:
-            line = source.line((*at, "between"))
-            what = f"link of '{a}' with itself"
-            complaints.append(Complaint(line, what, "name two devices that differ"))
-        name = _link_name(use)
-        line = source.line((*at, "name"))
-        if name in lines_by_name:
-            hint = f"the other is on line {lines_by_name[name]}: give each a 'name' of its own"
-            complaints.append(Complaint(line, f"two links named '{name}'", hint))
-        lines_by_name.setdefault(name, line)
-    return complaints
-
-
-def _link_name(use: LinkUse) -> str:
-    return use.name or "-".join(use.between)
-
-
-def _link(source: Source, index: int, use: LinkUse, complaints: list[Complaint]) -> Link | None:
-    """Return the link that an entry of a platform means, or add to `complaints`.
-
-    What the entry states goes before what its catalog link states.
+    Attributes
+    ----------
+    source : Source
+    catalog : bool
+        Whether the file belongs to the catalog.
+    complaints : list of Complaint
+        About this file.
+    known, elsewhere : dict
+        Files that it names, by what they should describe and path; those that are broken.
     """
-    known: LinkModel | None = None
-    if use.link is not None:
-        found = _find(source, "link", use.link, ("links", index), complaints)
-        if found is None:
+
+    source: Source
+    catalog: bool
+    complaints: list[Complaint] = field(default_factory=list)
+    known: dict[tuple[str, Path], Any] = field(default_factory=dict)
+    elsewhere: dict[tuple[str, Path], Broken] = field(default_factory=dict)
+
+    def devices(self) -> dict[str, DeviceSpec]:
+        """Return those devices that can be read."""
+        found: dict[str, DeviceSpec] = {}
+        for name, entry in _entries(self.source, "devices").items():
+            # What is wrong with the entry itself is said of the platform as a whole.
+            use, _ = parse(DeviceUse, self.source, entry, catalog=self.catalog)
+            if use is None:
+                self.named("device", DeviceModel, entry, ("devices", name))
+                continue
+            spec = self.device(name, use)
+            if spec is not None:
+                found[name] = spec
+        return found
+
+    def device(self, name: str, use: DeviceUse) -> DeviceSpec | None:
+        """Return the device that an entry of ``devices:`` means."""
+        at: YamlPath = ("devices", name)
+        model: DeviceModel | None
+        if isinstance(use.device, str):
+            path = self.find("device", use.device, at)
+            model = None if path is None else self.read(DeviceModel, *path)
+            stem = name if path is None else path[0].stem
+        else:
+            model = self.parse(DeviceModel, use.device, (*at, "device"))
+            stem = name
+        if model is not None and use.overrides:
+            model = self.parse(DeviceModel, overridden(model, use.overrides), (*at, "overrides"))
+        return None if model is None else model.to_spec(model.name or stem)
+
+    def links(self) -> list[Link] | None:
+        """Return the links, or None where one of them cannot be read."""
+        entries = self.source.data.get("links", ())
+        if not isinstance(entries, Sequence) or isinstance(entries, str):
             return None
-        path, shown = found
-        known = parse_file(LinkModel, read_yaml(path, shown), catalog=in_catalog(path))
-    latency = use.latency_us or (known.latency_us if known else None)
-    bandwidth = use.bandwidth_gbytes_s or (known.bandwidth_gbytes_s if known else None)
-    if latency is None or bandwidth is None:
-        raise AssertionError("LinkUse lets no entry pass that has neither a link nor both figures")
-    # Without a catalog link, the bandwidth is the one that transfers reach.
-    efficiency = use.efficiency or (known.efficiency if known else None)
-    duplex = use.duplex if use.duplex is not None else known.duplex if known else True
-    return Link(
-        name=_link_name(use),
-        a=use.between[0],
-        b=use.between[1],
-        latency_s=latency.value / MICROSECONDS,
-        bytes_per_s=bandwidth.value * GIGA * (efficiency.value if efficiency else 1.0),
-        duplex=duplex,
-        bus=use.bus,
-    )
+        before = len(self.complaints), len(self.elsewhere)
+        self.complaints += link_complaints(self.source, entries, _entries(self.source, "devices"))
+        links: list[Link] = []
+        for index, entry in enumerate(entries):
+            use, _ = parse(LinkUse, self.source, entry, catalog=self.catalog)
+            if use is None:
+                self.named("link", LinkModel, entry, ("links", index))
+                continue
+            link = self.link(index, use)
+            if link is not None:
+                links.append(link)
+        if len(links) < len(entries) or before != (len(self.complaints), len(self.elsewhere)):
+            return None
+        return links
 
+    def link(self, index: int, use: LinkUse) -> Link | None:
+        """Return the link that an entry of ``links:`` means.
 
-def _unreachable(source: Source, model: PlatformModel) -> list[Complaint]:
-    neighbours: dict[str, list[str]] = {name: [] for name in model.devices}
-    for use in model.links:
-        a, b = use.between
-        neighbours[a].append(b)
-        neighbours[b].append(a)
-    reached = {model.host}
-    pending = [model.host]
-    while pending:
-        for other in neighbours[pending.pop()]:
-            if other not in reached:
-                reached.add(other)
-                pending.append(other)
-    return [
-        Complaint(
-            source.line(("devices", name)),
-            f"no link leads from the host '{model.host}' to '{name}'",
-            f"add a link with between: [{model.host}, {name}]",
+        What the entry states goes before what its catalog link states.
+        """
+        known: LinkModel | None = None
+        if use.link is not None:
+            path = self.find("link", use.link, ("links", index))
+            known = None if path is None else self.read(LinkModel, *path)
+            if known is None:
+                return None
+        latency = use.latency_us or (known.latency_us if known else None)
+        bandwidth = use.bandwidth_gbytes_s or (known.bandwidth_gbytes_s if known else None)
+        assert latency is not None
+        assert bandwidth is not None
+        # Without a catalog link, the bandwidth is the one that transfers reach.
+        efficiency = use.efficiency or (known.efficiency if known else None)
+        duplex = use.duplex if use.duplex is not None else known.duplex if known else True
+        return Link(
+            name=use.name or link_name(use.between),
+            a=use.between[0],
+            b=use.between[1],
+            latency_s=latency.value / MICROSECONDS,
+            bytes_per_s=bandwidth.value * GIGA * (efficiency.value if efficiency else 1.0),
+            duplex=duplex,
+            bus=use.bus,
         )
-        for name in model.devices
-        if name not in reached
-    ]
+
+    def named(self, sort: Sort, model: type[BaseModel], entry: Any, at: YamlPath) -> None:
+        """Look at the file that an entry names which is wrong in itself."""
+        given = entry.get(sort) if isinstance(entry, Mapping) else None
+        path = self.find(sort, given, at) if isinstance(given, str) else None
+        if path is not None:
+            self.read(model, *path)
+
+    def parse(self, model: type[M], data: Any, at: YamlPath) -> M | None:
+        """Read what stands at `at` of this file."""
+        read, wrong = parse(model, self.source, data, at=at, catalog=self.catalog)
+        self.complaints += wrong
+        return read
+
+    def find(self, sort: Sort, given: str, at: YamlPath) -> tuple[Path, str] | None:
+        """Return the file that the name or path `given` at `at` means."""
+        try:
+            return find(sort, given, self.source.path.parent)
+        except PlatformError as error:
+            what = f"{error.where}: {error.what}" if error.where else error.what
+            line = self.source.line((*at, sort))
+            self.complaints.append(Complaint(line, what, error.hint or ""))
+            return None
+
+    def read(self, model: type[M], path: Path, shown: str) -> M | None:
+        """Read a file that this one names; each only once."""
+        key = (model.__name__, path)
+        if key not in self.known:
+            self.known[key], wrong = read_file(model, path, shown, catalog=in_catalog(path))
+            if wrong is not None:
+                self.elsewhere[key] = wrong
+        read: M | None = self.known[key]
+        return read
+
+
+def _entries(source: Source, key: str) -> Mapping[str, Any]:
+    entries = source.data.get(key)
+    return entries if isinstance(entries, Mapping) else {}

@@ -13,6 +13,8 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
@@ -30,9 +32,11 @@ from hetsim.hardware.figures import (
     OpType,
     Positive,
     Rates,
+    Refusal,
     Strict,
     Text,
     refusal,
+    refusals,
     spread,
 )
 from hetsim.hardware.spec import DeviceSpec, SupportRule
@@ -40,6 +44,9 @@ from hetsim.units import GIB, GIGA, TERA
 
 if TYPE_CHECKING:
     from hetsim.patterns.pattern import Pattern
+
+TABLES = ("peak_tflops", "efficiency", "execution_dtype")
+"""Keys of a device that overrides change entry by entry; all others they change whole."""
 
 MICROSECONDS = 1e6
 """In a second. Dividing rounds right: 5 / 1e6 is 5e-06, 5 * 1e-6 is just below it."""
@@ -89,11 +96,12 @@ class SupportModel(Strict):
     max_rank: Annotated[StrictInt, Field(ge=0)] | None = None
     attributes: dict[OpType, dict[Text, tuple[AttributeText, ...]]] = Field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _one_list(self) -> SupportModel:
-        if self.ops is not None and self.except_ops:
-            raise refusal("KEY has both 'ops' and 'except'", "keep the one that is shorter")
-        return self
+    @field_validator("except_ops")
+    @classmethod
+    def _one_list(cls, except_ops: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if except_ops and info.data.get("ops") is not None:
+            raise refusal("KEY stands beside 'ops'", "keep the one that is shorter")
+        return except_ops
 
 
 class DeviceModel(Strict):
@@ -116,29 +124,35 @@ class DeviceModel(Strict):
     support: SupportModel = Field(default_factory=SupportModel)
     fusions: tuple[Chain, ...] = ()
     patterns: dict[Name, PatternText] = Field(default_factory=dict)
+    backend: Name = "simulated"
 
-    @model_validator(mode="after")
-    def _consistent(self) -> DeviceModel:
-        if "default" not in self.efficiency:
+    @field_validator("busy_w")
+    @classmethod
+    def _above_idle(cls, busy_w: Figure[float], info: ValidationInfo) -> Figure[float]:
+        idle_w = info.data.get("idle_w")
+        if idle_w is not None and busy_w.value < idle_w.value:
             raise refusal(
-                "'efficiency' has no 'default'",
-                "add the fraction that all other op classes reach",
-                ("efficiency",),
-            )
-        if self.busy_w.value < self.idle_w.value:
-            raise refusal(
-                f"'busy_w' of {self.busy_w.value:g} is below 'idle_w' of {self.idle_w.value:g}",
+                f"KEY of {busy_w.value:g} is below 'idle_w' of {idle_w.value:g}",
                 "a busy device draws its idle power at least",
-                ("busy_w",),
             )
-        for given, used in self.execution_dtype.items():
-            if used not in self.peak_tflops:
-                raise refusal(
-                    f"'execution_dtype' computes {given} in {used}, which 'peak_tflops' lacks",
-                    nearest(used, self.peak_tflops),
-                    ("execution_dtype", given),
-                )
-        return self
+        return busy_w
+
+    @field_validator("execution_dtype")
+    @classmethod
+    def _has_peak(cls, execution_dtype: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        peaks = info.data.get("peak_tflops", execution_dtype.values())
+        found: list[Refusal] = [
+            (
+                f"KEY computes in {used}, which 'peak_tflops' lacks",
+                nearest(used, peaks),
+                (given,),
+            )
+            for given, used in execution_dtype.items()
+            if used not in peaks
+        ]
+        if found:
+            raise refusals(found)
+        return execution_dtype
 
     def to_spec(self, name: str) -> DeviceSpec:
         """Return the record, in SI units, of a device kind called `name`."""
@@ -169,6 +183,7 @@ class DeviceModel(Strict):
             ),
             fusions=tuple(sorted(self.fusions, key=len, reverse=True)),
             patterns=tuple(parsed(name, text) for name, text in self.patterns.items()),
+            backend=self.backend,
             provenance=self._provenance(),
         )
 
@@ -210,35 +225,20 @@ class LinkUse(Strict):
     between: Annotated[tuple[StrictStr, StrictStr], BeforeValidator(_two_ends)]
     name: Name | None = None
     link: Text | None = None
-    latency_us: Figure[NotNegative] | None = None
-    bandwidth_gbytes_s: Figure[Positive] | None = None
+    latency_us: Figure[NotNegative] | None = Field(default=None, validate_default=True)
+    bandwidth_gbytes_s: Figure[Positive] | None = Field(default=None, validate_default=True)
     efficiency: Figure[Fraction] | None = None
     duplex: StrictBool | None = None
     bus: Name | None = None
 
-    @model_validator(mode="after")
-    def _complete(self) -> LinkUse:
-        if self.link is None:
-            for key in ("latency_us", "bandwidth_gbytes_s"):
-                if getattr(self, key) is None:
-                    raise refusal(
-                        f"missing key '{key}'", f"add '{key}: ...', or 'link: NAME' of the catalog"
-                    )
-        return self
-
-
-def _named(entry: Any) -> Any:
-    if isinstance(entry, str):
-        return {"device": entry}
-    if not isinstance(entry, Mapping):
-        raise refusal("KEY must be a name, a path or a mapping", "write a name of the catalog")
-    if (
-        isinstance(entry, Mapping)
-        and "device" not in entry
-        and entry.keys() & DeviceModel.model_fields
-    ):
-        raise refusal("KEY describes a device outside 'device:'", "write {device: {kind: ...}}")
-    return entry
+    @field_validator("latency_us", "bandwidth_gbytes_s")
+    @classmethod
+    def _stated(cls, figure: Figure[float] | None, info: ValidationInfo) -> Figure[float] | None:
+        if figure is None and "link" in info.data and info.data["link"] is None:
+            key = info.field_name
+            what, hint = f"missing key '{key}'", f"add '{key}: ...', or 'link: NAME' of the catalog"
+            raise refusals([(what, hint, ())], "hetsim_missing")
+        return figure
 
 
 def _name_or_description(device: Any) -> Any:
@@ -253,6 +253,17 @@ class DeviceUse(Strict):
     device: Annotated[Any, BeforeValidator(_name_or_description)]
     overrides: dict[str, Any] = Field(default_factory=dict)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, entry: Any) -> Any:
+        if isinstance(entry, str):
+            return {"device": entry}
+        if not isinstance(entry, Mapping):
+            raise refusal("KEY must be a name, a path or a mapping", "write a name of the catalog")
+        if "device" not in entry and entry.keys() & DeviceModel.model_fields:
+            raise refusal("KEY describes a device outside 'device:'", "write {device: {kind: ...}}")
+        return entry
+
 
 class PlatformModel(Strict):
     """A platform file."""
@@ -260,21 +271,19 @@ class PlatformModel(Strict):
     name: Name | None = None
     full_name: Text | None = None
     host: StrictStr
-    devices: Annotated[
-        dict[Name, Annotated[DeviceUse, BeforeValidator(_named)]], Field(min_length=1)
-    ]
+    devices: Annotated[dict[Name, DeviceUse], Field(min_length=1)]
     links: tuple[LinkUse, ...] = ()
 
 
 def overridden(base: DeviceModel, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the device file that `base` becomes with `changes` laid over it.
 
-    Tables (peaks, efficiencies, execution dtypes) change entry by entry, all else whole.
+    Those of TABLES change entry by entry, all else whole.
     """
     merged: dict[str, Any] = dict(base.model_dump(by_alias=True, exclude_none=True))
     for key, change in changes.items():
         table = spread(change)
-        if isinstance(table, Mapping) and key in ("peak_tflops", "efficiency", "execution_dtype"):
+        if isinstance(table, Mapping) and key in TABLES:
             merged[key] = {**merged[key], **table}
         else:
             merged[key] = change

@@ -57,6 +57,8 @@ _STRATEGIES: Mapping[str, StrategyInfo] = {
 
 
 GROUP = "hetsim.strategies"
+OWN = tuple(_STRATEGIES)
+"""Names that no other package may claim."""
 
 
 def strategies() -> tuple[StrategyInfo, ...]:

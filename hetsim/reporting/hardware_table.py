@@ -10,19 +10,32 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hetsim.hardware.checking import Checked
+from hetsim.hardware.schema import LinkModel
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.reporting.console import cell, new_table, pairs
+from hetsim.reporting.link_table import links_table, provenance_table
 from hetsim.reporting.text import ABSENT, count, rate
 from hetsim.units import format_bytes, format_seconds
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
+LINKS_SHOWN = 8
+"""Links that the list gives for one platform; showing the platform gives all."""
 
 
 def devices_report(
-    devices: Sequence[tuple[str, DeviceSpec]], platforms: Sequence[tuple[str, Platform]]
+    devices: Sequence[tuple[str, DeviceSpec]],
+    links: Sequence[tuple[str, LinkModel]],
+    platforms: Sequence[tuple[str, Platform]],
 ) -> RenderableType:
-    """Return the catalog: devices, and the platforms that join them."""
-    return Stack(_devices_table(devices), Text(""), _platforms_table(platforms))
+    """Return the catalog: devices, links, and the platforms that they make up."""
+    return Stack(
+        _devices_table(devices),
+        Text(""),
+        links_table(links),
+        Text(""),
+        _platforms_table(platforms),
+    )
 
 
 def _devices_table(devices: Sequence[tuple[str, DeviceSpec]]) -> Table:
@@ -60,9 +73,15 @@ def _platforms_table(platforms: Sequence[tuple[str, Platform]]) -> Table:
         table.add_row(
             cell(name),
             cell(*(_named(device, spec, platform) for device, spec in platform.devices.items())),
-            cell(*(f"{link.a} - {link.b}: {link.name}" for link in platform.links)),
+            cell(*_joined(platform)),
         )
     return table
+
+
+def _joined(platform: Platform) -> list[str]:
+    lines = [f"{link.a} - {link.b}: {link.name}" for link in platform.links[:LINKS_SHOWN]]
+    more = len(platform.links) - len(lines)
+    return [*lines, f"+{more} more"] if more else lines
 
 
 def _named(device: str, spec: DeviceSpec, platform: Platform) -> str:
@@ -82,6 +101,7 @@ def device_report(name: str, spec: DeviceSpec) -> RenderableType:
         ("dispatch", f"{format_seconds(spec.dispatch_s)} a subgraph"),
         ("streams", str(spec.streams)),
         ("power", f"{spec.idle_w:g} W idle, {spec.busy_w:g} W busy"),
+        ("backend", spec.backend),
         ("ops", "all" if rule.ops is None else ", ".join(sorted(rule.ops))),
     ]  # fmt: skip
     if rule.except_ops:
@@ -105,7 +125,7 @@ def device_report(name: str, spec: DeviceSpec) -> RenderableType:
     rows.extend((f"pattern {pattern.name}", pattern.text) for pattern in spec.patterns)
     parts: list[RenderableType] = [pairs(rows), Text(""), _peaks_table(spec)]
     if spec.provenance:
-        parts += [Text(""), _provenance_table(spec)]
+        parts += [Text(""), provenance_table(spec.provenance)]
     return Stack(*parts)
 
 
@@ -117,16 +137,6 @@ def _peaks_table(spec: DeviceSpec) -> Table:
         table.add_row(cell(dtype), cell(rate(flops_per_s, "FLOP/s")))
     for op_class, efficiency in spec.efficiency.items():
         table.add_row(cell(f"efficiency, {op_class}"), cell(f"{efficiency:g}"))
-    return table
-
-
-def _provenance_table(spec: DeviceSpec) -> Table:
-    table = new_table()
-    table.add_column(Text("figure"), overflow="fold")
-    table.add_column(Text("status"), no_wrap=True)
-    table.add_column(Text("source"), overflow="fold", ratio=1)
-    for figure, (status, source) in spec.provenance.items():
-        table.add_row(cell(figure), cell(status), cell(source))
     return table
 
 
@@ -148,6 +158,32 @@ def platform_report(name: str, platform: Platform) -> RenderableType:
     return Stack(
         pairs(header), Text(""), _devices_table(list(platform.devices.items())), Text(""), links
     )
+
+
+def checked_line(checked: Checked) -> str:
+    """Return what a valid file describes."""
+    found = checked.found
+    if isinstance(found, DeviceSpec):
+        what = f"{found.kind}, {found.full_name}"
+    elif isinstance(found, Platform):
+        what = ", ".join(_named(device, spec, found) for device, spec in found.devices.items())
+    else:
+        what = "" if found is None else found.full_name
+    return f"{checked.file}: valid {checked.sort} '{checked.name}' ({what})"
+
+
+def checked_record(checked: Checked) -> dict[str, Any]:
+    """Return what became of a file as a record for ``to_json``."""
+    return {
+        "file": checked.file,
+        "valid": not checked.errors,
+        "sort": checked.sort,
+        "name": checked.name,
+        "errors": [
+            {"where": error.where, "what": error.what, "hint": error.hint}
+            for error in checked.errors
+        ],
+    }
 
 
 def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
@@ -182,6 +218,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
         },
         "fusions": [[list(step) for step in chain] for chain in spec.fusions],
         "patterns": {pattern.name: pattern.text for pattern in spec.patterns},
+        "backend": spec.backend,
         "provenance": {
             figure: {"status": status, "source": source}
             for figure, (status, source) in spec.provenance.items()

@@ -10,17 +10,22 @@ from pathlib import Path
 import pytest
 
 from hetsim.errors import PlatformError
-from hetsim.hardware.catalog import load_device, load_platform
+from hetsim.hardware.catalog import load_device, load_link, load_platform
+from hetsim.hardware.checking import check_file
 
 BROKEN = Path(__file__).parent / "broken"
 FILES = sorted(path.name for path in BROKEN.glob("*.yaml"))
 
 
 def refused(name: str) -> PlatformError:
-    load = load_device if name.startswith("device") else load_platform
+    load = {"device": load_device, "link": load_link, "platform": load_platform}[sort_of(name)]
     with pytest.raises(PlatformError) as caught:
         load(f"./{name}")
     return caught.value
+
+
+def sort_of(name: str) -> str:
+    return name.partition("_")[0]
 
 
 @pytest.fixture
@@ -47,5 +52,36 @@ def test_error_names_a_line_of_the_file(name: str) -> None:
     assert 1 <= int(line) <= len(Path(file).read_text(encoding="utf-8").splitlines())
 
 
-def test_there_are_enough_of_them() -> None:
-    assert len(FILES) >= 60
+@pytest.mark.usefixtures("in_broken")
+@pytest.mark.parametrize("name", FILES)
+def test_check_lists_every_complaint_with_its_line_and_the_first_is_the_error(name: str) -> None:
+    checked = check_file(name)
+    assert checked.found is None
+    assert checked.name is None
+    assert checked.sort in (None, sort_of(name))
+    first = refused(name)
+    assert (checked.errors[0].where, checked.errors[0].what) == (first.where, first.what)
+    if checked.sort is None:
+        # No key can be trusted: it is no YAML, or says one thing twice.
+        assert len(checked.errors) == 1
+    for error in checked.errors:
+        assert error.where is not None
+        file, line = error.where.rsplit(":", 1)
+        assert 1 <= int(line) <= len(Path(file).read_text(encoding="utf-8").splitlines())
+    rest = len(checked.errors) - 1
+    assert (f"{rest} more on line" in str(first)) == (rest > 0)
+
+
+@pytest.mark.usefixtures("in_broken")
+@pytest.mark.parametrize("name", FILES)
+def test_every_error_says_what_to_do(name: str) -> None:
+    for error in check_file(name).errors:
+        wanted = ("must ", "not YAML", "holds no mapping", "is empty", "expected ")
+        assert error.hint or any(word in error.what for word in wanted), error
+
+
+def test_there_are_enough_of_them_of_each_sort() -> None:
+    sorts = [sort_of(name) for name in FILES]
+    assert sorts.count("device") >= 50
+    assert sorts.count("platform") >= 30
+    assert sorts.count("link") >= 10

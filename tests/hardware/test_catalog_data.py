@@ -14,13 +14,26 @@ from hetsim.hardware.catalog import (
     device_names,
     link_names,
     load_device,
+    load_link,
     load_platform,
     platform_names,
 )
+from hetsim.hardware.checking import check_file
+from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import OP_CLASSES, DeviceSpec
 
 STANDARD_OPS = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
 ZOO_DTYPES = {"float32", "int64"}
+INT8_ONLY = {"google-edge-tpu"}
+TENSOR_CORES = {
+    # name: float16 over float32 of the vector units, which 2:4 sparsity does not touch
+    "nvidia-h100-sxm5-80g": 14.8,
+    "nvidia-h200-sxm-141g": 14.8,
+    "nvidia-a100-sxm4-80g": 16.0,
+    "nvidia-l4": 4.0,
+    "nvidia-t4": 8.0,
+    "nvidia-jetson-agx-orin-64g-gpu": 8.0,
+}
 
 
 @pytest.fixture(params=device_names())
@@ -29,12 +42,46 @@ def spec(request: pytest.FixtureRequest) -> DeviceSpec:
 
 
 def test_platforms_are_those_that_are_promised() -> None:
-    assert platform_names() == ("edge-box", "laptop", "two-hosts", "workstation")
+    assert platform_names() == (
+        "dual-gpu",
+        "edge-box",
+        "edge-tpu",
+        "gpu-server-8",
+        "laptop",
+        "two-hosts",
+        "workstation",
+    )
     devices = {name: tuple(load_platform(name).devices) for name in platform_names()}
     assert devices["laptop"] == ("cpu", "gpu", "npu")
     assert devices["workstation"] == ("cpu", "gpu")
     assert devices["edge-box"] == ("cpu", "npu", "dsp")
     assert devices["two-hosts"] == ("cpu.0", "gpu.0", "cpu.1", "gpu.1")
+    assert devices["dual-gpu"] == ("cpu", "gpu.0", "gpu.1")
+    assert devices["gpu-server-8"] == ("cpu", *(f"gpu.{i}" for i in range(8)))
+    assert devices["edge-tpu"] == ("cpu", "tpu")
+
+
+def test_devices_and_links_are_those_that_are_promised() -> None:
+    kinds = {name: load_device(name).kind for name in device_names()}
+    assert {
+        "intel-xeon-8480plus": "cpu",
+        "intel-core-ultra-155h-cpu": "cpu",
+        "intel-core-ultra-155h-igpu": "gpu",
+        "intel-core-ultra-155h-npu": "npu",
+        "nvidia-h100-sxm5-80g": "gpu",
+        "nvidia-h200-sxm-141g": "gpu",
+        "nvidia-a100-sxm4-80g": "gpu",
+        "nvidia-l4": "gpu",
+        "nvidia-t4": "gpu",
+        "nvidia-jetson-agx-orin-64g-gpu": "gpu",
+        "google-edge-tpu": "npu",
+        "hexagon-v68-class-dsp": "dsp",
+        "cambricon-mlu370-x8": "npu",
+    }.items() <= kinds.items()
+    assert {
+        *(f"pcie{generation}-{lanes}" for generation in (3, 4, 5) for lanes in ("x4", "x16")),
+        *("nvlink3", "nvlink4", "eth1", "eth10", "eth25", "eth100", "usb3-gen1"),
+    } <= set(link_names())
 
 
 def test_names_are_sorted_and_of_their_own_kind() -> None:
@@ -65,7 +112,7 @@ def test_figures_are_in_si_units_and_range(spec: DeviceSpec) -> None:
     assert set(spec.flops_per_s) <= set(ITEM_BITS)
     assert all(1e11 <= rate <= 1e16 for rate in spec.flops_per_s.values())
     assert 1e10 <= spec.bytes_per_s <= 1e13
-    assert 2**30 <= spec.memory_bytes <= 2**40
+    assert 2**23 <= spec.memory_bytes <= 2**40
     assert 0 < spec.launch_s <= 2e-5
     assert spec.launch_s < spec.dispatch_s <= 1e-3
     assert 0 < spec.idle_w < spec.busy_w <= 1000
@@ -95,6 +142,9 @@ def test_fusions_are_of_accepted_ops_longest_first(spec: DeviceSpec) -> None:
 
 
 def test_float32_models_are_taken_and_have_a_peak(spec: DeviceSpec) -> None:
+    if spec.name in INT8_ONLY:
+        assert set(spec.flops_per_s) == {"int8"}
+        return
     assert spec.support.dtypes is None or spec.support.dtypes >= ZOO_DTYPES
     assert spec.execution_dtype.get("float32", "float32") in spec.flops_per_s
 
@@ -112,6 +162,65 @@ def test_float32_models_are_taken_and_have_a_peak(spec: DeviceSpec) -> None:
 def test_peaks_are_dense(name: str, dtype: str, tflops: float) -> None:
     # Tables often quote twice these, which hold for 2:4 sparse weights alone.
     assert load_device(name).flops_per_s[dtype] == pytest.approx(tflops * 1e12)
+
+
+@pytest.mark.parametrize("name", sorted(TENSOR_CORES))
+def test_peaks_of_tensor_cores_are_dense_by_their_ratios(name: str) -> None:
+    rates = load_device(name).flops_per_s
+    # Where one type's figure is for sparse weights and another's is not, these are 2 times off.
+    assert rates["float16"] / rates["float32"] == pytest.approx(TENSOR_CORES[name], rel=0.02)
+    for eight_bit in {"int8", "float8e4m3fn"} & set(rates):
+        assert rates[eight_bit] / rates["float16"] == pytest.approx(2, rel=0.01)
+    assert rates.get("bfloat16", rates["float16"]) == rates["float16"]
+
+
+def test_every_gpu_with_tensor_cores_is_checked_for_dense_peaks() -> None:
+    assert {name for name in device_names() if name.startswith("nvidia-")} == set(TENSOR_CORES)
+
+
+def test_only_the_vendors_own_documents_count_as_datasheets() -> None:
+    vendors = {"google-edge-tpu": "https://coral.ai/"}
+    for name in device_names():
+        for figure, (status, source) in load_device(name).provenance.items():
+            if status == "datasheet":
+                assert "datasheet" in source.lower(), (name, figure)
+                assert vendors[name] in source, (name, figure)
+
+
+def test_two_gpus_meet_at_the_host() -> None:
+    platform = load_platform("dual-gpu")
+    _, routes = build_routes(platform)
+    assert platform.devices["gpu.0"] == platform.devices["gpu.1"]
+    host, first, second = range(3)
+    assert len(routes[first][second].resources) == 2
+    assert routes[first][second].latency_s == 2 * routes[host][first].latency_s
+    # Both slots carry a transfer of their own at once.
+    assert not set(routes[host][first].resources) & set(routes[host][second].resources)
+
+
+def test_eight_gpus_reach_each_other_without_the_host() -> None:
+    platform = load_platform("gpu-server-8")
+    names, routes = build_routes(platform)
+    gpus = range(1, 9)
+    pairs = [(a, b) for a in gpus for b in gpus if a != b]
+    nvlink, pcie = load_link("nvlink4"), load_link("pcie5-x16")
+    for a, b in pairs:
+        assert len(routes[a][b].resources) == 1
+        assert routes[a][b].latency_s == pytest.approx(nvlink.latency_us.value / 1e6)
+        assert routes[a][b].bytes_per_s > 5 * routes[0][a].bytes_per_s
+    # Any two pairs talk at once, as through a switch that never blocks.
+    assert len({routes[a][b].resources for a, b in pairs}) == len(pairs)
+    assert routes[0][1].latency_s == pytest.approx(pcie.latency_us.value / 1e6)
+    assert len(names) == 2 * (8 + 28)
+
+
+def test_lanes_set_the_bandwidth_of_pci_express() -> None:
+    for generation in (3, 4, 5):
+        narrow, wide = (load_link(f"pcie{generation}-{lanes}") for lanes in ("x4", "x16"))
+        ratio = wide.bandwidth_gbytes_s.value / narrow.bandwidth_gbytes_s.value
+        assert ratio == pytest.approx(4, rel=0.01)
+        per_lane = 2**generation * 128 / 130 / 8
+        assert narrow.bandwidth_gbytes_s.value == pytest.approx(4 * per_lane, rel=0.01)
 
 
 @pytest.mark.parametrize("name", platform_names())
@@ -181,3 +290,16 @@ def test_every_file_opens_with_a_comment_that_says_what_it_is(path: Path) -> Non
     text = path.read_text(encoding="utf-8")
     assert text.startswith("# ")
     assert "full_name" in yaml.safe_load(text)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(catalog.catalog_folder().rglob("*.yaml")), ids=lambda p: p.stem
+)
+def test_every_file_is_valid_and_what_its_folder_says(path: Path) -> None:
+    checked = check_file(str(path))
+    assert checked.errors == ()
+    assert checked.sort == {"links": "link", "platforms": "platform"}.get(
+        path.parent.name, "device"
+    )
+    assert checked.name == path.stem
+    assert checked.found is not None

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 
 from builders import problems
 from hetsim.comparison import compare
+from hetsim.execution.equality import Deviation
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.record import partition_record
 from hetsim.placement.registry import plan
@@ -118,10 +119,14 @@ def test_a_run_is_recorded_without_its_wall_clock() -> None:
         outputs={"y": np.arange(3, dtype=np.float32)},
         timeline=simulate(made),
         wall_s=1.23,
+        precision="device",
+        deviations=(Deviation("y", 0.5, 0.25, 0),),
     )
     read = parsed(run_record(made, cast(Any, run)))
     assert read["bitwise_equal"] is False
     assert read["mismatches"] == ["y"]
+    assert read["precision"] == "device"
+    assert read["deviations"] == [{"output": "y", "max_abs": 0.5, "max_rel": 0.25, "lost": 0}]
     assert read["outputs"]["y"]["shape"] == [3]
     assert read["outputs"]["y"]["dtype"] == "float32"
     assert "1.23" not in to_json(run_record(made, cast(Any, run)))

@@ -1,0 +1,230 @@
+"""JSON Schema of the files that describe hardware, for editors that check and complete them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
+
+from hetsim.hardware.catalog import Sort, device_names, link_names
+from hetsim.hardware.figures import Count, Figure, Fraction, NotNegative, Positive
+from hetsim.hardware.schema import (
+    TABLES,
+    DeviceModel,
+    DeviceUse,
+    LinkModel,
+    LinkUse,
+    PlatformModel,
+    SupportModel,
+)
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+PATH = r"/|\\|\.ya?ml$"
+"""What makes a name a path, as in ``catalog.find``."""
+
+_MODELS: Mapping[Sort, type[BaseModel]] = {
+    "device": DeviceModel,
+    "link": LinkModel,
+    "platform": PlatformModel,
+}
+_MEANINGS: Mapping[str, Mapping[str, str]] = {
+    DeviceModel.__name__: {
+        "name": "Name of the kind; absent: that of the file.",
+        "kind": "What it is; reports group devices by it.",
+        "full_name": "What people call it.",
+        "peak_tflops": "Dense peak by element type, in 1e12 FLOP/s, 1 MAC = 2 FLOP; not the "
+        "figure for sparse weights.",
+        "memory_bandwidth_gbytes_s": "Peak bandwidth of its memory, in 1e9 bytes/s.",
+        "memory_gib": "Memory for weights and live activations, in 2**30 bytes.",
+        "launch_us": "Fixed cost of one kernel, in microseconds.",
+        "dispatch_us": "Fixed cost of starting one subgraph, in microseconds.",
+        "streams": "Subgraphs that run at the same time.",
+        "idle_w": "Power while nothing runs, in watts.",
+        "busy_w": "Power while all streams run, in watts.",
+        "efficiency": "Fraction of the peak that each op class reaches; 'default' for the rest.",
+        "memory_efficiency": "Fraction of the memory bandwidth that kernels reach.",
+        "execution_dtype": "Element types that it computes in another type, e.g. float32: float16.",
+        "support": "What it accepts; absent: every op.",
+        "fusions": "Chains of op types that run as one kernel.",
+        "patterns": "What it takes as one kernel and as a whole, by name.",
+        "backend": "What runs its subgraphs; absent: ONNX Runtime on the CPU.",
+    },
+    SupportModel.__name__: {
+        "ops": "Accepted op types; absent: all but those of 'except'.",
+        "except": "Refused op types.",
+        "dtypes": "Accepted element types of the tensors that a node reads and writes.",
+        "static_shapes_only": "Whether it refuses tensors whose shapes are not all known.",
+        "opset": "Oldest and newest version of the standard operator set.",
+        "max_rank": "Most dimensions of a tensor.",
+        "attributes": "By op type and attribute: the accepted values.",
+    },
+    LinkModel.__name__: {
+        "full_name": "What people call it.",
+        "latency_us": "Of one transfer, in microseconds.",
+        "bandwidth_gbytes_s": "Of one direction, in 1e9 bytes/s.",
+        "efficiency": "Fraction of the bandwidth that a transfer reaches.",
+        "duplex": "Whether both directions carry a transfer at the same time.",
+    },
+    LinkUse.__name__: {
+        "between": "The two devices that it joins.",
+        "name": "Unique in the platform; absent: made of the two devices.",
+        "link": "Link of the catalog, or a path; what stands beside it goes before it.",
+        "latency_us": "Of one transfer, in microseconds.",
+        "bandwidth_gbytes_s": "Of one direction, in 1e9 bytes/s.",
+        "efficiency": "Fraction of the bandwidth that a transfer reaches.",
+        "duplex": "Whether both directions carry a transfer at the same time.",
+        "bus": "Links of one bus carry one transfer at a time together.",
+    },
+    PlatformModel.__name__: {
+        "name": "Name of the platform; absent: that of the file.",
+        "full_name": "What people call it.",
+        "host": "The device on which inputs start and outputs end.",
+        "devices": "By the name that plans use: a device of the catalog, a path, or a mapping.",
+        "links": "How the devices are joined.",
+    },
+}
+
+
+def json_schema(sort: Sort | None = None) -> dict[str, Any]:
+    """Return the JSON Schema, draft 2020-12, of one sort of file, or of all three as one.
+
+    It accepts what the loader accepts outside the catalog, as far as a schema can say it. What
+    it cannot say, and ``hetsim devices validate`` does: what relates two values (busy and idle
+    power, ends of links, peaks of execution dtypes, oldest and newest operator set), patterns
+    that do not parse, other files, NaN, and that 1.0 is not a whole number. The names it
+    offers are those of the installed catalog.
+    """
+    definitions = _definitions()
+    _add_rules(definitions)
+    for model, meanings in _MEANINGS.items():
+        for key, meaning in meanings.items():
+            definitions[model]["properties"][key]["description"] = meaning
+    definitions["Overrides"] = _overrides(definitions[DeviceModel.__name__])
+    if sort is None:
+        top: dict[str, Any] = {
+            "title": "hetsim hardware",
+            "anyOf": [{"$ref": _ref(model.__name__)} for model in _MODELS.values()],
+        }
+    else:
+        top = {"title": f"hetsim {sort}", "$ref": _ref(_MODELS[sort].__name__)}
+    return {"$schema": DIALECT, **top, "$defs": _reached(top, definitions)}
+
+
+def _definitions() -> dict[str, Any]:
+    """Return what pydantic says of each model, under names that a reader can use."""
+    named: dict[str, type[BaseModel]] = {
+        **{model.__name__: model for model in _MODELS.values()},
+        LinkUse.__name__: LinkUse,
+        DeviceUse.__name__: DeviceUse,
+        "PositiveFigure": Figure[Positive],
+        "NotNegativeFigure": Figure[NotNegative],
+        "FractionFigure": Figure[Fraction],
+        "CountFigure": Figure[Count],
+    }
+    references, together = models_json_schema(
+        [(model, "validation") for model in named.values()],
+        by_alias=True,
+        schema_generator=_Generator,
+    )
+    given = {references[model, "validation"]["$ref"]: _ref(name) for name, model in named.items()}
+    definitions: dict[str, Any] = {}
+    for key, definition in together["$defs"].items():
+        definitions[given.get(_ref(key), _ref(key)).removeprefix(_ref(""))] = definition
+        for part in _parts(definition):
+            part.pop("title", None)
+            if "$ref" in part:
+                part["$ref"] = given.get(part["$ref"], part["$ref"])
+    return definitions
+
+
+class _Generator(GenerateJsonSchema):
+    """Without titles that repeat the key, and with keys of mappings checked, not sorted out."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        keys = self.generate_inner(schema["keys_schema"])
+        values = self.generate_inner(schema["values_schema"])
+        table: JsonSchemaValue = {"type": "object", "additionalProperties": values}
+        rules = {key: rule for key, rule in keys.items() if key not in ("type", "title")}
+        if rules:
+            table["propertyNames"] = rules
+        if "min_length" in schema:
+            table["minProperties"] = schema["min_length"]
+        return table
+
+
+def _add_rules(definitions: dict[str, Any]) -> None:
+    """Say what the models say in code: which keys go together, and what names there are."""
+    both = {"ops": {"type": "array"}, "except": {"minItems": 1}}
+    definitions[SupportModel.__name__]["not"] = {
+        "properties": both,
+        "required": list(both),
+    }
+    use = definitions[DeviceUse.__name__]
+    name = _name_or_path(device_names())
+    use["properties"]["device"] = {"anyOf": [name, {"$ref": _ref(DeviceModel.__name__)}]}
+    use["properties"]["overrides"] = {"$ref": _ref("Overrides")}
+    definitions[DeviceUse.__name__] = {"anyOf": [name, use]}
+    link = definitions[LinkUse.__name__]
+    link["properties"]["link"] = {"anyOf": [_name_or_path(link_names()), {"type": "null"}]}
+    figures = ("latency_us", "bandwidth_gbytes_s")
+    link["anyOf"] = [
+        {"properties": {"link": {"type": "string"}}, "required": ["link"]},
+        {
+            "properties": {key: {"not": {"type": "null"}} for key in figures},
+            "required": list(figures),
+        },
+    ]
+
+
+def _name_or_path(names: tuple[str, ...]) -> dict[str, Any]:
+    return {"anyOf": [{"enum": list(names)}, {"type": "string", "pattern": PATH}]}
+
+
+def _overrides(device: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of changes to a device: no key must be there, of a table no entry."""
+    changes = copy.deepcopy(dict(device))
+    del changes["required"]
+    changes["description"] = "Keys of the device that are other here."
+    for key in TABLES:
+        for form in changes["properties"][key].get("anyOf", ()):
+            for table in (form, form.get("properties", {}).get("value", {})):
+                table.pop("minProperties", None)
+                if table.get("required") != ["value"]:
+                    table.pop("required", None)
+    return changes
+
+
+def _ref(name: str) -> str:
+    return f"#/$defs/{name}"
+
+
+def _reached(top: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the definitions that `top` leads to, by name."""
+    found: dict[str, Any] = {}
+    pending = [top]
+    while pending:
+        for part in _parts(pending.pop()):
+            name = str(part.get("$ref", "")).removeprefix(_ref(""))
+            if name and name not in found:
+                found[name] = definitions[name]
+                pending.append(definitions[name])
+    return dict(sorted(found.items()))
+
+
+def _parts(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield every mapping within `schema`, and `schema` itself."""
+    pending = [schema]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            yield part
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)

@@ -1,0 +1,242 @@
+"""Which nodes of a model one device takes, alone or in a pattern, and why not the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.graph.graph import Graph
+from hetsim.graph.work import op_key
+from hetsim.reporting.console import cell, new_table, pairs
+from hetsim.reporting.text import count, listed
+from hetsim.text import tally
+
+if TYPE_CHECKING:
+    from hetsim.device.plugin import Support
+    from hetsim.graph.model import Model
+    from hetsim.hardware.spec import DeviceSpec
+
+REASONS_SHOWN = 2
+"""Reasons that the table gives for one op; those by number of nodes are all there."""
+
+_NAMED_VALUE = re.compile(r"\b(tensor|value) '([^']*)'")
+
+
+@dataclass(frozen=True, slots=True)
+class OpAnswer:
+    """What the device says of all nodes of one op type.
+
+    Attributes
+    ----------
+    op : str
+        Op type, with its domain outside the ONNX standard.
+    nodes, alone, in_pattern, refused : int
+        `nodes` is the sum of those taken alone, those taken only within a pattern, and those
+        not taken.
+    reasons : mapping of str to int
+        Why nodes are refused, and how many; most first.
+    """
+
+    op: str
+    nodes: int
+    alone: int
+    in_pattern: int
+    refused: int
+    reasons: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a device says of a model.
+
+    Attributes
+    ----------
+    ops : tuple of OpAnswer
+        Most nodes first, then by name.
+    patterns : mapping of str to (int, int)
+        Matches of each pattern of the device, and the nodes in them; in its order.
+    reasons : mapping of str to mapping of str to int
+        By reason, without the names of tensors: refused nodes by op type. Most nodes first.
+    refused : mapping of int to str
+        By node id: the reason in full.
+    """
+
+    ops: tuple[OpAnswer, ...]
+    patterns: Mapping[str, tuple[int, int]]
+    reasons: Mapping[str, Mapping[str, int]]
+    refused: Mapping[int, str]
+
+
+def answer_of(graph: Graph, spec: DeviceSpec, support: Support) -> Answer:
+    """Sum up `support`, the answer of a device of `spec` to `graph`. O(V + matches)."""
+    taken = support.taken
+    kinds: dict[str, list[str]] = {}
+    why: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
+    refused: dict[int, str] = {}
+    for node in graph.nodes:
+        op = op_key(node)
+        alone = support.supported[node.id]
+        kind = "alone" if alone else "in_pattern" if taken[node.id] else "refused"
+        kinds.setdefault(op, []).append(kind)
+        if kind == "refused":
+            refused[node.id] = support.reasons[node.id]
+            reason = without_values(graph, refused[node.id])
+            why.setdefault(op, []).append(reason)
+            by_reason.setdefault(reason, []).append(op)
+    ops = [
+        OpAnswer(
+            op,
+            len(found),
+            found.count("alone"),
+            found.count("in_pattern"),
+            found.count("refused"),
+            tally(why.get(op, ())),
+        )
+        for op, found in kinds.items()
+    ]
+    matches = {pattern.name: (0, 0) for pattern in spec.patterns}
+    for match in support.composites:
+        number, nodes = matches.get(match.pattern, (0, 0))
+        matches[match.pattern] = number + 1, nodes + len(match.nodes)
+    return Answer(
+        tuple(sorted(ops, key=lambda answer: (-answer.nodes, answer.op))),
+        matches,
+        {
+            reason: tally(found)
+            for reason, found in sorted(
+                by_reason.items(), key=lambda item: (-len(item[1]), item[0])
+            )
+        },
+        refused,
+    )
+
+
+def without_values(graph: Graph, reason: str) -> str:
+    """Return `reason` without the names of tensors, so that equal reasons read the same.
+
+    ``float64 tensor 'x'`` becomes ``float64 tensor``.
+    """
+
+    def shorter(found: re.Match[str]) -> str:
+        return found[1] if found[2] in graph.tensors else found[0]
+
+    return _NAMED_VALUE.sub(shorter, reason)
+
+
+def query_report(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> RenderableType:
+    """Return the support table by op type, the patterns, and the reasons by number of nodes."""
+    total = sum(op.nodes for op in answer.ops)
+    alone = sum(op.alone for op in answer.ops)
+    inside = sum(op.in_pattern for op in answer.ops)
+    header = [
+        ("device", f"{name} ({spec.kind}): {spec.full_name}"),
+        ("model", f"{model.name} ({model.source})"),
+        (
+            "takes",
+            f"{alone + inside} of {count(total, 'node')}: {alone} alone, {inside} only in a "
+            f"pattern; {total - alone - inside} refused",
+        ),
+    ]
+    parts: list[RenderableType] = [pairs(header), Text(""), _ops_table(answer)]
+    if answer.patterns:
+        parts += [Text(""), _patterns_table(answer)]
+    if answer.reasons:
+        parts += [Text(""), _reasons_table(answer)]
+    return Stack(*parts)
+
+
+def _ops_table(answer: Answer) -> Table:
+    table = new_table()
+    table.add_column(Text("op type"), overflow="fold")
+    for title in ("nodes", "alone", "in a pattern", "refused"):
+        table.add_column(Text(title), justify="right", no_wrap=True)
+    table.add_column(Text("why not"), overflow="fold", ratio=1)
+    for op in answer.ops:
+        found = list(op.reasons.items())
+        reasons = [
+            reason if number == op.refused else f"{reason} ({number})"
+            for reason, number in found[:REASONS_SHOWN]
+        ]
+        if len(found) > REASONS_SHOWN:
+            reasons.append(f"+{len(found) - REASONS_SHOWN} more")
+        table.add_row(
+            cell(op.op),
+            cell(str(op.nodes)),
+            cell(str(op.alone)),
+            cell(str(op.in_pattern)),
+            cell(str(op.refused), style="red" if op.refused else ""),
+            cell(*reasons),
+        )
+    return table
+
+
+def _patterns_table(answer: Answer) -> Table:
+    table = new_table()
+    table.add_column(Text("pattern"), overflow="fold")
+    for title in ("matches", "nodes"):
+        table.add_column(Text(title), justify="right", no_wrap=True)
+    for name, (matches, nodes) in answer.patterns.items():
+        table.add_row(cell(name), cell(str(matches)), cell(str(nodes)))
+    return table
+
+
+def _reasons_table(answer: Answer) -> Table:
+    table = new_table()
+    table.add_column(Text("refused"), justify="right", no_wrap=True)
+    table.add_column(Text("reason"), overflow="fold", ratio=1)
+    table.add_column(Text("op types"), overflow="fold", ratio=1)
+    for reason, ops in answer.reasons.items():
+        table.add_row(cell(str(sum(ops.values()))), cell(reason), cell(listed(ops)))
+    return table
+
+
+def query_record(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> dict[str, Any]:
+    """Return the answer as a record for ``to_json``, with every refused node."""
+    nodes = model.graph.nodes
+    return {
+        "schema": "hetsim-query/1",
+        "device": name,
+        "kind": spec.kind,
+        "model": {
+            "name": model.name,
+            "source": model.source,
+            "sha256": model.sha256,
+            "canonical": model.canonical,
+            "dims": dict(sorted(model.dims.items())),
+        },
+        "nodes": len(nodes),
+        "alone": sum(op.alone for op in answer.ops),
+        "in_pattern": sum(op.in_pattern for op in answer.ops),
+        "refused": len(answer.refused),
+        "ops": [
+            {
+                "op": op.op,
+                "nodes": op.nodes,
+                "alone": op.alone,
+                "in_pattern": op.in_pattern,
+                "refused": op.refused,
+                "reasons": dict(op.reasons),
+            }
+            for op in answer.ops
+        ],
+        "patterns": [
+            {"pattern": pattern, "matches": matches, "nodes": number}
+            for pattern, (matches, number) in answer.patterns.items()
+        ],
+        "reasons": [
+            {"reason": reason, "nodes": sum(ops.values()), "ops": dict(ops)}
+            for reason, ops in answer.reasons.items()
+        ],
+        "refused_nodes": [
+            {"id": node, "name": nodes[node].name, "op": op_key(nodes[node]), "reason": reason}
+            for node, reason in answer.refused.items()
+        ],
+    }

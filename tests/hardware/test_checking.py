@@ -1,0 +1,207 @@
+"""Files checked: what each is taken for, and that no mistake hides another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hetsim.hardware.catalog import load_device, load_link, load_platform
+from hetsim.hardware.checking import check_file, sort_of
+from hetsim.hardware.schema import LinkModel
+from hetsim.hardware.spec import DeviceSpec, Platform
+
+DEVICE = """\
+kind: npu
+full_name: Own
+peak_tflops: {float16: 4, int8: 8}
+memory_bandwidth_gbytes_s: 30
+memory_gib: 2
+launch_us: 3
+dispatch_us: 100
+streams: 1
+idle_w: 0.1
+busy_w: 2
+efficiency: {default: 0.1, conv: 0.3}
+memory_efficiency: 0.5
+"""
+LINK = "full_name: Cable\nlatency_us: 2\nbandwidth_gbytes_s: 3\nefficiency: 0.5\n"
+PLATFORM = """\
+host: cpu
+devices:
+  cpu: amd-epyc-7763
+  npu: ./own.yaml
+links:
+  - {between: [cpu, npu], link: ./cable.yaml}
+"""
+
+Write = Callable[[str, str], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def save(name: str, text: str) -> str:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return str(tmp_path / name)
+
+    return save
+
+
+def messages(given: str) -> list[str]:
+    """Line and complaint of each error, without the folder."""
+    return [f"{error.where}: {error.what}".rpartition("/")[2] for error in check_file(given).errors]
+
+
+def test_valid_files_are_what_the_loader_makes_of_them(write: Write) -> None:
+    device, link = write("own.yaml", DEVICE), write("cable.yaml", LINK)
+    platform = write("box.yaml", PLATFORM)
+    for given, sort, kind, load in (
+        (device, "device", DeviceSpec, load_device),
+        (link, "link", LinkModel, load_link),
+        (platform, "platform", Platform, load_platform),
+    ):
+        checked = check_file(given)
+        assert (checked.file, checked.sort, checked.errors) == (given, sort, ())
+        assert checked.name == Path(given).stem
+        assert isinstance(checked.found, kind)
+        assert checked.found == load(given)
+
+
+def test_a_file_is_called_what_it_calls_itself(write: Write) -> None:
+    assert check_file(write("a.yaml", "name: mine\n" + DEVICE)).name == "mine"
+    write("own.yaml", DEVICE)
+    write("cable.yaml", LINK)
+    assert check_file(write("b.yaml", "name: box\n" + PLATFORM)).name == "box"
+
+
+@pytest.mark.parametrize(
+    ("keys", "sort"),
+    [
+        (("kind",), "device"),
+        (("full_name", "memory_gb"), "device"),
+        (("full_name", "efficiency"), "device"),
+        (("latency_us",), "link"),
+        (("full_name", "latency_ms", "bandwidth_gbits_s"), "link"),
+        (("name", "full_name", "devices"), "platform"),
+        (("hosts", "name"), "platform"),
+        (("device",), "platform"),
+        (("colour", "x"), None),
+        ((), None),
+    ],
+)
+def test_keys_tell_what_a_file_is_meant_to_describe(
+    keys: tuple[str, ...], sort: str | None
+) -> None:
+    assert sort_of(dict.fromkeys(keys)) == sort
+
+
+def test_a_file_of_something_else_is_said_to_be_none(write: Write) -> None:
+    given = write("other.yaml", "# a comment\nreplicas: 3\n")
+    checked = check_file(given)
+    assert checked.sort is None
+    (error,) = checked.errors
+    assert error.where == f"{given}:2"
+    assert error.what == "this describes no device, link or platform"
+
+
+@pytest.mark.parametrize("given", ["no/such.yaml", "."])
+def test_what_cannot_be_read_is_one_error_without_a_line(given: str) -> None:
+    checked = check_file(given)
+    assert checked.found is None
+    assert [error.where for error in checked.errors] == [given]
+
+
+def test_relations_of_values_are_checked_beside_other_mistakes(write: Write) -> None:
+    text = DEVICE.replace("memory_gib: 2", "memory_gib: two").replace("busy_w: 2", "busy_w: 0.01")
+    text = text.replace("{default: 0.1, conv: 0.3}", "{conv: 0.3}")
+    text += "execution_dtype: {float32: float64, int16: int32, int64: int8}\n"
+    text += "support: {max_rank: -1, ops: [Conv], except: [Relu]}\n"
+    assert messages(write("own.yaml", text)) == [
+        "own.yaml:5: 'memory_gib' must be a number, not 'two'",
+        "own.yaml:10: 'busy_w' of 0.01 is below 'idle_w' of 0.1",
+        "own.yaml:11: 'efficiency' has no 'default'",
+        "own.yaml:13: 'execution_dtype.float32' computes in float64, which 'peak_tflops' lacks",
+        "own.yaml:13: 'execution_dtype.int16' computes in int32, which 'peak_tflops' lacks",
+        "own.yaml:14: 'support.except' stands beside 'ops'",
+        "own.yaml:14: 'support.max_rank' must be 0 or more, not -1",
+    ]
+
+
+def test_relations_of_values_that_cannot_be_read_are_not_guessed(write: Write) -> None:
+    text = DEVICE.replace("idle_w: 0.1", "idle_w: ten").replace("{float16: 4, int8: 8}", "4")
+    text += "execution_dtype: {float32: float16}\n"
+    assert messages(write("own.yaml", text)) == [
+        "own.yaml:3: 'peak_tflops' must be a mapping, not 4",
+        "own.yaml:9: 'idle_w' must be a number, not 'ten'",
+    ]
+
+
+def test_entries_of_a_platform_are_checked_each_for_itself(write: Write) -> None:
+    text = """\
+host: gpu
+colour: red
+devices:
+  cpu: amd-epyc-776
+  npu: {device: no-such, overides: {}}
+  dsp: 4
+links:
+  - {between: [cpu, npu], link: pcie4_x16, duplex: half}
+  - {between: [cpu, dps], link: pcie4-x16}
+  - {between: [dsp, dsp]}
+"""
+    assert messages(write("box.yaml", text)) == [
+        "box.yaml:1: unknown host 'gpu'",
+        "box.yaml:2: unknown key 'colour'",
+        "box.yaml:4: no device 'amd-epyc-776' in the catalog",
+        "box.yaml:5: no device 'no-such' in the catalog",
+        "box.yaml:5: unknown key 'overides'",
+        "box.yaml:6: 'devices.dsp' must be a name, a path or a mapping",
+        "box.yaml:8: 'links[0].duplex' must be true or false, not 'half'",
+        "box.yaml:8: no link 'pcie4_x16' in the catalog",
+        "box.yaml:9: link to an unknown device 'dps'",
+        "box.yaml:10: link of 'dsp' with itself",
+        "box.yaml:10: missing key 'bandwidth_gbytes_s'",
+        "box.yaml:10: missing key 'latency_us'",
+    ]
+
+
+def test_files_that_a_platform_names_are_checked_too_and_once(write: Write) -> None:
+    write("own.yaml", DEVICE.replace("streams: 1", "streams: 0").replace("launch_us: 3\n", ""))
+    write("cable.yaml", "latency_us: {value: 2\n")
+    text = PLATFORM.replace("  npu:", "  npu.1: ./own.yaml\n  npu:").replace("host: cpu", "host: c")
+    assert messages(write("box.yaml", text)) == [
+        "box.yaml:1: unknown host 'c'",
+        "own.yaml:1: missing key 'launch_us'",
+        "own.yaml:7: 'streams' must be 1 or more, not 0",
+        "cable.yaml:1: not YAML: did not find expected ',' or '}'",
+    ]
+
+
+def test_a_device_without_a_way_is_said_beside_other_mistakes(write: Write) -> None:
+    text = "host: a\ndevices: {a: nvidia-l4, b: nvidia-l4}\nlinks: []\ncolour: red\n"
+    assert messages(write("box.yaml", text)) == [
+        "box.yaml:2: no link leads from the host 'a' to 'b'",
+        "box.yaml:4: unknown key 'colour'",
+    ]
+
+
+def test_files_of_the_catalog_need_their_sources(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = write("own.yaml", DEVICE)
+    assert check_file(given).errors == ()
+    monkeypatch.setattr("hetsim.hardware.catalog._INSTALLED", tmp_path)
+    found = messages(given)
+    assert len(found) == 12
+    assert all(line.endswith("has no status and source") for line in found)
+
+
+def test_a_name_among_the_overrides_is_used(write: Write) -> None:
+    text = "host: a\ndevices: {a: {device: nvidia-l4, overrides: {name: mine}}}\n"
+    assert load_platform(write("box.yaml", text)).devices["a"].name == "mine"
+
+
+def test_backend_of_a_device_is_read(write: Write) -> None:
+    assert load_device(write("own.yaml", DEVICE)).backend == "simulated"
+    assert load_device(write("own.yaml", DEVICE + "backend: mine\n")).backend == "mine"

@@ -1,0 +1,250 @@
+"""The JSON Schema accepts what the loader accepts; what it cannot say is listed here."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hetsim.errors import PlatformError
+from hetsim.hardware.catalog import (
+    Sort,
+    catalog_folder,
+    device_names,
+    link_names,
+)
+from hetsim.hardware.complaints import parse
+from hetsim.hardware.json_schema import DIALECT, json_schema
+from hetsim.hardware.reader import survey
+from hetsim.hardware.schema import DeviceModel, LinkModel
+from hetsim.hardware.yaml_source import Source, read_yaml
+
+SORTS: tuple[Sort, ...] = get_args(Sort)
+BROKEN = Path(__file__).parent / "broken"
+CATALOG = sorted(catalog_folder().rglob("*.yaml"))
+CHECKS = {sort: jsonschema.Draft202012Validator(json_schema(sort)) for sort in SORTS}
+
+UNSAYABLE = (
+    "must be finite, not nan",
+    "is below 'idle_w'",
+    "computes in ",
+    " above max ",
+    " is no pattern: ",
+    "no such file",
+    "unknown host ",
+    "link to an unknown device ",
+    " with itself",
+    "two links named ",
+    "no link leads from ",
+)
+"""What relates two values, names other files, or is no value of JSON; the loader says these."""
+
+
+def sort_of(path: Path) -> Sort:
+    if path.is_relative_to(BROKEN):
+        named = path.name.partition("_")[0]
+        return next(sort for sort in SORTS if sort == named)
+    return {"links": "link", "platforms": "platform"}.get(path.parent.name, "device")
+
+
+def complaints(sort: Sort, data: dict[str, Any]) -> list[str]:
+    """What the loader says of `data`, read outside the catalog."""
+    source = Source(BROKEN / "made.yaml", "made.yaml", data, {(): 1})
+    if sort == "platform":
+        _, wrong = survey(source, "made.yaml")
+        return [error.what for file in wrong for error in file.each]
+    model = DeviceModel if sort == "device" else LinkModel
+    return [complaint.what for complaint in parse(model, source, data)[1]]
+
+
+def sayable(found: list[str]) -> list[str]:
+    return [what for what in found if not any(part in what for part in UNSAYABLE)]
+
+
+@pytest.mark.parametrize("sort", [*SORTS, None])
+def test_schema_is_one_of_the_dialect_it_names_and_plain_json(sort: Sort | None) -> None:
+    schema = json_schema(sort)
+    assert schema["$schema"] == DIALECT
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert json.loads(json.dumps(schema)) == schema
+    references = json.dumps(schema).count('"$ref"')
+    assert references > 0
+    assert all(name in json.dumps(schema) for name in schema["$defs"])
+
+
+@pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
+def test_every_file_of_the_catalog_is_accepted(path: Path) -> None:
+    data = read_yaml(path).data
+    assert list(CHECKS[sort_of(path)].iter_errors(data)) == []
+    jsonschema.Draft202012Validator(json_schema()).validate(data)
+
+
+def readable(path: Path) -> bool:
+    """Whether `path` is YAML of plain data: a schema is not asked about other files."""
+    try:
+        read_yaml(path)
+    except PlatformError:
+        return False
+    return True
+
+
+READABLE = [path for path in sorted(BROKEN.glob("*.yaml")) if readable(path)]
+
+
+@pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
+def test_every_broken_file_is_refused_unless_no_schema_can_say_why(path: Path) -> None:
+    data = dict(read_yaml(path).data)
+    sort = sort_of(path)
+    found = complaints(sort, data)
+    if path.name in (
+        "platform_device_file_is_broken.yaml",
+        "platform_link_file_is_broken.yaml",
+    ):
+        assert CHECKS[sort].is_valid(data)
+    else:
+        assert found
+        assert CHECKS[sort].is_valid(data) == (not sayable(found))
+
+
+OWN_DEVICE: dict[str, Any] = {
+    "name": "own",
+    "kind": "npu",
+    "full_name": "Own",
+    "peak_tflops": {"float16": 4, "int8": {"value": 8, "status": "derived", "source": "twice"}},
+    "memory_bandwidth_gbytes_s": 30,
+    "memory_gib": 2,
+    "launch_us": 3,
+    "dispatch_us": {"value": 100},
+    "streams": 1,
+    "idle_w": 0.1,
+    "busy_w": 2,
+    "efficiency": {"value": {"default": 0.1, "conv": 0.3}, "source": "measured"},
+    "memory_efficiency": 0.5,
+    "execution_dtype": {"float32": "float16"},
+    "support": {
+        "ops": ["Conv", "com.microsoft:Gelu"],
+        "dtypes": ["float32", "float16"],
+        "static_shapes_only": True,
+        "opset": {"min": 7, "max": 21},
+        "max_rank": 4,
+        "attributes": {"Conv": {"group": [1], "dilations": [[1, 1]]}},
+    },
+    "fusions": [["Conv", ["Relu", "Clip"]]],
+    "patterns": {"gelu": "Mul(Erf)"},
+    "backend": "simulated",
+}
+OWN_LINK: dict[str, Any] = {
+    "full_name": "Cable",
+    "latency_us": 2,
+    "bandwidth_gbytes_s": {"value": 3, "status": "estimate", "source": "s"},
+    "efficiency": 0.5,
+    "duplex": False,
+}
+OWN_PLATFORM: dict[str, Any] = {
+    "name": "own",
+    "full_name": "Own",
+    "host": "cpu",
+    "devices": {
+        "cpu": device_names()[0],
+        "gpu": {
+            "device": "nvidia-l4",
+            "overrides": {
+                "memory_gib": 2,
+                "peak_tflops": {"float16": 60},
+                "efficiency": {"value": {"conv": 0.9}, "status": "derived", "source": "s"},
+                "support": {"except": ["Conv"]},
+            },
+        },
+        "npu": {"device": OWN_DEVICE},
+    },
+    "links": [
+        {"between": ["cpu", "gpu"], "link": link_names()[0], "bus": "b", "name": "a"},
+        {"between": ["cpu", "npu"], "latency_us": 2, "bandwidth_gbytes_s": 3, "duplex": True},
+    ],
+}
+WHOLE: tuple[tuple[Sort, dict[str, Any]], ...] = (
+    ("device", OWN_DEVICE),
+    ("link", OWN_LINK),
+    ("platform", OWN_PLATFORM),
+)
+JUNK = (
+    None, True, 0, -1, 1, 1.5, 1e12 + 0.5, float("inf"), "", "x", "a b", "nvidia-l4",
+    "no/such.yaml", "float16", "int8", "datasheet", "Conv", "default", [], [1], ["Conv"],
+    ["cpu", "gpu"], {},
+    {"value": 1}, {"value": {}}, {"value": {"default": 1}}, {"value": 1, "sorce": "x"},
+    {"float16": 1}, {"default": 0.5}, {"device": "nvidia-l4"}, {"min": 3}, {"a": 1},
+)  # fmt: skip
+KEYS = (
+    "kind", "value", "status", "source", "bus", "link", "latency_us", "ops", "except", "default",
+    "int8", "float16", "conv", "device", "overrides", "gpu", "min", "name", "x", "a b",
+)  # fmt: skip
+
+
+def places(data: Any) -> list[tuple[Any, Any]]:
+    """Every (container, key) of `data`."""
+    found: list[tuple[Any, Any]] = []
+    pending = [data]
+    while pending:
+        part = pending.pop()
+        keys = list(part) if isinstance(part, dict) else range(len(part))
+        for key in keys:
+            found.append((part, key))
+            if isinstance(part[key], dict | list):
+                pending.append(part[key])
+    return found
+
+
+@settings(max_examples=1500, deadline=None)
+@given(st.data())
+def test_changed_files_are_accepted_by_both_or_by_none(data: st.DataObject) -> None:
+    sort, whole = data.draw(st.sampled_from(WHOLE))
+    changed = copy.deepcopy(whole)
+    for _ in range(data.draw(st.integers(1, 3))):
+        part, key = data.draw(st.sampled_from(places(changed)))
+        action = data.draw(st.sampled_from(("replace", "remove", "add")))
+        if action == "remove":
+            del part[key]
+        elif action == "replace":
+            part[key] = copy.deepcopy(data.draw(st.sampled_from(JUNK)))
+        elif isinstance(part, dict):
+            junk = copy.deepcopy(data.draw(st.sampled_from(JUNK)))
+            part[data.draw(st.sampled_from(KEYS))] = junk
+        if not changed:
+            return
+    found = complaints(sort, changed)
+    errors = [error.message for error in CHECKS[sort].iter_errors(changed)]
+    assert (not errors) == (not sayable(found)), (errors, found)
+
+
+def test_most_broken_files_are_the_schemas_business() -> None:
+    refused = [
+        path for path in READABLE if not CHECKS[sort_of(path)].is_valid(read_yaml(path).data)
+    ]
+    assert len(refused) >= 70
+
+
+@pytest.mark.parametrize(("sort", "whole"), WHOLE)
+def test_the_files_that_are_changed_are_valid(sort: Sort, whole: dict[str, Any]) -> None:
+    assert complaints(sort, whole) == []
+    CHECKS[sort].validate(whole)
+
+
+def test_names_of_the_catalog_are_offered() -> None:
+    definitions = json_schema("platform")["$defs"]
+    text = json.dumps(definitions["DeviceUse"])
+    assert all(f'"{name}"' in text for name in device_names())
+    assert all(f'"{name}"' in json.dumps(definitions["LinkUse"]) for name in link_names())
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_every_key_of_a_file_is_explained(sort: Sort) -> None:
+    for name, definition in json_schema(sort)["$defs"].items():
+        if name.endswith("Model") and name != "OpsetModel":
+            for key, rule in definition["properties"].items():
+                assert rule.get("description"), (name, key)
