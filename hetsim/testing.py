@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hetsim.device.plugin import PRECISION, Device
-from hetsim.errors import HetsimError, UsageError
+from hetsim.errors import HetsimError, InvalidInput, UsageError
 from hetsim.graph.model import Model
 
 if TYPE_CHECKING:
@@ -158,6 +158,35 @@ def _check_compile(device: Device, model: Model, support: Support) -> None:
                 f"'{name}' is wrong in the device's own precision",
                 where,
             )
+    _check_files(device, model, groups[0], values)
+
+
+def _check_files(
+    device: Device, model: Model, nodes: Sequence[int], values: Mapping[str, Any]
+) -> None:
+    """Export a subgraph, import it again, and see that damage is refused."""
+    import io
+
+    where = f"device '{device.name}', {model.name}, export and import"
+    if not device.get_property("IMPORT_EXPORT_SUPPORT"):
+        return
+    compiled = device.compile(model, nodes)
+    stream = io.BytesIO()
+    compiled.export(stream)
+    content = stream.getvalue()
+    again = device.import_compiled(io.BytesIO(content)).run(values)
+    for name, found in compiled.run(values).items():
+        _require(_deviation(again[name], found) == 0, f"'{name}' is another after both", where)
+    middle = len(content) // 2
+    for damaged in (
+        content[:-1],
+        content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
+    ):
+        try:
+            device.import_compiled(io.BytesIO(damaged))
+        except InvalidInput:
+            continue
+        raise NonconformingDevice("a damaged file is imported", where=where)
 
 
 def _groups(model: Model, support: Support) -> list[tuple[int, ...]]:

@@ -27,6 +27,9 @@ VERBS = {
     "partition": Verb("hetsim.cli.partition:partition", "Cut a model into subgraphs."),
     "simulate": Verb("hetsim.cli.simulate:simulate", "Play one plan on the virtual clock."),
     "run": Verb("hetsim.cli.run:run", "Run one plan for real, and check its outputs."),
+    "compile": Verb(
+        "hetsim.cli.compile:compile_", "Compile a plan to files that run without the model."
+    ),
     "compare": Verb("hetsim.cli.compare:compare", "Compare strategies with every device alone."),
     "devices": Verb("hetsim.cli.devices:devices", "The catalog of devices and platforms."),
     "strategies": Verb("hetsim.cli.strategies:strategies", "The strategies and merge methods."),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from click.core import ParameterSource
 
 from hetsim.cli.options import (
     common_options,
@@ -17,14 +18,14 @@ from hetsim.cli.options import (
     run_options,
 )
 from hetsim.cli.session import current
-from hetsim.errors import UsageError
+from hetsim.errors import ExecutionError, UsageError
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
 
 
 @click.command()
-@click.argument("source", metavar="MODEL|PLAN.json")
+@click.argument("source", metavar="MODEL|PLAN.json|DIR")
 @platform_option
 @click.option(
     "--strategy", metavar="NAME", help="Strategy; `hetsim strategies` lists them.  [default: heft]"
@@ -62,12 +63,14 @@ def run(
 ) -> None:
     """Run a plan for real and check that its outputs are those of the whole model.
 
-    The argument is a model, which is planned for by --strategy, or a saved plan.json. The
-    run ends with exit code 1 where an output differs in a single bit.
+    The argument is a model, which is planned for by --strategy, a saved plan.json, or a
+    folder that `hetsim compile` wrote. The run ends with exit code 1 where an output differs
+    in a single bit.
     """
     from hetsim.cli.execute import Executor, execute, read_arrays, require_equal
     from hetsim.cli.leave import check_targets, leave
     from hetsim.cli.question import read_plan
+    from hetsim.execution.compiled_manifest import is_compiled
     from hetsim.reporting.plan_table import run_report
     from hetsim.reporting.result import run_record
     from hetsim.units import format_seconds
@@ -77,6 +80,9 @@ def run(
         raise UsageError("--address needs --executor ray")
     check_targets(trace, out, force=force)
     arrays = read_arrays(inputs)
+    if is_compiled(Path(source)):
+        _run_folder(Path(source), executor, address, timeout_s, seed, arrays, as_json)
+        return
     plan = read_plan(source, platform, strategy, dims, shapes, canonical)
     done = execute(plan, Executor(executor, address, seed, timeout_s, precision), arrays or None)
     record = run_record(plan, done)
@@ -96,3 +102,54 @@ def run(
     else:
         session.show(run_report(plan, done))
     require_equal(plan, done)
+
+
+_FIXED = (
+    "platform", "strategy", "precision", "dims", "shapes", "canonical", "trace", "out", "force",
+)  # fmt: skip
+"""Options that a compiled plan has fixed, or that need its timeline."""
+
+
+def _run_folder(
+    folder: Path,
+    executor: Literal["ray", "threads"],
+    address: str | None,
+    timeout_s: float,
+    seed: int,
+    arrays: dict[str, Any],
+    as_json: bool,
+) -> None:
+    from hetsim.cli.compile import compiled_run_record, compiled_run_report
+    from hetsim.execution.compiled_open import open_compiled
+    from hetsim.execution.compiled_run import run_compiled
+    from hetsim.units import format_seconds
+
+    session, context = current(), click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+        if given and option.name in _FIXED:
+            raise UsageError(
+                f"{option.opts[0]} cannot go with a compiled plan",
+                hint=f"leave {option.opts[0]} out, or give the model in place of the folder",
+            )
+    with session.progress(f"checking {folder}"):
+        compiled = open_compiled(folder)
+    with session.progress(f"running {folder}"):
+        done = run_compiled(
+            compiled,
+            arrays or None,
+            executor=executor,
+            address=address,
+            timeout_s=timeout_s,
+            seed=seed,
+        )
+    if as_json:
+        session.note(f"wall clock {format_seconds(done.wall_s)}")
+        session.show_json(compiled_run_record(compiled, done))
+    else:
+        session.show(compiled_run_report(compiled, done))
+    if done.bitwise_equal is False:
+        raise ExecutionError(
+            f"outputs differ from those of the whole model: {'; '.join(done.mismatches)}",
+            where=f"compiled plan '{folder}'",
+        )

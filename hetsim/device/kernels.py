@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.device.packing import FOREIGN_TYPES, ForeignType, from_bytes, to_bytes
-from hetsim.errors import ExecutionError
+from hetsim.errors import ExecutionError, UsageError
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -39,6 +39,11 @@ class CompiledSubgraph:
         Folder that the locations of external weights are relative to.
     output_names : sequence of str
         Which outputs to compute, in this order.
+
+    Attributes
+    ----------
+    exporter : callable or None
+        Writes the subgraph to a stream, for ``export``; set by the device that compiled it.
 
     Raises
     ------
@@ -68,6 +73,7 @@ class CompiledSubgraph:
             )
         except Exception as error:
             raise ExecutionError(f"ONNX Runtime refuses the subgraph: {_gist(error)}") from error
+        self.exporter: Callable[[BinaryIO], object] | None = None
         self._run_options = onnxruntime.RunOptions()
         self._run_options.log_severity_level = _SILENT
         self.output_names = tuple(output_names)
@@ -119,6 +125,23 @@ class CompiledSubgraph:
     def cancel(self) -> None:
         """Make a run that is under way in another thread, and every later one, end early."""
         self._run_options.terminate = True
+
+    def export(self, stream: BinaryIO) -> None:
+        """Write the subgraph to `stream`, to be opened in another process.
+
+        Raises
+        ------
+        UsageError
+            Where it was not compiled by a device, which alone knows what it is for.
+        InvalidInput
+            Where the file could not be opened again.
+        """
+        if self.exporter is None:
+            raise UsageError(
+                "this subgraph cannot be exported: no device compiled it",
+                hint="compile it with Device.compile",
+            )
+        self.exporter(stream)
 
     def _run_foreign(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         import onnxruntime

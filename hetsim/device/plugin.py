@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
 from hetsim.device.precision import ROUNDED_TO, Rounding, check_rounding, rounded
 from hetsim.device.properties import Choice, Properties, PropertyValue, Whole
@@ -114,14 +114,54 @@ class Device:
         ExecutionError
             Where the kernels refuse the subgraph.
         """
+        precision = str(self._properties.merged(config or {})[PRECISION])
+        proto = self._computed(model, nodes, precision)
+        folder = str(model.weights_dir) if model.weights_dir is not None else None
+        outputs = [value.name for value in proto.graph.output]
+        compiled = self.open(proto.SerializeToString(), folder, outputs)
+        chosen = tuple(nodes)
+
+        def write(stream: BinaryIO) -> object:
+            from hetsim.device.artifact import export
+            from hetsim.device.artifact_header import identity_of
+
+            # Cut out anew, so that what is compiled need not be held twice.
+            again = self._computed(model, chosen, precision)
+            name = f"{model.name}:{model.graph.nodes[min(chosen)].name}"
+            identity = identity_of(self, precision)
+            return export(
+                stream, again, weights_dir=model.weights_dir, identity=identity, name=name
+            )
+
+        compiled.exporter = write
+        return compiled
+
+    def import_compiled(
+        self, stream: BinaryIO, config: Mapping[str, object] | None = None
+    ) -> CompiledSubgraph:
+        """Open what ``CompiledSubgraph.export`` wrote, perhaps in another process.
+
+        Nothing in the file is executed but the operators of its subgraph, and those only
+        after the file is found to be whole and what its header says.
+
+        Raises
+        ------
+        InvalidInput
+            Where it is damaged, or was made for another device, architecture or precision, or
+            by another version of hetsim or ONNX Runtime; what differs is named.
+        """
+        from hetsim.device.artifact import import_compiled
+        from hetsim.device.artifact_header import Expected, identity_of
+
+        precision = str(self._properties.merged(config or {})[PRECISION])
+        expected = Expected(identity_of(self, precision))
+        return import_compiled(stream, expected=expected, opener=self.open)
+
+    def _computed(self, model: Model, nodes: Sequence[int], precision: str) -> onnx.ModelProto:
         from hetsim.graph.extract import extract
 
-        settings = self._properties.merged(config or {})
-        part = extract(model, nodes)
         dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
-        proto = self.transform(part.proto, dtypes, str(settings[PRECISION]))
-        folder = str(model.weights_dir) if model.weights_dir is not None else None
-        return self.open(proto.SerializeToString(), folder, part.outputs)
+        return self.transform(extract(model, nodes).proto, dtypes, precision)
 
     def open(
         self, proto: bytes, weights_dir: str | None, outputs: Sequence[str]

@@ -43,12 +43,12 @@ def random_inputs(model: Model, seed: int = 0) -> dict[str, NDArray[Any]]:
     if seed < 0:
         raise UsageError(f"the seed is {seed}", hint="give a whole number of 0 or more")
     graph = model.graph
-    readers = _readers(graph)
+    readers = readers_of(graph)
     arrays: dict[str, NDArray[Any]] = {}
     for position, name in enumerate(graph.inputs):
         tensor = graph.tensors[name]
         generator = np.random.default_rng([seed, position])
-        arrays[name] = _draw(tensor, _index_bound(graph, readers, name), generator)
+        arrays[name] = _draw(tensor, index_bound(graph, readers, name), generator)
     return arrays
 
 
@@ -178,7 +178,8 @@ def _numpy_dtype(tensor: Tensor) -> np.dtype[Any]:
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type(tensor.dtype)))
 
 
-def _readers(graph: Graph) -> dict[str, list[tuple[Node, int]]]:
+def readers_of(graph: Graph) -> dict[str, list[tuple[Node, int]]]:
+    """Map each value that is read at an input to its readers and their ports. O(V + E)."""
     readers: dict[str, list[tuple[Node, int]]] = {}
     for node in graph.nodes:
         for position, name in enumerate(node.inputs):
@@ -187,10 +188,10 @@ def _readers(graph: Graph) -> dict[str, list[tuple[Node, int]]]:
     return readers
 
 
-def _index_bound(
+def index_bound(
     graph: Graph, readers: Mapping[str, Sequence[tuple[Node, int]]], name: str
 ) -> int | None:
-    """The smallest number of entries that the elements of `name` index, or None."""
+    """Return the smallest number of entries that the elements of `name` index, or None."""
     bounds: list[int] = []
     seen = {name}
     pending = [name]

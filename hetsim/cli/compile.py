@@ -1,0 +1,157 @@
+"""``hetsim compile``: a plan as a folder that runs without the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from hetsim.cli.options import common_options, json_option, model_options, platform_option
+from hetsim.cli.session import current
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from hetsim.cli.question import Canonical
+    from hetsim.execution.compiled_manifest import Manifest
+    from hetsim.execution.compiled_open import CompiledPlan
+    from hetsim.execution.compiled_run import CompiledRun
+
+
+@click.command("compile")
+@click.argument("source", metavar="MODEL|PLAN.json")
+@platform_option
+@click.option(
+    "--strategy", metavar="NAME", help="Strategy; `hetsim strategies` lists them.  [default: heft]"
+)
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    required=True,
+    help="New folder for the compiled plan; `hetsim run DIR` runs it.",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(["graph", "device"]),
+    default="graph",
+    show_default=True,
+    help="Compute in the graph's types, or rounded as each device computes.",
+)
+@model_options
+@json_option
+@common_options
+def compile_(
+    source: str,
+    platform: str | None,
+    strategy: str | None,
+    folder: Path,
+    precision: Literal["graph", "device"],
+    dims: dict[str, int],
+    shapes: dict[str, tuple[int, ...]],
+    canonical: Canonical | None,
+    as_json: bool,
+) -> None:
+    """Compile a plan to a folder: one file a subgraph, its weights in it.
+
+    The argument is a model, which is planned for by --strategy, or a saved plan.json. The
+    folder holds all that a run needs; it is written whole or not at all.
+    """
+    from hetsim.cli.question import read_plan
+    from hetsim.execution.compiled_plan import compile_plan
+    from hetsim.partitioning.onnx_folder import check_folder
+
+    session = current()
+    check_folder(folder)
+    plan = read_plan(source, platform, strategy, dims, shapes, canonical)
+    with session.progress(f"compiling {plan.strategy} to {folder}"):
+        manifest = compile_plan(plan, folder, precision=precision)
+    if as_json:
+        session.show_json(compiled_record(manifest))
+    else:
+        session.show(_files_table(manifest))
+    session.note(f"wrote {folder}; run it with: hetsim run {folder}")
+
+
+def compiled_record(manifest: Manifest) -> dict[str, Any]:
+    """Return what was written, as the folder's own manifest has it."""
+    record: dict[str, Any] = manifest.model_dump(by_alias=True, mode="json")
+    return record
+
+
+def compiled_run_record(compiled: CompiledPlan, run: CompiledRun) -> dict[str, Any]:
+    """Return one run of a compiled plan but for its wall clock."""
+    from hetsim.reporting.result import array_record
+
+    return {
+        "schema": "hetsim-compiled-run/1",
+        "strategy": compiled.plan["strategy"],
+        "precision": compiled.manifest.precision,
+        "subgraphs": len(compiled.manifest.groups),
+        "steps": run.steps,
+        "executor": run.executor,
+        "bitwise_equal": run.bitwise_equal,
+        "not_compared": run.not_compared,
+        "mismatches": list(run.mismatches),
+        "outputs": {name: array_record(array) for name, array in run.outputs.items()},
+    }
+
+
+def compiled_run_report(compiled: CompiledPlan, run: CompiledRun) -> RenderableType:
+    """Return one run of a compiled plan: what ran where, and whether the outputs are right."""
+    from rich.console import Group as Stack
+    from rich.text import Text
+
+    from hetsim.reporting.console import pairs
+    from hetsim.reporting.plan_table import outputs_line
+    from hetsim.reporting.text import count
+    from hetsim.text import plain
+    from hetsim.units import format_seconds
+
+    rows = [
+        ("strategy", str(compiled.plan["strategy"])),
+        ("precision", compiled.manifest.precision),
+        (
+            "wall clock",
+            f"{format_seconds(run.wall_s)} on {run.executor} in {count(run.steps, 'step')}, after "
+            f"{format_seconds(run.compile_s)} to make the devices ready",
+        ),
+    ]
+    line = outputs_line(run.bitwise_equal, run.mismatches)
+    if run.not_compared is not None:
+        line += f" ({run.not_compared})"
+    return Stack(
+        pairs(rows),
+        Text(""),
+        _files_table(compiled.manifest),
+        Text(""),
+        Text(plain(line), style="bold"),
+    )
+
+
+def _files_table(manifest: Manifest) -> RenderableType:
+    """One row a file: its subgraph, device and size."""
+    from rich.text import Text
+
+    from hetsim.reporting.console import cell, new_table
+    from hetsim.units import format_bytes
+
+    devices: Mapping[str, str] = {d.name: d.architecture for d in manifest.devices}
+    table = new_table()
+    for name in ("file", "device", "compiled for"):
+        table.add_column(Text(name), overflow="fold")
+    table.add_column(Text("size"), justify="right", no_wrap=True)
+    table.add_column(Text("holds"), overflow="fold", ratio=1)
+    for entry in manifest.files:
+        table.add_row(
+            cell(entry.file),
+            cell(entry.device),
+            cell(devices[entry.device]),
+            cell(format_bytes(entry.nbytes)),
+            cell(entry.about),
+        )
+    return table

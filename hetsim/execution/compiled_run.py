@@ -1,0 +1,234 @@
+"""A compiled plan for real, held against the whole model where that is still there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from numpy.typing import NDArray
+
+from hetsim.errors import HetsimError, InvalidInput, UsageError, nearest
+from hetsim.execution.program import Outcome
+from hetsim.execution.runner import EXECUTORS
+from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.graph.model import Model, load_model
+
+if TYPE_CHECKING:
+    from hetsim.execution.compiled_open import CompiledPlan
+
+
+@dataclass(frozen=True)
+class CompiledRun:
+    """What a compiled plan computed.
+
+    Attributes
+    ----------
+    outputs : dict of str to array
+        In the model's order; a list for a sequence, None for an empty optional.
+    bitwise_equal : bool or None
+        Whether they equal those of the whole model to the last bit; None: not compared.
+    mismatches : tuple of str
+        The outputs that do not, each with in what it differs.
+    not_compared : str or None
+        Why there was nothing to compare with.
+    executor : str
+    wall_s, compile_s : float
+        Real seconds of the execution, and before it until every device was ready.
+    steps : int
+    """
+
+    outputs: dict[str, NDArray[Any]] = field(repr=False)
+    bitwise_equal: bool | None
+    mismatches: tuple[str, ...]
+    not_compared: str | None
+    executor: str
+    wall_s: float
+    compile_s: float
+    steps: int
+
+
+def run_compiled(
+    compiled: CompiledPlan,
+    inputs: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    executor: Literal["ray", "threads"] = "ray",
+    address: str | None = None,
+    timeout_s: float = 600.0,
+    verify: bool = True,
+    seed: int = 0,
+) -> CompiledRun:
+    """Run a compiled plan; the model's file need not be there.
+
+    Parameters are those of ``runner.run``; the random inputs of a seed are the same too.
+    With `verify` the outputs are compared with those of the whole model where it is still
+    at the place that the plan names and has the digest that the plan recorded.
+
+    Raises
+    ------
+    UsageError
+        Where options do not exist or do not go together.
+    RequestError
+        Where the inputs do not fit the model.
+    ExecutionError
+        Where a device fails or does not answer in time, or Ray does not start.
+    """
+    if executor not in EXECUTORS:
+        raise UsageError(
+            f"there is no executor '{executor}'", hint=nearest(str(executor), EXECUTORS)
+        )
+    if address is not None and executor != "ray":
+        raise UsageError("an address needs the executor 'ray'")
+    if not timeout_s > 0 or math.isnan(timeout_s):
+        raise UsageError(f"the timeout is {timeout_s:g} s", hint="give a positive number")
+    given = _given(compiled, inputs, seed)
+    if executor == "threads":
+        from hetsim.execution.threads import run_on_threads
+
+        outcome = run_on_threads(compiled.program, given, timeout_s)
+    else:
+        outcome = _on_ray(compiled, given, timeout_s, address)
+    known = {**given, **compiled.constants, **outcome.outputs}
+    outputs = {name: known[name] for name in compiled.manifest.outputs}
+    reference: dict[str, Any] | None = None
+    not_compared: str | None = "not asked for"
+    if verify:
+        reference, not_compared = _reference(compiled, given)
+    mismatches: tuple[str, ...] = ()
+    if reference is not None:
+        from hetsim.execution.equality import differences
+
+        mismatches = differences(outputs, reference)
+    return CompiledRun(
+        outputs=outputs,
+        bitwise_equal=None if reference is None else not mismatches,
+        mismatches=mismatches,
+        not_compared=not_compared,
+        executor=executor,
+        wall_s=outcome.wall_s,
+        compile_s=outcome.compile_s,
+        steps=len(compiled.program.steps),
+    )
+
+
+def _given(
+    compiled: CompiledPlan, inputs: Mapping[str, NDArray[Any]] | None, seed: int
+) -> dict[str, Any]:
+    from hetsim.graph.samples import check_inputs, random_inputs
+
+    stand_in = _stand_in(compiled)
+    if inputs is None:
+        return dict(random_inputs(stand_in, seed))
+    check_inputs(stand_in, inputs)
+    return {
+        name: inputs[name].astype(object)
+        if getattr(getattr(inputs[name], "dtype", None), "kind", "") in ("U", "T")
+        else inputs[name]
+        for name in stand_in.graph.inputs
+    }
+
+
+def _stand_in(compiled: CompiledPlan) -> Model:
+    """A model of nothing but the inputs, and of tables that those integers index which must."""
+    import onnx
+
+    tensors: dict[str, Tensor] = {}
+    nodes: list[Node] = []
+    for value in compiled.manifest.inputs:
+        kind = value.type.partition("(")[0]
+        tensors[value.name] = Tensor(value.name, kind, value.spec.shape)
+    for value in compiled.manifest.inputs:
+        if value.below is not None:
+            table, row = f"table {len(tensors)}", f"row {len(tensors)}"
+            tensors[table] = Tensor(table, "float32", (value.below,))
+            place = len(nodes)
+            nodes.append(Node(place, row, "Gather", "", (table, value.name), (row,)))
+    graph = Graph(
+        name="inputs",
+        nodes=tuple(nodes),
+        tensors=tensors,
+        inputs=tuple(value.name for value in compiled.manifest.inputs),
+        outputs=(),
+        constants=frozenset(),
+        opsets={},
+    )
+    return Model(
+        name="inputs", source=str(compiled.folder), graph=graph, proto=onnx.ModelProto(),
+        weights_dir=None, sha256="", canonical="none", dims={}, shapes={}, original_nodes=(),
+        folded=(),
+    )  # fmt: skip
+
+
+def _on_ray(
+    compiled: CompiledPlan, inputs: Mapping[str, Any], timeout_s: float, address: str | None
+) -> Outcome:
+    from hetsim.execution.ray_session import STORE_BYTES, ray_session
+
+    names = {*inputs, *(name for step in compiled.program.steps for name in step.sends)}
+    crossing = sum(compiled.values[name].nbytes for name in sorted(names))
+    with ray_session(address, store_bytes=STORE_BYTES + 2 * crossing) as session:
+        from hetsim.execution.ray_executor import run_on_ray
+
+        return run_on_ray(compiled.program, inputs, timeout_s, session)
+
+
+def _reference(
+    compiled: CompiledPlan, inputs: Mapping[str, Any]
+) -> tuple[dict[str, Any] | None, str | None]:
+    """Outputs of the whole model in one session; or why there is no such model any more."""
+    from hetsim.device.kernels import CompiledSubgraph
+    from hetsim.device.precision import rounded
+    from hetsim.execution.weights import staged
+
+    try:
+        model = _same_model(compiled.plan.get("model"))
+        roundings = _roundings(compiled, model)
+    except HetsimError as error:
+        return None, f"no whole model to compare with: {error.what}"
+    with staged(model) as staged_model:
+        proto, folder = staged_model.proto, staged_model.weights_dir
+        if roundings is not None:
+            dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
+            proto = rounded(proto, roundings, dtypes)
+        whole = CompiledSubgraph(
+            proto.SerializeToString(), None if folder is None else str(folder), model.graph.outputs
+        )
+        return whole.run(inputs), None
+
+
+def _same_model(stated: object) -> Model:
+    """The model of a plan's record. Raises HetsimError where it is not there as it was."""
+    if not isinstance(stated, dict):
+        raise InvalidInput("the plan names none")
+    try:
+        model = load_model(
+            stated["source"],
+            dims=stated["dims"],
+            shapes=stated["shapes"],
+            canonical=stated["canonical"],
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"the plan's entry of it is broken: {error}") from error
+    except HetsimError as error:
+        raise InvalidInput(f"'{stated['source']}': {error.what}") from error
+    if model.sha256 != stated.get("sha256"):
+        raise InvalidInput(f"'{stated['source']}' changed since the plan was made")
+    return model
+
+
+def _roundings(compiled: CompiledPlan, model: Model) -> list[Mapping[str, str]] | None:
+    """What becomes of element types at each node of the whole model; None for nothing.
+
+    Raises InvalidInput where the plan does not know a node of the model.
+    """
+    if compiled.manifest.precision == "graph":
+        return None
+    by_device = {device.name: device.rounding for device in compiled.manifest.devices}
+    by_node: dict[str, Mapping[str, str]] = {}
+    for group in compiled.plan["groups"]:
+        by_node.update(dict.fromkeys(group["nodes"], by_device.get(group["device"], {})))
+    unknown = [node.name for node in model.graph.nodes if node.name not in by_node]
+    if unknown:
+        raise InvalidInput(f"the plan has no node '{unknown[0]}' of it")
+    return [by_node[node.name] for node in model.graph.nodes]
