@@ -12,9 +12,13 @@ from hetsim.graph.model import Model
 
 if TYPE_CHECKING:
     from hetsim.device.support import Support
+    from hetsim.hardware.spec import DeviceSpec
 
 MODELS = ("zoo:squeezenet", "zoo:bert_small")
 """Models that a device is tried on where none are given."""
+
+DESCRIPTION = "rockchip-rk3588-cpu"
+"""Catalog name of what a class is constructed with where no description is given."""
 
 HALF_LARGEST = 65504.0
 """Largest finite float16."""
@@ -28,19 +32,23 @@ class NonconformingDevice(HetsimError):
 
 
 def check_device(
-    make: Callable[[], Device],
+    device: type[Device] | Callable[[], Device],
     models: Iterable[Model | str] = MODELS,
     *,
+    spec: DeviceSpec | None = None,
     run: bool = True,
 ) -> None:
     """Hold a device against every rule of the interface.
 
     Parameters
     ----------
-    make : callable
-        Returns a new device at each call, e.g. ``lambda: MyDevice("npu", spec)``.
+    device : class or callable
+        A subclass of ``Device``, or what returns a new device at each call, e.g.
+        ``lambda: MyDevice("npu", spec)``.
     models : iterable of Model or str
         What it is asked about; names are loaded.
+    spec : DeviceSpec, optional
+        Description that a class is constructed with; absent: that of a CPU of the catalog.
     run : bool
         Whether subgraphs are compiled and run too, and held against ONNX Runtime.
 
@@ -50,14 +58,19 @@ def check_device(
         With the rule that is broken, by which model or property.
     """
     from hetsim.graph.model import load_model
+    from hetsim.hardware.catalog import load_device
 
-    device = make()
-    _check_properties(device, make)
+    make: Callable[[], Device] = device
+    if isinstance(device, type):
+        make = partial(device, "device", spec or load_device(DESCRIPTION))
+    made = make()
+    _require(isinstance(made, Device), f"{made!r} is no hetsim.device.plugin.Device", "device")
+    _check_properties(made, make)
     for given in models:
         model = given if isinstance(given, Model) else load_model(given)
-        support = _check_query(device, make, model)
+        support = _check_query(made, make, model)
         if run:
-            _check_compile(device, model, support)
+            _check_compile(made, model, support)
 
 
 def _require(holds: bool, what: str, where: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
+from hetsim.device.mapping import mapped_back, traceable
 from hetsim.device.precision import ROUNDED_TO, Rounding, check_rounding, rounded
 from hetsim.device.properties import Choice, Properties, PropertyValue, Whole
 from hetsim.device.support import Support, by_rules, without_lone_housekeeping
@@ -58,6 +60,7 @@ class Device:
             raise DeviceUnavailable(missing[0], where=f"device '{name}'", hint=missing[1])
         where = f"device '{name}'"
         check_rounding(spec.execution_dtype, where)
+        self._held = _Held()
         self._properties = Properties(where, self._metrics(tuple(ids)), self._settings(ids))
 
     def unavailable(self) -> tuple[str, str] | None:
@@ -67,13 +70,28 @@ class Device:
     def query_model(self, graph: Graph) -> Support:
         """Say which nodes of `graph` it takes, and why not the others.
 
-        By the rules and patterns of the description. But for a CPU, nodes without compute
-        are not taken where nothing that computes is joined to them.
+        By the rules and patterns of the description, asked of what ``transform_graph`` makes
+        of the graph and told of the graph's own nodes: a node that is fused with one that is
+        not taken is not taken. But for a CPU, nodes without compute are not taken where
+        nothing that computes is joined to them.
         """
         support = by_rules(self.name, self.spec, graph)
+        own = traceable(graph)
+        changed = self.transform_graph(own)
+        if changed is not own:
+            answer = by_rules(self.name, self.spec, changed)
+            support = mapped_back(own, support, changed, answer)
         if self.spec.kind == "cpu":
             return support
         return without_lone_housekeeping(support, graph, housekeeping_nodes(graph))
+
+    def transform_graph(self, graph: Graph) -> Graph:
+        """Return the graph as the device's compiler sees it, or `graph` itself.
+
+        The `origins` of a node that stands for others must be their names; `graph` must stay
+        as it is.
+        """
+        return graph
 
     def transform(
         self, proto: onnx.ModelProto, dtypes: Mapping[str, str], precision: str
@@ -134,6 +152,11 @@ class Device:
             )
 
         compiled.exporter = write
+        tensors = model.graph.tensors
+        read = {name for v in chosen for name in model.graph.nodes[v].reads}
+        nbytes = sum(tensors[name].nbytes for name in read & model.graph.constants)
+        self._held.nbytes += nbytes
+        weakref.finalize(compiled, self._held.release, nbytes)
         return compiled
 
     def import_compiled(
@@ -176,12 +199,15 @@ class Device:
 
         To be read: SUPPORTED_PROPERTIES (names that know whether they are mutable),
         AVAILABLE_DEVICES, FULL_DEVICE_NAME, DEVICE_ARCHITECTURE, OPTIMIZATION_CAPABILITIES,
-        RANGE_FOR_ASYNC_INFER_REQUESTS (least, most, step), IMPORT_EXPORT_SUPPORT and
-        DEVICE_TOTAL_MEM_SIZE. To be read and set: DEVICE_ID, NUM_STREAMS, PERFORMANCE_HINT
-        and INFERENCE_PRECISION_HINT.
+        RANGE_FOR_ASYNC_INFER_REQUESTS (least, most, step), IMPORT_EXPORT_SUPPORT,
+        DEVICE_TOTAL_MEM_SIZE and DEVICE_FREE_MEM_SIZE (bytes; less the weights of the subgraphs
+        that this object compiled and that are still held). To be read and set: DEVICE_ID,
+        NUM_STREAMS, PERFORMANCE_HINT and INFERENCE_PRECISION_HINT.
         """
         if key == "SUPPORTED_PROPERTIES":
             return self._properties.names
+        if key == "DEVICE_FREE_MEM_SIZE":
+            return max(0, self.spec.memory_bytes - self._held.nbytes)
         return self._properties.get(key)
 
     def set_property(self, key: str, value: object) -> None:
@@ -203,6 +229,7 @@ class Device:
             "RANGE_FOR_ASYNC_INFER_REQUESTS": (1, spec.streams, 1),
             "IMPORT_EXPORT_SUPPORT": True,
             "DEVICE_TOTAL_MEM_SIZE": spec.memory_bytes,
+            "DEVICE_FREE_MEM_SIZE": spec.memory_bytes,
         }
 
     def _settings(self, ids: Sequence[str]) -> dict[str, tuple[Choice | Whole, PropertyValue]]:
@@ -216,6 +243,16 @@ class Device:
                 self._default_precision(),
             ),
         }
+
+
+class _Held:
+    """Bytes of the weights that compiled subgraphs hold."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+
+    def release(self, nbytes: int) -> None:
+        self.nbytes -= nbytes
 
 
 class SimulatedDevice(Device):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,11 @@ import hetsim
 from hetsim.device.plugin import PRECISION, Device, SimulatedDevice, Support
 from hetsim.device.registry import make_device, platform_devices
 from hetsim.errors import DeviceUnavailable, UsageError
-from hetsim.graph.graph import Graph
+from hetsim.graph import zoo
+from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.samples import random_inputs
 from hetsim.hardware.catalog import device_names
-from hetsim.hardware.spec import DeviceSpec, Platform
+from hetsim.hardware.spec import DeviceSpec, Platform, SupportRule
 from hetsim.problem import Problem
 from hetsim.testing import NonconformingDevice, check_device
 
@@ -120,14 +122,93 @@ def test_every_device_of_the_catalog_conforms(name: str) -> None:
     check_device(lambda: SimulatedDevice("d", hetsim.load_device(name)), ["zoo:squeezenet"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["rockchip-rk3588-npu", "hexagon-v68-class-dsp", "nvidia-t4"])
-def test_a_device_conforms_on_every_model(name: str) -> None:
-    from hetsim.graph import zoo
+@pytest.fixture(scope="module")
+def models() -> list[hetsim.Model]:
+    return [hetsim.load_model(f"zoo:{name}") for name in zoo.names()]
 
-    models = [f"zoo:{model}" for model in zoo.names()]
-    check_device(lambda: SimulatedDevice("d", hetsim.load_device(name)), models, run=False)
-    check_device(lambda: SimulatedDevice("d", hetsim.load_device(name)), models[-5:])
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", device_names())
+def test_every_device_answers_for_every_model(name: str, models: list[hetsim.Model]) -> None:
+    check_device(SimulatedDevice, models, spec=hetsim.load_device(name), run=False)
+
+
+@pytest.mark.slow
+def test_a_device_conforms_on_other_models(models: list[hetsim.Model]) -> None:
+    check_device(SimulatedDevice, models[-5:], spec=NPU)
+
+
+def test_a_class_is_checked_with_a_description_of_the_catalog() -> None:
+    check_device(SimulatedDevice, ["zoo:squeezenet"])
+    with pytest.raises(NonconformingDevice, match=r"is no hetsim\.device\.plugin\.Device"):
+        check_device(lambda: "npu")  # type: ignore[arg-type, return-value]
+
+
+def test_free_memory_is_what_compiled_subgraphs_leave() -> None:
+    model = hetsim.load_model("zoo:squeezenet")
+    device = SimulatedDevice("cpu", CPU)
+    total = device.get_property("DEVICE_TOTAL_MEM_SIZE")
+    assert device.get_property("DEVICE_FREE_MEM_SIZE") == total == CPU.memory_bytes
+    read = set(model.graph.nodes[0].reads) & model.graph.constants
+    held = sum(model.graph.tensors[name].nbytes for name in read)
+    compiled = device.compile(model, [0])
+    assert device.get_property("DEVICE_FREE_MEM_SIZE") == CPU.memory_bytes - held
+    assert held > 0
+    del compiled
+    gc.collect()
+    assert device.get_property("DEVICE_FREE_MEM_SIZE") == CPU.memory_bytes
+
+
+class Fusing(SimulatedDevice):
+    """Its compiler turns MatMul and the Add after it into one operator."""
+
+    def transform_graph(self, graph: Graph) -> Graph:
+        nodes: list[Node] = []
+        for node in graph.nodes:
+            last = nodes[-1] if nodes else None
+            if node.op_type == "Add" and last is not None and last.op_type == "MatMul":
+                nodes[-1] = replace(
+                    last,
+                    op_type="Dense",
+                    inputs=(*last.inputs, node.inputs[1]),
+                    outputs=node.outputs,
+                    origins=(*last.origins, *node.origins),
+                )
+            elif node.op_type != "Dropout":
+                nodes.append(node)
+        return replace(graph, nodes=tuple(replace(n, id=i) for i, n in enumerate(nodes)))
+
+
+def fused_graph() -> Graph:
+    rows = [("mm", "MatMul", "xw", "a"), ("add", "Add", "ab", "c"), ("drop", "Dropout", "c", "d"),
+            ("relu", "Relu", "d", "e"), ("erf", "Erf", "e", "f")]  # fmt: skip
+    nodes = tuple(
+        Node(v, name, kind, "", tuple(reads), (writes,), origins=("file",))
+        for v, (name, kind, reads, writes) in enumerate(rows)
+    )
+    tensors = {name: Tensor(name, "float32", (2, 2)) for name in "xwabcdef"}
+    return Graph("g", nodes, tensors, ("x",), ("f",), frozenset({"w", "b"}), {"": 20})
+
+
+@pytest.mark.parametrize("takes", ["Dense", "MatMul"])
+def test_an_answer_about_fused_nodes_is_told_of_the_model_s_own(takes: str) -> None:
+    rule = SupportRule(ops=frozenset({takes, "Relu"}))
+    graph = fused_graph()
+    device = Fusing("npu", replace(NPU, support=rule))
+    support = device.query_model(graph)
+    if takes == "Dense":
+        # Neither is taken alone; what they become is.
+        assert [match.nodes for match in support.composites] == [(0, 1)]
+        assert support.taken == (True, True, False, True, False)
+        assert support.reasons[1] == "op Add; taken only together with what it is fused with"
+    else:
+        # MatMul would be taken alone, but not what it is fused into.
+        assert support.composites == ()
+        assert support.taken == (False, False, False, True, False)
+        assert support.reasons[0] == "part of Dense on this device: op Dense"
+    assert support.reasons[4] == "op Erf"
+    assert graph.nodes[0].origins == ("file",)
+    assert device.query_model(graph) == support
 
 
 class Silent(SimulatedDevice):
