@@ -165,6 +165,6 @@ def test_hetero_follows_the_priority() -> None:
 def test_registry_lists_what_plan_takes() -> None:
     names = [info.name for info in hetsim.strategies()]
     assert names == sorted(names)
-    problem = Problem.from_arrays([[1.0, 2.0]])
+    problem = Problem.from_arrays([[1.0, 2.0]], capacity_bytes=[10, 10])
     for name in names:
         check_valid(hetsim.plan(problem, name))
