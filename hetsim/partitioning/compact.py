@@ -13,6 +13,9 @@ VISITS_PER_EDGE = 32
 """Search steps allowed an edge and node before the method gives up; graphs of layers need a few."""
 
 
+LEAST_BUDGETED = 30_000
+"""Nodes and edges that smaller graphs are budgeted as: a search there is soon over anyway."""
+
 VISITS_WITH_HOST = 8
 """The same for large graphs with the host's nodes left alone, before that is given up."""
 
@@ -113,7 +116,8 @@ def _contract(
 ) -> tuple[list[int], bool]:
     """Scan the edges once, from `groups` or single nodes on; whether the visit budget lasted."""
     n = dag.n
-    budget = (VISITS_PER_EDGE if visits is None else visits) * (n + sum(map(len, dag.preds)))
+    each = VISITS_PER_EDGE if visits is None else visits
+    budget = each * max(n + sum(map(len, dag.preds)), LEAST_BUDGETED)
     condensed = Condensed(dag.preds, dag.succs, budget)
     if groups is not None:
         condensed.adopt(groups)

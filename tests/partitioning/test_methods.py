@@ -103,6 +103,7 @@ def test_compact_falls_back_when_the_budget_runs_out(monkeypatch: pytest.MonkeyP
     assert problems_of(dag, as_groups(parts, device_of, NAMES), NAMES, connected=True) == []
 
 
+@settings(deadline=None)
 @given(problems())
 def test_partition_verb_orders_and_validates(problem: Problem) -> None:
     for info in hetsim.methods():
