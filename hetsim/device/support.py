@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hetsim.graph.graph import Graph
+from hetsim.graph.graph import Graph, Tensor
 from hetsim.graph.work import op_key
 from hetsim.hardware.spec import DeviceSpec
 from hetsim.patterns.attributes import AttributeTest, attribute_of
+from hetsim.units import format_bytes
 
 if TYPE_CHECKING:
     from hetsim.patterns.matching import Match
@@ -103,6 +104,11 @@ def without_lone_housekeeping(support: Support, graph: Graph, idle: frozenset[in
     return Support(support.device, supported, reasons, support.composites)
 
 
+def is_static(tensor: Tensor) -> bool:
+    """Whether all of a tensor's shape is known."""
+    return tensor.shape is not None and all(isinstance(dim, int) for dim in tensor.shape)
+
+
 def refusal(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:
     """Return why a device of `spec` refuses the node by itself, or None where it takes it."""
     rule = spec.support
@@ -127,18 +133,21 @@ def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | No
         oldest, newest = rule.opset
         if not oldest <= version <= newest:
             return f"operator set {version} (it takes {oldest} to {newest})"
-    if rule.dtypes is None and not rule.static_shapes_only and rule.max_rank is None:
+    limits = (rule.dtypes, rule.max_rank, rule.max_tensor_bytes)
+    if limits == (None, None, None) and not rule.static_shapes_only:
         return None
     for name in (*node.reads, *node.writes):
         tensor = graph.tensors[name]
         if rule.dtypes is not None and tensor.dtype not in rule.dtypes:
             return f"{tensor.dtype} tensor '{name}'"
-        if rule.static_shapes_only and (
-            tensor.shape is None or not all(isinstance(dim, int) for dim in tensor.shape)
-        ):
+        if rule.static_shapes_only and not is_static(tensor):
             return f"dynamic shape of tensor '{name}'"
         if rule.max_rank is not None and tensor.shape is not None:
             rank = len(tensor.shape)
             if rank > rule.max_rank:
                 return f"rank {rank} of tensor '{name}' (it takes {rule.max_rank})"
+        most = rule.max_tensor_bytes
+        if most is not None and is_static(tensor) and tensor.nbytes > most:
+            size, allowed = format_bytes(tensor.nbytes), format_bytes(most)
+            return f"{size} of tensor '{name}' (it takes {allowed})"
     return None

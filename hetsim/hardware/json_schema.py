@@ -60,6 +60,7 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "static_shapes_only": "Whether it refuses tensors whose shapes are not all known.",
         "opset": "Oldest and newest version of the standard operator set.",
         "max_rank": "Most dimensions of a tensor.",
+        "max_tensor_mib": "Largest tensor, in MiB.",
         "attributes": "By op type and attribute: the accepted values.",
     },
     LinkModel.__name__: {

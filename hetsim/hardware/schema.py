@@ -40,7 +40,7 @@ from hetsim.hardware.figures import (
     spread,
 )
 from hetsim.hardware.spec import DeviceSpec, SupportRule
-from hetsim.units import GIB, GIGA, TERA
+from hetsim.units import GIB, GIGA, MIB, TERA
 
 if TYPE_CHECKING:
     from hetsim.patterns.pattern import Pattern
@@ -94,6 +94,7 @@ class SupportModel(Strict):
     static_shapes_only: StrictBool = False
     opset: OpsetModel | None = None
     max_rank: Annotated[StrictInt, Field(ge=0)] | None = None
+    max_tensor_mib: Positive | None = None
     attributes: dict[OpType, dict[Text, tuple[AttributeText, ...]]] = Field(default_factory=dict)
 
     @field_validator("except_ops")
@@ -179,6 +180,9 @@ class DeviceModel(Strict):
                 static_shapes_only=support.static_shapes_only,
                 opset=None if support.opset is None else (support.opset.min, support.opset.max),
                 max_rank=support.max_rank,
+                max_tensor_bytes=None
+                if support.max_tensor_mib is None
+                else round(support.max_tensor_mib * MIB),
                 attributes={op: dict(rules) for op, rules in support.attributes.items()},
             ),
             fusions=tuple(sorted(self.fusions, key=len, reverse=True)),

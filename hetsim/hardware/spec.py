@@ -37,6 +37,8 @@ class SupportRule:
         Oldest and newest version of the standard operator set; None accepts all.
     max_rank : int or None
         Most dimensions of a tensor that a node reads or writes.
+    max_tensor_bytes : int or None
+        Largest tensor that a node reads or writes; a shape that is not known passes.
     attributes : mapping of str to mapping of str to tuple
         By op type and attribute: the accepted values. An attribute that a node does not
         state has the default of its op's schema; where that has none, it is accepted.
@@ -48,6 +50,7 @@ class SupportRule:
     static_shapes_only: bool = False
     opset: tuple[int, int] | None = None
     max_rank: int | None = None
+    max_tensor_bytes: int | None = None
     attributes: Mapping[str, Mapping[str, tuple[AttributeValue, ...]]] = field(default_factory=dict)
 
 

@@ -111,6 +111,8 @@ def device_report(name: str, spec: DeviceSpec) -> RenderableType:
         rows.append(("operator set", f"{rule.opset[0]} to {rule.opset[1]}"))
     if rule.max_rank is not None:
         rows.append(("rank", f"at most {rule.max_rank}"))
+    if rule.max_tensor_bytes is not None:
+        rows.append(("tensors", f"at most {format_bytes(rule.max_tensor_bytes)}"))
     for op, limits in sorted(rule.attributes.items()):
         shown = "; ".join(
             f"{name} {', '.join(str(value) for value in values)}" for name, values in limits.items()
@@ -211,6 +213,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
             "static_shapes_only": rule.static_shapes_only,
             "opset": None if rule.opset is None else list(rule.opset),
             "max_rank": rule.max_rank,
+            "max_tensor_bytes": rule.max_tensor_bytes,
             "attributes": {
                 op: {name: list(values) for name, values in limits.items()}
                 for op, limits in sorted(rule.attributes.items())

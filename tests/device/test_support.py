@@ -90,6 +90,8 @@ def test_other_rules_hold_for_members_too(tmp_path: Path) -> None:
         (SupportRule(opset=(7, 13)), "operator set 20 (it takes 7 to 13)"),
         (SupportRule(opset=(21, 30)), "operator set 20 (it takes 21 to 30)"),
         (SupportRule(max_rank=3), "rank 4 of tensor 'x' (it takes 3)"),
+        (SupportRule(max_tensor_bytes=1023), "1.00 KiB of tensor 'x' (it takes 1023 B)"),
+        (SupportRule(max_tensor_bytes=1024), None),
         (
             SupportRule(attributes={"Conv": {"group": (1,)}}),
             "attribute group = 2 of Conv (it takes 1)",
