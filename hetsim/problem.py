@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.graph.dag import Dag
-from hetsim.hardware.spec import Route
+from hetsim.hardware.spec import Route, numbered
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
@@ -294,9 +294,9 @@ class Problem:
         try:
             return self.devices.index(name)
         except ValueError:
-            for index, device in enumerate(self.devices):
-                if device.rpartition(".")[0] == name:
-                    return index
+            first = numbered(name, self.devices)
+            if first is not None:
+                return self.devices.index(first)
             raise UsageError(
                 f"no device '{name}' in {self.name}", hint=nearest(name, self.devices)
             ) from None

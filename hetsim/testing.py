@@ -208,12 +208,7 @@ def _groups(model: Model, support: Support) -> list[tuple[int, ...]]:
     from hetsim.partitioning.compact import merge
     from hetsim.partitioning.partition import order_groups
 
-    graph = model.graph
-    producers = graph.producers()
-    dag = Dag.from_edges(
-        len(graph.nodes),
-        {(producers[name], v.id) for v in graph.nodes for name in v.reads if name in producers},
-    )
+    dag = Dag.from_edges(len(model.graph.nodes), model.graph.edges())
     taken = support.taken
     parts = order_groups(dag, merge(dag, [0 if t else 1 for t in taken])) or []
     return [nodes for nodes in parts if taken[nodes[0]]]

@@ -76,9 +76,9 @@ class Device:
         nothing that computes is joined to them.
         """
         support = by_rules(self.name, self.spec, graph)
-        own = traceable(graph)
-        changed = self.transform_graph(own)
-        if changed is not own:
+        if type(self).transform_graph is not Device.transform_graph:
+            own = traceable(graph)
+            changed = self.transform_graph(own)
             answer = by_rules(self.name, self.spec, changed)
             support = mapped_back(own, support, changed, answer)
         if self.spec.kind == "cpu":
@@ -183,8 +183,7 @@ class Device:
     def _computed(self, model: Model, nodes: Sequence[int], precision: str) -> onnx.ModelProto:
         from hetsim.graph.extract import extract
 
-        dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
-        return self.transform(extract(model, nodes).proto, dtypes, precision)
+        return self.transform(extract(model, nodes).proto, model.graph.dtypes, precision)
 
     def open(
         self, proto: bytes, weights_dir: str | None, outputs: Sequence[str]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from hetsim.device.plugin import Device
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.graph import Graph
+from hetsim.hardware.spec import numbered
 
 
 def query(graph: Graph, devices: Sequence[Device]) -> dict[str, str]:
@@ -71,9 +72,8 @@ def devices_named(text: str | Sequence[str], devices: Mapping[str, Device]) -> l
         raise UsageError(f"'{','.join(names)}' is no list of devices", hint="write gpu,cpu")
     found: list[Device] = []
     for name in names:
-        numbered = [known for known in devices if known.rpartition(".")[0] == name]
-        chosen = name if name in devices else (numbered or [""])[0]
-        if not chosen:
+        chosen = name if name in devices else numbered(name, devices)
+        if chosen is None:
             raise UsageError(f"no device '{name}'", hint=nearest(name, devices))
         found.append(devices[chosen])
     return found

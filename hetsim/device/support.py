@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hetsim.graph.dag import joined
 from hetsim.graph.graph import Graph, Tensor
 from hetsim.graph.work import op_key
 from hetsim.hardware.spec import DeviceSpec
@@ -78,25 +79,11 @@ def by_rules(name: str, spec: DeviceSpec, graph: Graph) -> Support:
 def without_lone_housekeeping(support: Support, graph: Graph, idle: frozenset[int]) -> Support:
     """Drop what is joined to housekeeping nodes alone: it computes nothing there. O(V + E)."""
     taken = support.taken
-    producers = graph.producers()
-    parent = list(range(len(graph.nodes)))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    for node in graph.nodes:
-        for name in node.reads:
-            feeding = producers.get(name)
-            if feeding is not None and taken[node.id] and taken[feeding]:
-                a, b = root(node.id), root(feeding)
-                parent[max(a, b)] = min(a, b)
-    computing = {root(v) for v in range(len(graph.nodes)) if taken[v] and v not in idle}
+    home = joined(len(taken), ((u, v) for u, v in graph.edges() if taken[u] and taken[v]))
+    computing = {home[v] for v in range(len(taken)) if taken[v] and v not in idle}
     reasons = dict(support.reasons)
     for node in graph.nodes:
-        if support.supported[node.id] and root(node.id) not in computing:
+        if support.supported[node.id] and home[node.id] not in computing:
             reasons[node.id] = "no node that computes is joined to it there"
     if reasons == support.reasons:
         return support

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
-from hetsim.errors import HetsimError, InvalidInput, UsageError, nearest
-from hetsim.execution.program import Outcome
-from hetsim.execution.runner import EXECUTORS
+from hetsim.errors import HetsimError, InvalidInput
+from hetsim.execution.runner import check_how, execute, given_inputs, run_whole
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.model import Model, load_model
 
@@ -74,21 +72,11 @@ def run_compiled(
     ExecutionError
         Where a device fails or does not answer in time, or Ray does not start.
     """
-    if executor not in EXECUTORS:
-        raise UsageError(
-            f"there is no executor '{executor}'", hint=nearest(str(executor), EXECUTORS)
-        )
-    if address is not None and executor != "ray":
-        raise UsageError("an address needs the executor 'ray'")
-    if not timeout_s > 0 or math.isnan(timeout_s):
-        raise UsageError(f"the timeout is {timeout_s:g} s", hint="give a positive number")
-    given = _given(compiled, inputs, seed)
-    if executor == "threads":
-        from hetsim.execution.threads import run_on_threads
-
-        outcome = run_on_threads(compiled.program, given, timeout_s)
-    else:
-        outcome = _on_ray(compiled, given, timeout_s, address)
+    check_how(executor, address, timeout_s)
+    given = given_inputs(_stand_in(compiled), inputs, seed)
+    names = {*given, *(name for step in compiled.program.steps for name in step.sends)}
+    crossing = sum(compiled.values[name].nbytes for name in sorted(names))
+    outcome = execute(compiled.program, given, executor, address, timeout_s, crossing)
     known = {**given, **compiled.constants, **outcome.outputs}
     outputs = {name: known[name] for name in compiled.manifest.outputs}
     reference: dict[str, Any] | None = None
@@ -110,23 +98,6 @@ def run_compiled(
         compile_s=outcome.compile_s,
         steps=len(compiled.program.steps),
     )
-
-
-def _given(
-    compiled: CompiledPlan, inputs: Mapping[str, NDArray[Any]] | None, seed: int
-) -> dict[str, Any]:
-    from hetsim.graph.samples import check_inputs, random_inputs
-
-    stand_in = _stand_in(compiled)
-    if inputs is None:
-        return dict(random_inputs(stand_in, seed))
-    check_inputs(stand_in, inputs)
-    return {
-        name: inputs[name].astype(object)
-        if getattr(getattr(inputs[name], "dtype", None), "kind", "") in ("U", "T")
-        else inputs[name]
-        for name in stand_in.graph.inputs
-    }
 
 
 def _stand_in(compiled: CompiledPlan) -> Model:
@@ -160,25 +131,10 @@ def _stand_in(compiled: CompiledPlan) -> Model:
     )  # fmt: skip
 
 
-def _on_ray(
-    compiled: CompiledPlan, inputs: Mapping[str, Any], timeout_s: float, address: str | None
-) -> Outcome:
-    from hetsim.execution.ray_session import STORE_BYTES, ray_session
-
-    names = {*inputs, *(name for step in compiled.program.steps for name in step.sends)}
-    crossing = sum(compiled.values[name].nbytes for name in sorted(names))
-    with ray_session(address, store_bytes=STORE_BYTES + 2 * crossing) as session:
-        from hetsim.execution.ray_executor import run_on_ray
-
-        return run_on_ray(compiled.program, inputs, timeout_s, session)
-
-
 def _reference(
     compiled: CompiledPlan, inputs: Mapping[str, Any]
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Outputs of the whole model in one session; or why there is no such model any more."""
-    from hetsim.device.kernels import CompiledSubgraph
-    from hetsim.device.precision import rounded
     from hetsim.execution.weights import staged
 
     try:
@@ -187,14 +143,7 @@ def _reference(
     except HetsimError as error:
         return None, f"no whole model to compare with: {error.what}"
     with staged(model) as staged_model:
-        proto, folder = staged_model.proto, staged_model.weights_dir
-        if roundings is not None:
-            dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
-            proto = rounded(proto, roundings, dtypes)
-        whole = CompiledSubgraph(
-            proto.SerializeToString(), None if folder is None else str(folder), model.graph.outputs
-        )
-        return whole.run(inputs), None
+        return run_whole(staged_model, inputs, roundings), None
 
 
 def _same_model(stated: object) -> Model:

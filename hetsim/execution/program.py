@@ -114,7 +114,6 @@ def assemble(plan: Plan, model: Model, roundings: Sequence[Rounding] | None = No
     from hetsim.execution.weights import regions_of
     from hetsim.graph.extract import extract
 
-    dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
     platform = plan.problem.platform
     specs = {} if platform is None else platform.devices
     foreign = {name: spec for name, spec in specs.items() if spec.backend != "simulated"}
@@ -127,7 +126,7 @@ def assemble(plan: Plan, model: Model, roundings: Sequence[Rounding] | None = No
         if roundings is not None:
             from hetsim.device.precision import rounded
 
-            proto = rounded(proto, [roundings[node] for node in subgraph.nodes], dtypes)
+            proto = rounded(proto, [roundings[node] for node in subgraph.nodes], model.graph.dtypes)
         parts.append(Part(group.device, subgraph.inputs, subgraph.outputs))
         names = [model.graph.nodes[node].name for node in group.nodes]
         code[group.device].append(

@@ -114,18 +114,11 @@ def run(
     ExecutionError
         Where a device fails or does not answer in time, or Ray does not start.
     """
-    if executor not in EXECUTORS:
-        raise UsageError(
-            f"there is no executor '{executor}'", hint=nearest(str(executor), EXECUTORS)
-        )
+    check_how(executor, address, timeout_s)
     if precision not in PRECISIONS:
         raise UsageError(
             f"there is no precision '{precision}'", hint=nearest(str(precision), PRECISIONS)
         )
-    if address is not None and executor != "ray":
-        raise UsageError("an address needs the executor 'ray'")
-    if not timeout_s > 0 or math.isnan(timeout_s):
-        raise UsageError(f"the timeout is {timeout_s:g} s", hint="give a positive number")
     model = plan.problem.model
     if model is None:
         raise UsageError(
@@ -136,20 +129,16 @@ def run(
     from hetsim.simulation.clock import simulate
 
     plan.validate()
-    given = _given(model, inputs, seed)
+    given = given_inputs(model, inputs, seed)
     timeline = simulate(plan)
     roundings = roundings_of(plan) if precision == "device" else None
     with staged(model) as staged_model:
         program = assemble(plan, staged_model, roundings)
-        if executor == "threads":
-            from hetsim.execution.threads import run_on_threads
-
-            outcome = run_on_threads(program, given, timeout_s)
-        else:
-            outcome = _on_ray(program, given, timeout_s, address, _store_bytes(plan))
+        crossing = _crossing_bytes(plan)
+        outcome = execute(program, given, executor, address, timeout_s, crossing)
         outputs = _in_order(staged_model, given, outcome)
-        reference = _whole(staged_model, given, roundings) if verify else None
-        exact = _whole(staged_model, given) if verify and roundings is not None else None
+        reference = run_whole(staged_model, given, roundings) if verify else None
+        exact = run_whole(staged_model, given) if verify and roundings is not None else None
     mismatches: tuple[str, ...] = ()
     if reference is not None:
         from hetsim.execution.equality import differences
@@ -170,7 +159,22 @@ def run(
     )
 
 
-def _given(model: Model, inputs: Mapping[str, NDArray[Any]] | None, seed: int) -> dict[str, Any]:
+def check_how(executor: str, address: str | None, timeout_s: float) -> None:
+    """Raise UsageError where the options of a run do not exist or do not go together."""
+    if executor not in EXECUTORS:
+        raise UsageError(
+            f"there is no executor '{executor}'", hint=nearest(str(executor), EXECUTORS)
+        )
+    if address is not None and executor != "ray":
+        raise UsageError("an address needs the executor 'ray'")
+    if not timeout_s > 0 or math.isnan(timeout_s):
+        raise UsageError(f"the timeout is {timeout_s:g} s", hint="give a positive number")
+
+
+def given_inputs(
+    model: Model, inputs: Mapping[str, NDArray[Any]] | None, seed: int
+) -> dict[str, Any]:
+    """Return the inputs of a run: those that are given, checked, or random ones of `seed`."""
     from hetsim.graph.samples import check_inputs, random_inputs
 
     if inputs is None:
@@ -186,28 +190,40 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _on_ray(
-    program: Program, inputs: Mapping[str, Any], timeout_s: float, address: str | None, store: int
+def execute(
+    program: Program,
+    inputs: Mapping[str, Any],
+    executor: str,
+    address: str | None,
+    timeout_s: float,
+    crossing_bytes: int,
 ) -> Outcome:
-    from hetsim.execution.ray_session import ray_session
+    """Run a program on threads, or on Ray actors.
 
-    with ray_session(address, store_bytes=store) as session:
+    A private object store of Ray has room for the values that cross devices, which are
+    `crossing_bytes`, twice, and to spare.
+    """
+    if executor == "threads":
+        from hetsim.execution.threads import run_on_threads
+
+        return run_on_threads(program, inputs, timeout_s)
+    from hetsim.execution.ray_session import STORE_BYTES, ray_session
+
+    with ray_session(address, store_bytes=STORE_BYTES + 2 * crossing_bytes) as session:
         from hetsim.execution.ray_executor import run_on_ray
 
         return run_on_ray(program, inputs, timeout_s, session)
 
 
-def _store_bytes(plan: Plan) -> int:
-    """Size of a private object store: room for what crosses devices, twice, and to spare."""
-    from hetsim.execution.ray_session import STORE_BYTES
-
+def _crossing_bytes(plan: Plan) -> int:
+    """Bytes of the values that cross devices or leave the model, each once."""
     crossing = 0
     for value in plan.problem.values:
         ends = (value.producer, *value.consumers)
         devices = {plan.assignment[node] if node != GRAPH_INPUT else None for node in ends}
         if value.is_output or len(devices) > 1:
             crossing += value.nbytes
-    return STORE_BYTES + 2 * crossing
+    return crossing
 
 
 def _in_order(model: Model, inputs: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
@@ -236,17 +252,16 @@ def _constants(model: Model, names: Sequence[str]) -> dict[str, Any]:
     return CompiledSubgraph(proto.SerializeToString(), _folder(model), names).run({})
 
 
-def _whole(
+def run_whole(
     model: Model, inputs: Mapping[str, Any], roundings: Sequence[Rounding] | None = None
 ) -> dict[str, Any]:
-    """Outputs of the whole model in one session, on the settings of the parts."""
+    """Return the outputs of the whole model in one session, on the settings of the parts."""
     from hetsim.device.kernels import CompiledSubgraph
     from hetsim.device.precision import rounded
 
     proto = model.proto
     if roundings is not None:
-        dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
-        proto = rounded(proto, roundings, dtypes)
+        proto = rounded(proto, roundings, model.graph.dtypes)
     compiled = CompiledSubgraph(proto.SerializeToString(), _folder(model), model.graph.outputs)
     return compiled.run(inputs)
 

@@ -58,6 +58,25 @@ class Dag:
                 yield u, v
 
 
+def joined(n: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
+    """Return, by node 0 .. n - 1, the least node that `pairs` join it to, directly or not.
+
+    Near linear in nodes and pairs.
+    """
+    parent = list(range(n))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for u, v in pairs:
+        a, b = root(u), root(v)
+        parent[max(a, b)] = min(a, b)
+    return [root(node) for node in range(n)]
+
+
 def topological_order(
     succs: Sequence[Iterable[int]], key: Sequence[object] | None = None
 ) -> list[int] | None:

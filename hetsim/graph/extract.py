@@ -54,17 +54,8 @@ def extract(model: Model, nodes: Sequence[int]) -> Subgraph:
     """
     index = _index(model)
     chosen = _checked(model, nodes)
-    inside = set(chosen)
-    graph_nodes = model.graph.nodes
-    written = [name for v in chosen for name in graph_nodes[v].writes]
-    own = set(written)
-    read = dict.fromkeys(name for v in chosen for name in graph_nodes[v].reads if name not in own)
+    read, outputs = model.graph.exchanged(chosen, index.consumers, index.outputs)
     inputs = tuple(name for name in read if name not in index.stored)
-    outputs = tuple(
-        name
-        for name in written
-        if name in index.outputs or any(v not in inside for v in index.consumers.get(name, ()))
-    )
     proto = onnx.ModelProto(ir_version=model.proto.ir_version)
     proto.opset_import.extend(model.proto.opset_import)
     graph = proto.graph

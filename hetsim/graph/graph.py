@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from hetsim.errors import UnboundDimension
 
@@ -158,6 +159,48 @@ class Graph:
     constants: frozenset[str]
     opsets: Mapping[str, int]
     constant_values: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def dtypes(self) -> dict[str, str]:
+        """Element type of every value."""
+        return {name: tensor.dtype for name, tensor in self.tensors.items()}
+
+    def edges(self) -> Iterator[tuple[int, int]]:
+        """Yield (producer, reader) node ids, one for each value that a node reads. O(V + E)."""
+        producers = self.producers()
+        for node in self.nodes:
+            for name in node.reads:
+                if name in producers:
+                    yield producers[name], node.id
+
+    def exchanged(
+        self, nodes: Sequence[int], consumers: Mapping[str, Sequence[int]], put_out: Collection[str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return what `nodes` read from outside, constants too, and what they give away.
+
+        Parameters
+        ----------
+        nodes : sequence of int
+            In graph order.
+        consumers : mapping of str to sequence of int
+            As ``consumers()`` gives it: it serves many calls.
+        put_out : collection of str
+            The outputs of the graph.
+
+        Returns
+        -------
+        Value names in the order of their first read, and in that of their writing. O(reads).
+        """
+        inside = set(nodes)
+        written = [name for v in nodes for name in self.nodes[v].writes]
+        own = set(written)
+        read = dict.fromkeys(name for v in nodes for name in self.nodes[v].reads if name not in own)
+        given = (
+            name
+            for name in written
+            if name in put_out or any(v not in inside for v in consumers.get(name, ()))
+        )
+        return tuple(read), tuple(given)
 
     def producers(self) -> dict[str, int]:
         """Map each value that a node writes to that node's id. O(V + E)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,15 @@ OP_CLASSES = (
     "quantize", "control_flow", "other",
 )  # fmt: skip
 """Classes of operators that a device's efficiency is stated for."""
+
+
+def numbered(kind: str, names: Iterable[str]) -> str | None:
+    """Return the first of `names` that is a numbered device of a kind, or None.
+
+    >>> numbered("gpu", ["cpu", "gpu.0", "gpu.1"])
+    'gpu.0'
+    """
+    return next((name for name in names if name.rpartition(".")[0] == kind), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,16 +84,8 @@ def to_functions(problem: Problem, groups: Sequence[Group]) -> onnx.ModelProto:
         if domain not in versions:
             versions[domain] = 1
             proto.opset_import.add(domain=domain, version=1)
-        inside = set(group.nodes)
-        nodes = [model.graph.nodes[v] for v in group.nodes]
-        written = [value for node in nodes for value in node.writes]
-        outputs = [
-            value
-            for value in written
-            if value in put_out or any(v not in inside for v in consumers.get(value, ()))
-        ]
-        own = set(written)
-        reads = list(dict.fromkeys(v for node in nodes for v in node.reads if v not in own))
+        written = [value for v in group.nodes for value in model.graph.nodes[v].writes]
+        reads, outputs = model.graph.exchanged(group.nodes, consumers, put_out)
         function = proto.functions.add(
             name=name,
             domain=domain,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hetsim.errors import UsageError, nearest
+from hetsim.graph.dag import joined
 from hetsim.graph.housekeeping import housekeeping_nodes
 from hetsim.partitioning.ops import check_op
 from hetsim.problem import GRAPH_INPUT, Problem
@@ -162,17 +163,6 @@ def _goal(sources: set[int], targets: set[int], leaving: str | None) -> tuple[in
 
 def _islands(problem: Problem, nodes: Collection[int]) -> Mapping[int, int]:
     """Map each of `nodes` to the first of those that it is joined to by edges among them."""
-    parent = {node: node for node in sorted(nodes)}
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    for node in parent:
-        for target in problem.dag.succs[node]:
-            if target in parent:
-                a, b = root(node), root(target)
-                parent[max(a, b)] = min(a, b)
-    return {node: root(node) for node in parent}
+    inner = ((u, v) for u, v in problem.dag.edges() if u in nodes and v in nodes)
+    labels = joined(problem.n, inner)
+    return {node: labels[node] for node in sorted(nodes)}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetsim.errors import PlanError
-from hetsim.graph.dag import Dag, find_cycle, topological_order
+from hetsim.graph.dag import Dag, find_cycle, joined, topological_order
 from hetsim.problem import Problem, Value
 
 if TYPE_CHECKING:
@@ -318,20 +318,8 @@ def components(dag: Dag, labels: Sequence[int], ties: Iterable[Sequence[int]] = 
 
     Nodes of one tie count as joined by edges.
     """
-    parent = list(range(dag.n))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
     tied = ((nodes[0], node) for nodes in ties for node in nodes)
-    for u, v in chain(dag.edges(), tied):
-        if labels[u] == labels[v]:
-            a, b = root(u), root(v)
-            parent[max(a, b)] = min(a, b)
-    return [root(node) for node in range(dag.n)]
+    return joined(dag.n, ((u, v) for u, v in chain(dag.edges(), tied) if labels[u] == labels[v]))
 
 
 def component_counts(

@@ -44,21 +44,14 @@ class GraphIndex:
         of_type: dict[str, list[int]] = {}
         for node, key in enumerate(keys):
             of_type.setdefault(key, []).append(node)
-        producers, readers = graph.producers(), graph.consumers()
-        edges = (
-            (producers[value], reader)
-            for value, reading in readers.items()
-            if value in producers
-            for reader in reading
-        )
         return cls(
             graph=graph,
             keys=keys,
             of_type=of_type,
-            producers=producers,
-            readers=readers,
+            producers=graph.producers(),
+            readers=graph.consumers(),
             outputs=frozenset(graph.outputs),
-            dag=Dag.from_edges(len(keys), edges),
+            dag=Dag.from_edges(len(keys), graph.edges()),
         )
 
     def dtype(self, value: str) -> str:

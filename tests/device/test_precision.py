@@ -74,8 +74,7 @@ def test_every_type_that_values_are_rounded_to(target: str, near: Any, tmp_path:
     weights = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
     proto = make_model(nodes, [value("x", (3, 8))], [value("y", (3, 4))], {"w": weights})
     model = load(proto, tmp_path, canonical="none")
-    dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
-    made = rounded(model.proto, [{"float32": target}] * 3, dtypes)
+    made = rounded(model.proto, [{"float32": target}] * 3, model.graph.dtypes)
     onnx.checker.check_model(made, full_check=True)
     for x in (np.random.default_rng(1).standard_normal((3, 8)), np.zeros((3, 8))):
         feed = {"x": x.astype(np.float32)}
@@ -103,8 +102,7 @@ def test_bodies_are_rounded_node_by_node(tmp_path: Path) -> None:
     branch = onnx.helper.make_node("If", ["yes"], ["y"], then_branch=then, else_branch=other)
     proto = make_model([branch], [value("x"), value("yes", (), "BOOL")], [value("y")], {"c": third})
     model = load(proto, tmp_path, canonical="none")
-    dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
-    session = open_exactly(rounded(model.proto, [HALF], dtypes), None)
+    session = open_exactly(rounded(model.proto, [HALF], model.graph.dtypes), None)
     x = np.linspace(0, 1, 6, dtype=np.float32).reshape(2, 3)
     found = session.run(None, {"x": x, "yes": np.array(True)})[0]
     c = to_half(third)
@@ -116,8 +114,7 @@ def test_the_model_is_not_changed_and_names_do_not_collide(tmp_path: Path) -> No
     proto = make_model(nodes, [value("x")], [value("y")])
     model = load(proto, tmp_path, canonical="none")
     before = model.proto.SerializeToString(deterministic=True)
-    dtypes = {name: tensor.dtype for name, tensor in model.graph.tensors.items()}
-    made = rounded(model.proto, [HALF, {}], dtypes)
+    made = rounded(model.proto, [HALF, {}], model.graph.dtypes)
     onnx.checker.check_model(made, full_check=True)
     assert model.proto.SerializeToString(deterministic=True) == before
 

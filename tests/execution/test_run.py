@@ -316,14 +316,14 @@ def test_a_plan_that_is_not_valid_is_refused(cut: Cut, diamond: onnx.ModelProto)
 def test_a_difference_is_reported(
     cut: Cut, diamond: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    true_whole = runner._whole
+    true_whole = runner.run_whole
 
     def nudged(model: Any, inputs: Any, roundings: Any) -> dict[str, Any]:
         outputs = true_whole(model, inputs, roundings)
         outputs["b"][0, 0] += 1
         return outputs
 
-    monkeypatch.setattr(runner, "_whole", nudged)
+    monkeypatch.setattr(runner, "run_whole", nudged)
     result = run(cut(diamond, CUTS[1]), executor="threads")
     assert result.bitwise_equal is False
     assert result.mismatches == ("b (1 of 512 elements differ, by at most 1)",)
