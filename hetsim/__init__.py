@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hetsim.comparison import Comparison, Row, compare
     from hetsim.errors import HetsimError
     from hetsim.execution.runner import Run, run
+    from hetsim.graph.extension import Extension, read_extension
     from hetsim.graph.model import Model, load_model
     from hetsim.hardware.catalog import load_device, load_platform
     from hetsim.hardware.spec import DeviceSpec, Link, Platform
@@ -45,6 +46,7 @@ _HOMES = {
     "DeviceSpec": "hetsim.hardware.spec",
     "Event": "hetsim.timeline",
     "Exclusion": "hetsim.partitioning.affinity",
+    "Extension": "hetsim.graph.extension",
     "Group": "hetsim.partitioning.partition",
     "HetsimError": "hetsim.errors",
     "Housekeeping": "hetsim.partitioning.housekeeping",
@@ -71,6 +73,7 @@ _HOMES = {
     "partition": "hetsim.partitioning.flow",
     "plan": "hetsim.placement.registry",
     "read_affinity": "hetsim.partitioning.affinity_file",
+    "read_extension": "hetsim.graph.extension",
     "run": "hetsim.execution.runner",
     "simulate": "hetsim.simulation.clock",
     "strategies": "hetsim.placement.registry",
@@ -83,6 +86,7 @@ __all__ = [
     "DeviceSpec",
     "Event",
     "Exclusion",
+    "Extension",
     "Group",
     "HetsimError",
     "Housekeeping",
@@ -110,6 +114,7 @@ __all__ = [
     "partition",
     "plan",
     "read_affinity",
+    "read_extension",
     "run",
     "simulate",
     "strategies",

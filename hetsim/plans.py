@@ -96,6 +96,8 @@ class Plan:
                 "dims": dict(sorted(model.dims.items())),
                 "shapes": {name: list(shape) for name, shape in sorted(model.shapes.items())},
             }
+            if model.extensions:
+                record["model"]["extensions"] = [e.source for e in model.extensions]
         if platform is not None:
             record["platform"] = {"source": platform.source, "sha256": platform.sha256}
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"

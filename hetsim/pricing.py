@@ -43,7 +43,7 @@ def price(
     seconds = np.full((len(graph.nodes), len(names)), np.inf)
     fused: list[FusedKernel] = []
     refusals: list[dict[int, str]] = []
-    for p, device in enumerate(platform_devices(platform).values()):
+    for p, device in enumerate(platform_devices(platform, model.extensions).values()):
         spec = device.spec
         support = device.query_model(graph)
         refusals.append(dict(support.reasons))

@@ -294,9 +294,9 @@ class Problem:
         try:
             return self.devices.index(name)
         except ValueError:
-            first = numbered(name, self.devices)
-            if first is not None:
-                return self.devices.index(first)
+            alike = numbered(name, self.devices)
+            if alike:
+                return self.devices.index(alike[0])
             raise UsageError(
                 f"no device '{name}' in {self.name}", hint=nearest(name, self.devices)
             ) from None

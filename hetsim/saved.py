@@ -53,6 +53,7 @@ def _problem(text: str, where: str) -> Problem:
             dims=model_of["dims"],
             shapes=model_of["shapes"],
             canonical=model_of["canonical"],
+            extensions=model_of.get("extensions", ()),
         )
         platform = load_platform(platform_of["source"])
         for name, is_now, was in (

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hetsim.device.plugin import PRECISION, Device
+from hetsim.device.plugin import Device
+from hetsim.device.standard_properties import PRECISION
 from hetsim.errors import HetsimError, InvalidInput, UsageError
 from hetsim.graph.model import Model
 
@@ -137,7 +138,7 @@ def _check_query(device: Device, make: Callable[[], Device], model: Model) -> Su
 
 def _check_compile(device: Device, model: Model, support: Support) -> None:
     """Compile what the device takes, run it, and hold it against the model node by node."""
-    from hetsim.device.kernels import CompiledSubgraph
+    from hetsim.device.kernels import CompiledSubgraph, KernelSettings
     from hetsim.graph.samples import random_inputs
 
     where = f"device '{device.name}', {model.name}"
@@ -148,9 +149,12 @@ def _check_compile(device: Device, model: Model, support: Support) -> None:
     wanted = {name for nodes in groups for name in _crossing(model, nodes)}
     values = dict(random_inputs(model))
     values.update(
-        CompiledSubgraph(_open_all(model, wanted - values.keys()), folder, sorted(wanted)).run(
-            values
-        )
+        CompiledSubgraph(
+            _open_all(model, wanted - values.keys()),
+            folder,
+            sorted(wanted),
+            KernelSettings(libraries=model.libraries),
+        ).run(values)
     )
     _refuses(
         lambda: device.compile(model, groups[0], {"NO_SUCH_PROPERTY": 1}),
@@ -162,12 +166,12 @@ def _check_compile(device: Device, model: Model, support: Support) -> None:
         own = device.compile(model, nodes).run(values)
         for name, found in exact.items():
             _require(
-                _deviation(found, values[name]) < 1e-4,
+                _deviation(found, values[name]) < max(1e-4, device.tolerance),
                 f"'{name}' is wrong in float32",
                 where,
             )
             _require(
-                _deviation(own[name], values[name]) < LARGEST_DEVIATION,
+                _deviation(own[name], values[name]) < max(LARGEST_DEVIATION, device.tolerance),
                 f"'{name}' is wrong in the device's own precision",
                 where,
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import hetsim
 from hetsim.cost.model import Estimate, Kernel
 from hetsim.cost.roofline import Roofline
-from hetsim.device.kernels import CompiledSubgraph
+from hetsim.device.kernels import CompiledSubgraph, KernelSettings
 from hetsim.device.plugin import Device, Support
 from hetsim.graph.graph import Graph
 from hetsim.hardware.spec import DeviceSpec
@@ -34,10 +34,14 @@ class ToyNpu(Device):
         return replace(support, supported=supported, reasons=reasons)
 
     def open(
-        self, proto: bytes, weights_dir: str | None, outputs: Sequence[str]
+        self,
+        proto: bytes,
+        weights_dir: str | None,
+        outputs: Sequence[str],
+        settings: KernelSettings | None = None,
     ) -> CompiledSubgraph:
         """Hand the subgraph to the kernels; a real device would compile it here."""
-        return CompiledSubgraph(proto, weights_dir, outputs)
+        return CompiledSubgraph(proto, weights_dir, outputs, settings or KernelSettings())
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,7 @@ def compiled_run_record(compiled: CompiledPlan, run: CompiledRun) -> dict[str, A
         "steps": run.steps,
         "executor": run.executor,
         "bitwise_equal": run.bitwise_equal,
+        "tolerance": run.tolerance,
         "not_compared": run.not_compared,
         "mismatches": list(run.mismatches),
         "outputs": {name: array_record(array) for name, array in run.outputs.items()},
@@ -121,7 +122,7 @@ def compiled_run_report(compiled: CompiledPlan, run: CompiledRun) -> RenderableT
             f"{format_seconds(run.compile_s)} to make the devices ready",
         ),
     ]
-    line = outputs_line(run.bitwise_equal, run.mismatches)
+    line = outputs_line(run.bitwise_equal, run.mismatches, run.tolerance)
     if run.not_compared is not None:
         line += f" ({run.not_compared})"
     return Stack(

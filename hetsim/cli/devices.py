@@ -120,7 +120,7 @@ def query_device(
             hint=hint if sort == "platform" else "'hetsim devices list' lists the devices",
         )
     # The device is quick to read: its mistakes show before the model is loaded.
-    device = make_device(name, load_device(name))
+    device = make_device(name, load_device(name), extensions=session.extensions)
     read = read_model(model, dims, shapes, canonical)
     with session.progress(f"asking {name}"):
         support = device.query_model(read.graph)

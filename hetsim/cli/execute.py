@@ -45,7 +45,7 @@ def execute(plan: Plan, how: Executor, inputs: Mapping[str, Any] | None = None) 
 
 def require_equal(plan: Plan, run: Run) -> None:
     """Raise ExecutionError, naming the outputs, where a run's differ from the whole model's."""
-    if run.bitwise_equal is False:
+    if run.mismatches:
         raise ExecutionError(
             f"outputs differ from those of the whole model: {'; '.join(run.mismatches)}",
             where=f"plan '{plan.strategy}'",

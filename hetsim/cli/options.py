@@ -41,6 +41,13 @@ def common_options(command: Decorated) -> Decorated:
     return debug(quiet(command))
 
 
+def _set_extensions(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+    if given:
+        from hetsim.graph.extension import read_extension
+
+        ctx.find_root().obj.extensions = tuple(read_extension(text) for text in given)
+
+
 def sizes(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, int]:
     """Read ``NAME=N`` values, N a whole number above 0."""
 
@@ -165,6 +172,14 @@ model_options = _all(
         type=click.Choice(["none", "basic", "extended"]),
         default=None,
         help="How far ONNX Runtime may rewrite the graph first.  [default: basic]",
+    ),
+    click.option(
+        "--extension",
+        metavar="FILE",
+        multiple=True,
+        expose_value=False,
+        callback=_set_extensions,
+        help="Custom ops: BODIES.onnx, LIBRARY or LIBRARY=BODIES.onnx. Repeatable.",
     ),
 )
 """How a model is read."""

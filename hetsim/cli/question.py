@@ -27,7 +27,13 @@ def read_model(
     from hetsim.graph.model import load_model
 
     with current().progress(f"reading {source}"):
-        return load_model(source, dims=dims, shapes=shapes, canonical=canonical or "basic")
+        return load_model(
+            source,
+            dims=dims,
+            shapes=shapes,
+            canonical=canonical or "basic",
+            extensions=current().extensions,
+        )
 
 
 def read_problem(
@@ -74,6 +80,7 @@ def read_plan(
                 "--dim": dims,
                 "--shape": shapes,
                 "--canonical": canonical,
+                "--extension": current().extensions,
             }
         )
         from hetsim.saved import load_plan

@@ -148,7 +148,7 @@ def _run_folder(
         session.show_json(compiled_run_record(compiled, done))
     else:
         session.show(compiled_run_report(compiled, done))
-    if done.bitwise_equal is False:
+    if done.mismatches:
         raise ExecutionError(
             f"outputs differ from those of the whole model: {'; '.join(done.mismatches)}",
             where=f"compiled plan '{folder}'",

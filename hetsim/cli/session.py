@@ -13,6 +13,8 @@ import click
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from hetsim.graph.extension import Extension
+
 
 @dataclass(slots=True)
 class Session:
@@ -26,11 +28,14 @@ class Session:
         Show tracebacks.
     quiet : bool
         No progress and no notes on stderr; errors stay.
+    extensions : tuple of Extension
+        Custom operators that models are read with.
     """
 
     command: tuple[str, ...]
     debug: bool = False
     quiet: bool = False
+    extensions: tuple[Extension, ...] = ()
 
     def show(self, report: RenderableType) -> None:
         """Print a report to stdout."""

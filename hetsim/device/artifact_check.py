@@ -10,20 +10,15 @@ import numpy as np
 import onnx
 
 from hetsim.device.artifact_layout import ALIGNMENT, CONTAINER
+from hetsim.graph.extension import FunctionKey, calls, key_of
 from hetsim.graph.graph import ITEM_BITS
-from hetsim.graph.onnx_types import dtype_name
-
-DOMAINS = frozenset(
-    {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft",
-     "com.microsoft.nchwc"}
-)  # fmt: skip
-"""Domains whose operators come with ONNX Runtime itself."""
+from hetsim.graph.onnx_types import OWN_DOMAINS, dtype_name
 
 FOREIGN_OPS = frozenset(
     {"com.microsoft:EPContext", "com.microsoft:PythonOp", "com.microsoft:PythonOpGrad",
      "com.microsoft:ATen", "com.microsoft:ExternalOp"}
 )  # fmt: skip
-"""Operators of those domains that open files, or call code from outside ONNX Runtime."""
+"""Operators of ONNX Runtime's own domains that open files, or call code from outside it."""
 
 NODES_LIMIT = 1_000_000
 """Most nodes once every call of a model-local function is replaced by its body."""
@@ -38,7 +33,6 @@ _GRAPH_FIELDS = frozenset(
 _TYPED_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 _KEYS = ["location", "offset", "length"]
 
-_Key = tuple[str, str, str]
 _Part = onnx.GraphProto | onnx.NodeProto | onnx.AttributeProto
 
 
@@ -162,47 +156,40 @@ def _check_attribute(attribute: onnx.AttributeProto) -> None:
 
 def _check_calls(proto: onnx.ModelProto) -> None:
     """Refuse operators from elsewhere, functions that call themselves, and unbounded unfolding."""
-    functions = {(f.domain, f.name, f.overload): f for f in proto.functions}
+    functions = {key_of(function): function for function in proto.functions}
     if len(functions) != len(proto.functions):
         raise ValueError("two functions have one name")
-    calls = {key: _calls(function) for key, function in functions.items()}
-    main = _calls(proto.graph)
-    for domain, op, overload in dict.fromkeys((*main, *(c for own in calls.values() for c in own))):
+    called = {key: calls(function.node) for key, function in functions.items()}
+    main = calls(proto.graph.node)
+    for domain, op, overload in dict.fromkeys(
+        (*main, *(c for own in called.values() for c in own))
+    ):
         if (domain, op, overload) not in functions and (
-            domain not in DOMAINS or f"{domain}:{op}" in FOREIGN_OPS
+            domain not in OWN_DOMAINS or f"{domain}:{op}" in FOREIGN_OPS
         ):
             raise ValueError(f"operator {op!r} of domain {domain!r} is none of ONNX Runtime's own")
-    sizes: dict[_Key, int] = {}
-    entered: set[_Key] = set()
+    sizes: dict[FunctionKey, int] = {}
+    entered: set[FunctionKey] = set()
     pending = list(functions)
     while pending:
         key = pending[-1]
         if key not in entered:
             entered.add(key)
-            missing = dict.fromkeys(c for c in calls[key] if c in functions and c not in sizes)
+            missing = dict.fromkeys(c for c in called[key] if c in functions and c not in sizes)
             if not entered.isdisjoint(missing):
                 raise ValueError(f"function {key[1]!r} calls itself")
             pending.extend(missing)
             continue
         pending.pop()
         if key not in sizes:
-            sizes[key] = _unfolded(calls[key], sizes)
+            sizes[key] = _unfolded(called[key], sizes)
     if _unfolded(main, sizes) > NODES_LIMIT:
         raise ValueError(f"its functions unfold to more than {NODES_LIMIT} nodes")
 
 
-def _unfolded(calls: Iterable[_Key], sizes: Mapping[_Key, int]) -> int:
+def _unfolded(called: Iterable[FunctionKey], sizes: Mapping[FunctionKey, int]) -> int:
     # Capped, because doubling a number in every one of many functions makes a huge one.
-    return min(sum(1 + sizes.get(key, 0) for key in calls), NODES_LIMIT + 1)
-
-
-def _calls(root: onnx.GraphProto | onnx.FunctionProto) -> list[_Key]:
-    """Domain, type and overload of every node in `root`, those in bodies too."""
-    return [
-        (message.domain, message.op_type, message.overload)
-        for message in _walk([root])
-        if isinstance(message, onnx.NodeProto)
-    ]
+    return min(sum(1 + sizes.get(key, 0) for key in called), NODES_LIMIT + 1)
 
 
 def _check_weights(tensors: Iterable[onnx.TensorProto], weights_bytes: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -16,6 +17,8 @@ from hetsim.errors import ExecutionError, UsageError
 if TYPE_CHECKING:
     import onnxruntime
 
+    from hetsim.device.profiling import KernelTime, Profile
+
 Value = Any
 """What crosses between subgraphs: a numpy array (strings as objects), a list of them for a
 sequence, None for an empty optional."""
@@ -24,12 +27,35 @@ _SILENT = 4
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
+@dataclass(frozen=True, slots=True)
+class KernelSettings:
+    """How the kernels of a subgraph are opened.
+
+    Attributes
+    ----------
+    threads : int
+        That one kernel is spread over.
+    profile : bool
+        Whether the time of every kernel is taken down.
+    libraries : tuple of str
+        Paths of the onnxruntime custom-op libraries that its operators come from.
+    """
+
+    threads: int = 1
+    profile: bool = False
+    libraries: tuple[str, ...] = ()
+
+
+DEFAULT = KernelSettings()
+
+
 class CompiledSubgraph:
     """A subgraph ready to run.
 
     Two subgraphs that hold the same nodes give the same bits, whatever else is in them:
-    graph optimisation and weight prepacking are off, and one thread runs the nodes one after
-    the other. External weights are memory-mapped, so that processes share them.
+    graph optimisation and weight prepacking are off, and the nodes run one after the other,
+    by default on one thread. External weights are memory-mapped, so that processes share
+    them.
 
     Parameters
     ----------
@@ -39,6 +65,7 @@ class CompiledSubgraph:
         Folder that the locations of external weights are relative to.
     output_names : sequence of str
         Which outputs to compute, in this order.
+    settings : KernelSettings
 
     Attributes
     ----------
@@ -51,13 +78,19 @@ class CompiledSubgraph:
         Where ONNX Runtime refuses the subgraph.
     """
 
-    def __init__(self, proto: bytes, weights_dir: str | None, output_names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        proto: bytes,
+        weights_dir: str | None,
+        output_names: Sequence[str],
+        settings: KernelSettings = DEFAULT,
+    ) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-        options.intra_op_num_threads = 1
+        options.intra_op_num_threads = settings.threads
         options.inter_op_num_threads = 1
         options.log_severity_level = _SILENT
         options.add_session_config_entry("session.disable_prepacking", "1")
@@ -67,7 +100,14 @@ class CompiledSubgraph:
             options.add_session_config_entry(
                 "session.model_external_initializers_file_folder_path", weights_dir
             )
+        self._profile: Profile | None = None
+        if settings.profile:
+            from hetsim.device.profiling import Profile
+
+            self._profile = Profile(options)
         try:
+            for library in settings.libraries:
+                options.register_custom_ops_library(library)
             self._session = onnxruntime.InferenceSession(
                 proto, options, providers=["CPUExecutionProvider"]
             )
@@ -125,6 +165,19 @@ class CompiledSubgraph:
     def cancel(self) -> None:
         """Make a run that is under way in another thread, and every later one, end early."""
         self._run_options.terminate = True
+
+    def profile(self) -> tuple[KernelTime, ...]:
+        """Return the time of every kernel in the runs so far, in execution order; end profiling.
+
+        Raises UsageError where it was not asked for, or was ended before.
+        """
+        if self._profile is None:
+            raise UsageError(
+                "there is no profile of this subgraph",
+                hint="compile it with {'PERF_COUNT': True}, and ask once",
+            )
+        profile, self._profile = self._profile, None
+        return profile.end(self._session)
 
     def export(self, stream: BinaryIO) -> None:
         """Write the subgraph to `stream`, to be opened in another process.

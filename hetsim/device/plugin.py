@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
 from hetsim.device.mapping import mapped_back, traceable
-from hetsim.device.precision import ROUNDED_TO, Rounding, check_rounding, rounded
-from hetsim.device.properties import Choice, Properties, PropertyValue, Whole
+from hetsim.device.precision import Rounding, check_rounding, rounded
+from hetsim.device.properties import Properties, PropertyValue
+from hetsim.device.standard_properties import (
+    PRECISION,
+    PROFILE,
+    THREADS,
+    default_precision,
+    metrics,
+    settings,
+)
 from hetsim.device.support import Support, by_rules, without_lone_housekeeping
-from hetsim.errors import DeviceUnavailable
+from hetsim.errors import DeviceUnavailable, UsageError
 from hetsim.graph.graph import Graph
 from hetsim.graph.housekeeping import housekeeping_nodes
 from hetsim.hardware.spec import DeviceSpec
@@ -18,13 +27,11 @@ from hetsim.hardware.spec import DeviceSpec
 if TYPE_CHECKING:
     import onnx
 
-    from hetsim.device.kernels import CompiledSubgraph
+    from hetsim.device.kernels import CompiledSubgraph, KernelSettings
+    from hetsim.graph.extension import Extension
     from hetsim.graph.model import Model
 
 __all__ = ["Device", "SimulatedDevice", "Support"]
-
-PRECISION = "INFERENCE_PRECISION_HINT"
-_CAPABILITIES = {"float32": "FP32", "float16": "FP16", "bfloat16": "BF16", "int8": "INT8"}
 
 
 class Device:
@@ -52,6 +59,14 @@ class Device:
     simulate: ClassVar[bool] = False
     """Whether a device that is unavailable can still be planned for, and run elsewhere."""
 
+    tolerance: ClassVar[float] = 0.0
+    """How far its outputs may be from those of ONNX Runtime's CPU kernels on the same subgraph,
+    over their largest magnitude; 0: equal to the last bit."""
+
+    exports: ClassVar[bool] = True
+    """Whether what ``open`` returns is made of the ONNX that it is given and nothing else, so
+    that a file of it can be opened in another process."""
+
     def __init__(self, name: str, spec: DeviceSpec, ids: Sequence[str] = ("0",)) -> None:
         self.name = name
         self.spec = spec
@@ -61,7 +76,9 @@ class Device:
         where = f"device '{name}'"
         check_rounding(spec.execution_dtype, where)
         self._held = _Held()
-        self._properties = Properties(where, self._metrics(tuple(ids)), self._settings(ids))
+        self._libraries: dict[str, None] = {}
+        own = metrics(spec, ids, exports=self.exports)
+        self._properties = Properties(where, own, settings(name, spec, ids))
 
     def unavailable(self) -> tuple[str, str] | None:
         """Return what is missing on this machine and what to do, or None where all is there."""
@@ -75,15 +92,40 @@ class Device:
         not taken is not taken. But for a CPU, nodes without compute are not taken where
         nothing that computes is joined to them.
         """
-        support = by_rules(self.name, self.spec, graph)
+        library = bool(self._libraries)
+        support = by_rules(self.name, self.spec, graph, library=library)
         if type(self).transform_graph is not Device.transform_graph:
             own = traceable(graph)
             changed = self.transform_graph(own)
-            answer = by_rules(self.name, self.spec, changed)
+            answer = by_rules(self.name, self.spec, changed, library=library)
             support = mapped_back(own, support, changed, answer)
         if self.spec.kind == "cpu":
             return support
         return without_lone_housekeeping(support, graph, housekeeping_nodes(graph))
+
+    def add_extension(self, extension: Extension) -> None:
+        """Make custom operators known: to queries, and to the subgraphs compiled from now on.
+
+        Parameters
+        ----------
+        extension : Extension
+            From ``hetsim.read_extension``. The model must be loaded with it too.
+
+        Raises
+        ------
+        UsageError
+            Where the device takes none of that sort.
+        """
+        sort = "function" if extension.library is None else "library"
+        if sort not in self.spec.custom_ops:
+            taken = ", ".join(sorted(self.spec.custom_ops)) or "none"
+            raise UsageError(
+                f"it takes no custom operators from a {sort} ({extension.source})",
+                where=f"device '{self.name}'",
+                hint=f"'custom_ops' of its description says what it takes: {taken}",
+            )
+        if extension.library is not None:
+            self._libraries[extension.library] = None
 
     def transform_graph(self, graph: Graph) -> Graph:
         """Return the graph as the device's compiler sees it, or `graph` itself.
@@ -108,7 +150,7 @@ class Device:
 
     def rounding(self, precision: str) -> Rounding:
         """Return what becomes of element types when float32 is computed in `precision`."""
-        if precision == self._default_precision():
+        if precision == default_precision(self.spec):
             return self.spec.execution_dtype
         others = {k: v for k, v in self.spec.execution_dtype.items() if k != "float32"}
         return others if precision == "float32" else {**others, "float32": precision}
@@ -132,11 +174,13 @@ class Device:
         ExecutionError
             Where the kernels refuse the subgraph.
         """
-        precision = str(self._properties.merged(config or {})[PRECISION])
+        chosen_config = self._properties.merged(config or {})
+        precision = str(chosen_config[PRECISION])
         proto = self._computed(model, nodes, precision)
         folder = str(model.weights_dir) if model.weights_dir is not None else None
         outputs = [value.name for value in proto.graph.output]
-        compiled = self.open(proto.SerializeToString(), folder, outputs)
+        settings = self._settings_of(chosen_config)
+        compiled = self.open(proto.SerializeToString(), folder, outputs, settings)
         chosen = tuple(nodes)
 
         def write(stream: BinaryIO) -> object:
@@ -151,7 +195,8 @@ class Device:
                 stream, again, weights_dir=model.weights_dir, identity=identity, name=name
             )
 
-        compiled.exporter = write
+        if self.exports:
+            compiled.exporter = write
         tensors = model.graph.tensors
         read = {name for v in chosen for name in model.graph.nodes[v].reads}
         nbytes = sum(tensors[name].nbytes for name in read & model.graph.constants)
@@ -169,6 +214,8 @@ class Device:
 
         Raises
         ------
+        UsageError
+            Where the device imports nothing, or for a property.
         InvalidInput
             Where it is damaged, or was made for another device, architecture or precision, or
             by another version of hetsim or ONNX Runtime; what differs is named.
@@ -176,9 +223,12 @@ class Device:
         from hetsim.device.artifact import import_compiled
         from hetsim.device.artifact_header import Expected, identity_of
 
-        precision = str(self._properties.merged(config or {})[PRECISION])
-        expected = Expected(identity_of(self, precision))
-        return import_compiled(stream, expected=expected, opener=self.open)
+        if not self.exports:
+            raise UsageError("it imports no compiled subgraphs", where=f"device '{self.name}'")
+        chosen = self._properties.merged(config or {})
+        expected = Expected(identity_of(self, str(chosen[PRECISION])))
+        opener = partial(self.open, settings=self._settings_of(chosen))
+        return import_compiled(stream, expected=expected, opener=opener)
 
     def _computed(self, model: Model, nodes: Sequence[int], precision: str) -> onnx.ModelProto:
         from hetsim.graph.extract import extract
@@ -186,12 +236,28 @@ class Device:
         return self.transform(extract(model, nodes).proto, model.graph.dtypes, precision)
 
     def open(
-        self, proto: bytes, weights_dir: str | None, outputs: Sequence[str]
+        self,
+        proto: bytes,
+        weights_dir: str | None,
+        outputs: Sequence[str],
+        settings: KernelSettings | None = None,
     ) -> CompiledSubgraph:
-        """Open a serialised subgraph on the kernels of the device; see ``CompiledSubgraph``."""
+        """Open a serialised subgraph on the kernels of the device; see ``CompiledSubgraph``.
+
+        None opens it as the properties say.
+        """
         from hetsim.device.kernels import CompiledSubgraph
 
-        return CompiledSubgraph(proto, weights_dir, outputs)
+        if settings is None:
+            settings = self._settings_of(self._properties.merged({}))
+        return CompiledSubgraph(proto, weights_dir, outputs, settings)
+
+    def _settings_of(self, config: Mapping[str, PropertyValue]) -> KernelSettings:
+        from hetsim.device.kernels import KernelSettings
+
+        threads, profile = config[THREADS], config[PROFILE]
+        assert isinstance(threads, int)
+        return KernelSettings(threads, profile is True, tuple(self._libraries))
 
     def get_property(self, key: str) -> PropertyValue:
         """Return a property. Raises UsageError with the nearest key.
@@ -201,7 +267,9 @@ class Device:
         RANGE_FOR_ASYNC_INFER_REQUESTS (least, most, step), IMPORT_EXPORT_SUPPORT,
         DEVICE_TOTAL_MEM_SIZE and DEVICE_FREE_MEM_SIZE (bytes; less the weights of the subgraphs
         that this object compiled and that are still held). To be read and set: DEVICE_ID,
-        NUM_STREAMS, PERFORMANCE_HINT and INFERENCE_PRECISION_HINT.
+        NUM_STREAMS, PERFORMANCE_HINT, INFERENCE_PRECISION_HINT, INFERENCE_NUM_THREADS and
+        PERF_COUNT (whether compiled subgraphs take down the time of every kernel, for
+        ``CompiledSubgraph.profile``).
         """
         if key == "SUPPORTED_PROPERTIES":
             return self._properties.names
@@ -212,36 +280,6 @@ class Device:
     def set_property(self, key: str, value: object) -> None:
         """Set a property. Raises UsageError for one that does not exist or cannot be set so."""
         self._properties.set(key, value)
-
-    def _default_precision(self) -> str:
-        return self.spec.execution_dtype.get("float32", "float32")
-
-    def _metrics(self, ids: tuple[str, ...]) -> dict[str, PropertyValue]:
-        spec = self.spec
-        capabilities = [_CAPABILITIES[t] for t in _CAPABILITIES if t in spec.flops_per_s]
-        return {
-            "SUPPORTED_PROPERTIES": (),
-            "AVAILABLE_DEVICES": ids,
-            "FULL_DEVICE_NAME": spec.full_name,
-            "DEVICE_ARCHITECTURE": f"{spec.kind}:{spec.name}",
-            "OPTIMIZATION_CAPABILITIES": (*capabilities, "EXPORT_IMPORT"),
-            "RANGE_FOR_ASYNC_INFER_REQUESTS": (1, spec.streams, 1),
-            "IMPORT_EXPORT_SUPPORT": True,
-            "DEVICE_TOTAL_MEM_SIZE": spec.memory_bytes,
-            "DEVICE_FREE_MEM_SIZE": spec.memory_bytes,
-        }
-
-    def _settings(self, ids: Sequence[str]) -> dict[str, tuple[Choice | Whole, PropertyValue]]:
-        own = self.name.rpartition(".")[2]
-        return {
-            "DEVICE_ID": (Choice(tuple(ids)), own if own in ids else ids[0]),
-            "NUM_STREAMS": (Whole(1, self.spec.streams), self.spec.streams),
-            "PERFORMANCE_HINT": (Choice(("LATENCY", "THROUGHPUT")), "LATENCY"),
-            PRECISION: (
-                Choice(tuple(sorted({*ROUNDED_TO, "float32"}))),
-                self._default_precision(),
-            ),
-        }
 
 
 class _Held:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hetsim.device.widening import is_wider, widened_outputs
 from hetsim.errors import ModelError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ def rounded(
     """Return the model with every node's float inputs and outputs rounded as its device does.
 
     A node computes in the types of the graph, between values that have been rounded: the
-    least that arithmetic of that precision does to them. Rounding what is rounded already
-    changes nothing, so that a model cut in parts gives the bits of the whole. The bodies of
-    control flow are rounded node by node too; a model-local function where it is entered
-    and left.
+    least that arithmetic of that precision does to them. Where the device's type is the wider
+    one, as float32 for a graph in float16, the node computes in it, and what it writes is
+    rounded to the type of the graph; but for nodes whose types ONNX cannot infer, such as
+    those of other domains, which stay as they are. Rounding what is rounded already changes
+    nothing, so that a model cut in parts gives the bits of the whole. The bodies of control
+    flow are rounded node by node too; a model-local function where it is entered and left.
 
     Parameters
     ----------
@@ -67,7 +70,8 @@ def rounded(
     bodies = any(_bodies(node) for node, r in zip(proto.graph.node, roundings, strict=True) if r)
     if bodies:
         made = onnx.shape_inference.infer_shapes(made)
-    writer = _Writer(_all_names(made.graph))
+    opsets = {entry.domain: entry.version for entry in made.opset_import}
+    writer = _Writer(_all_names(made.graph), opsets)
     writer.rewrite(made.graph, list(roundings), dict(dtypes))
     return made
 
@@ -75,8 +79,9 @@ def rounded(
 class _Writer:
     """Puts roundings between the nodes of a graph and of the graphs in it."""
 
-    def __init__(self, taken: set[str]) -> None:
+    def __init__(self, taken: set[str], opsets: Mapping[str, int]) -> None:
         self._taken = taken
+        self._opsets = opsets
 
     def rewrite(
         self, graph: onnx.GraphProto, roundings: Sequence[Rounding], dtypes: dict[str, str]
@@ -91,22 +96,32 @@ class _Writer:
             for body in _bodies(node):
                 inner = {**dtypes, **_types(body)}
                 self.rewrite(body, [rounding] * len(body.node), inner)
+            widened = widened_outputs(node, rounding, dtypes, self._opsets)
+            after: list[onnx.NodeProto] = []
             for port, name in enumerate(node.input):
                 target = rounding.get(_dtype(name, dtypes, node)) if name else None
-                if target is None:
+                wide = target is not None and is_wider(target, dtypes[name])
+                if target is None or (wide and widened is None):
                     continue
                 alias = aliases.get((name, target))
                 if alias is None:
                     alias = aliases[name, target] = self._fresh(f"{name}.{target}")
-                    written += self._rounding(name, alias, dtypes[name], target)
+                    if wide:
+                        written.append(_cast(name, alias, target))
+                    else:
+                        written += self._rounding(name, alias, dtypes[name], target)
                 node.input[port] = alias
-            after: list[onnx.NodeProto] = []
             for port, name in enumerate(node.output):
                 target = rounding.get(_dtype(name, dtypes, node)) if name else None
-                if target is not None:
-                    exact = self._fresh(f"{name}.exact")
+                wide = target is not None and is_wider(target, dtypes[name])
+                if target is None or (wide and port not in (widened or ())):
+                    continue
+                exact = self._fresh(f"{name}.exact")
+                if wide:
+                    after.append(_cast(exact, name, dtypes[name]))
+                else:
                     after += self._rounding(exact, name, dtypes[name], target)
-                    node.output[port] = exact
+                node.output[port] = exact
             written.append(node)
             written += after
         kept = [type(node)() for node in written]
@@ -123,10 +138,7 @@ class _Writer:
 
         if target != "int8":
             narrow = self._fresh(f"{result}.cast")
-            return [
-                helper.make_node("Cast", [source], [narrow], to=element_type(target)),
-                helper.make_node("Cast", [narrow], [result], to=element_type(dtype)),
-            ]
+            return [_cast(source, narrow, target), _cast(narrow, result, dtype)]
         names = {
             part: self._fresh(f"{result}.{part}")
             for part in ("abs", "max", "floor", "top", "limit", "step", "ratio", "whole")
@@ -155,6 +167,14 @@ class _Writer:
             name += "_"
         self._taken.add(name)
         return name
+
+
+def _cast(source: str, result: str, dtype: str) -> onnx.NodeProto:
+    from onnx import helper
+
+    from hetsim.graph.onnx_types import element_type
+
+    return helper.make_node("Cast", [source], [result], to=element_type(dtype))
 
 
 def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:

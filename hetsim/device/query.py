@@ -9,6 +9,8 @@ from hetsim.errors import UsageError, nearest
 from hetsim.graph.graph import Graph
 from hetsim.hardware.spec import numbered
 
+_EVERY = ("hetero:", "multi:")
+
 
 def query(graph: Graph, devices: Sequence[Device]) -> dict[str, str]:
     """Return the device of every node and value that one of `devices` takes, by name.
@@ -65,15 +67,29 @@ def _values(graph: Graph, home: Mapping[int, str], first: str) -> dict[str, str]
 def devices_named(text: str | Sequence[str], devices: Mapping[str, Device]) -> list[Device]:
     """Return the devices that a list of names means; ``gpu`` is the first of ``gpu.0``, ``gpu.1``.
 
+    A text may begin with ``hetero:`` or ``multi:``; ``gpu`` then is all devices of that name
+    that its property AVAILABLE_DEVICES lists, but for those named by themselves.
+
     Raises UsageError for an empty list, an empty name, or one that is not there.
     """
-    names = [part.strip() for part in text.split(",")] if isinstance(text, str) else list(text)
+    every = isinstance(text, str) and text.startswith(_EVERY)
+    if isinstance(text, str):
+        text = text.partition(":")[2] if every else text
+        names = [part.strip() for part in text.split(",")]
+    else:
+        names = list(text)
     if not names or not all(names):
         raise UsageError(f"'{','.join(names)}' is no list of devices", hint="write gpu,cpu")
-    found: list[Device] = []
+    found: dict[str, Device] = {}
     for name in names:
-        chosen = name if name in devices else numbered(name, devices)
-        if chosen is None:
+        alike = (name,) if name in devices else numbered(name, devices)
+        if not alike:
             raise UsageError(f"no device '{name}'", hint=nearest(name, devices))
-        found.append(devices[chosen])
-    return found
+        if every and name not in devices:
+            ids = devices[alike[0]].get_property("AVAILABLE_DEVICES")
+            assert isinstance(ids, tuple)
+            alike = tuple(f"{name}.{one}" for one in ids if f"{name}.{one}" not in names)
+        else:
+            alike = alike[:1]
+        found.update((one, devices[one]) for one in alike)
+    return list(found.values())

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from hetsim.device.plugin import Device, SimulatedDevice
 from hetsim.errors import PluginError, UsageError, nearest
+from hetsim.graph.extension import Extension
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.plugins import load_plugin, plugin_names
 
 GROUP = "hetsim.devices"
 SIMULATED = "simulated"
+THREADED = 1e-5
+"""How far sums may be off that several threads add up in parts."""
 
 
 def backends() -> tuple[str, ...]:
@@ -44,13 +48,37 @@ def device_class(backend: str) -> type[Device]:
     return found
 
 
-def make_device(name: str, spec: DeviceSpec, ids: Sequence[str] = ("0",)) -> Device:
-    """Return the device of `spec` called `name`; errors are those of its class too."""
-    return device_class(spec.backend)(name, spec, ids)
+def make_device(
+    name: str,
+    spec: DeviceSpec,
+    ids: Sequence[str] = ("0",),
+    extensions: Sequence[Extension] = (),
+) -> Device:
+    """Return the device of `spec` called `name`; errors are those of its class too.
+
+    Of `extensions` it has those that it takes; its answers to queries name what it lacks.
+    """
+    device = device_class(spec.backend)(name, spec, ids)
+    for extension in extensions:
+        with suppress(UsageError):
+            device.add_extension(extension)
+    return device
 
 
-def platform_devices(platform: Platform) -> dict[str, Device]:
-    """Return every device of a platform by name; ``gpu.0`` and ``gpu.1`` know each other's ids."""
+def tolerance(spec: DeviceSpec) -> float:
+    """Return how far outputs of its subgraphs may be from those of ONNX Runtime's CPU kernels.
+
+    Over their largest magnitude; 0: equal to the last bit.
+    """
+    own = device_class(spec.backend).tolerance
+    return own if spec.threads == 1 else max(own, THREADED)
+
+
+def platform_devices(platform: Platform, extensions: Sequence[Extension] = ()) -> dict[str, Device]:
+    """Return every device of a platform by name; ``gpu.0`` and ``gpu.1`` know each other's ids.
+
+    `extensions` as in ``make_device``.
+    """
     ids: dict[str, list[str]] = {}
     for name in platform.devices:
         base, dot, number = name.rpartition(".")
@@ -58,5 +86,6 @@ def platform_devices(platform: Platform) -> dict[str, Device]:
     made: dict[str, Device] = {}
     for name, spec in platform.devices.items():
         base, dot, _ = name.rpartition(".")
-        made[name] = make_device(name, spec, tuple(ids[base if dot else name]))
+        known = tuple(ids[base if dot else name])
+        made[name] = make_device(name, spec, known, extensions)
     return made

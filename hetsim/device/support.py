@@ -44,16 +44,17 @@ class Support:
         return tuple(alone or node in whole for node, alone in enumerate(self.supported))
 
 
-def by_rules(name: str, spec: DeviceSpec, graph: Graph) -> Support:
+def by_rules(name: str, spec: DeviceSpec, graph: Graph, *, library: bool = False) -> Support:
     """Apply the spec's support rule to every node, and match its patterns.
 
     Members of a composite need not be among the ops that the rule accepts, nor have the
-    attributes; all else that the rule says holds for them too.
+    attributes; all else that the rule says holds for them too. Operators of libraries are
+    taken where `library` says that it was given one.
     Complexity: O(V + tensors), and that of ``patterns.find_matches``.
     """
     reasons: dict[int, str] = {}
     for node in graph.nodes:
-        reason = refusal(spec, graph, node.id)
+        reason = refusal(spec, graph, node.id, library=library)
         if reason is not None:
             reasons[node.id] = reason
     supported = tuple(node.id not in reasons for node in graph.nodes)
@@ -96,19 +97,49 @@ def is_static(tensor: Tensor) -> bool:
     return tensor.shape is not None and all(isinstance(dim, int) for dim in tensor.shape)
 
 
-def refusal(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:
-    """Return why a device of `spec` refuses the node by itself, or None where it takes it."""
+def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = False) -> str | None:
+    """Return why a device of `spec` refuses the node by itself, or None where it takes it.
+
+    A call of a function that its rule does not name is taken where all of the body is.
+    O(node), and the nodes of its body.
+    """
     rule = spec.support
     node = graph.nodes[node_id]
     op = op_key(node)
-    if op in rule.except_ops or (rule.ops is not None and op not in rule.ops):
+    if op in rule.except_ops:
         return f"op {op}"
+    if rule.ops is None or op not in rule.ops:
+        custom = _custom_refusal(spec, graph, node_id, library)
+        if custom is not None:
+            return custom
+        if rule.ops is not None and node.body is None and not node.custom:
+            return f"op {op}"
     for name, accepted in rule.attributes.get(op, {}).items():
         value = attribute_of(graph, node, name)
         if value is not None and not AttributeTest(name, accepted).holds(graph, node):
             allowed = ", ".join(str(entry) for entry in accepted)
             return f"attribute {name} = {value} of {op} (it takes {allowed})"
     return refusal_in_pattern(spec, graph, node_id)
+
+
+def _custom_refusal(spec: DeviceSpec, graph: Graph, node_id: int, library: bool) -> str | None:
+    """Why it refuses an operator from outside ONNX; None for all others too."""
+    node = graph.nodes[node_id]
+    if node.custom:
+        if "library" not in spec.custom_ops:
+            return f"op {op_key(node)} of a custom-op library (it takes none)"
+        return (
+            None if library else f"op {op_key(node)} of a custom-op library that it was not given"
+        )
+    if node.body is None:
+        return None
+    if "function" not in spec.custom_ops:
+        return f"op {op_key(node)}, a function (it takes none)"
+    for inner in node.body.nodes:
+        reason = refusal(spec, node.body, inner.id, library=library)
+        if reason is not None:
+            return f"{reason} in the body of {op_key(node)}"
+    return None
 
 
 def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:

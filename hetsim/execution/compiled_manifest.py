@@ -42,13 +42,18 @@ class FileRecord(_Record):
 
 
 class DeviceRecord(_Record):
-    """A device that runs something, and what its files were compiled for."""
+    """A device that runs something, and what its files were compiled for.
+
+    `tolerance` is how far its outputs may be off, over their largest magnitude.
+    """
 
     name: Text
     architecture: str
     backend: str
     precision: str
     rounding: dict[str, str]
+    threads: Annotated[int, Field(ge=1, lt=2**20)] = 1
+    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
 
 class ValueRecord(_Record):
@@ -110,6 +115,11 @@ class Manifest(_Record):
     groups: list[GroupRecord]
     constants: GroupRecord | None
     steps: list[StepRecord]
+
+    @property
+    def tolerance(self) -> float:
+        """How far the outputs of the plan may be off, over their largest magnitude."""
+        return max((device.tolerance for device in self.devices), default=0.0)
 
     def to_text(self) -> str:
         """Return the manifest as its file has it: JSON that ends with its own digest."""

@@ -13,6 +13,7 @@ from hetsim.device.artifact_header import Expected, Identity
 from hetsim.device.artifact_onnx import relocated
 from hetsim.device.artifact_trial import Trial
 from hetsim.device.artifact_values import ValueSpec
+from hetsim.device.kernels import KernelSettings
 from hetsim.device.registry import SIMULATED
 from hetsim.errors import HetsimError, InvalidInput
 from hetsim.execution.compiled_manifest import PLAN, GroupRecord, Manifest, opened, read_manifest
@@ -70,6 +71,7 @@ def open_compiled(folder: Path) -> CompiledPlan:
     specs = _foreign_specs(manifest, plan, folder)
     code: dict[str, list[Code]] = {device.name: [] for device in manifest.devices}
     regions: dict[str, set[Region]] = {device.name: set() for device in manifest.devices}
+    settings = {device.name: KernelSettings(device.threads) for device in manifest.devices}
     known = {value.name: value.spec for value in manifest.inputs}
     constants: dict[str, Any] = {}
     trials: list[tuple[GroupRecord, bytes, int]] = []
@@ -80,7 +82,14 @@ def open_compiled(folder: Path) -> CompiledPlan:
         content = proto.SerializeToString()
         trials.append((group, content, layout.weights))
         code[group.device].append(
-            Code(index, group.about, content, tuple(group.outputs), specs.get(group.device))
+            Code(
+                index,
+                group.about,
+                content,
+                tuple(group.outputs),
+                specs.get(group.device),
+                settings[group.device],
+            )
         )
         regions[group.device].update(regions_of(proto))
     with ExitStack() as stack:

@@ -16,7 +16,7 @@ from hetsim.device.artifact_header import (
     precision_name,
 )
 from hetsim.device.artifact_values import describe
-from hetsim.device.registry import make_device
+from hetsim.device.registry import make_device, tolerance
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.execution.compiled_manifest import (
     MANIFEST,
@@ -73,6 +73,12 @@ def compile_plan(
     """
     check_folder(folder)
     model, platform = plan.problem.model, plan.problem.platform
+    if model is not None and model.libraries:
+        raise UsageError(
+            "a compiled plan cannot hold operators of a custom-op library",
+            where=model.libraries[0],
+            hint="run the plan itself, with --extension",
+        )
     if model is None or platform is None:
         raise UsageError(
             f"the plan '{plan.strategy}' is for a problem without a model or platform",
@@ -135,12 +141,20 @@ def _constant_outputs(model: Model) -> list[str]:
 def _device_record(name: str, spec: DeviceSpec, precision: str) -> DeviceRecord:
     rounding = dict(spec.execution_dtype) if precision == "device" else {}
     device = make_device(name, spec)
+    if not device.exports:
+        raise UsageError(
+            f"backend '{spec.backend}' exports no compiled subgraphs",
+            where=f"device '{name}'",
+            hint="run the plan itself, or plan without that device",
+        )
     return DeviceRecord(
         name=name,
         architecture=str(device.get_property("DEVICE_ARCHITECTURE")),
         backend=spec.backend,
         precision=precision_name(rounding),
         rounding=rounding,
+        threads=spec.threads,
+        tolerance=tolerance(spec),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import NDArray
 
 from hetsim.errors import HetsimError, InvalidInput
+from hetsim.execution.equality import judged
 from hetsim.execution.runner import check_how, execute, given_inputs, run_whole
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.model import Model, load_model
@@ -28,7 +29,9 @@ class CompiledRun:
     bitwise_equal : bool or None
         Whether they equal those of the whole model to the last bit; None: not compared.
     mismatches : tuple of str
-        The outputs that do not, each with in what it differs.
+        The outputs that are further off than `tolerance` allows, each with in what it differs.
+    tolerance : float
+        As in ``runner.Run``.
     not_compared : str or None
         Why there was nothing to compare with.
     executor : str
@@ -40,6 +43,7 @@ class CompiledRun:
     outputs: dict[str, NDArray[Any]] = field(repr=False)
     bitwise_equal: bool | None
     mismatches: tuple[str, ...]
+    tolerance: float
     not_compared: str | None
     executor: str
     wall_s: float
@@ -83,15 +87,13 @@ def run_compiled(
     not_compared: str | None = "not asked for"
     if verify:
         reference, not_compared = _reference(compiled, given)
-    mismatches: tuple[str, ...] = ()
-    if reference is not None:
-        from hetsim.execution.equality import differences
-
-        mismatches = differences(outputs, reference)
+    tolerance = compiled.manifest.tolerance
+    verdict = None if reference is None else judged(outputs, reference, tolerance)
     return CompiledRun(
         outputs=outputs,
-        bitwise_equal=None if reference is None else not mismatches,
-        mismatches=mismatches,
+        bitwise_equal=None if verdict is None else verdict.bitwise_equal,
+        mismatches=() if verdict is None else verdict.mismatches,
+        tolerance=tolerance,
         not_compared=not_compared,
         executor=executor,
         wall_s=outcome.wall_s,
@@ -156,6 +158,7 @@ def _same_model(stated: object) -> Model:
             dims=stated["dims"],
             shapes=stated["shapes"],
             canonical=stated["canonical"],
+            extensions=stated.get("extensions", ()),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"the plan's entry of it is broken: {error}") from error

@@ -31,12 +31,49 @@ class Deviation:
     lost: int
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether outputs are what they should be.
+
+    Attributes
+    ----------
+    bitwise_equal : bool
+        To the last bit.
+    mismatches : tuple of str
+        The outputs that are off by more than is allowed, each with in what it differs.
+    """
+
+    bitwise_equal: bool
+    mismatches: tuple[str, ...]
+
+
+def judged(found: Mapping[str, Any], reference: Mapping[str, Any], tolerance: float) -> Verdict:
+    """Hold `found` against `reference`.
+
+    `tolerance` is how far an element of a float array may be off, over the largest magnitude
+    of its reference; 0 allows nothing but the same bits.
+    """
+    told = differences(found, reference)
+    if not told or not tolerance:
+        return Verdict(not told, told)
+    off: dict[str, float] = {}
+    for deviation in deviations(found, {k: v for k, v in reference.items() if k in found}):
+        off[deviation.output] = np.inf if deviation.lost else deviation.max_rel
+    within = {name for name, largest in off.items() if largest <= tolerance}
+    beyond = {name: value for name, value in reference.items() if name not in within}
+    rest = {name: value for name, value in found.items() if name not in within}
+    return Verdict(False, differences(rest, beyond))
+
+
 def deviations(found: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[Deviation, ...]:
     """Return how far each float array of `found` is from `reference`, in its order."""
     told: list[Deviation] = []
     for name, wanted in reference.items():
         have = found[name]
         if not isinstance(wanted, np.ndarray) or wanted.dtype.kind not in "fV":
+            continue
+        if not isinstance(have, np.ndarray) or have.shape != wanted.shape:
+            told.append(Deviation(name, np.inf, np.inf, wanted.size))
             continue
         a, b = have.astype(np.float64), wanted.astype(np.float64)
         both = np.isfinite(a) & np.isfinite(b)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hetsim.device.kernels import DEFAULT, KernelSettings
 from hetsim.execution.steps import Part, Step, schedule
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Code:
     outputs : tuple of str
     spec : DeviceSpec or None
         The device's, where its kernels are those of another package.
+    settings : KernelSettings
+        Its kernels are opened with.
     """
 
     group: int
@@ -38,6 +41,7 @@ class Code:
     proto: bytes = field(repr=False)
     outputs: tuple[str, ...]
     spec: DeviceSpec | None = field(default=None, repr=False)
+    settings: KernelSettings = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,16 @@ def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
     return tuple(by_device[device] for device in plan.assignment)
 
 
+def tolerance_of(plan: Plan) -> float:
+    """Return how far outputs may be off where `plan` runs, over their largest magnitude."""
+    from hetsim.device.registry import tolerance
+
+    platform = plan.problem.platform
+    if platform is None:
+        return 0.0
+    return max((tolerance(platform.devices[name]) for name in plan.devices_used), default=0.0)
+
+
 def assemble(plan: Plan, model: Model, roundings: Sequence[Rounding] | None = None) -> Program:
     """Cut `model`, which may be a staged copy of the plan's own, as `plan` says.
 
@@ -116,6 +130,11 @@ def assemble(plan: Plan, model: Model, roundings: Sequence[Rounding] | None = No
 
     platform = plan.problem.platform
     specs = {} if platform is None else platform.devices
+    settings = {
+        name: KernelSettings(threads=spec.threads, libraries=model.libraries)
+        for name, spec in specs.items()
+    }
+    default = KernelSettings(libraries=model.libraries)
     foreign = {name: spec for name, spec in specs.items() if spec.backend != "simulated"}
     parts: list[Part] = []
     code: dict[str, list[Code]] = {device: [] for device in plan.devices_used}
@@ -136,6 +155,7 @@ def assemble(plan: Plan, model: Model, roundings: Sequence[Rounding] | None = No
                 proto.SerializeToString(),
                 subgraph.outputs,
                 foreign.get(group.device),
+                settings.get(group.device, default),
             )
         )
         regions[group.device].update(regions_of(subgraph.proto))

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import UsageError, nearest
-from hetsim.execution.equality import Deviation, deviations
-from hetsim.execution.program import Outcome, Program, assemble, roundings_of
+from hetsim.execution.equality import Deviation, deviations, judged
+from hetsim.execution.program import Outcome, Program, assemble, roundings_of, tolerance_of
 from hetsim.problem import GRAPH_INPUT
 from hetsim.timeline import Timeline
 
@@ -43,7 +43,10 @@ class Run:
     bitwise_equal : bool or None
         Whether the outputs equal the reference to the last bit.
     mismatches : tuple of str
-        The outputs that do not, each with in what it differs.
+        The outputs that are further off than `tolerance` allows, each with in what it differs.
+    tolerance : float
+        How far outputs may be off, over their largest magnitude, because a device has kernels
+        of its own or spreads one over threads; 0 elsewhere: to the last bit.
     executor : str
         ``ray`` or ``threads``.
     compile_s : float
@@ -67,6 +70,7 @@ class Run:
     steps: int = 0
     precision: str = "graph"
     deviations: tuple[Deviation, ...] = ()
+    tolerance: float = 0.0
 
 
 def run(
@@ -139,18 +143,16 @@ def run(
         outputs = _in_order(staged_model, given, outcome)
         reference = run_whole(staged_model, given, roundings) if verify else None
         exact = run_whole(staged_model, given) if verify and roundings is not None else None
-    mismatches: tuple[str, ...] = ()
-    if reference is not None:
-        from hetsim.execution.equality import differences
-
-        mismatches = differences(outputs, reference)
+    tolerance = tolerance_of(plan)
+    verdict = None if reference is None else judged(outputs, reference, tolerance)
     return Run(
         outputs=outputs,
         timeline=timeline,
         wall_s=outcome.wall_s,
         reference=reference,
-        bitwise_equal=None if reference is None else not mismatches,
-        mismatches=mismatches,
+        bitwise_equal=None if verdict is None else verdict.bitwise_equal,
+        mismatches=() if verdict is None else verdict.mismatches,
+        tolerance=tolerance,
         executor=executor,
         compile_s=outcome.compile_s,
         steps=len(program.steps),
@@ -239,7 +241,7 @@ def _constants(model: Model, names: Sequence[str]) -> dict[str, Any]:
         return {}
     import onnx
 
-    from hetsim.device.kernels import CompiledSubgraph
+    from hetsim.device.kernels import CompiledSubgraph, KernelSettings
 
     whole = model.proto
     proto = onnx.ModelProto(ir_version=whole.ir_version, opset_import=whole.opset_import)
@@ -249,20 +251,24 @@ def _constants(model: Model, names: Sequence[str]) -> dict[str, Any]:
         t for t in whole.graph.sparse_initializer if t.values.name in names
     )
     proto.graph.output.extend(value for value in whole.graph.output if value.name in names)
-    return CompiledSubgraph(proto.SerializeToString(), _folder(model), names).run({})
+    settings = KernelSettings(libraries=model.libraries)
+    return CompiledSubgraph(proto.SerializeToString(), _folder(model), names, settings).run({})
 
 
 def run_whole(
     model: Model, inputs: Mapping[str, Any], roundings: Sequence[Rounding] | None = None
 ) -> dict[str, Any]:
     """Return the outputs of the whole model in one session, on the settings of the parts."""
-    from hetsim.device.kernels import CompiledSubgraph
+    from hetsim.device.kernels import CompiledSubgraph, KernelSettings
     from hetsim.device.precision import rounded
 
     proto = model.proto
     if roundings is not None:
         proto = rounded(proto, roundings, model.graph.dtypes)
-    compiled = CompiledSubgraph(proto.SerializeToString(), _folder(model), model.graph.outputs)
+    settings = KernelSettings(libraries=model.libraries)
+    compiled = CompiledSubgraph(
+        proto.SerializeToString(), _folder(model), model.graph.outputs, settings
+    )
     return compiled.run(inputs)
 
 

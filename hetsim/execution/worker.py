@@ -44,11 +44,11 @@ class DeviceWorker:
 
     def _open(self, entry: Code, weights_dir: str | None) -> CompiledSubgraph:
         if entry.spec is None:
-            return CompiledSubgraph(entry.proto, weights_dir, entry.outputs)
+            return CompiledSubgraph(entry.proto, weights_dir, entry.outputs, entry.settings)
         from hetsim.device.registry import make_device
 
         device = make_device(self._device, entry.spec)
-        return device.open(entry.proto, weights_dir, entry.outputs)
+        return device.open(entry.proto, weights_dir, entry.outputs, entry.settings)
 
     def run(self, index: int, *received: Any) -> tuple[Any, ...]:
         """Run step `index`; return the index and then what the step sends.

@@ -10,12 +10,16 @@ from typing import Any
 
 import onnx
 
+from hetsim.graph.extension import NONE, Custom, is_custom, key_of
+from hetsim.graph.function_bodies import function_bodies
 from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.graph.half_precision import mentions_half
 from hetsim.graph.inference import annotate
 from hetsim.graph.onnx_types import to_tensor
 from hetsim.graph.provenance import Operation, trace
 from hetsim.graph.pruning import prune
 from hetsim.graph.runtime import optimise
+from hetsim.graph.shadowing import unshadow
 from hetsim.graph.structure import (
     bodies,
     captures,
@@ -47,6 +51,7 @@ def canonicalise(
     name: str,
     declared: Mapping[str, onnx.TypeProto],
     where: str,
+    custom: Custom = NONE,
 ) -> Canonical:
     """Return the canonical form of a regular model.
 
@@ -59,18 +64,24 @@ def canonicalise(
     level : "none", "basic" or "extended"
     declared : mapping
         Types the file states of its outputs.
+    custom : Custom
+        What extensions give to the model.
     """
     originals = _operations(nodes)
     stored = _contents(proto.graph)
-    if level != "none":
-        proto = optimise(proto, weights_dir, level, where)
+    # ONNX Runtime computes some 16-bit floats in single precision, and rounds only where others
+    # read them. That depends on the neighbours, even unused ones: it is settled before a cut.
+    rewritten = level != "none" or mentions_half(proto)
+    if rewritten:
+        proto = optimise(proto, weights_dir, level, where, custom.libraries)
         for node in proto.graph.node:
             node.ClearField("doc_string")
         name_nodes(proto.graph.node, {op.name for op in originals})
         drop_inner_types(proto.graph)
+        unshadow(proto.graph)
         sort_nodes(proto.graph, where)
     prune(proto)
-    annotate(proto, weights_dir, declared, where, accepted=level != "none")
+    annotate(proto, weights_dir, declared, where, accepted=rewritten, custom=custom)
     origins, folded = trace(
         originals,
         stored,
@@ -78,9 +89,9 @@ def canonicalise(
         constant_names(proto.graph),
         [value.name for value in proto.graph.output],
     )
-    if level != "none":
+    if rewritten:
         origins = _sort_as_in_file(proto.graph, origins, originals, where)
-    return Canonical(proto, _graph(proto, name, origins), folded)
+    return Canonical(proto, _graph(proto, name, origins, custom), folded)
 
 
 def _sort_as_in_file(
@@ -150,8 +161,16 @@ def _elements(dims: Sequence[int]) -> int:
     return count
 
 
-def _graph(proto: onnx.ModelProto, name: str, origins: Sequence[tuple[str, ...]]) -> Graph:
+def _body_graph(proto: onnx.ModelProto) -> Graph:
+    """The Graph of a function's body: a model of its own, of which nobody knows the origins."""
+    return _graph(proto, proto.graph.name, [(node.name,) for node in proto.graph.node], NONE)
+
+
+def _graph(
+    proto: onnx.ModelProto, name: str, origins: Sequence[tuple[str, ...]], custom: Custom
+) -> Graph:
     graph = proto.graph
+    inner = function_bodies(proto, custom.bodies, _body_graph)
     tensors: dict[str, Tensor] = {}
     for values in (graph.input, graph.value_info, graph.output):
         for value in values:
@@ -162,6 +181,7 @@ def _graph(proto: onnx.ModelProto, name: str, origins: Sequence[tuple[str, ...]]
     for sparse in graph.sparse_initializer:
         kind = onnx.helper.make_tensor_type_proto(sparse.values.data_type, sparse.dims)
         tensors[sparse.values.name] = to_tensor(sparse.values.name, kind)
+    functions = {key_of(function) for function in proto.functions}
     nodes = tuple(
         Node(
             id=i,
@@ -173,6 +193,8 @@ def _graph(proto: onnx.ModelProto, name: str, origins: Sequence[tuple[str, ...]]
             captures=captures(node),
             attributes=_attributes(node),
             origins=origins[i],
+            body=inner.get(node.name),
+            custom=is_custom(node, functions),
         )
         for i, node in enumerate(graph.node)
     )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import onnx
 
 from hetsim.errors import PlanError
+from hetsim.graph.extension import FunctionKey, calls, key_of
 from hetsim.graph.model import Model
-
-_FunctionKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,33 +103,23 @@ class _Index:
             for values in (proto.graph.input, proto.graph.value_info, proto.graph.output)
             for value in values
         }
-        self._functions: dict[_FunctionKey, onnx.FunctionProto] = {
-            (f.domain, f.name, f.overload): f for f in proto.functions
+        self._functions: dict[FunctionKey, onnx.FunctionProto] = {
+            key_of(function): function for function in proto.functions
         }
 
     def functions_behind(self, nodes: Iterable[onnx.NodeProto]) -> list[onnx.FunctionProto]:
         """The model-local functions that `nodes` call, and those that they call in turn."""
         if not self._functions:
             return []
-        found: dict[_FunctionKey, onnx.FunctionProto] = {}
-        pending = list(_calls(nodes))
+        found: dict[FunctionKey, onnx.FunctionProto] = {}
+        pending = calls(nodes)
         while pending:
             key = pending.pop()
             function = self._functions.get(key)
             if function is not None and key not in found:
                 found[key] = function
-                pending.extend(_calls(function.node))
+                pending.extend(calls(function.node))
         return [function for key, function in self._functions.items() if key in found]
-
-
-def _calls(nodes: Iterable[onnx.NodeProto]) -> Iterator[_FunctionKey]:
-    for node in nodes:
-        yield node.domain, node.op_type, node.overload
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _calls(attribute.g.node)
-            for body in attribute.graphs:
-                yield from _calls(body.node)
 
 
 _indexes: WeakKeyDictionary[Model, _Index] = WeakKeyDictionary()

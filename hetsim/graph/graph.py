@@ -46,7 +46,8 @@ class Tensor:
             raise UnboundDimension(
                 "its shape is unknown, and its cost needs it",
                 where=f"value '{self.name}'",
-                hint="bind symbolic dims with --dim NAME=N or an input with --shape NAME=1,3,...",
+                hint="bind symbolic dims with --dim NAME=N or an input with --shape NAME=1,3,...; "
+                "of a custom op, give its function body with --extension",
             )
         dims: list[int] = []
         for dim in self.shape:
@@ -104,6 +105,10 @@ class Node:
     origins : tuple of str
         Names of the nodes of the user's file that this one stands for: itself, or all
         that were fused into it. Never empty.
+    body : Graph or None
+        What a call of a function does, with the types of that call.
+    custom : bool
+        Whether its kernel comes from a library of custom operators.
     """
 
     id: int
@@ -115,6 +120,8 @@ class Node:
     captures: tuple[str, ...] = ()
     attributes: Mapping[str, object] = field(default_factory=dict)
     origins: tuple[str, ...] = ()
+    body: Graph | None = None
+    custom: bool = False
 
     @property
     def reads(self) -> tuple[str, ...]:

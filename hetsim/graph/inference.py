@@ -9,6 +9,7 @@ import onnx
 
 from hetsim.errors import ModelError
 from hetsim.graph.binding import bindable
+from hetsim.graph.extension import NONE, Custom
 from hetsim.graph.onnx_file import INLINE_BYTES
 from hetsim.graph.onnx_types import has_rank, has_type
 from hetsim.graph.runtime import probe_types
@@ -21,6 +22,7 @@ def annotate(
     where: str,
     *,
     accepted: bool,
+    custom: Custom = NONE,
 ) -> None:
     """Give every value that a node of `proto` writes its type, in place.
 
@@ -33,13 +35,15 @@ def annotate(
         Types that the file states of its outputs, for shapes that cannot be inferred.
     accepted : bool
         Whether ONNX Runtime is known to read the model. If not, it is asked.
+    custom : Custom
+        What extensions give to the model.
     """
     graph = proto.graph
     written = [name for node in graph.node for name in node.output if name]
-    known = _inferred(proto, written)
+    known = _inferred(proto, written, custom)
     missing = [name for name in written if name not in known or not has_rank(known[name])]
     if missing or not accepted:
-        found = probe_types(proto, weights_dir, missing, where)
+        found = probe_types(proto, weights_dir, missing, where, custom.libraries)
         known.update({name: kind for name, kind in found.items() if has_type(kind)})
     known.update({value.name: value.type for value in graph.input})
     for tensor in graph.initializer:
@@ -70,9 +74,13 @@ def annotate(
         value.type.CopyFrom(known[value.name])
 
 
-def _inferred(proto: onnx.ModelProto, written: Collection[str]) -> dict[str, onnx.TypeProto]:
+def _inferred(
+    proto: onnx.ModelProto, written: Collection[str], custom: Custom
+) -> dict[str, onnx.TypeProto]:
+    skeleton = _skeleton(proto)
+    skeleton.functions.extend(custom.bodies.values())
     try:
-        result = onnx.shape_inference.infer_shapes(_skeleton(proto), data_prop=True)
+        result = onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
     except Exception:
         # Its failures differ by version and say little; the probe's are explained to the user.
         return {}

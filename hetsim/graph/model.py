@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import onnx
 
     from hetsim.graph.device_notes import DeviceNote
+    from hetsim.graph.extension import Extension
     from hetsim.graph.onnx_file import OnnxFile
 
 _ZOO = "zoo:"
@@ -40,8 +42,9 @@ class Model:
     weights_dir : Path or None
         Absolute; None where no external data is left.
     sha256 : str
-        Of the file; external data counts by name and size.
-    canonical : "none", "basic" or "extended"
+        Of the file; external data counts by name and size, and extensions with it.
+    canonical : str
+        ``none``, ``basic`` or ``extended``.
     dims, shapes : mapping
         What was bound, as it was given.
     original_nodes : tuple of str
@@ -50,6 +53,8 @@ class Model:
         Those of them that became constants or vanished: no canonical node stands for them.
     device_notes : tuple of DeviceNote
         Devices that the file notes on its nodes.
+    extensions : tuple of Extension
+        Custom operators that it was read with.
     """
 
     name: str
@@ -64,6 +69,12 @@ class Model:
     original_nodes: tuple[str, ...] = field(repr=False)
     folded: tuple[str, ...] = field(repr=False)
     device_notes: tuple[DeviceNote, ...] = field(default=(), repr=False)
+    extensions: tuple[Extension, ...] = ()
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Paths of the libraries of custom operators."""
+        return tuple(dict.fromkeys(e.library for e in self.extensions if e.library is not None))
 
     def canonical_names(self, original: str) -> tuple[str, ...]:
         """Return the canonical nodes that stand for node `original` of the file.
@@ -93,6 +104,7 @@ def load_model(
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     canonical: Literal["none", "basic", "extended"] = "basic",
+    extensions: Sequence[str | os.PathLike[str] | Extension] = (),
 ) -> Model:
     """Load an ONNX model.
 
@@ -107,8 +119,13 @@ def load_model(
     canonical : "none", "basic" or "extended"
         How far ONNX Runtime optimises the graph before anything else sees it. ``basic``
         folds constants and fuses within standard ONNX; ``extended`` also uses
-        com.microsoft ops; ``none`` keeps the file's graph. At every level Constant nodes
-        are constants, and what no output depends on is left out.
+        com.microsoft ops; ``none`` keeps the file's graph, but for the casts by which ONNX
+        Runtime computes 16-bit floats in single precision: they become nodes, as the bits
+        depend on them. At every level Constant nodes are constants, and what no output
+        depends on is left out.
+    extensions : sequence of path or Extension, optional
+        Custom operators: ``BODIES.onnx``, ``LIBRARY`` or ``LIBRARY=BODIES.onnx``; see
+        ``read_extension``.
 
     Raises
     ------
@@ -119,49 +136,106 @@ def load_model(
 
     Complexity: linear in the graph; with optimisation also in the weights it touches.
     """
-    from hetsim.graph.binding import bind
-    from hetsim.graph.canonical import canonicalise
-    from hetsim.graph.device_notes import take_device_notes
-    from hetsim.graph.onnx_file import refers_outside
-    from hetsim.graph.runtime import LEVELS, check_versions
-    from hetsim.graph.structure import regularise
+    _check_level(canonical)
+    source = os.fspath(path)
+    name, file = _read(source)
+    return _prepared(file, name, source, dims or {}, shapes or {}, canonical, extensions)
+
+
+def model_of(
+    proto: onnx.ModelProto,
+    *,
+    name: str = "model",
+    weights_dir: str | os.PathLike[str] | None = None,
+    dims: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    canonical: Literal["none", "basic", "extended"] = "basic",
+    extensions: Sequence[str | os.PathLike[str] | Extension] = (),
+) -> Model:
+    """Take an ONNX model that is in memory; `proto` is left as it is.
+
+    Parameters
+    ----------
+    proto : onnx.ModelProto
+    name : str
+        Of the model, and its source in messages.
+    weights_dir : path, optional
+        Folder of its external data; absent where it has none.
+    dims, shapes, canonical, extensions
+        As for ``load_model``, which says what is raised, too.
+    """
+    from hetsim.graph.onnx_file import from_memory
+
+    _check_level(canonical)
+    folder = None if weights_dir is None else Path(weights_dir)
+    file = from_memory(proto, name, folder)
+    return _prepared(file, name, name, dims or {}, shapes or {}, canonical, extensions)
+
+
+def _check_level(canonical: str) -> None:
+    from hetsim.graph.runtime import LEVELS
 
     if canonical not in LEVELS:
         raise UsageError(
             f"there is no canonical level '{canonical}'", hint=nearest(str(canonical), LEVELS)
         )
-    source = os.fspath(path)
-    name, file = _read(source)
+
+
+def _prepared(
+    file: OnnxFile,
+    name: str,
+    source: str,
+    given_dims: Mapping[str, int],
+    given_shapes: Mapping[str, Sequence[int]],
+    canonical: str,
+    extensions: Sequence[str | os.PathLike[str] | Extension],
+) -> Model:
+    """Bind, check and canonicalise what was read; `file` is used up."""
+    from hetsim.graph.binding import bind
+    from hetsim.graph.canonical import canonicalise
+    from hetsim.graph.device_notes import take_device_notes
+    from hetsim.graph.extension import extend, read_extension
+    from hetsim.graph.onnx_file import refers_outside
+    from hetsim.graph.runtime import check_versions
+    from hetsim.graph.structure import regularise
+
     proto = file.proto
-    given_dims, given_shapes = dims or {}, shapes or {}
     declared: dict[str, onnx.TypeProto] = {}
     if not given_dims and not given_shapes:
         # Once a dimension is bound, what the file states of its outputs may be stale.
         for value in proto.graph.output:
             declared[value.name] = type(value.type)()
             declared[value.name].CopyFrom(value.type)
+    added = tuple(read_extension(extension) for extension in extensions)
+    custom = extend(proto, added)
     nodes = regularise(proto, source)
-    check_versions(proto, source)
+    check_versions(proto, source, custom.libraries)
     notes = take_device_notes(proto, nodes)
     bind(proto.graph, given_dims, given_shapes, source)
     folder = file.folder.resolve()
-    result = canonicalise(
-        proto, nodes, folder if refers_outside(proto) else None, canonical, name, declared, source
-    )
+    weights_dir = folder if refers_outside(proto) else None
+    result = canonicalise(proto, nodes, weights_dir, canonical, name, declared, source, custom)
     return Model(
         name=name,
         source=source,
         graph=result.graph,
         proto=result.proto,
         weights_dir=folder if refers_outside(result.proto) else None,
-        sha256=file.sha256,
+        sha256=_with_extensions(file.sha256, added),
         canonical=canonical,
         dims={key: int(size) for key, size in given_dims.items()},
         shapes={key: tuple(int(n) for n in shape) for key, shape in given_shapes.items()},
         original_nodes=tuple(node.name for node in nodes),
         folded=result.folded,
         device_notes=notes,
+        extensions=added,
     )
+
+
+def _with_extensions(sha256: str, added: Sequence[Extension]) -> str:
+    if not added:
+        return sha256
+    return hashlib.sha256("\0".join((sha256, *(e.sha256 for e in added))).encode()).hexdigest()
 
 
 def _read(source: str) -> tuple[str, OnnxFile]:

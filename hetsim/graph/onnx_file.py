@@ -60,6 +60,39 @@ def read_onnx(path: Path) -> OnnxFile:
             where=str(path),
             hint="give a complete .onnx file (binary protobuf)",
         ) from error
+    return _checked(proto, content, path)
+
+
+def from_memory(proto: onnx.ModelProto, name: str, folder: Path | None) -> OnnxFile:
+    """Return a copy of `proto` as if it had been read from `folder`, under `name` in messages.
+
+    Raises
+    ------
+    ModelError
+        Where it is no complete model, larger than 2 GiB, or its external data is not in
+        `folder`; None stands for a model that has none.
+    """
+    try:
+        content = proto.SerializeToString()
+    except Exception as error:  # protobuf's own type depends on its backend
+        raise ModelError(
+            "larger than 2 GiB, which an ONNX file cannot be",
+            where=name,
+            hint="keep its weights as external data",
+        ) from error
+    if folder is None and refers_outside(proto):
+        raise ModelError(
+            "its weights are in files, and it is not said where",
+            where=name,
+            hint="give the folder that they are in, or load them into the model",
+        )
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    return _checked(copy, content, (folder or Path()) / (Path(name).name or "model"))
+
+
+def _checked(proto: onnx.ModelProto, content: bytes, path: Path) -> OnnxFile:
+    """Check what `content` says, and attach its small external data in place."""
     if not proto.HasField("graph") or not proto.ir_version:
         raise ModelError(
             "not an ONNX model: it holds no graph" if content else "not an ONNX model: it is empty",
@@ -92,6 +125,15 @@ def tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 def refers_outside(proto: onnx.ModelProto) -> bool:
     """Whether any tensor of the model is still external data."""
     return any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in _all_tensors(proto))
+
+
+def external_bytes(proto: onnx.ModelProto) -> int:
+    """Bytes of the weights that the graph of `proto` has in files."""
+    return sum(
+        (math.prod(tensor.dims) * ITEM_BITS[dtype_name(tensor.data_type)] + 7) // 8
+        for tensor in proto.graph.initializer
+        if tensor.data_location == onnx.TensorProto.EXTERNAL
+    )
 
 
 def _all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

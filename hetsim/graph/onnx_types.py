@@ -9,6 +9,12 @@ import onnx
 
 from hetsim.graph.graph import Tensor
 
+OWN_DOMAINS = frozenset(
+    {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft",
+     "com.microsoft.nchwc"}
+)  # fmt: skip
+"""Domains whose operators come with ONNX Runtime itself."""
+
 _LONG = {"float": "float32", "double": "float64"}
 _SHORT = {long: short for short, long in _LONG.items()}
 

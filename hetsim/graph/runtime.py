@@ -11,6 +11,7 @@ from typing import Any
 import onnx
 
 from hetsim.errors import ModelError
+from hetsim.graph.onnx_file import external_bytes
 from hetsim.graph.onnx_types import parse_type
 
 LEVELS = ("none", "basic", "extended")
@@ -18,9 +19,17 @@ LEVELS = ("none", "basic", "extended")
 
 _GIST_LENGTH = 300
 
+_MANY_BYTES = 2**30
+"""Of weights in files. Above, large constants are not folded: what is folded is stored in the
+model, which ends at 2 GiB, and is private to every process, where files are shared."""
 
-def check_versions(proto: onnx.ModelProto, where: str) -> None:
+_LARGE_CONSTANT_BYTES = 2**20
+
+
+def check_versions(proto: onnx.ModelProto, where: str, libraries: Sequence[str] = ()) -> None:
     """Raise ModelError where the installed runtime cannot read the model's IR or opsets.
+
+    `libraries` are those of custom operators, here and below.
 
     The runtime itself is asked, with a model of one node that claims the same versions.
     """
@@ -39,11 +48,15 @@ def check_versions(proto: onnx.ModelProto, where: str) -> None:
         opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in newest.items()],
         ir_version=proto.ir_version,
     )
-    open_session(trial, None, "none", where)
+    open_session(trial, None, "none", where, libraries=libraries)
 
 
 def optimise(
-    proto: onnx.ModelProto, weights_dir: Path | None, level: str, where: str
+    proto: onnx.ModelProto,
+    weights_dir: Path | None,
+    level: str,
+    where: str,
+    libraries: Sequence[str] = (),
 ) -> onnx.ModelProto:
     """Return the model as ONNX Runtime's offline optimisation leaves it.
 
@@ -53,7 +66,7 @@ def optimise(
     try:
         with tempfile.TemporaryDirectory(prefix="hetsim-") as folder:
             saved = Path(folder) / "optimised.onnx"
-            open_session(proto, weights_dir, level, where, saved)
+            open_session(proto, weights_dir, level, where, saved, libraries)
             return onnx.load(str(saved), load_external_data=False)
     except OSError as error:
         raise ModelError(
@@ -64,21 +77,26 @@ def optimise(
 
 
 def probe_types(
-    proto: onnx.ModelProto, weights_dir: Path | None, names: Sequence[str], where: str
+    proto: onnx.ModelProto,
+    weights_dir: Path | None,
+    names: Sequence[str],
+    where: str,
+    libraries: Sequence[str] = (),
 ) -> dict[str, onnx.TypeProto]:
     """Return the types that ONNX Runtime finds for the values `names`, shapes where it can.
 
     The values are made outputs without a type, and one session is built. With no names this
     checks that the runtime accepts the model as it is.
     """
-    found = _output_types(proto, weights_dir, (), names, where)
+    found = _output_types(proto, weights_dir, (), names, where, libraries)
     # The runtime's interface says [] for a scalar and for a value of unknown rank alike.
     open_rank = [
         name for name, (text, dims) in found.items() if text.startswith("tensor") and not dims
     ]
     if open_rank:
         ranks = [onnx.helper.make_node("Shape", [name], [f"{name}/rank"]) for name in open_rank]
-        shapes = _output_types(proto, weights_dir, ranks, [f"{n}/rank" for n in open_rank], where)
+        asked = [f"{name}/rank" for name in open_rank]
+        shapes = _output_types(proto, weights_dir, ranks, asked, where, libraries)
         for name in open_rank:
             if shapes[f"{name}/rank"][1] != [0]:
                 found[name] = (found[name][0], None)
@@ -101,6 +119,7 @@ def _output_types(
     nodes: Sequence[onnx.NodeProto],
     names: Sequence[str],
     where: str,
+    libraries: Sequence[str],
 ) -> dict[str, tuple[str, list[int | str | None] | None]]:
     """Type and shape, as the runtime puts them, of values made outputs for this one session."""
     graph = proto.graph
@@ -109,7 +128,7 @@ def _output_types(
     graph.node.extend(nodes)
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outputs)
     try:
-        session = open_session(proto, weights_dir, "none", where)
+        session = open_session(proto, weights_dir, "none", where, libraries=libraries)
     finally:
         del graph.node[kept_nodes:]
         del graph.output[kept_outputs:]
@@ -127,6 +146,7 @@ def open_session(
     level: str,
     where: str,
     saved: Path | None = None,
+    libraries: Sequence[str] = (),
 ) -> Any:
     """Return a single-threaded session; its errors are ModelErrors of one line."""
     import onnxruntime
@@ -148,6 +168,10 @@ def open_session(
         )
     if saved is not None:
         options.optimized_model_filepath = str(saved)
+        if external_bytes(proto) > _MANY_BYTES:
+            options.add_session_config_entry(
+                "optimization.constant_folding_max_output_size_in_bytes", str(_LARGE_CONSTANT_BYTES)
+            )
     try:
         content = proto.SerializeToString()
     except Exception as error:  # protobuf's own type depends on its backend
@@ -156,6 +180,15 @@ def open_session(
             where=where,
             hint="save it with its weights as external data",
         ) from error
+    for library in libraries:
+        try:
+            options.register_custom_ops_library(library)
+        except Exception as error:
+            raise ModelError(
+                f"no library of custom operators: {_one_line(str(error))}",
+                where=library,
+                hint=f"build it for ONNX Runtime {ort.__version__} on this machine",
+            ) from error
     try:
         return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions share no base class of their own
@@ -220,7 +253,8 @@ def _unknown_op(
     return ModelError(
         f"unknown op {op!r} in {scope}: {runtime} has no schema for it",
         where=f"{where}: {place}",
-        hint="export the model with standard ops, or add the op as a model-local function",
+        hint="export the model with standard ops, add the op as a model-local function, or name "
+        "its custom-op library or function body (--extension)",
     )
 
 

@@ -11,7 +11,7 @@ from hetsim.errors import PlatformError, nearest
 from hetsim.hardware.spec import DeviceSpec, Platform
 
 if TYPE_CHECKING:
-    from hetsim.hardware.schema import LinkModel
+    from hetsim.hardware.platform_schema import LinkModel
 
 Sort = Literal["device", "platform", "link"]
 

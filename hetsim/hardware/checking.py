@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import Sort, in_catalog
 from hetsim.hardware.complaints import Broken, broken, parse
+from hetsim.hardware.platform_schema import LinkModel, PlatformModel
 from hetsim.hardware.reader import survey
-from hetsim.hardware.schema import DeviceModel, LinkModel, PlatformModel
+from hetsim.hardware.schema import DeviceModel
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.hardware.yaml_source import Complaint, Source, read_yaml
 

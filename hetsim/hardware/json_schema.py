@@ -12,15 +12,8 @@ from pydantic_core import core_schema
 
 from hetsim.hardware.catalog import Sort, device_names, link_names
 from hetsim.hardware.figures import Count, Figure, Fraction, NotNegative, Positive
-from hetsim.hardware.schema import (
-    TABLES,
-    DeviceModel,
-    DeviceUse,
-    LinkModel,
-    LinkUse,
-    PlatformModel,
-    SupportModel,
-)
+from hetsim.hardware.platform_schema import TABLES, DeviceUse, LinkModel, LinkUse, PlatformModel
+from hetsim.hardware.schema import DeviceModel, SupportModel
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PATH = r"/|\\|\.ya?ml$"
@@ -52,6 +45,9 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "fusions": "Chains of op types that run as one kernel.",
         "patterns": "What it takes as one kernel and as a whole, by name.",
         "backend": "What runs its subgraphs; absent: ONNX Runtime on the CPU.",
+        "threads": "Threads that one kernel is spread over when subgraphs are really run.",
+        "custom_ops": "Operators outside ONNX that it takes: those with a function as body, "
+        "and those of onnxruntime custom-op libraries.",
     },
     SupportModel.__name__: {
         "ops": "Accepted op types; absent: all but those of 'except'.",

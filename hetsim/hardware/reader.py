@@ -15,15 +15,8 @@ from pydantic import BaseModel
 from hetsim.errors import PlatformError, nearest
 from hetsim.hardware.catalog import Sort, find, in_catalog
 from hetsim.hardware.complaints import Broken, broken, parse, read_file
-from hetsim.hardware.schema import (
-    MICROSECONDS,
-    DeviceModel,
-    DeviceUse,
-    LinkModel,
-    LinkUse,
-    PlatformModel,
-    overridden,
-)
+from hetsim.hardware.platform_schema import DeviceUse, LinkModel, LinkUse, PlatformModel, overridden
+from hetsim.hardware.schema import MICROSECONDS, DeviceModel
 from hetsim.hardware.spec import DeviceSpec, Link, Platform
 from hetsim.hardware.topology import link_complaints, link_name, unreachable
 from hetsim.hardware.yaml_source import Complaint, Source, YamlPath, read_yaml

@@ -18,13 +18,17 @@ OP_CLASSES = (
 """Classes of operators that a device's efficiency is stated for."""
 
 
-def numbered(kind: str, names: Iterable[str]) -> str | None:
-    """Return the first of `names` that is a numbered device of a kind, or None.
+CUSTOM_OPS = ("function", "library")
+"""What operators outside ONNX can come from."""
+
+
+def numbered(kind: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of `names` that are numbered devices of a kind, in order.
 
     >>> numbered("gpu", ["cpu", "gpu.0", "gpu.1"])
-    'gpu.0'
+    ('gpu.0', 'gpu.1')
     """
-    return next((name for name in names if name.rpartition(".")[0] == kind), None)
+    return tuple(name for name in names if name.rpartition(".")[0] == kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,11 @@ class DeviceSpec:
     backend : str
         What runs its subgraphs: ``simulated`` (ONNX Runtime on the CPU), or what an installed
         package adds under the entry point ``hetsim.devices``.
+    threads : int
+        That one kernel is spread over where subgraphs are really run.
+    custom_ops : frozenset of str
+        Which operators outside ONNX it takes: ``function``, those with an ONNX body, and
+        ``library``, those of onnxruntime custom-op libraries.
     provenance : mapping of str to (status, source)
         Where each figure is from: status is ``datasheet``, ``secondary``, ``derived`` or
         ``estimate``.
@@ -125,6 +134,8 @@ class DeviceSpec:
     fusions: tuple[tuple[tuple[str, ...], ...], ...] = ()
     patterns: tuple[Pattern, ...] = ()
     backend: str = "simulated"
+    threads: int = 1
+    custom_ops: frozenset[str] = frozenset(CUSTOM_OPS)
     provenance: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 

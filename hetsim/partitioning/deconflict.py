@@ -9,6 +9,7 @@ import numpy as np
 
 from hetsim.errors import UnsupportedNode, UsageError, nearest
 from hetsim.graph.contraction import Contraction
+from hetsim.hardware.spec import numbered
 from hetsim.partitioning.regions import Region, Regions, annotate
 from hetsim.problem import FusedKernel, Problem
 
@@ -60,6 +61,7 @@ def device_order(problem: Problem, priority: Sequence[str] | str | None = None) 
     priority : sequence of str, str or None
         Device names; or a text ``npu >> gpu >> cpu`` or ``npu,gpu,cpu``; or ``by-memory``:
         the largest memory first. None: all devices in the platform's order, the host last.
+        ``gpu`` stands for all of ``gpu.0``, ``gpu.1``, but for those named by themselves.
 
     Raises
     ------
@@ -74,7 +76,12 @@ def device_order(problem: Problem, priority: Sequence[str] | str | None = None) 
             raise UsageError(f"no memory capacities in {problem.name} to go {BY_MEMORY}")
         return tuple(sorted(range(len(capacity)), key=lambda device: (-capacity[device], device)))
     names = parse_priority(priority) if isinstance(priority, str) else _different(tuple(priority))
-    return tuple(problem.device_index(name) for name in names)
+    found: dict[int, None] = {}
+    for name in names:
+        alike = () if name in problem.devices else numbered(name, problem.devices)
+        others = (problem.devices.index(one) for one in alike if one not in names)
+        found.update(dict.fromkeys(others if alike else (problem.device_index(name),)))
+    return tuple(found)
 
 
 def parse_priority(text: str, where: str | None = None) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.hardware.checking import Checked
-from hetsim.hardware.schema import LinkModel
+from hetsim.hardware.platform_schema import LinkModel
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.link_table import links_table, provenance_table

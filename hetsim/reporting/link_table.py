@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.hardware.figures import Figure
-from hetsim.hardware.schema import MICROSECONDS, LinkModel
+from hetsim.hardware.platform_schema import LinkModel
+from hetsim.hardware.schema import MICROSECONDS
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.text import rate
 from hetsim.units import GIGA, format_seconds

@@ -93,7 +93,7 @@ def run_report(plan: Plan, run: Run) -> RenderableType:
         devices_table(plan, run.timeline),
         Text(""),
         *(Text(plain(line)) for line in precision_lines(plan, run)),
-        Text(plain(outputs_line(run.bitwise_equal, run.mismatches)), style="bold"),
+        Text(plain(outputs_line(run.bitwise_equal, run.mismatches, run.tolerance)), style="bold"),
     )
 
 
@@ -209,12 +209,20 @@ def links_table(timeline: Timeline) -> Table:
     return table
 
 
-def outputs_line(equal: bool | None, mismatches: Sequence[str]) -> str:
-    """Return whether the split model gave the bits of the whole one, in one line."""
+def outputs_line(equal: bool | None, mismatches: Sequence[str], tolerance: float = 0.0) -> str:
+    """Return whether the split model gave the bits of the whole one, in one line.
+
+    `tolerance` is what a run allows, relative to the largest magnitude of an output.
+    """
     if equal is None:
         return "outputs bitwise equal to the whole model: not compared"
     if equal:
         return "outputs bitwise equal to the whole model: yes"
+    if not mismatches:
+        return (
+            f"outputs bitwise equal to the whole model: no, but within {tolerance:g} of their "
+            "largest magnitude, as the kernels of its devices allow"
+        )
     return (
         f"outputs bitwise equal to the whole model: no ({count(len(mismatches), 'output')} "
         f"differ: {'; '.join(mismatches)})"

@@ -123,6 +123,7 @@ def checked_record(plan: Plan, run: Run) -> Record:
         "strategy": plan.strategy,
         "executor": run.executor,
         "bitwise_equal": run.bitwise_equal,
+        "tolerance": run.tolerance,
         "mismatches": list(run.mismatches),
         "precision": run.precision,
         "deviations": [

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.device.plugin import PRECISION, Device, SimulatedDevice, Support
+from hetsim.device.plugin import Device, SimulatedDevice, Support
 from hetsim.device.registry import make_device, platform_devices
+from hetsim.device.standard_properties import PRECISION
 from hetsim.errors import DeviceUnavailable, UsageError
 from hetsim.graph import zoo
 from hetsim.graph.graph import Graph, Node, Tensor
@@ -31,6 +32,7 @@ def test_properties_know_whether_they_can_be_set() -> None:
     assert isinstance(names, tuple)
     assert {str(name) for name in names if name.mutable} == {  # type: ignore[attr-defined]
         "DEVICE_ID", "NUM_STREAMS", "PERFORMANCE_HINT", "INFERENCE_PRECISION_HINT",
+        "INFERENCE_NUM_THREADS", "PERF_COUNT",
     }  # fmt: skip
     assert device.get_property("DEVICE_ARCHITECTURE") == "npu:rockchip-rk3588-npu"
     assert device.get_property("OPTIMIZATION_CAPABILITIES") == ("FP16", "INT8", "EXPORT_IMPORT")
@@ -241,8 +243,10 @@ class Moody(SimulatedDevice):
 class Careless(SimulatedDevice):
     """Computes something else."""
 
-    def open(self, proto: bytes, weights_dir: str | None, outputs: Any) -> Any:
-        compiled = super().open(proto, weights_dir, outputs)
+    def open(
+        self, proto: bytes, weights_dir: str | None, outputs: Any, settings: Any = None
+    ) -> Any:
+        compiled = super().open(proto, weights_dir, outputs, settings)
 
         class Wrong:
             def run(self, inputs: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from onnx_builders import load, make_model, op, open_exactly, value
 
 import hetsim
 from hetsim.device.precision import check_rounding, rounded
+from hetsim.device.widening import widened_outputs
 from hetsim.errors import UsageError
 from hetsim.execution.runner import run
 from hetsim.graph.samples import random_inputs
+from hetsim.hardware.spec import SupportRule
 from hetsim.problem import Problem
 from oracles.rounded_nodes import compute
 
@@ -137,3 +140,97 @@ def test_a_precision_that_does_not_exist(tmp_path: Path) -> None:
     problem = Problem.of(load(proto, tmp_path), hetsim.load_platform("laptop"))
     with pytest.raises(UsageError, match="did you mean 'device'"):
         run(hetsim.plan(problem, "heft"), precision="devcie")  # type: ignore[arg-type]
+
+
+UP = {"float16": "float32"}
+
+
+def half_model() -> onnx.ModelProto:
+    """A float16 graph: a sum that loses much in float16, a cast, and a branch."""
+    rng = np.random.default_rng(5)
+    weights = rng.standard_normal((64, 32)).astype(np.float16)
+    branch = onnx.helper.make_graph(
+        [op("Softmax", "a", "t")], "then", [], [value("t", (8, 32), "FLOAT16")]
+    )
+    other = onnx.helper.make_graph(
+        [op("Neg", "a", "e")], "else", [], [value("e", (8, 32), "FLOAT16")]
+    )
+    proto = make_model(
+        [
+            op("MatMul", "x w", "a"),
+            op("If", "flag", "b", then_branch=branch, else_branch=other),
+            op("Cast", "b", "c", to=onnx.TensorProto.FLOAT),
+            op("ReduceMean", "b axes", "d"),
+        ],
+        [value("x", (8, 64), "FLOAT16"), value("flag", (), "BOOL")],
+        [value("c", (8, 32)), value("d", (1, 32), "FLOAT16")],
+        {"w": weights, "axes": np.array([0])},
+    )
+    return onnx.shape_inference.infer_shapes(proto)
+
+
+def test_a_float16_graph_on_a_device_without_float16() -> None:
+    proto = half_model()
+    dtypes = {"x": "float16", "w": "float16", "a": "float16", "b": "float16", "c": "float32",
+              "d": "float16", "flag": "bool", "axes": "int64"}  # fmt: skip
+    made = rounded(proto, [UP] * len(proto.graph.node), dtypes)
+    onnx.checker.check_model(made, full_check=True)
+    weights = onnx.numpy_helper.to_array(proto.graph.initializer[0]).astype(np.float32)
+    x = np.random.default_rng(6).standard_normal((8, 64)).astype(np.float16)
+    for flag in (True, False):
+        session = open_exactly(made, None)
+        c, d = session.run(["c", "d"], {"x": x, "flag": np.array(flag)})
+        # Every node in float32, and what it writes as float16.
+        a = (x.astype(np.float32) @ weights).astype(np.float16).astype(np.float32)
+        b = -a
+        if flag:
+            raised = np.exp(a - a.max(axis=1, keepdims=True))
+            b = raised / raised.sum(axis=1, keepdims=True)
+        b = b.astype(np.float16)
+        assert (c.dtype, d.dtype) == (np.float32, np.float16)
+        np.testing.assert_allclose(c, b.astype(np.float32), rtol=2e-3, atol=1e-7)
+        mean = b.astype(np.float32).mean(axis=0, keepdims=True)
+        np.testing.assert_allclose(d.astype(np.float32), mean, rtol=4e-3, atol=1e-4)
+
+
+def test_a_wider_type_gives_the_same_bits_in_parts_and_as_a_whole(tmp_path: Path) -> None:
+    model = load(half_model(), tmp_path)
+    platform = hetsim.load_platform("laptop")
+    devices = {
+        name: replace(
+            spec,
+            execution_dtype=UP,
+            flops_per_s={"float32": 1e12},
+            support=SupportRule(),
+        )
+        for name, spec in platform.devices.items()
+    }
+    problem = Problem.of(model, replace(platform, devices=devices))
+    groups = partition_alone(problem)
+    done = run(hetsim.Plan(problem, "alone", groups), executor="threads", precision="device")
+    assert done.bitwise_equal
+    assert {deviation.output for deviation in done.deviations} == {"c", "d"}
+
+
+def partition_alone(problem: Problem) -> tuple[hetsim.Group, ...]:
+    """Every node alone, the devices in turn."""
+    count = len(problem.devices)
+    return tuple(hetsim.Group(problem.devices[v % count], (v,)) for v in range(problem.n))
+
+
+@pytest.mark.parametrize(
+    ("node", "wider"),
+    [
+        (op("Add", "h h", "y"), (0,)),
+        (op("Cast", "h", "y", to=onnx.TensorProto.FLOAT16), ()),
+        (op("TopK", "h k", "y i"), (0,)),
+        (op("Shape", "h", "i"), ()),
+        (op("Add", "f f", "z"), None),
+        (op("BitwiseAnd", "h h", "y"), None),
+        (op("Unknown", "h", "y", domain="com.nobody"), None),
+    ],
+)
+def test_which_outputs_become_wider(node: onnx.NodeProto, wider: Any) -> None:
+    dtypes = {"h": "float16", "f": "float32", "k": "int64", "i": "int64",
+              "y": "float16", "z": "float32"}  # fmt: skip
+    assert widened_outputs(node, UP, dtypes, {"": 20}) == wider

@@ -12,9 +12,11 @@ import hetsim
 from builders import CASES
 from hetsim.device.plugin import Device, SimulatedDevice
 from hetsim.device.query import devices_named, query
+from hetsim.device.registry import platform_devices
 from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.hardware.spec import SupportRule
+from hetsim.partitioning.deconflict import device_order
 from hetsim.problem import Problem
 
 FILE = json.loads((CASES / "hetero_cases.json").read_text())
@@ -94,6 +96,25 @@ def test_errors_of_the_cases() -> None:
     # Another policy than that by memory.
     with pytest.raises(UsageError, match="no strategy 'tensor_parallel'"):
         hetsim.plan(problem, "tensor_parallel")
+
+
+def test_a_kind_stands_for_all_of_its_devices() -> None:
+    platform = hetsim.load_platform("gpu-server-8")
+    devices = platform_devices(platform)
+
+    def names(text: str) -> list[str]:
+        return [device.name for device in devices_named(text, devices)]
+
+    every = [f"gpu.{i}" for i in range(8)]
+    assert names("gpu,cpu") == ["gpu.0", "cpu"]
+    assert names("multi:gpu") == every
+    assert names("hetero:gpu.3,gpu,cpu") == ["gpu.3", *every[:3], *every[4:], "cpu"]
+    with pytest.raises(UsageError, match=r"no device 'gpx'; choose from: cpu, gpu.0"):
+        names("multi:gpx")
+    problem = Problem.from_arrays([[1.0] * 3], devices=("gpu.0", "gpu.1", "cpu"))
+    assert device_order(problem, "gpu,cpu") == (0, 1, 2)
+    assert device_order(problem, "gpu.1,gpu") == (1, 0)
+    assert hetsim.plan(problem, "hetero:gpu,cpu").groups[0].device == "gpu.0"
 
 
 def test_housekeeping_alone_is_left_to_the_host() -> None:

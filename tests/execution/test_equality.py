@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hetsim.execution.equality import difference, differences
+from hetsim.execution.equality import Verdict, difference, differences, judged
 
 NAN, OTHER_NAN = np.array([0x7FC00000, 0x7FC00001], np.uint32).view(np.float32)
 
@@ -59,3 +59,22 @@ def test_outputs_that_are_missing_or_too_many_are_named() -> None:
         "c (it is missing)",
         "b (it is not wanted)",
     )
+
+
+def test_a_tolerance_allows_what_it_says() -> None:
+    wanted = {"y": np.array([1.0, 100.0], np.float32), "i": np.array([1, 2])}
+    near = {"y": np.array([1.05, 100.0], np.float32), "i": np.array([1, 2])}
+    assert judged(wanted, wanted, 0.0) == Verdict(True, ())
+    assert judged(near, wanted, 1e-3) == Verdict(False, ())
+    for tolerance in (0.0, 1e-4):
+        found = judged(near, wanted, tolerance)
+        assert not found.bitwise_equal
+        assert [text.split()[0] for text in found.mismatches] == ["y"]
+    for bad in (
+        {"y": wanted["y"], "i": np.array([1, 3])},
+        {"y": np.array([np.nan, 100.0], np.float32), "i": wanted["i"]},
+        {"y": wanted["y"][:1], "i": wanted["i"]},
+        {"i": wanted["i"]},
+        {"y": None, "i": wanted["i"]},
+    ):
+        assert judged(bad, wanted, 1e-3).mismatches

@@ -16,6 +16,7 @@ from onnx_builders import (
     load,
     make_model,
     op,
+    open_exactly,
     run_whole,
     value,
 )
@@ -249,3 +250,28 @@ def test_outputs_that_are_inputs_or_constants(tmp_path: Path) -> None:
         check_consistent(model)
         assert model.graph.outputs == ("y", "x", "k")
         assert "k" in model.graph.constants
+
+
+def test_what_onnx_runtime_saves_with_a_name_twice_is_made_readable(tmp_path: Path) -> None:
+    # It computes these in single precision, and names its casts alike in the graph and its bodies.
+    branches = [
+        onnx.helper.make_graph(
+            [op(kind, "a", "b")], kind, [], [value("b", (4, 4), dtype="FLOAT16")]
+        )
+        for kind in ("Softmax", "Neg")
+    ]
+    proto = make_model(
+        [
+            op("MatMul", "x x", "a"),
+            op("If", "flag", "y", then_branch=branches[0], else_branch=branches[1]),
+        ],
+        [value("x", (4, 4), dtype="FLOAT16"), value("flag", (), dtype="BOOL")],
+        [value("y", (4, 4), dtype="FLOAT16")],
+    )
+    model = load(proto, tmp_path)
+    x = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float16)
+    for flag in (True, False):
+        given = {"x": x, "flag": np.array(flag)}
+        wanted = open_exactly(proto, None).run(None, given)
+        found = open_exactly(model.proto, None).run(None, given)
+        assert wanted[0].tobytes() == found[0].tobytes()

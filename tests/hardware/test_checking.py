@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import load_device, load_link, load_platform
 from hetsim.hardware.checking import check_file, sort_of
-from hetsim.hardware.schema import LinkModel
+from hetsim.hardware.platform_schema import LinkModel
 from hetsim.hardware.spec import DeviceSpec, Platform
 
 DEVICE = """\
@@ -205,3 +206,15 @@ def test_a_name_among_the_overrides_is_used(write: Write) -> None:
 def test_backend_of_a_device_is_read(write: Write) -> None:
     assert load_device(write("own.yaml", DEVICE)).backend == "simulated"
     assert load_device(write("own.yaml", DEVICE + "backend: mine\n")).backend == "mine"
+
+
+def test_threads_and_custom_ops_of_a_device_are_read(write: Write) -> None:
+    plain = load_device(write("own.yaml", DEVICE))
+    assert plain.threads == 1
+    assert plain.custom_ops == ({"function", "library"} if plain.kind == "cpu" else {"function"})
+    own = load_device(write("own.yaml", DEVICE + "threads: 4\ncustom_ops: []\n"))
+    assert (own.threads, own.custom_ops) == (4, frozenset())
+    with pytest.raises(PlatformError, match=r"'functoin'.*did you mean 'function'"):
+        load_device(write("own.yaml", DEVICE + "custom_ops: [functoin]\n"))
+    with pytest.raises(PlatformError, match="threads"):
+        load_device(write("own.yaml", DEVICE + "threads: 0\n"))

@@ -21,8 +21,9 @@ from hetsim.hardware.catalog import (
 )
 from hetsim.hardware.complaints import parse
 from hetsim.hardware.json_schema import DIALECT, json_schema
+from hetsim.hardware.platform_schema import LinkModel
 from hetsim.hardware.reader import survey
-from hetsim.hardware.schema import DeviceModel, LinkModel
+from hetsim.hardware.schema import DeviceModel
 from hetsim.hardware.yaml_source import Source, read_yaml
 
 SORTS: tuple[Sort, ...] = get_args(Sort)

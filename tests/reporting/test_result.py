@@ -116,6 +116,7 @@ def test_a_run_is_recorded_without_its_wall_clock() -> None:
         executor="ray",
         bitwise_equal=False,
         mismatches=("y",),
+        tolerance=0.0,
         outputs={"y": np.arange(3, dtype=np.float32)},
         timeline=simulate(made),
         wall_s=1.23,

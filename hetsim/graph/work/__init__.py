@@ -7,6 +7,7 @@ Conventions
   ``hetsim.graph.work.elementwise``. Work on padding is counted, as the definitions have it.
 - Bytes are those that a node run alone moves: each value that it reads and each that it
   writes once. Views move none; gathers read the rows they name, not the table.
+- A call of a function is costed by the body that it stands for.
 - An op without a rule is costed by its bytes, with 0 FLOP and ``rule=False``, and
   `uncosted` names it.
 """
@@ -79,6 +80,8 @@ def node_work(graph: Graph, node: Node) -> Work:
     """
     key = op_key(node)
     rule = _RULES.get(key)
+    if rule is None and node.body is not None:
+        return _body_work(graph, node, node.body)
     view = NodeView(graph, node)
     flops: int | None = None
     try:
@@ -104,6 +107,27 @@ def node_work(graph: Graph, node: Node) -> Work:
         op_class=op_class,
         dtype=_dtype(graph, node, rule),
         rule=flops is not None,
+    )
+
+
+def _body_work(graph: Graph, node: Node, body: Graph) -> Work:
+    """The work of a function's body: run node by node, or as the one kernel of a library."""
+    inner = graph_work(body)
+    if node.custom:
+        read, constant, written = moved_bytes(NodeView(graph, node))
+    else:
+        read = sum(work.read_bytes for work in inner)
+        constant = sum(work.weight_bytes for work in inner)
+        written = sum(work.write_bytes for work in inner)
+    heaviest = max(inner, key=lambda work: (work.flops, work.read_bytes), default=None)
+    return Work(
+        flops=sum(work.flops for work in inner),
+        read_bytes=read,
+        write_bytes=written,
+        weight_bytes=constant,
+        op_class="other" if heaviest is None else heaviest.op_class,
+        dtype=_dtype(graph, node, None) if heaviest is None else heaviest.dtype,
+        rule=all(work.rule for work in inner),
     )
 
 

@@ -1,0 +1,183 @@
+"""Custom operators that a model may use: function bodies, and onnxruntime custom-op libraries."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hetsim.errors import ModelError
+from hetsim.graph.onnx_types import OWN_DOMAINS
+
+if TYPE_CHECKING:
+    import onnx
+
+FunctionKey = tuple[str, str, str]
+"""Domain, name and overload."""
+
+_ONNX = ".onnx"
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """Operators outside ONNX and ONNX Runtime; see ``read_extension``.
+
+    Attributes
+    ----------
+    source : str
+        As it was given: ``BODIES.onnx``, ``LIBRARY`` or ``LIBRARY=BODIES.onnx``.
+    functions : tuple of bytes
+        Serialised ``onnx.FunctionProto``: the operators themselves where there is no library,
+        else what the library's operators do, for their shapes and costs.
+    library : str or None
+        Absolute path of an onnxruntime custom-op library, whose kernels run its operators.
+    sha256 : str
+        Of the files.
+    """
+
+    source: str
+    functions: tuple[bytes, ...] = field(repr=False)
+    library: str | None
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """What extensions give to one model.
+
+    Attributes
+    ----------
+    bodies : mapping of (domain, name, overload) to onnx.FunctionProto
+        Those that describe operators of the libraries.
+    libraries : tuple of str
+        Paths.
+    """
+
+    bodies: Mapping[FunctionKey, onnx.FunctionProto] = field(default_factory=dict)
+    libraries: tuple[str, ...] = ()
+
+
+NONE = Custom()
+
+
+def read_extension(source: str | os.PathLike[str] | Extension) -> Extension:
+    """Read custom operators from files.
+
+    Parameters
+    ----------
+    source : path or str
+        ``BODIES.onnx``: a model that holds functions, each the body of an operator.
+        ``LIBRARY``: a shared library of onnxruntime custom operators; their kernels run.
+        ``LIBRARY=BODIES.onnx``: such a library, with functions that say what its operators
+        do, so that shapes and costs are known.
+
+    Raises
+    ------
+    ModelError
+        Where a file is missing or is not what it should be.
+    """
+    if isinstance(source, Extension):
+        return source
+    text = os.fspath(source)
+    first, _, second = text.partition("=")
+    library, bodies = (None, first) if first.endswith(_ONNX) else (first, second)
+    if (library is None and second) or (bodies and not bodies.endswith(_ONNX)):
+        raise ModelError(
+            "no custom operators",
+            where=text,
+            hint="give BODIES.onnx, LIBRARY or LIBRARY=BODIES.onnx",
+        )
+    digest = hashlib.sha256()
+    if library is not None:
+        digest.update(_content(Path(library), text))
+    functions: tuple[bytes, ...] = ()
+    if bodies:
+        functions = _functions(bodies)
+        for function in functions:
+            digest.update(function)
+    path = None if library is None else str(Path(library).resolve())
+    return Extension(text, functions, path, digest.hexdigest())
+
+
+def _content(path: Path, where: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(
+            f"cannot be read: {error.strerror}",
+            where=where,
+            hint="give the path of an onnxruntime custom-op library",
+        ) from error
+
+
+def _functions(path: str) -> tuple[bytes, ...]:
+    from hetsim.graph.onnx_file import read_onnx
+
+    functions = read_onnx(Path(path)).proto.functions
+    if not functions:
+        raise ModelError(
+            "it holds no function", where=path, hint="save a model with the ops as functions"
+        )
+    return tuple(function.SerializeToString(deterministic=True) for function in functions)
+
+
+def extend(proto: onnx.ModelProto, extensions: Sequence[Extension]) -> Custom:
+    """Add the function bodies that `proto` calls and lacks, in place; return the rest.
+
+    A function of the model itself goes before one of the same name, and of two extensions
+    the first.
+    """
+    import onnx
+
+    own = {key_of(function) for function in proto.functions}
+    offered: dict[FunctionKey, onnx.FunctionProto] = {}
+    described: dict[FunctionKey, onnx.FunctionProto] = {}
+    for extension in extensions:
+        into = offered if extension.library is None else described
+        for content in extension.functions:
+            function = onnx.FunctionProto.FromString(content)
+            into.setdefault(key_of(function), function)
+    pending = [*calls(proto.graph.node)]
+    for function in proto.functions:
+        pending.extend(calls(function.node))
+    while pending:
+        key = pending.pop(0)
+        if key in offered and key not in own:
+            own.add(key)
+            proto.functions.append(offered[key])
+            pending.extend(calls(offered[key].node))
+    imported = {entry.domain for entry in proto.opset_import}
+    for domain in sorted({domain for domain, _, _ in own} - imported):
+        proto.opset_import.add(domain=domain, version=1)
+    libraries = [e.library for e in extensions if e.library is not None]
+    bodies = {key: function for key, function in described.items() if key not in own}
+    return Custom(bodies, tuple(dict.fromkeys(libraries)))
+
+
+def key_of(function: onnx.FunctionProto) -> FunctionKey:
+    """Return what calls of `function` name it by."""
+    return function.domain, function.name, function.overload
+
+
+def is_custom(node: onnx.NodeProto, functions: Collection[FunctionKey]) -> bool:
+    """Whether neither ONNX Runtime nor `functions` has the operator of `node`."""
+    key = (node.domain, node.op_type, node.overload)
+    return node.domain not in OWN_DOMAINS and key not in functions
+
+
+def calls(nodes: Iterable[onnx.NodeProto]) -> list[FunctionKey]:
+    """Return what nodes, and those of their bodies, would name a function by."""
+    found: list[FunctionKey] = []
+    pending = [*nodes]
+    while pending:
+        node = pending.pop()
+        found.append((node.domain, node.op_type, node.overload))
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                pending.extend(attribute.g.node)
+            for body in attribute.graphs:
+                pending.extend(body.node)
+    return found

@@ -1,0 +1,48 @@
+"""Values of bodies that bear the name of one outside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import onnx
+
+from hetsim.graph.structure import bodies, constant_names
+
+
+def unshadow(graph: onnx.GraphProto, outer: Collection[str] = ()) -> None:
+    """Rename, in place, what bodies write under a name that is taken outside of them.
+
+    ONNX Runtime saves such models, and then refuses them. O(values of the graph and of the
+    bodies, by depth).
+    """
+    taken = {*outer, *(value.name for value in graph.input), *constant_names(graph)}
+    taken.update(name for node in graph.node for name in node.output)
+    for node in graph.node:
+        for body in bodies(node):
+            own = {name for inner in body.node for name in inner.output if name}
+            clashes = sorted(own & taken)
+            if clashes:
+                used = taken | own
+                renamed: dict[str, str] = {}
+                for name in clashes:
+                    renamed[name] = name
+                    while renamed[name] in used:
+                        renamed[name] += "_"
+                    used.add(renamed[name])
+                _rename(body, renamed)
+            unshadow(body, taken)
+
+
+def _rename(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
+    """Rename values in a graph and where the bodies in it read them."""
+    for node in graph.node:
+        for names in (node.input, node.output):
+            for port, name in enumerate(names):
+                names[port] = renamed.get(name, name)
+        for body in bodies(node):
+            hidden = {value.name for value in body.input} | constant_names(body).keys()
+            hidden.update(name for inner in body.node for name in inner.output)
+            _rename(body, {old: new for old, new in renamed.items() if old not in hidden})
+    for values in (graph.output, graph.value_info):
+        for value in values:
+            value.name = renamed.get(value.name, value.name)

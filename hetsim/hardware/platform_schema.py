@@ -1,0 +1,120 @@
+"""What a link or platform file may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    StrictBool,
+    StrictStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from hetsim.hardware.figures import (
+    Figure,
+    Fraction,
+    Name,
+    NotNegative,
+    Positive,
+    Strict,
+    Text,
+    refusal,
+    refusals,
+    spread,
+)
+from hetsim.hardware.schema import DeviceModel
+
+TABLES = ("peak_tflops", "efficiency", "execution_dtype")
+"""Keys of a device that overrides change entry by entry; all others they change whole."""
+
+
+class LinkModel(Strict):
+    """A link file: the bandwidth of one direction, and how much of it a transfer reaches."""
+
+    full_name: Text
+    latency_us: Figure[NotNegative]
+    bandwidth_gbytes_s: Figure[Positive]
+    efficiency: Figure[Fraction]
+    duplex: StrictBool = True
+
+
+def _two_ends(ends: Any) -> Any:
+    if not isinstance(ends, list) or len(ends) != 2:
+        raise refusal("'between' must name two devices", "write between: [cpu, gpu]")
+    return ends
+
+
+class LinkUse(Strict):
+    """One entry of a platform's ``links:``: a link of the catalog, own figures, or both."""
+
+    between: Annotated[tuple[StrictStr, StrictStr], BeforeValidator(_two_ends)]
+    name: Name | None = None
+    link: Text | None = None
+    latency_us: Figure[NotNegative] | None = Field(default=None, validate_default=True)
+    bandwidth_gbytes_s: Figure[Positive] | None = Field(default=None, validate_default=True)
+    efficiency: Figure[Fraction] | None = None
+    duplex: StrictBool | None = None
+    bus: Name | None = None
+
+    @field_validator("latency_us", "bandwidth_gbytes_s")
+    @classmethod
+    def _stated(cls, figure: Figure[float] | None, info: ValidationInfo) -> Figure[float] | None:
+        if figure is None and "link" in info.data and info.data["link"] is None:
+            key = info.field_name
+            what, hint = f"missing key '{key}'", f"add '{key}: ...', or 'link: NAME' of the catalog"
+            raise refusals([(what, hint, ())], "hetsim_missing")
+        return figure
+
+
+def _name_or_description(device: Any) -> Any:
+    if not isinstance(device, str | Mapping):
+        raise refusal("KEY must be a name, a path or a mapping", "write device: NAME")
+    return device
+
+
+class DeviceUse(Strict):
+    """One entry of a platform's ``devices:``: a name, a path or a description, and changes."""
+
+    device: Annotated[Any, BeforeValidator(_name_or_description)]
+    overrides: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, entry: Any) -> Any:
+        if isinstance(entry, str):
+            return {"device": entry}
+        if not isinstance(entry, Mapping):
+            raise refusal("KEY must be a name, a path or a mapping", "write a name of the catalog")
+        if "device" not in entry and entry.keys() & DeviceModel.model_fields:
+            raise refusal("KEY describes a device outside 'device:'", "write {device: {kind: ...}}")
+        return entry
+
+
+class PlatformModel(Strict):
+    """A platform file."""
+
+    name: Name | None = None
+    full_name: Text | None = None
+    host: StrictStr
+    devices: Annotated[dict[Name, DeviceUse], Field(min_length=1)]
+    links: tuple[LinkUse, ...] = ()
+
+
+def overridden(base: DeviceModel, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the device file that `base` becomes with `changes` laid over it.
+
+    Those of TABLES change entry by entry, all else whole.
+    """
+    merged: dict[str, Any] = dict(base.model_dump(by_alias=True, exclude_none=True))
+    for key, change in changes.items():
+        table = spread(change)
+        if isinstance(table, Mapping) and key in TABLES:
+            merged[key] = {**merged[key], **table}
+        else:
+            merged[key] = change
+    return merged

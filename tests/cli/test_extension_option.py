@@ -1,0 +1,45 @@
+"""``--extension``: custom operators on the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import Result
+from custom_op_builders import LIBRARY, bodies, user
+
+Cli = Callable[..., Result]
+
+
+def test_verbs_read_models_with_custom_ops(cli: Cli, tmp_path: Path) -> None:
+    model, held = user(tmp_path), bodies(tmp_path)
+    refused = cli("inspect", model)
+    assert refused.exit_code == 3
+    assert "unknown op 'NegPos'" in refused.output
+    described = f"{LIBRARY}={held}"
+    kind = "rockchip-rk3588-npu"
+    asked = cli("devices", "query", kind, model, "--extension", described, "--json")
+    assert asked.exit_code == 0
+    assert "of a custom-op library (it takes none)" in asked.output
+    taken = cli("devices", "query", kind, model, "--extension", held, "--json")
+    assert "it takes none" not in taken.output
+    out = tmp_path / "out"
+    ran = cli(
+        "run", model, "--extension", described, "--platform", "laptop", "--strategy", "hetero",
+        "--executor", "threads", "--json", "--out", out,
+    )  # fmt: skip
+    assert ran.exit_code == 0
+    assert json.loads(ran.stdout)["bitwise_equal"] is True
+    again = cli("run", out / "plan.json", "--executor", "threads", "--json")
+    assert json.loads(again.stdout)["outputs"] == json.loads(ran.stdout)["outputs"]
+    twice = cli("run", out / "plan.json", "--extension", held)
+    assert twice.exit_code == 2
+    assert "--extension" in twice.output
+
+
+def test_an_extension_that_is_none(cli: Cli, tmp_path: Path) -> None:
+    given = cli("inspect", "zoo:squeezenet", "--extension", tmp_path / "absent.onnx")
+    assert given.exit_code == 3
+    assert "no such file" in given.output
+    assert "Traceback" not in given.output
