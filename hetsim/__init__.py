@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hetsim.comparison import Comparison, Row, compare
     from hetsim.errors import HetsimError
     from hetsim.execution.runner import Run, run
+    from hetsim.explanation import Explanation, explain
     from hetsim.graph.extension import Extension, read_extension
     from hetsim.graph.model import Model, load_model
     from hetsim.hardware.catalog import load_device, load_platform
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
     from hetsim.partitioning.sizes import SizeRules
     from hetsim.placement.bound import lower_bound
     from hetsim.placement.registry import plan, strategies
+    from hetsim.placement.throughput import max_load
+    from hetsim.placement.timeline_check import check_timeline
     from hetsim.plans import Plan
-    from hetsim.problem import Problem
+    from hetsim.problem import Problem, Staging
     from hetsim.saved import load_plan
     from hetsim.simulation.clock import simulate
     from hetsim.timeline import Event, Timeline
@@ -46,6 +49,7 @@ _HOMES = {
     "DeviceSpec": "hetsim.hardware.spec",
     "Event": "hetsim.timeline",
     "Exclusion": "hetsim.partitioning.affinity",
+    "Explanation": "hetsim.explanation",
     "Extension": "hetsim.graph.extension",
     "Group": "hetsim.partitioning.partition",
     "HetsimError": "hetsim.errors",
@@ -59,16 +63,20 @@ _HOMES = {
     "Row": "hetsim.comparison",
     "Run": "hetsim.execution.runner",
     "SizeRules": "hetsim.partitioning.sizes",
+    "Staging": "hetsim.problem",
     "Timeline": "hetsim.timeline",
     "affinity_of_model": "hetsim.partitioning.affinity",
     "annotate": "hetsim.partitioning.regions",
+    "check_timeline": "hetsim.placement.timeline_check",
     "compare": "hetsim.comparison",
     "deconflict": "hetsim.partitioning.deconflict",
+    "explain": "hetsim.explanation",
     "load_device": "hetsim.hardware.catalog",
     "load_model": "hetsim.graph.model",
     "load_plan": "hetsim.saved",
     "load_platform": "hetsim.hardware.catalog",
     "lower_bound": "hetsim.placement.bound",
+    "max_load": "hetsim.placement.throughput",
     "methods": "hetsim.partitioning.methods",
     "partition": "hetsim.partitioning.flow",
     "plan": "hetsim.placement.registry",
@@ -86,6 +94,7 @@ __all__ = [
     "DeviceSpec",
     "Event",
     "Exclusion",
+    "Explanation",
     "Extension",
     "Group",
     "HetsimError",
@@ -99,17 +108,21 @@ __all__ = [
     "Row",
     "Run",
     "SizeRules",
+    "Staging",
     "Timeline",
     "__version__",
     "affinity_of_model",
     "annotate",
+    "check_timeline",
     "compare",
     "deconflict",
+    "explain",
     "load_device",
     "load_model",
     "load_plan",
     "load_platform",
     "lower_bound",
+    "max_load",
     "methods",
     "partition",
     "plan",

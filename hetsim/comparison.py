@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from hetsim.errors import Infeasible, UsageError
 from hetsim.placement.bound import lower_bound
-from hetsim.placement.registry import plan
+from hetsim.placement.objective import Objective, bottleneck, check_objective
+from hetsim.placement.registry import plan, resolve
 from hetsim.placement.single import expand
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.simulation.clock import simulate
 from hetsim.timeline import Timeline
 
-DEFAULT_STRATEGIES = ("single", "hetero", "heft")
+DEFAULT_STRATEGIES = ("single", "hetero", "heft", "auto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,15 @@ class Row:
     reason : str or None
         Why there is none.
     speedup_over : mapping of str to float
-        Latency of each device alone over this latency; devices that cannot run the whole
-        model are absent.
+        Cost of each device alone over this cost; devices that cannot run the whole model are
+        absent.
     speedup_over_best_single : float or None
         The same over the fastest of them; None where no device can.
     gap : float or None
-        Latency over the lower bound, less 1.
+        Cost over the lower bound, less 1.
+    cost_s : float or None
+        What the objective counts: the latency, or the seconds a request of the busiest device
+        or link.
     """
 
     strategy: str
@@ -44,6 +48,7 @@ class Row:
     speedup_over: Mapping[str, float]
     speedup_over_best_single: float | None
     gap: float | None
+    cost_s: float | None
 
     @property
     def feasible(self) -> bool:
@@ -69,13 +74,14 @@ class Comparison:
     ----------
     problem : Problem
     rows : tuple of Row
-        By latency, then in the order asked for; those without a plan last.
+        By cost, then in the order asked for; those without a plan last.
     bound_s : float
-        ``lower_bound(problem)``; inf where a node runs nowhere.
+        ``lower_bound(problem, objective)``; inf where a node runs nowhere.
     best_single : str or None
         The device that is fastest alone.
     single_s : mapping of str to float
-        Latency of each device alone, where it can run the whole model.
+        Cost of each device alone, where it can run the whole model.
+    objective : "latency" or "throughput"
     """
 
     problem: Problem
@@ -83,6 +89,7 @@ class Comparison:
     bound_s: float
     best_single: str | None
     single_s: Mapping[str, float]
+    objective: Objective = "latency"
 
     @property
     def ceiling(self) -> float | None:
@@ -92,7 +99,12 @@ class Comparison:
         return self.single_s[self.best_single] / self.bound_s
 
 
-def compare(problem: Problem, strategies: Sequence[str] = DEFAULT_STRATEGIES) -> Comparison:
+def compare(
+    problem: Problem,
+    strategies: Sequence[str] = DEFAULT_STRATEGIES,
+    *,
+    objective: Objective = "latency",
+) -> Comparison:
     """Plan and simulate one request by each strategy.
 
     Parameters
@@ -101,29 +113,35 @@ def compare(problem: Problem, strategies: Sequence[str] = DEFAULT_STRATEGIES) ->
     strategies : sequence of str
         As ``plan`` takes them; ``"single"`` stands for every device alone. The devices
         alone are always simulated for the speed-ups, whether asked for or not.
+    objective : "latency" or "throughput"
+        What rows are sorted, and speed-ups and gaps counted by. Strategies that take an
+        objective, and are given none in their name, plan for it.
 
     Raises
     ------
     UsageError
-        For an unknown strategy or device, or none at all.
+        For an unknown strategy, device or objective, or no strategy at all.
     """
+    check_objective(objective)
     if not strategies:
         raise UsageError("no strategy to compare", hint="name one, e.g. heft")
-    alone = {name: _attempt(problem, name) for name in expand(problem)}
+    alone = {name: _attempt(problem, name, objective) for name in expand(problem)}
     single_s = {
-        name.removeprefix("single:"): timeline.latency_s
-        for name, (_, timeline, _) in alone.items()
-        if timeline is not None
+        name.removeprefix("single:"): cost
+        for name, (made, timeline, _) in alone.items()
+        if (cost := _cost(made, timeline, objective)) is not None
     }
     best_single = min(single_s, key=lambda name: single_s[name]) if single_s else None
     names: dict[str, None] = {}
     for strategy in strategies:
         names.update(dict.fromkeys(alone if strategy == "single" else (strategy,)))
-    bound_s = lower_bound(problem)
+    bound_s = lower_bound(problem, objective)
     rows: list[Row] = []
     for name in names:
-        made, timeline, reason = alone[name] if name in alone else _attempt(problem, name)
-        latency_s = timeline.latency_s if timeline is not None else None
+        made, timeline, reason = (
+            alone[name] if name in alone else _attempt(problem, name, objective)
+        )
+        cost_s = _cost(made, timeline, objective)
         rows.append(
             Row(
                 strategy=name,
@@ -131,32 +149,45 @@ def compare(problem: Problem, strategies: Sequence[str] = DEFAULT_STRATEGIES) ->
                 timeline=timeline,
                 reason=reason,
                 speedup_over={
-                    device: _ratio(seconds, latency_s)
+                    device: _ratio(seconds, cost_s)
                     for device, seconds in single_s.items()
-                    if latency_s is not None
+                    if cost_s is not None
                 },
                 speedup_over_best_single=(
-                    _ratio(single_s[best_single], latency_s)
-                    if best_single is not None and latency_s is not None
+                    _ratio(single_s[best_single], cost_s)
+                    if best_single is not None and cost_s is not None
                     else None
                 ),
-                gap=latency_s / bound_s - 1.0 if latency_s is not None and bound_s > 0 else None,
+                gap=cost_s / bound_s - 1.0 if cost_s is not None and bound_s > 0 else None,
+                cost_s=cost_s,
             )
         )
     infinity = float("inf")
-    rows.sort(key=lambda row: infinity if row.latency_s is None else row.latency_s)
-    return Comparison(problem, tuple(rows), bound_s, best_single, single_s)
+    rows.sort(key=lambda row: infinity if row.cost_s is None else row.cost_s)
+    return Comparison(problem, tuple(rows), bound_s, best_single, single_s, objective)
 
 
-def _attempt(problem: Problem, strategy: str) -> tuple[Plan | None, Timeline | None, str | None]:
+def _attempt(
+    problem: Problem, strategy: str, objective: Objective
+) -> tuple[Plan | None, Timeline | None, str | None]:
+    options = {}
+    if objective != "latency" and ":" not in strategy:
+        takes = {field.name for field in fields(resolve(strategy))}  # type: ignore[arg-type]
+        options = {"objective": objective} if "objective" in takes else {}
     try:
-        made = plan(problem, strategy)
+        made = plan(problem, strategy, **options)
         return made, simulate(made), None
     except Infeasible as error:
         return None, None, str(error)
 
 
-def _ratio(seconds: float, latency_s: float) -> float:
-    if latency_s > 0:
-        return seconds / latency_s
-    return 1.0 if seconds == latency_s else float("inf")
+def _cost(made: Plan | None, timeline: Timeline | None, objective: Objective) -> float | None:
+    if made is None or timeline is None:
+        return None
+    return timeline.latency_s if objective == "latency" else bottleneck(made, timeline)
+
+
+def _ratio(seconds: float, cost_s: float) -> float:
+    if cost_s > 0:
+        return seconds / cost_s
+    return 1.0 if seconds == cost_s else float("inf")

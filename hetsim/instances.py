@@ -15,6 +15,7 @@ from hetsim.problem import (
     Contention,
     FusedKernel,
     Problem,
+    Staging,
     Value,
     check_contention,
 )
@@ -34,6 +35,7 @@ def build(
     dispatch_s: ArrayLike,
     streams: Sequence[int] | None,
     composites: Iterable[tuple[int, Sequence[int], float]],
+    staging: Staging | None,
     name: str,
 ) -> Problem:
     """Check the arrays and build the Problem; see ``Problem.from_arrays``. O(n P + E)."""
@@ -65,6 +67,8 @@ def build(
     widths = tuple(int(s) for s in streams) if streams is not None else (1,) * count
     if len(widths) != count or min(widths) < 1:
         raise InvalidInput(f"streams {widths} does not give 1 or more for each of {count} devices")
+    if staging is not None:
+        _check_staging(staging, count)
     return Problem(
         name=name,
         devices=names,
@@ -81,6 +85,7 @@ def build(
         if capacity_bytes is not None
         else None,
         fused=_composites(n, count, composites),
+        staging=staging,
         idle_w=(0.0,) * count,
         busy_w=(0.0,) * count,
         node_names=tuple(f"n{v}" for v in range(n)),
@@ -91,6 +96,17 @@ def build(
             for p in range(count)
         ),
     )
+
+
+def _check_staging(staging: Staging, count: int) -> None:
+    for name, figures in (
+        ("fetch_s_per_byte", staging.fetch_s_per_byte),
+        ("store_s_per_byte", staging.store_s_per_byte),
+    ):
+        if len(figures) != count:
+            raise InvalidInput(f"{name} has {len(figures)} entries for {count} devices")
+        if not all(0 <= seconds < float("inf") for seconds in figures):
+            raise InvalidInput(f"{name} has negative or infinite entries", hint="use 0 or more")
 
 
 def _from_edges(n: int, edges: Iterable[tuple[int, int, int]]) -> tuple[Value, ...]:

@@ -79,6 +79,24 @@ class FusedKernel:
     pattern: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Tensors that go through the host's memory at the expense of the device that moves them.
+
+    A subgraph fetches each tensor that it reads from outside once, and puts each tensor that is
+    needed outside there once, however many subgraphs read it. Both are part of its time, before
+    and after its kernels. Inputs and outputs of the model count where there is a host.
+
+    Attributes
+    ----------
+    fetch_s_per_byte, store_s_per_byte : tuple of float
+        By device; 0 for a device that computes in that memory.
+    """
+
+    fetch_s_per_byte: tuple[float, ...]
+    store_s_per_byte: tuple[float, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """One model on one platform, free of ONNX.
@@ -106,6 +124,9 @@ class Problem:
     capacity_bytes : tuple of int, or None
         Memory by device; None: memory is not modelled.
     fused : tuple of FusedKernel
+    staging : Staging or None
+        What subgraphs pay for tensors that go through the host's memory; None: nothing, the
+        routes alone say what a transfer costs.
     idle_w, busy_w : tuple of float
         Power by device; all zero where energy is not modelled.
     node_names, op_types : tuple of str
@@ -130,6 +151,7 @@ class Problem:
     link_names: tuple[str, ...] = field(default=(), repr=False)
     capacity_bytes: tuple[int, ...] | None = field(default=None, repr=False)
     fused: tuple[FusedKernel, ...] = field(default=(), repr=False)
+    staging: Staging | None = None
     idle_w: tuple[float, ...] = field(default=(), repr=False)
     busy_w: tuple[float, ...] = field(default=(), repr=False)
     node_names: tuple[str, ...] = field(default=(), repr=False)
@@ -254,8 +276,34 @@ class Problem:
         ]
 
     def group_seconds(self, device: int, nodes: Sequence[int]) -> float:
-        """Time of `nodes` as one subgraph on `device`, dispatch included; inf if unsupported."""
-        return self.dispatch_s[device] + sum(s for _, s in self.kernels(device, nodes))
+        """Time of `nodes` as one subgraph on `device`; inf if unsupported.
+
+        Dispatch is included, and so is what it fetches and stores where tensors are staged.
+        """
+        compute_s = self.dispatch_s[device] + sum(s for _, s in self.kernels(device, nodes))
+        return compute_s if self.staging is None else compute_s + self.staged_seconds(device, nodes)
+
+    def staged_seconds(self, device: int, nodes: Sequence[int]) -> float:
+        """Time that `device` spends on fetching and storing tensors for a subgraph of `nodes`.
+
+        0 where tensors are not staged. O(values of the nodes and their consumers).
+        """
+        if self.staging is None:
+            return 0.0
+        inside = set(nodes)
+        fetched = stored = 0
+        for index in sorted({index for node in nodes for index in self.values_of[node]}):
+            value = self.values[index]
+            if value.producer in inside:
+                leaves = value.is_output and self.host is not None
+                if leaves or not inside.issuperset(value.consumers):
+                    stored += value.nbytes
+            elif value.producer != GRAPH_INPUT or self.host is not None:
+                fetched += value.nbytes
+        return (
+            fetched * self.staging.fetch_s_per_byte[device]
+            + stored * self.staging.store_s_per_byte[device]
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -280,6 +328,8 @@ class Problem:
             "fused": [(k.device, k.nodes, k.seconds, k.pattern) for k in self.fused],
             "node_names": self.node_names,
         }
+        if self.staging is not None:
+            plain["staging"] = (self.staging.fetch_s_per_byte, self.staging.store_s_per_byte)
         digest.update(json.dumps(plain, sort_keys=True).encode())
         digest.update(np.ascontiguousarray(self.seconds).tobytes())
         return digest.hexdigest()
@@ -348,6 +398,7 @@ class Problem:
         dispatch_s: ArrayLike = 0.0,
         streams: Sequence[int] | None = None,
         composites: Iterable[tuple[int, Sequence[int], float]] = (),
+        staging: Staging | None = None,
         name: str = "instance",
     ) -> Problem:
         """Build a problem without a model file; node ids are in topological order.
@@ -375,6 +426,8 @@ class Problem:
         streams : [P], default 1 each
         composites : (device, nodes, seconds) triples, optional
             Nodes that the device can run as one kernel, even those with inf in `seconds`.
+        staging : Staging, optional
+            Absent: transfers cost what the routes say.
 
         Raises
         ------
@@ -385,7 +438,7 @@ class Problem:
 
         return build(
             seconds, edges, tensors, devices, latency_s, bytes_per_s, weight_bytes,
-            capacity_bytes, host, contention, dispatch_s, streams, composites, name,
+            capacity_bytes, host, contention, dispatch_s, streams, composites, staging, name,
         )  # fmt: skip
 
 

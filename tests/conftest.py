@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import HealthCheck, settings
 
 from hetsim.execution.ray_session import RaySession
 from hetsim.execution.ray_session import ray_session as open_session
+
+# Tests that run side by side are given a width; tables are checked at their own.
+os.environ.pop("COLUMNS", None)
 
 # No test asserts a time: machines are shared.
 settings.register_profile("hetsim", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -22,6 +22,7 @@ from hetsim.errors import Infeasible, UsageError
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
     from hetsim.comparison import Comparison, Row
+    from hetsim.plans import Plan
     from hetsim.problem import Contention
 
 
@@ -33,13 +34,26 @@ if TYPE_CHECKING:
     "strategies",
     multiple=True,
     metavar="NAME",
-    help="Strategy to compare; repeatable.  [default: single, hetero, heft]",
+    help="Strategy to compare; repeatable.  [default: single, hetero, heft, auto]",
 )
 @click.option(
     "--run",
     "runs",
     is_flag=True,
     help="Run the best split plan, and that of each --strategy named, and check the outputs.",
+)
+@click.option(
+    "--objective",
+    type=click.Choice(["latency", "throughput"]),
+    default="latency",
+    show_default=True,
+    help="What to compare by: one request's latency, or seconds a request with many in flight.",
+)
+@click.option(
+    "--explain",
+    "explains",
+    is_flag=True,
+    help="Say what bounds the best plan, and which three changes would help most.",
 )
 @contention_option
 @run_options
@@ -52,6 +66,8 @@ def compare(
     platform: str | None,
     strategies: tuple[str, ...],
     runs: bool,
+    objective: Literal["latency", "throughput"],
+    explains: bool,
     contention: Contention | None,
     executor: Literal["ray", "threads"],
     address: str | None,
@@ -89,7 +105,7 @@ def compare(
     problem = read_problem(model, platform, dims, shapes, canonical, contention)
     names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES
     with session.progress(f"comparing {', '.join(names)}"):
-        comparison = weigh(problem, names)
+        comparison = weigh(problem, names, objective=objective)
     record = comparison_record(comparison)
     best = comparison.rows[0]
     if not as_json:
@@ -98,6 +114,8 @@ def compare(
         if as_json:
             session.show_json(record)
         raise Infeasible(_why_none(comparison))
+    if explains:
+        _explain(comparison, best.plan, record, as_json=as_json)
     how = Executor(executor, address, seed, timeout_s, precision)
     done = []
     measured = {}
@@ -132,6 +150,19 @@ def compare(
         session.show_json(record)
     for plan, run in done:
         require_equal(plan, run)
+
+
+def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_json: bool) -> None:
+    from hetsim.explanation import explain
+    from hetsim.reporting.explanation import explanation_record, explanation_report
+
+    session = current()
+    with session.progress(f"explaining {plan.strategy}"):
+        explanation = explain(comparison.problem, plan, objective=comparison.objective)
+    record["explanation"] = explanation_record(explanation)
+    if not as_json:
+        session.say("")
+        session.show(explanation_report(explanation))
 
 
 def chosen_to_run(comparison: Comparison, named: tuple[str, ...]) -> list[Row]:

@@ -1,98 +1,110 @@
-"""Lower bounds on latency: what no plan can beat, however clever."""
+"""Lower bounds: what no plan can beat, however clever."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.placement.bound_area import balanced, crowded
+from hetsim.placement.bound_paths import Floats, Setting, heads, tails
+from hetsim.placement.objective import Objective, check_objective
+from hetsim.problem import Problem
 
-ASCENT_STEPS = 200
-"""Steps of the area bound's ascent; every step gives a valid bound, the best is kept."""
+STEPS = 8
+"""Limits that are tried above the simple bounds."""
+
+STRIDE = 1.25
+"""The first limit tried, over the larger simple bound; then its square and so on."""
+
+LARGE = 300
+"""Nodes from which fewer steps are taken."""
 
 
-def lower_bound(problem: Problem) -> float:
-    """Return seconds that no plan's latency can go below; inf where a node runs nowhere.
+def lower_bound(problem: Problem, objective: Objective = "latency") -> float:
+    """Return seconds that no plan can go below; inf where a node runs nowhere.
 
-    The larger of the device-indexed critical path and the area bound. Both hold without
-    contention, and so with it. Less the largest rounding error that the sums can have, so
-    that a plan which meets the bound is not reported below it.
+    For ``latency``: no plan's end-to-end latency. For ``throughput``: no plan's seconds a
+    request at its most loaded device, and so no rate of requests above its inverse. Both hold
+    without contention, and so with it, and are less the largest rounding error that the sums
+    can have, so that a plan which meets the bound is not reported below it.
 
-    Complexity: O(E P^2 + ASCENT_STEPS n P).
+    Latency is the larger of the area bound and the device-indexed critical path with the join
+    rule (``bound_paths.heads``), raised by halving: a limit is refuted where, once no node is
+    offered to a device on which it would end too late, some node has no device left or the
+    windows of ``bound_area.crowded`` are too small for the work. Throughput is the area bound,
+    and the node that is longest where it is shortest.
+
+    Raises
+    ------
+    UsageError
+        For an unknown objective.
+
+    Complexity: O(STEPS (E P^2 + P n^2)) and about ten linear programs over n P variables a step.
     """
+    check_objective(objective)
     if problem.n == 0:
         return 0.0
     if not problem.runnable.any(axis=1).all():
         return float("inf")
-    terms = 2 * (problem.n + len(problem.values) + len(problem.devices))
+    terms = 4 * (problem.n + len(problem.values) + len(problem.devices))
     rounding = terms * float(np.finfo(np.float64).eps)
-    return max(critical_path_bound(problem), area_bound(problem)) * (1.0 - rounding)
+    found = _throughput(problem) if objective == "throughput" else _latency(problem)
+    return found * (1.0 - rounding)
 
 
 def critical_path_bound(problem: Problem) -> float:
-    """Return the length of the longest path when each node chooses its device freely, in seconds.
+    """Return the longest path when every node takes the device that suits it best, in seconds.
 
-    For node v and device p, finish[v, p] is its seconds there, after the latest of its
-    values' arrivals; a value arrives from whichever device makes that earliest. A path
-    that enters a device pays its dispatch: a group starts only after its inputs arrived.
-    Inputs come from the host, and the last value returns there.
+    With the join rule; see ``bound_paths.heads``. O(E (P^2 + d P)) for d neighbours a node.
     """
-    count = len(problem.devices)
-    latency_s = np.array([[route.latency_s for route in row] for row in problem.routes])
-    per_byte_s = np.array([[1.0 / route.bytes_per_s for route in row] for row in problem.routes])
-    np.fill_diagonal(latency_s, 0.0)
-    np.fill_diagonal(per_byte_s, 0.0)
-    dispatch_s = np.array(problem.dispatch_s)
-    entering_s = np.broadcast_to(dispatch_s, (count, count)) * (1.0 - np.eye(count))
-    seconds = problem.shared_seconds
-    ready = np.broadcast_to(dispatch_s, (problem.n, count)).copy()
-    produced: list[list[int]] = [[] for _ in range(problem.n)]
-    for index, value in enumerate(problem.values):
-        if value.producer != GRAPH_INPUT:
-            produced[value.producer].append(index)
-        elif problem.host is not None:
-            travel = latency_s[problem.host] + per_byte_s[problem.host] * value.nbytes
-            for consumer in value.consumers:
-                np.maximum(ready[consumer], travel + dispatch_s, out=ready[consumer])
-    longest = 0.0
-    for node in range(problem.n):
-        finish = ready[node] + seconds[node]
-        longest = max(longest, float(finish.min()))
-        for index in produced[node]:
-            value = problem.values[index]
-            travel = latency_s + per_byte_s * value.nbytes
-            if value.is_output and problem.host is not None:
-                longest = max(longest, float((finish + travel[:, problem.host]).min()))
-            arrival = (finish[:, None] + travel + entering_s).min(axis=0)
-            for consumer in value.consumers:
-                np.maximum(ready[consumer], arrival, out=ready[consumer])
-    return longest
+    setting = Setting.of(problem)
+    through = heads(setting, setting.shares) + setting.shares + tails(setting, setting.shares)
+    return float(through.min(axis=1).max(initial=0.0))
 
 
 def area_bound(problem: Problem) -> float:
-    """Return the least time in which all streams together can do the work, in seconds.
+    """Return the least time in which all streams together can do the work, in seconds."""
+    setting = Setting.of(problem)
+    return balanced(setting.shares, setting.streams)
 
-    The dual of the load-balancing LP over fractional assignments: for device prices y
-    with sum_p y_p * streams_p = 1, sum_v min_p y_p * seconds[v, p] is a valid bound, and
-    the best prices give the LP's optimum. They are approached by multiplicative ascent.
-    """
-    streams = np.array(problem.streams, dtype=np.float64)
-    seconds = problem.shared_seconds
-    usable = problem.runnable.any(axis=0)
-    prices = np.where(usable, 1.0, 0.0)
-    prices /= float((prices * streams).sum())
-    # A device that supports nothing must never be the cheapest: inf * 0 is not a number.
-    table = np.where(problem.runnable, seconds, np.inf)[:, usable]
-    width, price = streams[usable], prices[usable]
-    best = 0.0
-    rows = np.arange(problem.n)
-    for step in range(ASCENT_STEPS):
-        weighted = table * price
-        cheapest = weighted.argmin(axis=1)
-        best = max(best, float(weighted[rows, cheapest].sum()))
-        load = np.bincount(cheapest, weights=table[rows, cheapest], minlength=len(width)) / width
-        if load.max() <= 0.0:
+
+def _throughput(problem: Problem) -> float:
+    setting = Setting.of(problem)
+    width = np.array(setting.streams, dtype=np.float64)
+    whole = float((setting.shares / width).min(axis=1).max())
+    return max(whole, balanced(setting.shares, setting.streams))
+
+
+def _latency(problem: Problem) -> float:
+    setting = Setting.of(problem)
+    head, tail = heads(setting, setting.shares), tails(setting, setting.shares)
+    through = head + setting.shares + tail
+    low = max(float(through.min(axis=1).max()), balanced(setting.shares, setting.streams))
+    high = float("inf")
+    for _ in range(STEPS if problem.n <= LARGE else STEPS - 3):
+        middle = STRIDE * low if high == float("inf") else 0.5 * (low + high)
+        if low <= 0.0 or middle <= low * 1.001:
             break
-        # Raise the price of devices that are loaded above the rest.
-        price = price * np.exp((load / load.max() - 0.5) / np.sqrt(step + 1.0))
-        price /= float((price * width).sum())
-    return best
+        if refuted(setting, head, tail, middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def refuted(setting: Setting, head: Floats, tail: Floats, limit_s: float) -> bool:
+    """Say whether it is proven that no plan takes at most `limit_s`.
+
+    `head` and `tail` are those of the whole setting; devices on which a node would end too late
+    are ruled out, which may raise those of others, until nothing changes.
+    """
+    shares = setting.shares
+    slack = limit_s * (1.0 + 1e-12)
+    while True:
+        late = head + shares + tail > slack
+        kept: Floats = np.where(late, np.inf, shares)
+        if not np.isfinite(kept).any(axis=1).all():
+            return True
+        if np.array_equal(np.isfinite(kept), np.isfinite(shares)):
+            return crowded(setting, head, tail, shares, slack)
+        shares = kept
+        head, tail = heads(setting, shares), tails(setting, shares)

@@ -52,6 +52,78 @@ _STRATEGIES: Mapping[str, StrategyInfo] = {
             "heft",
             "hetsim.placement.heft:Heft",
         ),
+        StrategyInfo(
+            "cpop",
+            "list scheduling with the critical path on one device",
+            "cpop",
+            "hetsim.placement.cpop:Cpop",
+        ),
+        StrategyInfo(
+            "peft",
+            "list scheduling with an optimistic look at the way out, for dear transfers",
+            "peft",
+            "hetsim.placement.peft:Peft",
+        ),
+        StrategyInfo(
+            "lookahead",
+            "list scheduling where a node's children would finish first, for dear transfers",
+            "lookahead",
+            "hetsim.placement.lookahead:Lookahead",
+        ),
+        StrategyInfo(
+            "dls",
+            "list scheduling by dynamic level: the best pair of ready node and device is next",
+            "dls",
+            "hetsim.placement.dls:Dls",
+        ),
+        StrategyInfo(
+            "etf",
+            "list scheduling by earliest end on a device with room: knows speed and memory",
+            "etf",
+            "hetsim.placement.etf:Etf",
+        ),
+        StrategyInfo(
+            "mincut",
+            "least total of compute and transfers, exact on two devices",
+            "mincut",
+            "hetsim.placement.mincut:Mincut",
+        ),
+        StrategyInfo(
+            "chain-dp",
+            "runs of a topological order, for latency or for throughput",
+            "chain-dp[:latency|throughput]",
+            "hetsim.placement.chain_dp:ChainDp",
+        ),
+        StrategyInfo(
+            "ideal-dp",
+            "for throughput: the least bottleneck of contiguous stages, exact up to a budget",
+            "ideal-dp",
+            "hetsim.placement.ideal_dp:IdealDp",
+        ),
+        StrategyInfo(
+            "slice",
+            "for throughput: stages cut from many topological orders, on graphs of any size",
+            "slice",
+            "hetsim.placement.slice:Slice",
+        ),
+        StrategyInfo(
+            "local-search",
+            "annealing from the best list schedule or device, for latency or throughput",
+            "local-search",
+            "hetsim.placement.local_search:LocalSearch",
+        ),
+        StrategyInfo(
+            "exact",
+            "the shortest makespan with a proof or the gap, up to about 50 tasks (extra 'exact')",
+            "exact",
+            "hetsim.placement.exact:Exact",
+        ),
+        StrategyInfo(
+            "auto",
+            "the best of all strategies and every device alone, by the clock",
+            "auto",
+            "hetsim.placement.auto:Auto",
+        ),
     )
 }
 

@@ -8,9 +8,9 @@ from typing import Protocol
 from hetsim.errors import OutOfMemory
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.partition import Group, as_groups, order_groups
+from hetsim.placement.objective import latency_of
 from hetsim.plans import Plan
 from hetsim.problem import Problem
-from hetsim.simulation.clock import simulate
 
 
 class Strategy(Protocol):
@@ -42,7 +42,8 @@ def best_grouping(
     Returns
     -------
     The groups and the name of the way; ties go to the fewest groups, then to the first
-    in the order above. Cost: four simulations of one request.
+    in the order above. Cost: four simulations of one request. None is needed where a merge
+    can win nothing: dispatch, fusion, contention and memory play no part.
 
     Raises
     ------
@@ -52,6 +53,11 @@ def best_grouping(
     rank = [0.0] * problem.n
     for place, node in enumerate(order):
         rank[node] = float(place)
+    if _merges_in_vain(problem):
+        parts = order_groups(problem.dag, range(problem.n), rank)
+        if parts is None:
+            raise AssertionError("a problem's graph is cyclic")
+        return as_groups(parts, assignment, problem.devices), "single nodes"
     candidates: list[tuple[str, tuple[Group, ...]]] = [
         ("compact", partition(problem, "compact", assignment=assignment, rank=rank).groups)
     ]
@@ -70,7 +76,7 @@ def best_grouping(
     refused: list[OutOfMemory] = []
     for index, (name, groups) in enumerate(candidates):
         try:
-            latency_s = simulate(Plan(problem, name, groups), trace=False).latency_s
+            latency_s = latency_of(Plan(problem, name, groups))
         except OutOfMemory as error:
             refused.append(error)
             continue
@@ -80,6 +86,16 @@ def best_grouping(
         raise refused[0]
     name, groups = candidates[best[2]]
     return groups, name
+
+
+def _merges_in_vain(problem: Problem) -> bool:
+    return (
+        not any(problem.dispatch_s)
+        and not problem.fused
+        and problem.contention == "none"
+        and problem.capacity_bytes is None
+        and problem.staging is None
+    )
 
 
 def _runs(

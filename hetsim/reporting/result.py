@@ -88,6 +88,7 @@ def row_record(row: Row) -> Record:
         "speedup_over_best_single": row.speedup_over_best_single,
         "speedup_over": dict(row.speedup_over),
         "gap": row.gap,
+        "cost_s": row.cost_s,
         "subgraphs": row.groups,
         "plan": None if row.plan is None else plan_record(row.plan),
         "timeline": None if row.timeline is None else timeline_record(row.timeline),
@@ -99,6 +100,7 @@ def comparison_record(comparison: Comparison) -> Record:
     return {
         "schema": "hetsim-comparison/1",
         "problem": problem_record(comparison.problem),
+        "objective": comparison.objective,
         "lower_bound_s": comparison.bound_s,
         "best_single": comparison.best_single,
         "single_s": dict(comparison.single_s),

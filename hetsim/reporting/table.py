@@ -75,7 +75,11 @@ def comparison_header(comparison: Comparison) -> Table:
     if math.isinf(comparison.bound_s):
         rows.append(("lower bound", "none: a node runs on no device"))
     else:
-        rows.append(("lower bound", f"{format_seconds(comparison.bound_s)}: no plan can be faster"))
+        none = {
+            "latency": "no plan can be faster",
+            "throughput": "no plan can take less a request",
+        }[comparison.objective]
+        rows.append(("lower bound", f"{format_seconds(comparison.bound_s)}: {none}"))
     if comparison.best_single is None:
         rows.append(("best single", "no device runs the whole model alone"))
     else:
@@ -91,7 +95,8 @@ def comparison_table(comparison: Comparison) -> Table:
     """Return one row a strategy, best first; within it one line a device."""
     table = new_table()
     table.add_column("strategy", overflow="fold", min_width=10)
-    table.add_column(Text("latency"), justify="right", no_wrap=True)
+    heading = {"latency": ("latency",), "throughput": ("latency,", "s a request")}
+    table.add_column(cell(*heading[comparison.objective]), justify="right", no_wrap=True)
     table.add_column(cell("vs best", "single"), justify="right", no_wrap=True)
     table.add_column(cell("above", "bound"), justify="right", no_wrap=True)
     table.add_column(cell("sub-", "graphs"), justify="right", no_wrap=True)
@@ -104,14 +109,15 @@ def comparison_table(comparison: Comparison) -> Table:
     best = next((row for row in comparison.rows if row.feasible), None)
     for row in comparison.rows:
         table.add_row(
-            *_row_cells(comparison.problem, row),
+            *_row_cells(comparison, row),
             style="green" if row is best else "",
             end_section=True,
         )
     return table
 
 
-def _row_cells(problem: Problem, row: Row) -> list[Text]:
+def _row_cells(comparison: Comparison, row: Row) -> list[Text]:
+    problem = comparison.problem
     timeline = row.timeline
     if timeline is None:
         return [
@@ -124,7 +130,10 @@ def _row_cells(problem: Problem, row: Row) -> list[Text]:
     peak = timeline.peak_memory_bytes
     return [
         cell(*_name_lines(row.strategy)),
-        cell(format_seconds(timeline.latency_s)),
+        cell(
+            format_seconds(timeline.latency_s),
+            *([format_seconds(row.cost_s or 0.0)] if comparison.objective == "throughput" else []),
+        ),
         cell(ratio(row.speedup_over_best_single)),
         cell(percent(row.gap, sign=True)),
         cell(str(row.groups)),
@@ -149,9 +158,10 @@ def _name_lines(strategy: str) -> list[str]:
 def verdict(comparison: Comparison) -> str:
     """Return in one sentence what the comparison says about splitting."""
     best = comparison.rows[0] if comparison.rows else None
-    if best is None or best.latency_s is None or best.plan is None:
+    if best is None or best.cost_s is None or best.plan is None:
         return "No strategy found a feasible plan."
-    name = f"{plain(best.strategy)}, {format_seconds(best.latency_s)}"
+    each = " a request" if comparison.objective == "throughput" else ""
+    name = f"{plain(best.strategy)}, {format_seconds(best.cost_s)}{each}"
     above = _above_bound(best.gap)
     single, gain = comparison.best_single, best.speedup_over_best_single
     if single is None or gain is None:

@@ -13,7 +13,8 @@ from builders import placement_case, problems
 from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.partitioning.partition import Group, as_groups, order_groups, problems_of
 from hetsim.placement.bound import area_bound, critical_path_bound, lower_bound
-from hetsim.placement.heft import schedule, upward_ranks
+from hetsim.placement.heft import Heft
+from hetsim.placement.ranks import upward_ranks
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -86,8 +87,7 @@ def test_heft_reproduces_the_published_schedule() -> None:
     ranks = upward_ranks(problem)
     published = [108.0, 77.0, 80.0, 80.0, 69.0, 63.333, 42.667, 35.667, 44.333, 14.667]
     assert ranks == pytest.approx(published, abs=1e-3)
-    _, _, finish = schedule(problem)
-    assert max(finish) == record["reference"]["published"]["HEFT"] == 80
+    assert Heft().schedule(problem).makespan_s == record["reference"]["published"]["HEFT"] == 80
     plan = hetsim.plan(problem, "heft")
     assert hetsim.simulate(plan).latency_s == 80
     assert lower_bound(problem) <= record["reference"]["optimum"]
@@ -96,7 +96,8 @@ def test_heft_reproduces_the_published_schedule() -> None:
 @settings(max_examples=100, deadline=None)
 @given(problems(max_nodes=12, overheads=False))
 def test_heft_schedule_is_a_schedule(problem: Problem) -> None:
-    assignment, start, finish = schedule(problem)
+    made = Heft().schedule(problem)
+    assignment, start, finish = made.assignment, made.start_s, made.end_s
     for v in range(problem.n):
         assert finish[v] == start[v] + problem.seconds[v, assignment[v]]
     for value in problem.values:

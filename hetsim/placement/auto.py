@@ -1,0 +1,145 @@
+"""Strategy ``auto``: the best of all strategies, every device alone included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from hetsim.errors import Infeasible, UsageError
+from hetsim.placement.coarsening import Coarse
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.constructive import prepared
+from hetsim.placement.local_search import LocalSearch
+from hetsim.placement.objective import Objective, check_objective, measure
+from hetsim.placement.starts import CONSTRUCTIVE, Start, starting_plans
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+
+SEARCHES: Mapping[str, int] = {"local-search": 2_000, "exact": 16, "ideal-dp": 60, "slice": 400}
+"""Strategies that search, and the number of tasks above which each is not tried."""
+
+DEAREST: Mapping[str, int] = {"mincut": 5_000, "chain-dp": 5_000, "hetero": 20_000}
+"""The same of strategies that do not search and are not listed in ``starts.CONSTRUCTIVE``."""
+
+LOADS = ("ideal-dp", "slice")
+"""Strategies for throughput alone."""
+
+EXACT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Auto(Constrained):
+    """Every strategy's plan is played on the clock, and the best for the objective is kept.
+
+    Tried are: every device alone; the constructive strategies; every other one that is
+    registered, those of other packages included; and, with `search`, ``local-search`` from
+    the best of them, ``exact`` and the dynamic programs. What is too dear for the number of
+    tasks is left out by the tables above, and the reason names it; what needs something
+    that is not installed or finds no plan is left out too. Never worse than a device alone.
+
+    Attributes
+    ----------
+    objective : "latency" or "throughput"
+    search : bool
+        Whether strategies that search are tried: seconds where there are hundreds of tasks.
+    seed : int
+        Of ``local-search``.
+
+    Complexity: the sum over what is tried. Ties go to the plan with the fewest subgraphs.
+    """
+
+    objective: Objective = "latency"
+    search: bool = True
+    seed: int = 0
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return the best plan.
+
+        Raises
+        ------
+        UnsupportedNode, OutOfMemory
+            Where no strategy finds a plan.
+        """
+        check_objective(self.objective)
+        return self.within(problem, self._solve)
+
+    def _solve(self, problem: Problem) -> Plan:
+        coarse = prepared(problem)
+        refused: list[Infeasible] = []
+        found: list[Start] = []
+        try:
+            found = starting_plans(coarse, self.objective)
+        except Infeasible as error:
+            refused.append(error)
+        left_out = [name for name, most in CONSTRUCTIVE.items() if coarse.problem.n > most]
+        for name in _others():
+            if not self._tries(name, coarse.problem.n):
+                left_out.append(name)
+                continue
+            try:
+                made = self._by(name, problem)
+                groups = coarse.gathered(made.groups)
+                found.append(Start(name, made, groups or (), measure(made, self.objective)))
+            except Infeasible as error:
+                refused.append(error)
+            except UsageError:
+                # It lacks a package, or asks for what the problem does not tell.
+                left_out.append(name)
+        if not found:
+            raise refused[0]
+        on_tasks = [start for start in found if start.groups or not problem.n]
+        searched = self._searched(coarse, min(on_tasks, key=_worth)) if on_tasks else None
+        if searched is not None:
+            found.append(searched)
+        best = min(found, key=_worth)
+        skipped = f"; not tried: {', '.join(left_out)}" if left_out else ""
+        return Plan(
+            problem,
+            "auto",
+            best.plan.groups,
+            f"the best for {self.objective} of {len(found)} plans is that of {best.name}{skipped}",
+        )
+
+    def _tries(self, name: str, tasks: int) -> bool:
+        if name in LOADS and self.objective == "latency":
+            return False
+        if name in SEARCHES:
+            return self.search and tasks <= SEARCHES[name]
+        return tasks <= DEAREST.get(name, tasks)
+
+    def _searched(self, coarse: Coarse, start: Start) -> Start | None:
+        if not self._tries("local-search", coarse.problem.n):
+            return None
+        search = LocalSearch(objective=self.objective, seed=self.seed)
+        groups, _, _ = search.improve(coarse.problem, start, 0.0)
+        plan = Plan(coarse.fine, "local-search", coarse.spread(groups))
+        try:
+            return Start("local-search", plan, groups, measure(plan, self.objective))
+        except Infeasible:
+            return None
+
+    def _by(self, name: str, problem: Problem) -> Plan:
+        from hetsim.placement.registry import resolve
+
+        strategy: Any = resolve(name)
+        own: dict[str, Any] = {"objective": self.objective, "time_limit_s": EXACT_S}
+        if name != "exact":
+            own.pop("time_limit_s")
+        known = {field.name for field in fields(strategy)} if is_dataclass(strategy) else set()
+        chosen: Plan = replace(
+            strategy, **{key: value for key, value in own.items() if key in known}
+        ).solve(problem)
+        return chosen
+
+
+def _worth(start: Start) -> tuple[float, int]:
+    return start.cost, len(start.plan.groups)
+
+
+def _others() -> list[str]:
+    """Return what is registered beside the strategies that are tried by hand."""
+    from hetsim.placement.registry import strategies
+
+    own = {"single", "auto", "local-search", *CONSTRUCTIVE}
+    return [info.name for info in strategies() if info.name not in own]

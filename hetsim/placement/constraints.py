@@ -1,0 +1,158 @@
+"""Constraints that every strategy here takes: pins, exclusions, fewer devices, less memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.errors import Infeasible, InvalidInput, UnsupportedNode, UsageError
+from hetsim.partitioning.affinity import Affinity, Exclusion
+from hetsim.partitioning.regions import annotate
+from hetsim.placement.objective import Objective, measure
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+
+Solve = Callable[[Problem], Plan]
+
+
+@dataclass(frozen=True, slots=True)
+class Constrained:
+    """Options that narrow what a plan may do.
+
+    Attributes
+    ----------
+    pins : mapping of str to str
+        Device by node; nodes go by their name in the graph or in the user's file.
+    exclude : tuple of Exclusion
+        Nodes that a device shall not have; one without a device spares the host alone, or
+        the first device where there is no host.
+    max_devices : int, optional
+        How many devices may run something.
+    capacity_bytes : mapping of str to int
+        Memory by device, in place of the problem's.
+    """
+
+    pins: Mapping[str, str] = field(default_factory=dict)
+    exclude: tuple[Exclusion, ...] = ()
+    max_devices: int | None = None
+    capacity_bytes: Mapping[str, int] = field(default_factory=dict)
+
+    def within(self, problem: Problem, solve: Solve) -> Plan:
+        """Return what `solve` makes of the problem that the constraints leave.
+
+        Where the plan uses too many devices, the device whose loss costs least is closed, and
+        so on until they are few enough: at most P^2 / 2 plans.
+
+        Raises
+        ------
+        UsageError
+            For a number of devices or bytes below 1, or an unknown device.
+        InvalidInput
+            For a pin or an exclusion that names nothing.
+        UnsupportedNode
+            Where they leave a node without a device.
+        """
+        if self.max_devices is not None and self.max_devices < 1:
+            raise UsageError(f"max_devices is {self.max_devices}", hint="allow 1 or more")
+        if not (self.pins or self.exclude or self.max_devices or self.capacity_bytes):
+            return solve(problem)
+        plan = self._few(self.narrow(problem), solve)
+        return replace(plan, problem=problem)
+
+    def narrow(self, problem: Problem) -> Problem:
+        """Return the problem with fewer choices and less memory; its ids stay. O(n P)."""
+        problem = _with_capacity(problem, self.capacity_bytes)
+        if not (self.pins or self.exclude):
+            return problem
+        asked = Affinity(self.pins, tuple(self.exclude)).on(problem)
+        default = 0 if problem.host is None else problem.host
+        allowed = asked.restrict(annotate(problem), default)
+        open_to = np.ones((problem.n, len(problem.devices)), dtype=np.bool_)
+        for node, device in allowed.withdrawn:
+            open_to[node, device] = False
+        for node, device in asked.pins.items():
+            open_to[node] = False
+            open_to[node, device] = True
+        narrowed = _only(problem, open_to)
+        for node in np.flatnonzero(~narrowed.runnable.any(axis=1)).tolist():
+            reasons = "; ".join(
+                f"{name}: pinned elsewhere"
+                if node in asked.pins and asked.pins[node] != p
+                else allowed.reason(node, p)
+                for p, name in enumerate(problem.devices)
+            )
+            raise UnsupportedNode(
+                f"pins and exclusions leave it no device: {reasons}",
+                where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
+            )
+        return narrowed
+
+    def _few(self, problem: Problem, solve: Solve) -> Plan:
+        plan = solve(problem)
+        most = self.max_devices
+        objective: Objective = getattr(self, "objective", "latency")
+        while most is not None and len(plan.devices_used) > most:
+            tried: list[tuple[float, int, Problem, Plan]] = []
+            refused: list[Infeasible] = []
+            for name in plan.devices_used:
+                device = problem.devices.index(name)
+                try:
+                    fewer = without_devices(problem, (device,))
+                    made = solve(fewer)
+                    tried.append((measure(made, objective), device, fewer, made))
+                except Infeasible as error:
+                    refused.append(error)
+            if not tried:
+                raise UnsupportedNode(
+                    f"no plan found with at most {most} devices: {refused[0]}",
+                    where=problem.name,
+                    hint="allow more devices",
+                )
+            _, _, problem, plan = min(tried, key=lambda entry: entry[:2])
+        return plan
+
+
+def without_devices(problem: Problem, devices: tuple[int, ...]) -> Problem:
+    """Return the problem with nothing to run on `devices`; inputs may still start there.
+
+    Raises UnsupportedNode where a node runs nowhere else. O(n P).
+    """
+    open_to = np.ones((problem.n, len(problem.devices)), dtype=np.bool_)
+    open_to[:, list(devices)] = False
+    left = _only(problem, open_to)
+    for node in np.flatnonzero(~left.runnable.any(axis=1)).tolist():
+        names = ", ".join(problem.devices[p] for p in devices)
+        raise UnsupportedNode(
+            f"nothing but {names} supports it", where=f"node '{problem.node_names[node]}'"
+        )
+    return left
+
+
+def _only(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:
+    """Return the problem where a device runs only what is open to it; kernels go whole."""
+    return replace(
+        problem,
+        seconds=np.where(open_to, problem.seconds, np.inf),
+        fused=tuple(k for k in problem.fused if open_to[list(k.nodes), k.device].all()),
+    )
+
+
+def _with_capacity(problem: Problem, capacity_bytes: Mapping[str, int]) -> Problem:
+    if not capacity_bytes:
+        return problem
+    if problem.capacity_bytes is None:
+        missing = [name for name in problem.devices if name not in capacity_bytes]
+        if missing:
+            raise UsageError(
+                f"{problem.name} has no memory capacities, and {missing[0]} gets none",
+                hint="give capacity_bytes of every device",
+            )
+    held = list(problem.capacity_bytes or (0,) * len(problem.devices))
+    for name, nbytes in capacity_bytes.items():
+        if isinstance(nbytes, bool) or not isinstance(nbytes, int) or nbytes < 0:
+            raise InvalidInput(f"{nbytes!r} bytes of memory", where=f"device '{name}'")
+        held[problem.device_index(name)] = nbytes
+    return replace(problem, capacity_bytes=tuple(held))

@@ -1,0 +1,194 @@
+"""Strategy ``local-search``: annealing from the best constructive plan, judged by the clock."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hetsim.errors import Infeasible, OutOfMemory, UsageError
+from hetsim.partitioning.partition import Group
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.constructive import prepared
+from hetsim.placement.evaluation import Draft, Estimator, draft_of
+from hetsim.placement.moves import Mover
+from hetsim.placement.objective import Objective, check_objective, measure
+from hetsim.placement.starts import Start, starting_plans
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+
+WORK = 400_000
+"""Tasks evaluated in all, by which the default number of moves is set."""
+LEAST_MOVES, MOST_MOVES = 500, 20_000
+HOT, COLD = 0.03, 0.003
+"""Worsening that is accepted with probability 1/e at first and at last, over the best cost."""
+JUDGED = 40
+"""Drafts that the clock judges at most, beside the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSearch(Constrained):
+    """Moves of nodes and chains to other devices, in the order, and of subgraphs' borders.
+
+    Simulated annealing over drafts: a topological order, a device a node, and where
+    subgraphs are cut. A move is weighed by ``evaluation.Estimator``, which equals the clock
+    where links are free of contention; what improves on everything before is judged by the
+    clock itself. It starts from the best constructive plan and every device alone, and
+    never returns worse. Anytime: the budget sets how slowly it cools.
+
+    Attributes
+    ----------
+    objective : "latency" or "throughput"
+    moves : int, optional
+        Moves tried; absent: as many as evaluate WORK tasks in all. The answer is then the
+        same in every process.
+    seconds : float, optional
+        CPU seconds, those for the start included; in place of `moves`, and the answer
+        depends on the machine.
+    seed : int
+
+    Complexity: O((V + E) moves). Source: S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi,
+    Optimization by simulated annealing, Science 220, 1983; the neighbourhoods are own.
+    """
+
+    objective: Objective = "latency"
+    moves: int | None = None
+    seconds: float | None = None
+    seed: int = 0
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return the best plan met.
+
+        Raises
+        ------
+        UsageError
+            For a budget below 0, or both kinds of it.
+        UnsupportedNode, OutOfMemory
+            Where nothing to start from is feasible.
+        """
+        check_objective(self.objective)
+        if self.moves is not None and self.seconds is not None:
+            raise UsageError("both 'moves' and 'seconds' are given", hint="give one of the two")
+        for name, budget in (("moves", self.moves), ("seconds", self.seconds)):
+            if budget is not None and not 0 <= budget < math.inf:
+                raise UsageError(f"{name} is {budget}", hint="give 0 or more")
+        began = time.process_time()
+        return self.within(problem, lambda narrowed: self._solve(narrowed, began))
+
+    def _solve(self, problem: Problem, began: float) -> Plan:
+        coarse = prepared(problem)
+        start = starting_plans(coarse, self.objective)[0]
+        groups, cost, tried = self.improve(coarse.problem, start, began)
+        plan = Plan(problem, "local-search", coarse.spread(groups))
+        if cost < start.cost:
+            try:
+                cost = measure(plan, self.objective)
+            except OutOfMemory:
+                # Activations inside a task count for the whole problem alone.
+                cost = math.inf
+        if cost >= start.cost:
+            plan = Plan(problem, "local-search", start.plan.groups)
+        gained = f"{tried} moves from {start.name}"
+        return Plan(problem, "local-search", plan.groups, gained)
+
+    def improve(
+        self, problem: Problem, start: Start, began: float
+    ) -> tuple[tuple[Group, ...], float, int]:
+        """Return the best groups met on the tasks, their cost by the clock, and moves tried."""
+        judge = _Judge(problem, self.objective, start)
+        moves = self.moves
+        if moves is None:
+            moves = min(MOST_MOVES, max(LEAST_MOVES, WORK // max(problem.n, 1)))
+        if problem.n == 0 or (len(problem.devices) == 1 and not any(problem.dispatch_s)):
+            return start.groups, start.cost, 0
+
+        def progress(tried: int) -> float:
+            if self.seconds is not None:
+                return (time.process_time() - began) / max(self.seconds, 1e-9)
+            return tried / max(moves, 1)
+
+        tried = anneal(
+            Estimator(problem, self.objective),
+            draft_of(problem, start.groups),
+            progress,
+            judge,
+            random.Random(self.seed),
+        )
+        return judge.groups, judge.cost, tried
+
+
+class _Judge:
+    """Keeps the best draft by the clock."""
+
+    def __init__(self, problem: Problem, objective: Objective, start: Start) -> None:
+        self._problem, self._objective = problem, objective
+        self.groups: tuple[Group, ...] = start.groups
+        self.cost = start.cost
+        self._left = JUDGED
+
+    def __call__(self, groups: tuple[Group, ...], *, last: bool) -> None:
+        """Judge `groups`; one trial is kept for the last."""
+        if self._left <= (0 if last else 1):
+            return
+        self._left -= 1
+        try:
+            cost = measure(Plan(self._problem, "draft", groups), self._objective)
+        except Infeasible:
+            return
+        if cost < self.cost:
+            self.groups, self.cost = groups, cost
+
+
+def anneal(
+    estimator: Estimator,
+    draft: Draft,
+    progress: Callable[[int], float],
+    judge: Callable[..., None],
+    rng: random.Random,
+) -> int:
+    """Anneal from `draft`, give every fiftieth part of the way's best to `judge`.
+
+    Parameters
+    ----------
+    estimator : Estimator
+    draft : Draft
+        Changed on the way.
+    progress : callable
+        From moves tried to the part of the budget that is spent.
+    judge : callable
+    rng : random.Random
+
+    Returns
+    -------
+    Moves tried.
+    """
+    mover = Mover(estimator.problem, draft, rng, cuts=estimator.grouped)
+    now = best = estimator.cost(draft)
+    best_draft = draft.copy()
+    fresh = True
+    tried, spent = 0, progress(0)
+    next_look = spent
+    scale = best or 1.0
+    temperature = HOT * scale
+    while spent < 1.0:
+        if tried % 16 == 0:
+            spent = progress(tried)
+            temperature = scale * HOT * (COLD / HOT) ** min(spent, 1.0)
+            if fresh and spent >= next_look:
+                judge(estimator.groups(best_draft), last=False)
+                fresh, next_look = False, spent + 1.0 / JUDGED
+        tried += 1
+        undo = mover.propose()
+        if undo is None:
+            continue
+        cost = estimator.cost(draft)
+        if cost <= now or rng.random() < math.exp((now - cost) / temperature):
+            now = cost
+            if cost < best:
+                best, best_draft, fresh = cost, draft.copy(), True
+        else:
+            undo()
+    judge(estimator.groups(best_draft), last=True)
+    return tried

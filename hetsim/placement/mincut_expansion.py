@@ -1,0 +1,200 @@
+"""One move of ``mincut``: which nodes shall change to a device together, as a minimum cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.problem import GRAPH_INPUT, Problem
+
+BITS = 30
+"""Bits of a capacity: the maximum flow counts in 32-bit integers."""
+
+HOST = -1
+"""Stands for the host among producers and readers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What the total is made of.
+
+    Attributes
+    ----------
+    seconds : float array [n, P]
+        Alone or as its share of a fused kernel; inf where not supported alone.
+    values : tuple of (producer, readers, matrix)
+        Node ids or HOST; the matrix [P, P] is the time of one transfer.
+    host : int
+        -1 where there is none.
+    """
+
+    seconds: NDArray[np.float64]
+    values: tuple[tuple[int, tuple[int, ...], NDArray[np.float64]], ...]
+    host: int
+
+    @classmethod
+    def of(cls, problem: Problem) -> Terms:
+        """Gather them. O(n P + values P^2)."""
+        latency_s = np.array([[route.latency_s for route in row] for row in problem.routes])
+        per_byte_s = np.array([[1.0 / r.bytes_per_s for r in row] for row in problem.routes])
+        if problem.staging is not None:
+            per_byte_s = (
+                per_byte_s
+                + np.array(problem.staging.store_s_per_byte)[:, None]
+                + np.array(problem.staging.fetch_s_per_byte)[None, :]
+            )
+        values: list[tuple[int, tuple[int, ...], NDArray[np.float64]]] = []
+        for value in problem.values:
+            producer = HOST if value.producer == GRAPH_INPUT else value.producer
+            if producer == HOST and problem.host is None:
+                continue
+            returns = value.is_output and problem.host is not None and producer != HOST
+            readers = (*value.consumers, HOST) if returns else value.consumers
+            if readers:
+                matrix = latency_s + per_byte_s * value.nbytes
+                np.fill_diagonal(matrix, 0.0)
+                values.append((producer, readers, matrix))
+        return cls(
+            seconds=np.where(problem.supported, problem.shared_seconds, np.inf),
+            values=tuple(values),
+            host=-1 if problem.host is None else problem.host,
+        )
+
+    def total(self, assignment: Sequence[int]) -> float:
+        """Return the serial latency of an assignment. O(n + E)."""
+        found = float(self.seconds[np.arange(len(assignment)), list(assignment)].sum())
+        for producer, readers, matrix in self.values:
+            source = self.host if producer == HOST else assignment[producer]
+            targets = {self.host if v == HOST else assignment[v] for v in readers}
+            found += sum(float(matrix[source, target]) for target in sorted(targets))
+        return found
+
+
+class _Network:
+    """Edges with capacities between nodes 0 (keeps its device), 1 (changes), 2 ..."""
+
+    KEEP, CHANGE = 0, 1
+
+    def __init__(self, n: int) -> None:
+        self.size = 2 + n
+        self.tails: list[int] = []
+        self.heads: list[int] = []
+        self.capacities: list[float] = []
+
+    def add(self, tail: int, head: int, capacity: float) -> None:
+        """Cost `capacity` where `tail` keeps and `head` changes."""
+        if capacity > 0 and tail != head:
+            self.tails.append(tail)
+            self.heads.append(head)
+            self.capacities.append(capacity)
+
+    def any_changes(self, first: int, others: Sequence[int], cost: float) -> None:
+        """Cost `cost` once where `first` keeps and any of `others` changes."""
+        if len(others) == 1:
+            self.add(first, others[0], cost)
+        elif cost > 0 and others:
+            middle = self.size
+            self.size += 1
+            self.add(first, middle, cost)
+            for other in others:
+                self.add(middle, other, float("inf"))
+
+    def any_keeps(self, others: Sequence[int], last: int, cost: float) -> None:
+        """Cost `cost` once where any of `others` keeps and `last` changes."""
+        if len(others) == 1:
+            self.add(others[0], last, cost)
+        elif cost > 0 and others:
+            middle = self.size
+            self.size += 1
+            self.add(middle, last, cost)
+            for other in others:
+                self.add(other, middle, float("inf"))
+
+    def cut(self) -> NDArray[np.bool_]:
+        """Return which nodes keep, in a minimum cut."""
+        from scipy.sparse import coo_array, csr_array
+        from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+        raw = np.array(self.capacities, dtype=np.float64)
+        finite = np.isfinite(raw)
+        whole = float(raw[finite].sum())
+        # A power of two, so that times with few bits stay exact.
+        power = BITS - 1 - int(np.ceil(np.log2(whole))) if whole > 0 else 0
+        scaled = np.full(len(raw), 2**BITS, dtype=np.int64)
+        scaled[finite] = np.rint(np.ldexp(raw[finite], power)).astype(np.int64)
+        summed = coo_array(
+            (scaled, (np.array(self.tails), np.array(self.heads))), shape=(self.size, self.size)
+        ).tocsr()
+        summed.sum_duplicates()
+        limited = np.minimum(summed.data, 2**BITS).astype(np.int32)
+        network = csr_array((limited, summed.indices, summed.indptr), shape=summed.shape)
+        flow = maximum_flow(network, self.KEEP, self.CHANGE).flow
+        residual = csr_array(network - flow)
+        residual.data = np.maximum(residual.data, 0)
+        residual.eliminate_zeros()
+        keeps = np.zeros(self.size, dtype=bool)
+        keeps[breadth_first_order(residual, self.KEEP, return_predecessors=False)] = True
+        return keeps
+
+
+def expand(terms: Terms, assignment: Sequence[int], target: int) -> list[int]:
+    """Return the assignment after the best change of any set of nodes to device `target`.
+
+    A node on the source's side of the cut keeps its device, one on the sink's side changes. A
+    tensor from u on p to readers that keep q costs matrix[p, q] or, if u changes,
+    matrix[target, q]; where the former is larger it is charged in both cases, since costs of
+    two nodes that both keep have no cut: never too low, and right where nothing changes. On two
+    devices with all nodes on the other one there is no such q, and the cut is the best
+    assignment of all.
+
+    Capacities are rounded to multiples of a power of two, about 2^-29 of their sum: sums of
+    times that are such multiples are exact, and any other is off by at most half of one a term.
+
+    Complexity: one maximum flow on n + 2 values nodes (Dinic).
+    """
+    n = len(assignment)
+    network = _Network(n)
+    moving = [device != target for device in assignment]
+
+    def place(v: int) -> int:
+        # The host and the nodes that are on the target already have no choice.
+        if v == HOST:
+            return network.CHANGE if terms.host == target else network.KEEP
+        return 2 + v if moving[v] else network.CHANGE
+
+    def device(v: int) -> int:
+        return terms.host if v == HOST else assignment[v]
+
+    for v in range(n):
+        if moving[v]:
+            network.add(2 + v, network.CHANGE, float(terms.seconds[v, assignment[v]]))
+            network.add(network.KEEP, 2 + v, float(terms.seconds[v, target]))
+    for producer, readers, matrix in terms.values:
+        home = device(producer)
+        u = place(producer)
+        by_device: dict[int, list[int]] = {}
+        for v in readers:
+            by_device.setdefault(device(v), []).append(place(v))
+        if home != target:
+            free = [v for v in sorted({place(v) for v in readers}) if v != u]
+            if network.CHANGE in free:
+                free = [network.CHANGE]
+            network.any_changes(
+                u, [v for v in free if v != network.KEEP], float(matrix[home, target])
+            )
+        for q in sorted(by_device):
+            if q == target:
+                continue
+            keepers = sorted(set(by_device[q]))
+            if network.KEEP in keepers:
+                keepers = [network.KEEP]
+            changed = float(matrix[target, q])
+            kept = float(matrix[home, q]) if home != target else changed
+            network.any_keeps(keepers, network.CHANGE, kept)
+            if changed > kept:
+                network.any_keeps([v for v in keepers if v != u], u, changed - kept)
+    keeps = network.cut()
+    return [target if not moving[v] or not keeps[2 + v] else assignment[v] for v in range(n)]

@@ -1,0 +1,118 @@
+"""Ranks of nodes: how much work lies before and behind them, on average over devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.problem import GRAPH_INPUT, Problem, Value
+
+
+def mean_seconds(problem: Problem) -> list[float]:
+    """Return each node's mean time over the devices that support it, 0 where none does."""
+    supported = problem.supported
+    weights = np.where(supported, problem.shared_seconds, 0.0)
+    means: list[float] = (weights.sum(axis=1) / supported.sum(axis=1).clip(min=1)).tolist()
+    return means
+
+
+def mean_route(problem: Problem) -> tuple[float, float]:
+    """Return the mean latency and the mean seconds a byte over pairs of distinct devices."""
+    pairs = [route for p, row in enumerate(problem.routes) for q, route in enumerate(row) if p != q]
+    count = max(len(pairs), 1)
+    return (
+        sum(route.latency_s for route in pairs) / count,
+        sum(1.0 / route.bytes_per_s for route in pairs) / count,
+    )
+
+
+def made_by(problem: Problem) -> list[list[Value]]:
+    """Return the values that each node makes, in the problem's order. O(V + E)."""
+    made: list[list[Value]] = [[] for _ in range(problem.n)]
+    for value in problem.values:
+        if value.producer != GRAPH_INPUT:
+            made[value.producer].append(value)
+    return made
+
+
+def upward_ranks(problem: Problem) -> list[float]:
+    """Return the upward rank of each node in seconds: the mean length of its longest way out.
+
+    Nodes that no device supports count with 0. O(V + E + n P).
+    """
+    weights = mean_seconds(problem)
+    latency_s, per_byte_s = mean_route(problem)
+    made = made_by(problem)
+    ranks = [0.0] * problem.n
+    for node in range(problem.n - 1, -1, -1):
+        tail = 0.0
+        for value in made[node]:
+            ahead = max((ranks[v] for v in value.consumers), default=0.0)
+            moves = bool(value.consumers) or problem.host is not None
+            tail = max(tail, ahead + (latency_s + per_byte_s * value.nbytes if moves else 0.0))
+        ranks[node] = weights[node] + tail
+    return ranks
+
+
+def downward_ranks(problem: Problem) -> list[float]:
+    """Return the downward rank of each node in seconds: its longest mean way in, itself left out.
+
+    O(V + E + n P).
+    """
+    weights = mean_seconds(problem)
+    latency_s, per_byte_s = mean_route(problem)
+    ranks = [0.0] * problem.n
+    if problem.host is not None:
+        for value in problem.values:
+            if value.producer == GRAPH_INPUT:
+                for v in value.consumers:
+                    ranks[v] = max(ranks[v], latency_s + per_byte_s * value.nbytes)
+    for node, values in enumerate(made_by(problem)):
+        behind = ranks[node] + weights[node]
+        for value in values:
+            arrival = behind + latency_s + per_byte_s * value.nbytes
+            for v in value.consumers:
+                ranks[v] = max(ranks[v], arrival)
+    return ranks
+
+
+def static_levels(problem: Problem) -> tuple[list[float], list[float]]:
+    """Return (static level, median time) by node in seconds.
+
+    A static level is the longest way out over median times, transfers left out; nodes that no
+    device supports count with 0. O(V + E + n P).
+    """
+    table = np.where(problem.supported, problem.shared_seconds, np.nan)
+    table[~problem.supported.any(axis=1)] = 0.0
+    medians: list[float] = np.nanmedian(table, axis=1).tolist() if problem.n else []
+    levels = [0.0] * problem.n
+    for node in range(problem.n - 1, -1, -1):
+        ahead = max((levels[v] for v in problem.dag.succs[node]), default=0.0)
+        levels[node] = medians[node] + ahead
+    return levels, medians
+
+
+def rounded(ranks: Sequence[float]) -> list[float]:
+    """Return `ranks` over the largest, to 12 digits.
+
+    What is equal on paper may differ in the last bit, and ties are to go to the lower id.
+    """
+    top = max(ranks, default=0.0) or 1.0
+    return [round(rank / top, 12) for rank in ranks]
+
+
+def by_falling_rank(ranks: Sequence[float]) -> list[int]:
+    """Return the nodes by falling rank, equal ones by id."""
+    keys = rounded(ranks)
+    return sorted(range(len(keys)), key=lambda node: (-keys[node], node))
+
+
+def travel_matrices(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return (latency_s, bytes_per_s) of every route as arrays [P, P]; the diagonal is free."""
+    latency_s = np.array([[route.latency_s for route in row] for row in problem.routes])
+    bytes_per_s = np.array([[route.bytes_per_s for route in row] for row in problem.routes])
+    np.fill_diagonal(latency_s, 0.0)
+    np.fill_diagonal(bytes_per_s, np.inf)
+    return latency_s, bytes_per_s

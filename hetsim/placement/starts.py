@@ -1,0 +1,123 @@
+"""What searches start from: every device alone, and the constructive strategies' plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+
+from hetsim.errors import Infeasible
+from hetsim.partitioning.partition import Group
+from hetsim.placement.coarsening import Coarse, pays_to_coarsen
+from hetsim.placement.constructive import Constructive
+from hetsim.placement.objective import Objective, measure
+from hetsim.placement.regrouping import merge_where_it_pays
+from hetsim.placement.single import Single, expand
+from hetsim.placement.strategy import best_grouping
+from hetsim.plans import Plan
+
+CONSTRUCTIVE: Mapping[str, int] = {
+    "heft": 100_000,
+    "cpop": 100_000,
+    "peft": 100_000,
+    "lookahead": 2_000,
+    "dls": 10_000,
+    "etf": 10_000,
+}
+"""The constructive strategies, and the number of tasks above which each is too dear to try."""
+
+MERGED = 2
+"""Constructive plans, the best first, whose subgraphs are merged where that pays."""
+
+_CLASSES = {
+    "heft": "Heft",
+    "cpop": "Cpop",
+    "peft": "Peft",
+    "lookahead": "Lookahead",
+    "dls": "Dls",
+    "etf": "Etf",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A plan, the same on tasks, and what the clock says.
+
+    Attributes
+    ----------
+    name : str
+        The strategy's.
+    plan : Plan
+        Of the fine problem.
+    groups : tuple of Group
+        Of tasks.
+    cost : float
+        Of the plan.
+    """
+
+    name: str
+    plan: Plan
+    groups: tuple[Group, ...]
+    cost: float
+
+
+def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
+    """Return every device alone and the constructive plans, best first, ties in that order.
+
+    Subgraphs of the best MERGED constructive plans are merged where that pays.
+
+    Raises
+    ------
+    UnsupportedNode, OutOfMemory
+        Where none is feasible: the first refusal of a constructive strategy.
+    """
+    found: list[Start] = []
+    refused: list[Infeasible] = []
+    problem = coarse.fine
+    for text in expand(problem):
+        try:
+            plan = Single(text.partition(":")[2]).solve(problem)
+            groups = tuple(Group(g.device, tuple(range(coarse.problem.n))) for g in plan.groups)
+            found.append(Start(text, plan, groups, measure(plan, objective)))
+        except Infeasible:
+            continue
+    seen: dict[tuple[Group, ...], None] = {}
+    for name, most in CONSTRUCTIVE.items():
+        if coarse.problem.n > most:
+            continue
+        try:
+            made = constructive(name).schedule(coarse.problem)
+            groups, how = best_grouping(coarse.problem, made.assignment, made.order)
+            if groups in seen:
+                continue
+            seen[groups] = None
+            plan = Plan(problem, name, coarse.spread(groups), how)
+            found.append(Start(name, plan, groups, measure(plan, objective)))
+        except Infeasible as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    found.sort(key=lambda start: start.cost)
+    if objective == "latency" and pays_to_coarsen(problem):
+        _merge_best(coarse, found)
+    return found
+
+
+def constructive(name: str) -> Constructive:
+    """Return the constructive strategy called `name`."""
+    made: Constructive = getattr(import_module(f"hetsim.placement.{name}"), _CLASSES[name])()
+    return made
+
+
+def _merge_best(coarse: Coarse, found: list[Start]) -> None:
+    split = [start for start in found if len(start.groups) > 1]
+    for best in split[:MERGED]:
+        groups = merge_where_it_pays(coarse.problem, best.groups)
+        plan = replace(best.plan, groups=coarse.spread(groups))
+        try:
+            merged = replace(best, plan=plan, groups=groups, cost=measure(plan, "latency"))
+        except Infeasible:
+            continue
+        if merged.cost <= best.cost:
+            found[found.index(best)] = merged
+    found.sort(key=lambda start: start.cost)

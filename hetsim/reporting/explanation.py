@@ -1,0 +1,132 @@
+"""What bounds a plan: as text, and as a plain record."""
+
+from __future__ import annotations
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from hetsim.explanation import Explanation, Step
+from hetsim.problem import Problem
+from hetsim.reporting.console import cell, new_table, pairs
+from hetsim.reporting.text import ABSENT, count, percent
+from hetsim.text import Record, plain
+from hetsim.units import format_seconds
+
+STEPS_SHOWN = 12
+"""Steps of the critical path that are listed: the longest, in their order."""
+
+
+def explanation_report(explanation: Explanation) -> RenderableType:
+    """Return what the plan costs, what it is made of, its critical path, and what would help."""
+    return Stack(
+        _summary(explanation),
+        Text(""),
+        _path_table(explanation),
+        Text(""),
+        _changes_table(explanation),
+    )
+
+
+def _summary(explanation: Explanation) -> RenderableType:
+    of = "latency" if explanation.objective == "latency" else "seconds a request"
+    gap = explanation.cost_s / explanation.bound_s - 1.0 if explanation.bound_s > 0 else None
+    rows = [
+        ("plan", plain(explanation.plan.strategy)),
+        (of, f"{format_seconds(explanation.cost_s)}, {percent(gap)} above the lower bound"),
+    ]
+    whole = explanation.cost_s
+    shares = ", ".join(
+        f"{plain(name)} {percent(seconds / whole if whole > 0 else None)}"
+        for name, seconds in list(explanation.shares.items())[:6]
+    )
+    label = "critical path" if explanation.objective == "latency" else "load"
+    rows.append((label, shares or ABSENT))
+    if explanation.limited_by:
+        rows.append(("limited by", plain(explanation.limited_by)))
+    return pairs(rows)
+
+
+def _path_table(explanation: Explanation) -> RenderableType:
+    table = new_table()
+    table.add_column(cell("start"), justify="right", no_wrap=True)
+    table.add_column(cell("takes"), justify="right", no_wrap=True)
+    table.add_column(cell("on"), overflow="fold")
+    table.add_column(cell("critical path"), overflow="fold")
+    longest = sorted(explanation.path, key=lambda step: (-step.seconds, step.start_s))
+    shown = set(longest[:STEPS_SHOWN])
+    for step in explanation.path:
+        if step in shown:
+            table.add_row(
+                cell(format_seconds(step.start_s)),
+                cell(format_seconds(step.seconds)),
+                cell(step.where),
+                cell(_named(explanation.plan.problem, step)),
+            )
+    left = len(explanation.path) - len(shown)
+    if left <= 0:
+        return table
+    rest = sum(step.seconds for step in explanation.path if step not in shown)
+    note = f"and {count(left, 'shorter step')}, {format_seconds(rest)} in all"
+    return Stack(table, Text(note))
+
+
+def _named(problem: Problem, step: Step) -> str:
+    if step.kind == "transfer":
+        return step.what
+    names = [problem.node_names[v] for v in (step.nodes[0], step.nodes[-1])]
+    ends = names[0] if len(step.nodes) == 1 else f"{names[0]} to {names[1]}"
+    return f"{step.what}: {count(len(step.nodes), 'node')}, {ends}"
+
+
+def _changes_table(explanation: Explanation) -> RenderableType:
+    if not explanation.changes:
+        return Text(f"None of {count(explanation.tried, 'change')} tried would make it better.")
+    table = new_table()
+    table.add_column(cell("what would help most"), overflow="fold")
+    table.add_column(cell("then"), justify="right", no_wrap=True)
+    table.add_column(cell("saves"), justify="right", no_wrap=True)
+    table.add_column(cell("planned by"), overflow="fold")
+    for change in explanation.changes:
+        table.add_row(
+            cell(change.what),
+            cell(format_seconds(change.cost_s)),
+            cell(percent(change.gain)),
+            cell(change.strategy),
+        )
+    return table
+
+
+def explanation_record(explanation: Explanation) -> Record:
+    """Return an explanation for JSON; nodes by name."""
+    names = explanation.plan.problem.node_names
+    return {
+        "strategy": explanation.plan.strategy,
+        "objective": explanation.objective,
+        "cost_s": explanation.cost_s,
+        "lower_bound_s": explanation.bound_s,
+        "limited_by": explanation.limited_by,
+        "shares_s": dict(explanation.shares),
+        "critical_path": [
+            {
+                "kind": step.kind,
+                "where": step.where,
+                "what": step.what,
+                "nodes": [names[v] for v in step.nodes],
+                "start_s": step.start_s,
+                "seconds": step.seconds,
+            }
+            for step in explanation.path
+        ],
+        "changes": [
+            {
+                "kind": change.kind,
+                "what": change.what,
+                "cost_s": change.cost_s,
+                "gain": change.gain,
+                "strategy": change.strategy,
+            }
+            for change in explanation.changes
+        ],
+        "changes_tried": explanation.tried,
+    }

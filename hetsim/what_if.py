@@ -1,0 +1,124 @@
+"""The same problem on hardware that is a little better."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.cost.model import Kernel
+from hetsim.cost.registry import cost_model
+from hetsim.errors import UsageError, nearest
+from hetsim.graph.work import graph_work
+from hetsim.hardware.routes import build_routes
+from hetsim.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """An op that a device cannot run alone, and the nodes that have it."""
+
+    device: int
+    op: str
+    nodes: tuple[int, ...]
+
+
+def link_names(problem: Problem) -> tuple[str, ...]:
+    """Return the links that ``wider_link`` takes: those of the platform, else what routes hold."""
+    if problem.platform is not None:
+        return tuple(link.name for link in problem.platform.links)
+    return problem.link_names
+
+
+def wider_link(problem: Problem, name: str, factor: float = 2.0) -> Problem:
+    """Return the problem with the bandwidth of one link times `factor`.
+
+    On a platform the routes are found anew, so that a faster link may draw others onto it, and
+    a route stays as narrow as its narrowest link. Raises UsageError for an unknown link.
+    """
+    names = link_names(problem)
+    if name not in names:
+        raise UsageError(f"no link '{name}' in {problem.name}", hint=nearest(name, names))
+    if problem.platform is not None:
+        links = tuple(
+            replace(link, bytes_per_s=link.bytes_per_s * factor) if link.name == name else link
+            for link in problem.platform.links
+        )
+        resources, routes = build_routes(replace(problem.platform, links=links))
+        return replace(problem, routes=routes, link_names=resources)
+    index = problem.link_names.index(name)
+    return replace(
+        problem,
+        routes=tuple(
+            tuple(
+                replace(route, bytes_per_s=route.bytes_per_s * factor)
+                if index in route.resources
+                else route
+                for route in row
+            )
+            for row in problem.routes
+        ),
+    )
+
+
+def faster_device(problem: Problem, device: int, factor: float = 2.0) -> Problem:
+    """Return the problem with a device's kernels `factor` times as fast; dispatch stays."""
+    seconds = problem.seconds.copy()
+    seconds[:, device] /= factor
+    return replace(
+        problem,
+        seconds=seconds,
+        fused=tuple(
+            replace(kernel, seconds=kernel.seconds / factor) if kernel.device == device else kernel
+            for kernel in problem.fused
+        ),
+    )
+
+
+def missing_ops(problem: Problem) -> tuple[Missing, ...]:
+    """Return what each device lacks of the ops in the graph, by device, then op. O(n P)."""
+    found: list[Missing] = []
+    for device in range(len(problem.devices)):
+        by_op: dict[str, list[int]] = {}
+        for node in np.flatnonzero(~problem.runnable[:, device]).tolist():
+            by_op.setdefault(problem.op_types[node], []).append(node)
+        found += [Missing(device, op, tuple(nodes)) for op, nodes in sorted(by_op.items())]
+    return tuple(found)
+
+
+def with_op(problem: Problem, missing: Missing) -> Problem:
+    """Return the problem where the device runs the nodes of an op that it lacks.
+
+    What they take is the cost model's estimate for that device; in a problem without a model,
+    the least time elsewhere times the mean ratio (geometric) between this device and the best
+    other one over the nodes that both run. No new fusion is assumed.
+    """
+    seconds = problem.seconds.copy()
+    refusals = list(problem.refusals)
+    for node, estimate in zip(missing.nodes, _estimates(problem, missing), strict=True):
+        if not math.isfinite(estimate):
+            continue
+        seconds[node, missing.device] = estimate
+    if refusals:
+        refusals[missing.device] = {
+            node: reason
+            for node, reason in refusals[missing.device].items()
+            if not math.isfinite(seconds[node, missing.device])
+        }
+    return replace(problem, seconds=seconds, refusals=tuple(refusals))
+
+
+def _estimates(problem: Problem, missing: Missing) -> list[float]:
+    if problem.model is not None and problem.platform is not None:
+        spec = problem.platform.devices[problem.devices[missing.device]]
+        works = graph_work(problem.model.graph)
+        chosen = cost_model("roofline")
+        return [chosen.estimate(spec, Kernel((works[node],))).seconds for node in missing.nodes]
+    others = [p for p in range(len(problem.devices)) if p != missing.device]
+    elsewhere: NDArray[np.float64] = problem.seconds[:, others].min(axis=1, initial=np.inf)
+    own = problem.seconds[:, missing.device]
+    both = np.isfinite(own) & np.isfinite(elsewhere) & (own > 0) & (elsewhere > 0)
+    ratio = float(np.exp(np.log(own[both] / elsewhere[both]).mean())) if both.any() else 1.0
+    return [float(elsewhere[node]) * ratio for node in missing.nodes]

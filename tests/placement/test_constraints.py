@@ -1,0 +1,85 @@
+"""Pins, exclusions, fewer devices and less memory hold for every strategy that takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from placement_instances import CONSTRUCTIVE, played
+
+import hetsim
+from builders import problems
+from hetsim.errors import InvalidInput, OutOfMemory, UnsupportedNode, UsageError
+from hetsim.problem import Problem
+
+QUICK: dict[str, dict[str, Any]] = {
+    **{name: {} for name in CONSTRUCTIVE},
+    "local-search": {"moves": 200},
+    "auto": {"search": False},
+}
+
+
+@settings(max_examples=12, deadline=None)
+@given(problems(max_nodes=8), st.data())
+def test_constraints_hold(problem: Problem, data: st.DataObject) -> None:
+    node = data.draw(st.integers(0, problem.n - 1))
+    device = data.draw(st.sampled_from(np.flatnonzero(problem.supported[node]).tolist()))
+    other = data.draw(st.integers(0, problem.n - 1))
+    exclude = (hetsim.Exclusion(None, nodes=(problem.node_names[other],)),)
+    pins = {problem.node_names[node]: problem.devices[device]}
+    most = data.draw(st.integers(1, len(problem.devices)))
+    for strategy, options in QUICK.items():
+        plan, _ = played(problem, strategy, pins=pins, exclude=exclude, **options)
+        assert plan.assignment[node] == device
+        # Device 0 takes every node, and what is pinned stays.
+        assert plan.assignment[other] == (device if other == node else 0)
+        assert plan.problem is problem
+        few, _ = played(problem, strategy, max_devices=most, **options)
+        assert len(few.devices_used) <= most
+
+
+def test_exact_holds_them_too() -> None:
+    problem = Problem.from_arrays(
+        [[3.0, 1.0, 2.0]] * 4, edges=[(0, 1, 1), (2, 3, 1)], devices=("a", "b", "c")
+    )
+    assert played(problem, "exact")[1] == 3.0
+    assert played(problem, "exact", max_devices=1)[1] == 4.0
+    plan, latency = played(problem, "exact", pins={"n0": "a"})
+    assert plan.assignment[0] == 0
+    assert latency == 4.0
+    assert played(problem, "exact", exclude=(hetsim.Exclusion("b", ops=("Task",)),))[1] == 6.0
+
+
+def test_memory_can_be_lowered() -> None:
+    problem = Problem.from_arrays([[4.0, 1.0]] * 3, weight_bytes=[8] * 3, capacity_bytes=[50, 50])
+    for strategy, options in QUICK.items():
+        # Eight bytes hold one of the nodes.
+        plan, _ = played(problem, strategy, capacity_bytes={"d1": 8}, **options)
+        assert plan.assignment.count(1) == 1
+        with pytest.raises(OutOfMemory):
+            hetsim.plan(problem, strategy, capacity_bytes={"d0": 7, "d1": 8}, **options)
+
+
+def test_nonsense_is_refused() -> None:
+    problem = Problem.from_arrays([[1.0, np.inf], [np.inf, 1.0]])
+    with pytest.raises(UsageError, match="max_devices is 0"):
+        hetsim.plan(problem, "heft", max_devices=0)
+    with pytest.raises(UnsupportedNode, match="at most 1 device"):
+        hetsim.plan(problem, "heft", max_devices=1)
+    with pytest.raises(UnsupportedNode, match=r"'n0'.*d0: pinned elsewhere; d1: inf in seconds"):
+        hetsim.plan(problem, "heft", pins={"n0": "d1"})
+    with pytest.raises(UnsupportedNode, match=r"'n1'.*leave it no device.*'n1' is excluded"):
+        hetsim.plan(problem, "heft", exclude=(hetsim.Exclusion("d1", nodes=("n1",)),))
+    with pytest.raises(InvalidInput, match="no node 'n7'"):
+        hetsim.plan(problem, "heft", pins={"n7": "d1"})
+    with pytest.raises(InvalidInput, match="no device 'd7'"):
+        hetsim.plan(problem, "heft", pins={"n0": "d7"})
+    with pytest.raises(UsageError, match="has no memory capacities, and d1 gets none"):
+        hetsim.plan(problem, "heft", capacity_bytes={"d0": 7})
+    with pytest.raises(UsageError, match="no device 'd7'"):
+        hetsim.plan(problem, "heft", capacity_bytes={"d0": 7, "d1": 7, "d7": 7})
+    with pytest.raises(InvalidInput, match="-7 bytes of memory"):
+        hetsim.plan(problem, "heft", capacity_bytes={"d0": -7, "d1": 7})

@@ -1,0 +1,91 @@
+"""The search's estimate equals the clock where links are free of contention."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hetsim
+from builders import problems
+from hetsim.partitioning.partition import as_groups, order_groups
+from hetsim.placement.evaluation import Draft, Estimator, draft_of
+from hetsim.placement.moves import Mover
+from hetsim.placement.objective import bottleneck
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+
+
+def _draft(problem: Problem, data: st.DataObject) -> Draft:
+    ranks = [data.draw(st.floats(0, 1)) for _ in range(problem.n)]
+    parts = order_groups(problem.dag, range(problem.n), ranks)
+    assert parts is not None
+    return Draft(
+        [nodes[0] for nodes in parts],
+        [data.draw(st.sampled_from(np.flatnonzero(row).tolist())) for row in problem.supported],
+        [data.draw(st.booleans()) for _ in range(problem.n)],
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(max_nodes=10), st.data())
+def test_estimates_equal_the_clock(problem: Problem, data: st.DataObject) -> None:
+    streams = tuple(data.draw(st.integers(1, 2)) for _ in problem.devices)
+    problem = replace(problem, contention="none", streams=streams)
+    draft = _draft(problem, data)
+    for objective in ("latency", "throughput"):
+        estimator = Estimator(problem, objective)
+        plan = Plan(problem, "draft", estimator.groups(draft))
+        timeline = hetsim.simulate(plan)
+        hetsim.check_timeline(problem, plan, timeline, bound_s=0.0)
+        found = timeline.latency_s if objective == "latency" else bottleneck(plan, timeline)
+        assert estimator.cost(draft) == pytest.approx(found, rel=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(max_nodes=10), st.data())
+def test_loads_are_exact_under_contention_too(problem: Problem, data: st.DataObject) -> None:
+    problem = replace(problem, contention="fifo")
+    draft = _draft(problem, data)
+    estimator = Estimator(problem, "throughput")
+    plan = Plan(problem, "draft", estimator.groups(draft))
+    assert estimator.cost(draft) == pytest.approx(bottleneck(plan, hetsim.simulate(plan)))
+    free = Estimator(replace(problem, contention="none")).cost(draft)
+    assert Estimator(problem).cost(draft) >= free * (1 - 1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(max_nodes=10), st.data())
+def test_groups_survive_a_draft(problem: Problem, data: st.DataObject) -> None:
+    """A plan made a draft and back is the same plan, if groups of one device do not touch."""
+    assignment = _draft(problem, data).device
+    parts = order_groups(problem.dag, range(problem.n))
+    assert parts is not None
+    groups = as_groups(parts, assignment, problem.devices)
+    estimator = Estimator(replace(problem, dispatch_s=tuple(1.0 for _ in problem.devices)))
+    assert estimator.groups(draft_of(problem, groups)) == groups
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(max_nodes=10), st.integers(0, 1000), st.booleans())
+def test_moves_keep_drafts_valid_and_can_be_taken_back(
+    problem: Problem, seed: int, cuts: bool
+) -> None:
+    draft = Draft(list(range(problem.n)), [0] * problem.n, [False] * problem.n)
+    mover = Mover(problem, draft, random.Random(seed), cuts=cuts)
+    for step in range(60):
+        before = draft.copy()
+        undo = mover.propose()
+        place = {v: index for index, v in enumerate(draft.order)}
+        assert len(place) == problem.n
+        assert all(place[u] < place[v] for u, v in problem.dag.edges())
+        assert all(problem.supported[v, device] for v, device in enumerate(draft.device))
+        if undo is None:
+            assert draft == before
+        elif step % 2:
+            undo()
+            assert draft == before

@@ -1,0 +1,109 @@
+"""``mincut`` is exact on two devices, and never worse than a device alone on more."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import hetsim
+from builders import problems
+from hetsim.errors import UsageError
+from hetsim.placement.mincut import least_serial, serial_latency
+from hetsim.problem import Problem, Staging
+
+
+def random_problem(rng: np.random.Generator, count: int, most: int) -> Problem:
+    """Times are multiples of 1/8: sums are exact, and so is the cut."""
+    n = int(rng.integers(1, most + 1))
+    seconds = rng.integers(0, 40, (n, count)) / 8
+    for v in range(n):
+        if rng.random() < 0.2:
+            seconds[v, rng.integers(count)] = np.inf
+    tensors = []
+    for u in range(-1, n):
+        for _ in range(int(rng.integers(1, 3))):
+            readers = [v for v in range(u + 1, n) if rng.random() < 0.3][:3]
+            if u >= 0 or readers:
+                tensors.append((u, int(rng.integers(0, 33)), readers))
+    staged = Staging(tuple(rng.integers(0, 3, count) / 8), tuple(rng.integers(0, 3, count) / 8))
+    return Problem.from_arrays(
+        seconds,
+        tensors=tensors,
+        latency_s=rng.integers(0, 8, (count, count)) / 8,
+        bytes_per_s=2.0 ** rng.integers(0, 5, (count, count)),
+        host=int(rng.integers(count)) if rng.random() < 0.7 else None,
+        staging=staged if rng.random() < 0.3 else None,
+    )
+
+
+def every_total(problem: Problem) -> list[float]:
+    """The serial latency of every assignment, counted from the records alone."""
+    found = []
+    for assignment in itertools.product(range(len(problem.devices)), repeat=problem.n):
+        total = sum(float(problem.seconds[v, p]) for v, p in enumerate(assignment))
+        for value in problem.values:
+            source = problem.host if value.producer < 0 else assignment[value.producer]
+            if source is None:
+                continue
+            targets = {assignment[v] for v in value.consumers}
+            if value.is_output and problem.host is not None:
+                targets.add(problem.host)
+            for target in targets - {source}:
+                total += problem.routes[source][target].seconds(value.nbytes)
+                if problem.staging is not None:
+                    total += value.nbytes * problem.staging.store_s_per_byte[source]
+                    total += value.nbytes * problem.staging.fetch_s_per_byte[target]
+        found.append(total)
+    return found
+
+
+def test_two_devices_equal_brute_force_on_500_problems() -> None:
+    rng = np.random.default_rng(20260)
+    for number in range(500):
+        problem = random_problem(rng, 2, 12 if number % 10 == 0 else 8)
+        best = min(every_total(problem))
+        assert serial_latency(problem, least_serial(problem)) == best
+
+
+def test_a_tensor_is_paid_once_a_destination_and_by_direction() -> None:
+    # Node 0 must be on d0; its three readers are faster on d1 by 1 s each, 3 s together.
+    seconds = [[1.0, np.inf], [2.0, 1.0], [2.0, 1.0], [2.0, 1.0]]
+    for there, expected in ((2.5, (0, 1, 1, 1)), (3.5, (0, 0, 0, 0))):
+        problem = Problem.from_arrays(
+            seconds,
+            tensors=[(0, 8, (1, 2, 3))],
+            latency_s=[[0.0, there], [100.0, 0.0]],
+        )
+        assert tuple(least_serial(problem)) == expected
+        assert hetsim.plan(problem, "mincut").assignment == expected
+
+
+def test_expansion_on_three_devices_is_near_the_best_and_below_every_start() -> None:
+    rng = np.random.default_rng(7)
+    ratios = []
+    for _ in range(40):
+        problem = random_problem(rng, 3, 6)
+        totals = every_total(problem)
+        reached = serial_latency(problem, least_serial(problem))
+        assert reached in totals
+        alone = [serial_latency(problem, [p] * problem.n) for p in range(3)]
+        assert reached <= min(alone)
+        ratios.append(reached / min(totals) if min(totals) > 0 else 1.0)
+    assert np.mean(ratios) <= 1.02
+    assert max(ratios) <= 1.5
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(max_nodes=10))
+def test_plans_are_valid(problem: Problem) -> None:
+    plan = hetsim.plan(problem, "mincut")
+    plan.validate()
+    assert hetsim.simulate(plan).latency_s >= hetsim.lower_bound(problem)
+
+
+def test_rounds_must_be_one_or_more() -> None:
+    with pytest.raises(UsageError, match="0 rounds"):
+        hetsim.plan(Problem.from_arrays([[1.0, 2.0]]), "mincut", rounds=0)

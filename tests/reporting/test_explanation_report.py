@@ -1,0 +1,68 @@
+"""The explanation as text and as a record."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+from click.testing import CliRunner
+
+import hetsim
+from hetsim.cli.main import main
+from hetsim.explanation import explain
+from hetsim.problem import Problem
+from hetsim.reporting.console import console
+from hetsim.reporting.explanation import STEPS_SHOWN, explanation_record, explanation_report
+
+
+def shown(problem: Problem, strategy: str) -> str:
+    stream = io.StringIO()
+    console(stream).print(explanation_report(explain(problem, hetsim.plan(problem, strategy))))
+    return stream.getvalue()
+
+
+def alternating() -> Problem:
+    seconds = [[1.0, np.inf] if v % 2 else [np.inf, 1.0] for v in range(20)]
+    return Problem.from_arrays(
+        seconds, edges=[(v, v + 1, 2) for v in range(19)], devices=("cpu", "npu"), bytes_per_s=4.0
+    )
+
+
+def test_long_paths_are_cut_to_the_longest_steps() -> None:
+    text = shown(alternating(), "hetero")
+    steps = [line for line in text.splitlines() if " node, n" in line]
+    assert len(steps) == STEPS_SHOWN
+    assert "and 27 shorter steps, 17.5 s in all" in text
+    assert "limited by" in text
+    assert "what would help most" in text
+
+
+def test_nothing_to_gain_is_said() -> None:
+    text = shown(Problem.from_arrays(np.zeros((2, 1))), "single")
+    assert "would make it better" in text
+
+
+def test_record_is_json_and_names_nodes() -> None:
+    problem = alternating()
+    found = explain(problem, hetsim.plan(problem, "hetero"))
+    record = json.loads(json.dumps(explanation_record(found)))
+    assert record["cost_s"] == 20 + 19 * 0.5
+    assert record["critical_path"][0]["nodes"] == ["n0"]
+    assert record["limited_by"] in ("cpu", "npu")
+    assert [change["cost_s"] for change in record["changes"]] == sorted(
+        change["cost_s"] for change in record["changes"]
+    )
+
+
+def test_the_flag_adds_it_to_text_and_json() -> None:
+    question = ["compare", "zoo:squeezenet", "--platform", "laptop", "--strategy", "heft"]
+    question.append("--explain")
+    text = CliRunner().invoke(main, question)
+    assert text.exit_code == 0
+    assert "limited by" in text.stdout
+    both = CliRunner().invoke(main, [*question, "--objective", "throughput", "--json"])
+    assert both.exit_code == 0
+    record = json.loads(both.stdout)
+    assert record["objective"] == record["explanation"]["objective"] == "throughput"
+    assert record["rows"][0]["cost_s"] == record["explanation"]["cost_s"]
