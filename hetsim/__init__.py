@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from hetsim.comparison import Comparison, Row, compare
     from hetsim.errors import HetsimError
     from hetsim.execution.runner import Run, run
+    from hetsim.execution.session import Session
     from hetsim.explanation import Explanation, explain
+    from hetsim.faults.failure import Failure
+    from hetsim.faults.virtual import simulate
     from hetsim.graph.extension import Extension, read_extension
     from hetsim.graph.model import Model, load_model
     from hetsim.hardware.catalog import load_device, load_platform
@@ -40,7 +43,6 @@ if TYPE_CHECKING:
     from hetsim.plans import Plan
     from hetsim.problem import Problem, Staging
     from hetsim.saved import load_plan
-    from hetsim.simulation.clock import simulate
     from hetsim.timeline import Event, Timeline
 
 _HOMES = {
@@ -51,6 +53,7 @@ _HOMES = {
     "Exclusion": "hetsim.partitioning.affinity",
     "Explanation": "hetsim.explanation",
     "Extension": "hetsim.graph.extension",
+    "Failure": "hetsim.faults.failure",
     "Group": "hetsim.partitioning.partition",
     "HetsimError": "hetsim.errors",
     "Housekeeping": "hetsim.partitioning.housekeeping",
@@ -62,6 +65,7 @@ _HOMES = {
     "Problem": "hetsim.problem",
     "Row": "hetsim.comparison",
     "Run": "hetsim.execution.runner",
+    "Session": "hetsim.execution.session",
     "SizeRules": "hetsim.partitioning.sizes",
     "Staging": "hetsim.problem",
     "Timeline": "hetsim.timeline",
@@ -83,7 +87,7 @@ _HOMES = {
     "read_affinity": "hetsim.partitioning.affinity_file",
     "read_extension": "hetsim.graph.extension",
     "run": "hetsim.execution.runner",
-    "simulate": "hetsim.simulation.clock",
+    "simulate": "hetsim.faults.virtual",
     "strategies": "hetsim.placement.registry",
 }
 
@@ -96,6 +100,7 @@ __all__ = [
     "Exclusion",
     "Explanation",
     "Extension",
+    "Failure",
     "Group",
     "HetsimError",
     "Housekeeping",
@@ -107,6 +112,7 @@ __all__ = [
     "Problem",
     "Row",
     "Run",
+    "Session",
     "SizeRules",
     "Staging",
     "Timeline",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-EventKind = Literal["compute", "transfer"]
+EventKind = Literal["compute", "transfer", "failure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +15,11 @@ class Event:
 
     Attributes
     ----------
-    kind : "compute" or "transfer"
+    kind : "compute", "transfer" or "failure"
     name : str
-        Subgraph (``g3``) or tensor name.
+        Subgraph (``g3``) or tensor name; of a failure ``kill`` or ``hang``.
     request : int
+        -1 for a failure, which lasts from when the device stops until it is back, or to the end.
     start_s, end_s : float
     tracks : tuple of str
         Where it is drawn: the one device stream (``gpu/0``), or the link directions and
@@ -29,9 +30,11 @@ class Event:
         Device that a transfer comes from; ``""`` for compute.
     group : int
         Index into ``plan.groups`` for compute; for a transfer the group that sends it, or
-        -1 for a model input.
+        -1 for a model input. Also -1 for what runs by another plan, made after a failure.
     nbytes : int
         Of a transfer; 0 for compute.
+    lost : bool
+        Whether a failure cut it off: what it did is done again.
     """
 
     kind: EventKind
@@ -44,6 +47,7 @@ class Event:
     source: str = ""
     group: int = -1
     nbytes: int = 0
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class Timeline:
         Idle power over the makespan plus what being busy adds.
     critical_path : tuple of int
         Indices into `events`, from the first to the last to end: each starts when the one
-        before it ends. Empty where no trace was asked for.
+        before it ends. Empty where no trace was asked for, and where a device failed.
     """
 
     latencies_s: tuple[float, ...]

@@ -103,7 +103,9 @@ def bits(value: Any) -> Any:
     """Something that is equal for two values exactly where their bits are."""
     if isinstance(value, list):
         return [bits(entry) for entry in value]
-    if value is None or isinstance(value, str):
+    if isinstance(value, dict):
+        return {key: bits(entry) for key, entry in value.items()}
+    if value is None or isinstance(value, str | int | float):
         return value
     if value.dtype == object:
         return value.tolist()

@@ -12,6 +12,7 @@ from hetsim.errors import ExecutionError, RequestError
 
 if TYPE_CHECKING:
     from hetsim.execution.runner import Run
+    from hetsim.faults.failure import Failure
     from hetsim.plans import Plan
 
 
@@ -24,6 +25,7 @@ class Executor:
     seed: int
     timeout_s: float
     precision: Literal["graph", "device"]
+    failures: tuple[Failure, ...] = ()
 
 
 def execute(plan: Plan, how: Executor, inputs: Mapping[str, Any] | None = None) -> Run:
@@ -40,6 +42,7 @@ def execute(plan: Plan, how: Executor, inputs: Mapping[str, Any] | None = None) 
             timeout_s=how.timeout_s,
             seed=how.seed,
             precision=how.precision,
+            failures=how.failures,
         )
 
 

@@ -32,6 +32,7 @@ VERBS = {
     ),
     "compare": Verb("hetsim.cli.compare:compare", "Compare strategies with every device alone."),
     "devices": Verb("hetsim.cli.devices:devices", "The catalog of devices and platforms."),
+    "cluster": Verb("hetsim.cli.cluster:cluster", "The Ray cluster that plans run on."),
     "strategies": Verb("hetsim.cli.strategies:strategies", "The strategies and merge methods."),
     "zoo": Verb("hetsim.cli.zoo:zoo", "The models that come with hetsim."),
 }

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from click.core import ParameterSource
 
+from hetsim.cli.emulate import check_emulate, emulate_options, run_emulated
+from hetsim.cli.inject import inject_option, recovery_lines
 from hetsim.cli.options import (
     common_options,
     files,
@@ -22,6 +24,7 @@ from hetsim.errors import ExecutionError, UsageError
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
+    from hetsim.faults.failure import Failure
 
 
 @click.command()
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     help="Array for an input; without any, all are random. Repeatable.",
 )
 @run_options
+@inject_option
+@emulate_options
 @model_options
 @output_options
 @json_option
@@ -53,6 +58,10 @@ def run(
     seed: int,
     timeout_s: float,
     precision: Literal["graph", "device"],
+    failures: tuple[Failure, ...],
+    emulate: bool,
+    time_scale: float | None,
+    requests: int | None,
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
     canonical: Canonical | None,
@@ -78,13 +87,26 @@ def run(
     session = current()
     if address is not None and executor != "ray":
         raise UsageError("--address needs --executor ray")
+    others = {
+        "--inject": bool(failures),
+        "--trace": trace is not None,
+        "--out": out is not None,
+        "--precision device": precision == "device",
+    }
+    check_emulate(emulate, time_scale, requests, others)
     check_targets(trace, out, force=force)
     arrays = read_arrays(inputs)
     if is_compiled(Path(source)):
         _run_folder(Path(source), executor, address, timeout_s, seed, arrays, as_json)
         return
     plan = read_plan(source, platform, strategy, dims, shapes, canonical)
-    done = execute(plan, Executor(executor, address, seed, timeout_s, precision), arrays or None)
+    how = Executor(executor, address, seed, timeout_s, precision, failures)
+    if emulate:
+        run_emulated(plan, how, arrays or None, time_scale, requests or 1, as_json)
+        return
+    done = execute(plan, how, arrays or None)
+    for line in recovery_lines(done.recoveries):
+        session.note(line)
     record = run_record(plan, done)
     leave(
         plan,
@@ -106,6 +128,7 @@ def run(
 
 _FIXED = (
     "platform", "strategy", "precision", "dims", "shapes", "canonical", "trace", "out", "force",
+    "failures", "emulate", "time_scale", "requests",
 )  # fmt: skip
 """Options that a compiled plan has fixed, or that need its timeline."""
 

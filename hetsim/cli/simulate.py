@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hetsim.cli.inject import inject_option
 from hetsim.cli.options import (
     common_options,
     contention_option,
@@ -20,6 +21,7 @@ from hetsim.cli.session import current
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
+    from hetsim.faults.failure import Failure
     from hetsim.problem import Contention
 
 FOLLOWED = 1000
@@ -44,6 +46,7 @@ FOLLOWED = 1000
     help="Time from one request's arrival to the next's.",
 )
 @contention_option
+@inject_option
 @model_options
 @output_options
 @json_option
@@ -55,6 +58,7 @@ def simulate(
     requests: int,
     interval_ms: float,
     contention: Contention | None,
+    failures: tuple[Failure, ...],
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
     canonical: Canonical | None,
@@ -67,26 +71,36 @@ def simulate(
 
     The argument is a model, which is planned for by --strategy, or a saved plan.json.
     """
+    from hetsim.cli.inject import cost_lines, cost_record
     from hetsim.cli.leave import check_targets, leave
     from hetsim.cli.question import read_plan
+    from hetsim.faults.virtual import simulate as play
     from hetsim.reporting.plan_table import simulation_report
     from hetsim.reporting.result import simulation_record
-    from hetsim.simulation.clock import simulate as play
 
     session = current()
     check_targets(trace, out, force=force)
     plan = read_plan(source, platform, strategy, dims, shapes, canonical, contention)
     arrivals_s = [request * interval_ms / 1e3 for request in range(requests)]
     with session.progress(f"simulating {requests} requests of {plan.strategy}"):
+        traced = requests <= FOLLOWED or bool(failures)
         timeline = play(
-            plan, arrivals_s=arrivals_s, contention=contention, trace=requests <= FOLLOWED
+            plan, arrivals_s=arrivals_s, contention=contention, trace=traced, failures=failures
         )
         drawn = timeline
-        if requests > FOLLOWED and (trace is not None or out is not None):
+        if not traced and (trace is not None or out is not None):
             drawn = play(plan, arrivals_s=arrivals_s, contention=contention)
+        calm = timeline
+        if failures:
+            calm = play(plan, arrivals_s=arrivals_s, contention=contention, trace=False)
     record = simulation_record(plan, timeline)
+    if failures:
+        record["failures"] = cost_record(timeline, calm)
     leave(plan, drawn, record, trace=trace, out=out, force=force)
     if as_json:
         session.show_json(record)
     else:
         session.show(simulation_report(plan, timeline))
+        if failures:
+            for line in cost_lines(record["failures"], timeline):
+                session.show(line)

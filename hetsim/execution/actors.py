@@ -74,18 +74,29 @@ class DeviceActor:
                 hint="set TMPDIR on its machine to a folder that has room",
             ) from error
 
-    def load(self, code: Sequence[Code], steps: Mapping[int, Step], weights_dir: str | None) -> int:
-        """Compile the subgraphs, with the weights it was given if it was given any."""
+    def load(
+        self, version: int, code: Sequence[Code], steps: Mapping[int, Step], weights_dir: str | None
+    ) -> int:
+        """Compile the subgraphs, with the weights it was given if any; return the process id."""
         try:
-            return self._worker.load(code, steps, self._folder or weights_dir)
+            self._worker.load(version, code, steps, self._folder or weights_dir)
+            return os.getpid()
         finally:
             # What is mapped stays mapped; so nothing is left even if this process is killed.
             self._remove_folder()
 
-    def run(self, index: int, *received: Any) -> Any:
+    def run(self, version: int, request: int, index: int, *received: Any) -> Any:
         """Run step `index`; return the index and then what the step sends."""
-        results = self._worker.run(index, *received)
+        results = self._worker.run(version, request, index, *received)
         return results if len(results) > 1 else results[0]
+
+    def forget(self, version: int, request: int) -> None:
+        """Drop what is held for a request."""
+        self._worker.forget(version, request)
+
+    def freeze(self) -> None:
+        """Answer no call any more."""
+        self._worker.freeze()
 
     def _remove_folder(self) -> None:
         if self._folder is not None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import NDArray
 
 from hetsim.errors import HetsimError, InvalidInput
+from hetsim.execution.bindings import check_how, given_inputs
 from hetsim.execution.equality import judged
-from hetsim.execution.runner import check_how, execute, given_inputs, run_whole
+from hetsim.execution.opening import execute
+from hetsim.execution.runner import run_whole
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.model import Model, load_model
 

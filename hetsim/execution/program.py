@@ -34,6 +34,8 @@ class Code:
         The device's, where its kernels are those of another package.
     settings : KernelSettings
         Its kernels are opened with.
+    hold_s : float
+        Real seconds that the device takes for it at least.
     """
 
     group: int
@@ -42,6 +44,7 @@ class Code:
     outputs: tuple[str, ...]
     spec: DeviceSpec | None = field(default=None, repr=False)
     settings: KernelSettings = DEFAULT
+    hold_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +121,17 @@ def tolerance_of(plan: Plan) -> float:
     return max((tolerance(platform.devices[name]) for name in plan.devices_used), default=0.0)
 
 
-def assemble(plan: Plan, model: Model, roundings: Sequence[Rounding] | None = None) -> Program:
+def assemble(
+    plan: Plan,
+    model: Model,
+    roundings: Sequence[Rounding] | None = None,
+    hold_s: Sequence[float] | None = None,
+) -> Program:
     """Cut `model`, which may be a staged copy of the plan's own, as `plan` says.
 
-    `roundings` are those of ``roundings_of``; None computes in the types of the graph.
-    Complexity: linear in the graph.
+    `roundings` are those of ``roundings_of``; None computes in the types of the graph. With
+    `hold_s`, real seconds by subgraph, devices take that long for each at least, and every
+    subgraph is a step of its own. Complexity: linear in the graph.
     """
     # Not at the top: device processes read the records above, and need no onnx.
     from hetsim.execution.weights import regions_of
@@ -156,12 +165,13 @@ def assemble(plan: Plan, model: Model, roundings: Sequence[Rounding] | None = No
                 subgraph.outputs,
                 foreign.get(group.device),
                 settings.get(group.device, default),
+                0.0 if hold_s is None else hold_s[index],
             )
         )
         regions[group.device].update(regions_of(subgraph.proto))
     made = {name for part in parts for name in part.outputs}
     return Program(
-        steps=schedule(parts, model.graph.outputs),
+        steps=schedule(parts, model.graph.outputs, fused=hold_s is None),
         code={device: tuple(entries) for device, entries in code.items()},
         regions={
             device: tuple(sorted(found, key=lambda r: (r.location, r.offset, r.nbytes)))

@@ -31,7 +31,10 @@ _SHARED_MEMORY = Path("/dev/shm")
 _SOCKET_PATH_LIMIT = 107
 _SOCKET_BELOW_TEMP = len("/session_2000-01-01_00-00-00_000000_4194304/sockets/plasma_store")
 _EXIT_GRACE_S = 5.0
+# Of a call that failed for a device's sake every value is an error that nobody asks for.
+_QUIET = {"RAY_IGNORE_UNHANDLED_ERRORS": "1"}
 _ENVIRONMENT = {
+    **_QUIET,
     "RAY_USAGE_STATS_ENABLED": "0",
     # Otherwise a token is written into the home folder.
     "RAY_AUTH_MODE": "disabled",
@@ -157,7 +160,7 @@ def _check_same(connected: str, address: str | None) -> None:
 
 @contextlib.contextmanager
 def _joined(address: str) -> Iterator[RaySession]:
-    with _restored({}):
+    with _restored(_QUIET):
         import ray
 
         try:

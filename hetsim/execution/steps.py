@@ -49,7 +49,9 @@ class Step:
     frees: tuple[tuple[str, ...], ...]
 
 
-def schedule(parts: Sequence[Part], outputs: Sequence[str]) -> tuple[Step, ...]:
+def schedule(
+    parts: Sequence[Part], outputs: Sequence[str], *, fused: bool = True
+) -> tuple[Step, ...]:
     """Return the calls that run `parts`, in an order in which none waits for a later one.
 
     A part joins the last call of its device where every value that it reads is there before
@@ -63,11 +65,14 @@ def schedule(parts: Sequence[Part], outputs: Sequence[str]) -> tuple[Step, ...]:
         Each after all that it reads from.
     outputs : sequence of str
         Values that the caller gets; those that no part makes are left to the caller.
+    fused : bool
+        Whether parts may share a call. If not, call i is part i, calls of one request may run
+        beside each other, and devices keep its values until they are to forget it.
 
     Complexity: O(parts + values they read and write).
     """
     maker = {name: index for index, part in enumerate(parts) for name in part.outputs}
-    calls = _fuse(parts, maker)
+    calls = _fuse(parts, maker) if fused else [[index] for index in range(len(parts))]
     call_of = {index: call for call, members in enumerate(calls) for index in members}
     sent = {name for name in outputs if name in maker}
     last_reader: dict[tuple[str, str], int] = {}
@@ -91,7 +96,7 @@ def schedule(parts: Sequence[Part], outputs: Sequence[str]) -> tuple[Step, ...]:
         keeps = tuple(
             name
             for name, reader in readers.items()
-            if reader is not None and call_of[reader] != call
+            if not fused or (reader is not None and call_of[reader] != call)
         )
         frees: list[tuple[str, ...]] = []
         for index in members:
@@ -100,7 +105,7 @@ def schedule(parts: Sequence[Part], outputs: Sequence[str]) -> tuple[Step, ...]:
                 tuple(
                     name
                     for name in parts[index].inputs
-                    if ends[name] == index and name not in sends
+                    if fused and ends[name] == index and name not in sends
                 )
             )
         steps.append(Step(device, tuple(members), tuple(received), sends, keeps, tuple(frees)))

@@ -1,166 +1,170 @@
-"""A program on threads of this process, one a device."""
+"""Devices as threads of this process."""
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, InvalidStateError, wait
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 from hetsim.errors import ExecutionError
-from hetsim.execution.failures import stuck, unanswered
-from hetsim.execution.program import Outcome, Program
+from hetsim.execution.dispatch import Call
+from hetsim.execution.program import Program
+from hetsim.execution.steps import Step
+from hetsim.execution.transport import Ended, Fault, Fetched, Loaded, Post, kernel_fault
 from hetsim.execution.worker import DeviceWorker
 
 _GRACE_S = 5.0
 """How long a cancelled thread may take to end before it is left to itself."""
 
 
-def run_on_threads(program: Program, inputs: Mapping[str, Any], timeout_s: float) -> Outcome:
-    """Run `program` on one thread a device.
+class ThreadTransport:
+    """One worker a device, on as many threads as it has streams.
 
-    Kernels run outside Python's interpreter lock, so devices overlap for real.
+    Kernels run outside Python's interpreter lock, so devices overlap for real. Handles are
+    the values themselves: they outlive the device that made them.
 
     Parameters
     ----------
-    program : Program
-    inputs : mapping of str to value
-        Every input of the model.
-    timeout_s : float
-        For compiling, and again for running.
-
-    Raises
-    ------
-    ExecutionError
-        Where a device fails or does not answer in time; it is named.
-    """
-    began = time.perf_counter()
-    with _crew(program) as crew:
-        loads = [
-            thread.submit(
-                thread.worker.load,
-                program.code[device],
-                {index: program.steps[index] for index in program.steps_of(device)},
-                program.weights_dir,
-            )
-            for device, thread in crew.items()
-        ]
-        if not _settled(loads, timeout_s):
-            silent = [device for device, load in zip(crew, loads, strict=True) if not load.done()]
-            raise unanswered(silent, "compiling subgraphs", timeout_s)
-        ready = time.perf_counter()
-        values: dict[str, Future[Any]] = {}
-        for name, value in inputs.items():
-            values[name] = Future()
-            values[name].set_result(value)
-        for step in program.steps:
-            values.update({name: Future() for name in step.sends})
-        try:
-            ends = [
-                crew[step.device].submit(
-                    _call,
-                    crew[step.device].worker,
-                    index,
-                    [values[name] for name in step.receives],
-                    [values[name] for name in step.sends],
-                )
-                for index, step in enumerate(program.steps)
-            ]
-            if not _settled(ends, timeout_s):
-                late = stuck(program.steps, [end.done() for end in ends])
-                raise unanswered(late, "running the plan", timeout_s)
-        finally:
-            # A thread that waits for a value which will not come has to hear of it.
-            for value in values.values():
-                _settle(value, ExecutionError("the run was given up"))
-        outputs = {name: values[name].result() for name in program.outputs}
-        return Outcome(outputs, ready - began, time.perf_counter() - ready)
-
-
-class _Thread:
-    """A device's worker on a thread that takes one task after the other.
-
-    A daemon, so that a kernel which never ends does not keep the process alive.
+    post : callable
+    streams : mapping of str to int
     """
 
-    def __init__(self, device: str) -> None:
-        self.worker = DeviceWorker(device)
-        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(
-            target=self._work, name=f"hetsim device {device}", daemon=True
-        )
-        self._thread.start()
+    def __init__(self, post: Post, streams: Mapping[str, int]) -> None:
+        self._post = post
+        self._streams = streams
+        self._crews: dict[str, _Crew] = {}
+        self._ended: list[_Crew] = []
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Queue a call; its result or error ends the future."""
-        future: Future[Any] = Future()
+    def load(self, device: str, incarnation: int, version: int, program: Program) -> None:
+        """Start the device's threads where there are none, and compile beside their calls."""
+        crew = self._crews.get(device)
+        if crew is None:
+            crew = self._crews[device] = _Crew(device, self._streams.get(device, 1))
+        steps = {index: program.steps[index] for index in program.steps_of(device)}
+        worker = crew.worker
 
-        def task() -> None:
+        def work() -> None:
+            error: ExecutionError | None = None
             try:
-                result = function(*arguments)
-            except BaseException as error:  # handed to whoever waits
-                future.set_exception(error)
-            else:
-                future.set_result(result)
+                worker.load(version, program.code[device], steps, program.weights_dir)
+            except ExecutionError as refusal:
+                error = refusal
+            except Exception as fault:
+                error = ExecutionError(
+                    f"{type(fault).__name__}: {fault}", where=f"device '{device}'"
+                )
+            self._post(Loaded(device, incarnation, version, error, os.getpid()))
 
-        self._tasks.put(task)
-        return future
+        crew.start(work, "compiling")
+
+    def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Any]) -> None:
+        """Queue a step; the first free thread of the device takes it."""
+        crew, post = self._crews[call.device], self._post
+
+        def work() -> None:
+            fault: Fault | None = None
+            sent: Mapping[str, Any] = {}
+            try:
+                found = crew.worker.run(call.version, call.request, call.step, *received)
+                sent = dict(zip(step.sends, found[1:], strict=True))
+            except ExecutionError as error:
+                fault = kernel_fault(error)
+            except MemoryError as error:
+                fault = Fault("out of memory", _unforeseen(error, call.device))
+            except Exception as error:
+                fault = Fault("kernel", _unforeseen(error, call.device))
+            if crew.dead:
+                where = f"device '{call.device}'"
+                fault, sent = Fault("died", ExecutionError("its threads died", where=where)), {}
+            post(Ended(call, incarnation, sent, fault))
+
+        crew.tasks.put(work)
+
+    def forget(self, device: str, version: int, request: int) -> None:
+        """Drop what a device holds for a request."""
+        crew = self._crews.get(device)
+        if crew is not None:
+            crew.worker.forget(version, request)
+
+    def discard(self, device: str) -> None:
+        """Leave a device's threads to end by themselves."""
+        crew = self._crews.pop(device, None)
+        if crew is not None:
+            crew.stop()
+            self._ended = [old for old in self._ended if old.alive()]
+            self._ended.append(crew)
+
+    def harm(self, device: str, kind: Literal["kill", "hang"]) -> None:
+        """Let a device die, with what it holds, or give no answer any more."""
+        crew = self._crews[device]
+        if kind == "hang":
+            crew.worker.freeze()
+        else:
+            crew.dead = True
+            crew.worker.cancel()
+
+    def hand(self, value: Any) -> Any:
+        """A value is its own handle."""
+        return value
+
+    def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
+        """The values are here."""
+        self._post(Fetched(request, handles))
+
+    def close(self) -> None:
+        """End all threads; one in a kernel that does not end is left to itself."""
+        for device in tuple(self._crews):
+            self.discard(device)
+        deadline = time.monotonic() + _GRACE_S
+        for crew in self._ended:
+            crew.join(deadline)
+
+
+class _Crew:
+    """A worker and its threads.
+
+    Daemons, so that a kernel which never ends does not keep the process alive.
+    """
+
+    def __init__(self, device: str, streams: int) -> None:
+        self.worker = DeviceWorker(device)
+        self.tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self.dead = False
+        self._device = device
+        self._streams = streams
+        self._threads: list[threading.Thread] = []
+        for stream in range(streams):
+            self.start(self._work, str(stream))
+
+    def start(self, work: Callable[[], None], what: str) -> None:
+        thread = threading.Thread(
+            target=work, name=f"hetsim device {self._device} {what}", daemon=True
+        )
+        self._threads = [old for old in self._threads if old.is_alive()]
+        self._threads.append(thread)
+        thread.start()
 
     def stop(self) -> None:
-        """Let the thread end once its queue is empty."""
-        self._tasks.put(None)
+        self.worker.cancel()
+        for _ in range(self._streams):
+            self.tasks.put(None)
 
-    def join(self, timeout_s: float) -> None:
-        """Wait for the thread to end."""
-        self._thread.join(timeout_s)
+    def alive(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
 
-    def _work(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            task()
-
-
-@contextmanager
-def _crew(program: Program) -> Iterator[dict[str, _Thread]]:
-    crew: dict[str, _Thread] = {}
-    try:
-        for device in program.code:
-            crew[device] = _Thread(device)
-        yield crew
-    finally:
-        for thread in crew.values():
-            thread.worker.cancel()
-            thread.stop()
-        deadline = time.monotonic() + _GRACE_S
-        for thread in crew.values():
+    def join(self, deadline: float) -> None:
+        for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-
-def _settled(futures: Sequence[Future[Any]], timeout_s: float) -> bool:
-    """Wait until all are done. Raises the error of the first in order that failed by then."""
-    finished, unfinished = wait(futures, timeout_s, FIRST_EXCEPTION)
-    for future in futures:
-        if future in finished:
-            future.result()
-    return not unfinished
+    def _work(self) -> None:
+        while (task := self.tasks.get()) is not None:
+            task()
+            # A name that lives on would keep the last call's values in memory.
+            del task
 
 
-def _call(
-    worker: DeviceWorker, index: int, received: Sequence[Future[Any]], sent: Sequence[Future[Any]]
-) -> None:
-    try:
-        results = worker.run(index, *(value.result() for value in received))[1:]
-    except BaseException as error:
-        for value in sent:
-            _settle(value, error)
-        raise
-    for value, result in zip(sent, results, strict=True):
-        with suppress(InvalidStateError):
-            value.set_result(result)
-
-
-def _settle(value: Future[Any], error: BaseException) -> None:
-    with suppress(InvalidStateError):
-        value.set_exception(error)
+def _unforeseen(error: Exception, device: str) -> ExecutionError:
+    return ExecutionError(f"{type(error).__name__}: {error}", where=f"device '{device}'")

@@ -1,8 +1,12 @@
-"""A device at work: it holds its compiled subgraphs and the values between its calls."""
+"""A device at work: it holds its compiled subgraphs and, by request, the values between calls."""
 
 from __future__ import annotations
 
+import threading
+import time
+import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hetsim.device.kernels import CompiledSubgraph
@@ -11,8 +15,19 @@ from hetsim.execution.program import Code
 from hetsim.execution.steps import Step
 
 
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """One version of a program, ready to run."""
+
+    steps: Mapping[int, Step]
+    code: Mapping[int, Code]
+    compiled: Mapping[int, CompiledSubgraph]
+
+
 class DeviceWorker:
-    """Runs the steps of one device; lives in a Ray actor or a thread.
+    """Runs the steps of one device; lives in a Ray actor or on threads.
+
+    Steps of several requests may run at the same time; those of one request may not.
 
     Parameters
     ----------
@@ -21,26 +36,38 @@ class DeviceWorker:
 
     def __init__(self, device: str) -> None:
         self._device = device
-        self._code: dict[int, Code] = {}
-        self._compiled: dict[int, CompiledSubgraph] = {}
-        self._steps: Mapping[int, Step] = {}
-        self._values: dict[str, Any] = {}
-        self._failure: ExecutionError | None = None
+        self._loaded: dict[int, _Loaded] = {}
+        # Weak: a version that was replaced lives on in its calls under way alone.
+        self._opened: weakref.WeakSet[CompiledSubgraph] = weakref.WeakSet()
+        self._values: dict[tuple[int, int], dict[str, Any]] = {}
         self._cancelled = False
+        self._ending = threading.Event()
+        self._going = threading.Event()
+        self._going.set()
 
-    def load(self, code: Sequence[Code], steps: Mapping[int, Step], weights_dir: str | None) -> int:
-        """Compile the subgraphs; return their number. Raises ExecutionError, naming one."""
-        self._steps = steps
+    def load(
+        self, version: int, code: Sequence[Code], steps: Mapping[int, Step], weights_dir: str | None
+    ) -> int:
+        """Compile the subgraphs of a version; return their number.
+
+        The version before it stays, because calls of it may still come; older ones go.
+
+        Raises ExecutionError, naming the subgraph that is refused.
+        """
+        compiled: dict[int, CompiledSubgraph] = {}
         for entry in code:
             if self._cancelled:
                 raise ExecutionError("cancelled", where=self._where(entry))
             try:
-                compiled = self._open(entry, weights_dir)
+                compiled[entry.group] = self._open(entry, weights_dir)
             except ExecutionError as error:
                 raise self._named(error, entry) from error
-            self._code[entry.group] = entry
-            self._compiled[entry.group] = compiled
-        return len(self._compiled)
+            self._opened.add(compiled[entry.group])
+        newest = max(self._loaded, default=version)
+        fresh = _Loaded(steps, {entry.group: entry for entry in code}, compiled)
+        self._loaded = {k: old for k, old in self._loaded.items() if k == newest}
+        self._loaded[version] = fresh
+        return len(compiled)
 
     def _open(self, entry: Code, weights_dir: str | None) -> CompiledSubgraph:
         if entry.spec is None:
@@ -50,45 +77,65 @@ class DeviceWorker:
         device = make_device(self._device, entry.spec)
         return device.open(entry.proto, weights_dir, entry.outputs, entry.settings)
 
-    def run(self, index: int, *received: Any) -> tuple[Any, ...]:
-        """Run step `index`; return the index and then what the step sends.
+    def run(self, version: int, request: int, index: int, *received: Any) -> tuple[Any, ...]:
+        """Run step `index` for a request; return the index and then what the step sends.
 
         Parameters
         ----------
-        index : int
+        version, request, index : int
         received : values
             What the step receives, in its order.
 
         Raises
         ------
         ExecutionError
-            Where a kernel fails; every later step raises the same.
+            Where a kernel fails; the request's values on this device are gone then.
         """
-        if self._failure is not None:
-            raise self._failure
-        step = self._steps[index]
-        values = self._values
+        loaded = self._loaded.get(version)
+        if loaded is None:
+            raise ExecutionError(
+                f"it has no version {version} of the program", where=f"device '{self._device}'"
+            )
+        step = loaded.steps[index]
+        key = (version, request)
+        values = self._values.setdefault(key, {})
         values.update(zip(step.receives, received, strict=True))
         for part, frees in zip(step.parts, step.frees, strict=True):
+            began = time.perf_counter()
             try:
-                values.update(self._compiled[part].run(values))
+                values.update(loaded.compiled[part].run(values))
             except ExecutionError as error:
-                self._failure = self._named(error, self._code[part])
-                values.clear()
-                raise self._failure from error
+                self._values.pop(key, None)
+                raise self._named(error, loaded.code[part]) from error
+            left_s = loaded.code[part].hold_s - (time.perf_counter() - began)
+            if left_s > 0:
+                self._ending.wait(left_s)
             for name in frees:
                 del values[name]
         sent = tuple(values[name] for name in step.sends)
         for name in step.sends:
             if name not in step.keeps:
                 del values[name]
+        if not values:
+            self._values.pop(key, None)
+        self._going.wait()
         return (index, *sent)
+
+    def forget(self, version: int, request: int) -> None:
+        """Drop what is held for a request that has ended before its last step."""
+        self._values.pop((version, request), None)
+
+    def freeze(self) -> None:
+        """Answer no call any more, until ``cancel``: what a device that hangs looks like."""
+        self._going.clear()
 
     def cancel(self) -> None:
         """Make what is under way in another thread end early, in an ExecutionError."""
         self._cancelled = True
-        for compiled in tuple(self._compiled.values()):
+        self._ending.set()
+        for compiled in tuple(self._opened):
             compiled.cancel()
+        self._going.set()
 
     def _where(self, entry: Code) -> str:
         return f"device '{self._device}', {entry.about}"

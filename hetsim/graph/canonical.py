@@ -13,7 +13,7 @@ import onnx
 from hetsim.graph.extension import NONE, Custom, is_custom, key_of
 from hetsim.graph.function_bodies import function_bodies
 from hetsim.graph.graph import Graph, Node, Tensor
-from hetsim.graph.half_precision import mentions_half
+from hetsim.graph.half_precision import hold_casts, mentions_half
 from hetsim.graph.inference import annotate
 from hetsim.graph.onnx_types import to_tensor
 from hetsim.graph.provenance import Operation, trace
@@ -76,6 +76,7 @@ def canonicalise(
         proto = optimise(proto, weights_dir, level, where, custom.libraries)
         for node in proto.graph.node:
             node.ClearField("doc_string")
+        hold_casts(proto.graph)
         name_nodes(proto.graph.node, {op.name for op in originals})
         drop_inner_types(proto.graph)
         unshadow(proto.graph)

@@ -1,4 +1,4 @@
-"""Whether a model has to do with 16-bit IEEE floats."""
+"""16-bit floats: whether a model has any, and casts between them that are not to be merged."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import onnx
 from hetsim.graph.structure import bodies
 
 _HALF = onnx.TensorProto.FLOAT16
+_BRAIN = onnx.TensorProto.BFLOAT16
 
 
 def mentions_half(proto: onnx.ModelProto) -> bool:
@@ -21,6 +22,30 @@ def mentions_half(proto: onnx.ModelProto) -> bool:
     if any(_in_nodes(function.node) for function in proto.functions):
         return True
     return _in_graph(proto.graph)
+
+
+def hold_casts(graph: onnx.GraphProto) -> None:
+    """Put an Identity, in place, between a cast to bfloat16 and the casts that read it.
+
+    ONNX Runtime takes such a pair for one cast where the first reads 16-bit floats, and so
+    leaves a rounding out. In the graph that it saved they are those that it did not merge,
+    as the pair came about later; it would where it opens them again. O(V + E).
+    """
+    found = {
+        node.output[0]
+        for node in graph.node
+        if _is_cast(node) and any(a.name == "to" and a.i == _BRAIN for a in node.attribute)
+    }
+    held: dict[str, str] = {}
+    for node in graph.node:
+        if _is_cast(node) and node.input[0] in found:
+            node.input[0] = held.setdefault(node.input[0], f"{node.input[0]}/held")
+    for name, other in held.items():
+        graph.node.add(op_type="Identity", input=[name], output=[other])
+
+
+def _is_cast(node: onnx.NodeProto) -> bool:
+    return bool(node.op_type == "Cast" and not node.domain)
 
 
 def _in_graph(graph: onnx.GraphProto) -> bool:

@@ -22,8 +22,8 @@ class CriticalPath:
 
 
 def critical_path(timeline: Timeline) -> CriticalPath | None:
-    """Return what the critical path is made of; None where the timeline has no trace."""
-    if not timeline.events:
+    """Return what the critical path is made of; None where the timeline has no path."""
+    if not timeline.critical_path:
         return None
     spent = {"compute": 0.0, "transfer": 0.0}
     for index in timeline.critical_path:

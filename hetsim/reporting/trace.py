@@ -195,14 +195,18 @@ def _at(part: _Slice, ts: float) -> Entry:
 
 def _body(plan: Plan, event: Event, critical: bool) -> Entry:
     args: Entry = {"request": event.request, "group": event.group, "critical": critical}
-    if event.kind == "compute":
+    if event.lost:
+        args["lost"] = True
+    if event.kind == "failure":
+        args |= {"device": event.device}
+    elif event.kind == "compute" and event.group >= 0:
         nodes = plan.groups[event.group].nodes
         problem = plan.problem
         args["nodes"] = len(nodes)
         args["ops"] = tally(problem.op_types[node] for node in nodes)
         args["first"] = problem.node_names[nodes[0]]
         args["last"] = problem.node_names[nodes[-1]]
-    else:
+    elif event.kind == "transfer":
         args |= {"bytes": event.nbytes, "from": event.source, "to": event.device}
     return {"name": event.name, "cat": event.kind, "args": args}
 
@@ -217,7 +221,7 @@ def _arrows(plan: Plan, timeline: Timeline) -> Iterator[tuple[int, int, str]]:
     computing = {
         (event.request, event.group): index
         for index, event in enumerate(timeline.events)
-        if event.kind == "compute"
+        if event.kind == "compute" and event.group >= 0 and not event.lost
     }
     consumers = {value.name: value.consumers for value in problem.values}
     for index, event in enumerate(timeline.events):
@@ -228,5 +232,7 @@ def _arrows(plan: Plan, timeline: Timeline) -> Iterator[tuple[int, int, str]]:
             yield maker, index, event.name
         readers = dict.fromkeys(owner[node] for node in consumers.get(event.name, ()))
         for reader in sorted(readers):
-            if plan.groups[reader].device == event.device:
-                yield index, computing[event.request, reader], event.name
+            reading = computing.get((event.request, reader))
+            # After a failure a subgraph may have been given up for others.
+            if reading is not None and plan.groups[reader].device == event.device:
+                yield index, reading, event.name

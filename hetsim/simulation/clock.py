@@ -85,7 +85,7 @@ def simulate(
     Complexity: O(E log A) for E subgraphs and transfers of all requests, A in flight. Space
     O(requests + A tasks), with a trace O(E).
     """
-    arrival = _arrivals(requests, arrivals_s)
+    arrival = arrivals(requests, arrivals_s)
     rule = plan.problem.contention if contention is None else check_contention(contention)
     template = lower(plan, rule)
     weights = resident_weights(template)
@@ -193,7 +193,8 @@ def play(
     )
 
 
-def _arrivals(requests: int, arrivals_s: Sequence[float] | None) -> NDArray[np.float64]:
+def arrivals(requests: int, arrivals_s: Sequence[float] | None) -> NDArray[np.float64]:
+    """Return when each request arrives. Raises UsageError where that makes no sense."""
     try:
         count = operator.index(requests)
     except TypeError:

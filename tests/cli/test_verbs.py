@@ -230,7 +230,13 @@ def test_out_leaves_the_four_files(cli: Cli, model: Path, platform: Path, tmp_pa
 def test_compare_shows_every_strategy_best_first(cli: Cli, model: Path, platform: Path) -> None:
     read = parsed(cli("compare", model, "--platform", platform, "--json"))
     rows = read["rows"]
-    assert {row["strategy"] for row in rows} == {"single:cpu", "single:npu", "hetero", "heft", "auto"}
+    assert {row["strategy"] for row in rows} == {
+        "single:cpu",
+        "single:npu",
+        "hetero",
+        "heft",
+        "auto",
+    }
     latencies = [row["latency_s"] for row in rows if row["feasible"]]
     assert latencies == sorted(latencies)
     assert rows[-1]["strategy"] == "single:npu"

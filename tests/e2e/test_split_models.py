@@ -1,20 +1,27 @@
-"""Every zoo model, under every platform, by every method: the split model is the same model."""
+"""Every zoo model, by every method and at random: the split model is the same model."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx_builders import assert_bitwise_equal, run_whole
 
 import hetsim
+from hetsim.backend import Split, split
+from hetsim.execution.ray_session import RaySession
 from hetsim.graph import zoo
+from hetsim.graph.model import model_of
 from hetsim.graph.samples import random_inputs
 from hetsim.hardware.catalog import platform_names
 from hetsim.partitioning.as_onnx import to_functions
 from hetsim.partitioning.onnx_saving import save
+from oracles.onnx_suite import side_by_side
 
 
 def outputs(path: Path, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -48,3 +55,48 @@ def test_split_models_pass_the_checker_and_agree(name: str, tmp_path: Path) -> N
             for expected, found in zip(whole, outputs(path, feeds), strict=True):
                 np.testing.assert_array_equal(found, expected)
     assert seen
+
+
+PARTS = (2, 5, 20, None)
+"""None: every node alone."""
+
+
+def cut_at_random(model: hetsim.Model, parts: int | None) -> hetsim.Plan:
+    plan = split(model, Split(cuts=parts, seed=parts or 1))
+    assert len(plan.groups) == (parts or len(model.graph.nodes))
+    return plan
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", zoo.names())
+def test_any_number_of_parts_gives_the_same_bits(name: str, ray_session: RaySession) -> None:
+    model = hetsim.load_model(f"zoo:{name}")
+    inputs = random_inputs(model, seed=4)
+    whole = run_whole(model, inputs)
+    plans = [cut_at_random(model, parts) for parts in PARTS]
+    for plan in plans:
+        run = hetsim.run(plan, inputs, executor="threads", verify=False)
+        assert_bitwise_equal(run.outputs, whole)
+    together = side_by_side_plan(model, plans)
+    fed = {f"{k}/{name}": array for k in range(len(plans)) for name, array in inputs.items()}
+    run = hetsim.run(together, fed, executor="ray", verify=False)
+    for k in range(len(plans)):
+        mine = {name: run.outputs[f"{k}/{name}"] for name in whole}
+        assert_bitwise_equal(mine, whole)
+
+
+def side_by_side_plan(model: hetsim.Model, plans: Sequence[hetsim.Plan]) -> hetsim.Plan:
+    """All `plans` in one, each on a copy of its model, so that actors start once for all."""
+    proto = side_by_side({str(k): model.proto for k in range(len(plans))})
+    together = model_of(proto, weights_dir=model.weights_dir, canonical="none")
+    count = len(model.graph.nodes)
+    names = [node.name for node in together.graph.nodes]
+    assert names == [f"{k}/{n.name}" for k in range(len(plans)) for n in model.graph.nodes]
+    groups = [
+        hetsim.Group(group.device, tuple(node + k * count for node in group.nodes))
+        for k, plan in enumerate(plans)
+        for group in plan.groups
+    ]
+    plan = replace(split(together, Split()), groups=tuple(groups))
+    plan.validate()
+    return plan

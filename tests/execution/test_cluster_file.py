@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray.autoscaler
 import yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from hetsim.execution.ray_executor import RESOURCE_PREFIX
+from hetsim.execution.cluster_check import seats_of_file
+from hetsim.execution.cluster_file import read_cluster_file
+from hetsim.execution.ray_placement import RESOURCE_PREFIX
 from hetsim.hardware.catalog import load_platform
 
 TEXT = (Path(__file__).parents[2] / "cluster.yaml").read_text()
@@ -53,3 +56,27 @@ def test_every_device_of_the_laptop_has_a_node_on_aws() -> None:
     }
     devices = load_platform("laptop").devices
     assert offered == {RESOURCE_PREFIX + device for device in devices}
+
+
+@pytest.mark.parametrize(("name", "state"), [("local", "unstated"), ("aws", "node")])
+def test_the_check_takes_it(
+    name: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(yaml.safe_dump(variant(name), sort_keys=False))
+    monkeypatch.chdir(tmp_path)
+    found, errors = read_cluster_file("cluster.yaml")
+    assert errors == ()
+    assert found is not None
+    assert found.node_types[0].name == {"local": "head", "aws": "cpu"}[name]
+    seats = seats_of_file(found, tuple(load_platform("laptop").devices))
+    assert {seat.state for seat in seats} == {state}
+
+
+def test_the_check_takes_what_ray_ships(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shipped = sorted(Path(ray.autoscaler.__file__).parent.glob("*/defaults.yaml"))
+    whole = [path for path in shipped if "provider" in yaml.safe_load(path.read_text())]
+    assert len(whole) >= 4
+    for path in whole:
+        assert read_cluster_file(str(path))[1] == ()

@@ -169,14 +169,13 @@ shutil.rmtree(os.path.join(os.environ["TMPDIR"], "ray"))
 def test_ctrl_c_leaves_nothing_behind(folder: Path, stage: str) -> None:
     child = Child(
         """
-import hetsim.execution.ray_executor as executor
-from hetsim.execution.program import Program
+from hetsim.execution.session import Session
 tell(stage="starting")
-uses = executor._uses
-def slow(program):
+submit = Session.run_async
+def told(self, *arguments, **options):
     tell(stage="running")
-    return uses(program)
-executor._uses = slow
+    return submit(self, *arguments, **options)
+Session.run_async = told
 while True:
     hetsim.run(plan, verify=False)
 """,

@@ -7,7 +7,6 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.execution.failures import stuck
 from hetsim.execution.steps import Part, Step, schedule
 
 
@@ -107,11 +106,3 @@ def test_a_call_does_not_withhold_what_another_device_waits_for() -> None:
 def test_a_call_that_waits_for_a_later_one_is_not_made() -> None:
     parts = [Part("a", (), ("p",)), Part("b", (), ("q",)), Part("a", ("p", "q"), ("r",))]
     assert [step.parts for step in schedule(parts, ["r"])] == [(0,), (1,), (2,)]
-
-
-def test_who_is_stuck_is_who_has_all_it_needs() -> None:
-    parts = [Part("a", (), ("p",)), Part("b", ("p",), ("q",)), Part("c", ("q",), ("r",))]
-    steps = schedule(parts, ["r"])
-    assert stuck(steps, [False, False, False]) == ("a",)
-    assert stuck(steps, [True, False, False]) == ("b",)
-    assert stuck(steps, [True, True, True]) == ()

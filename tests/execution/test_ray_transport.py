@@ -6,7 +6,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from onnx.external_data_helper import convert_model_to_external_data
 
 import hetsim
 from hetsim.errors import ExecutionError
-from hetsim.execution import ray_executor
+from hetsim.execution import ray_loading
+from hetsim.execution.opening import execute
 from hetsim.execution.processes import Process, command_line, descendants
 from hetsim.execution.program import assemble
-from hetsim.execution.ray_executor import placement, run_on_ray
+from hetsim.execution.ray_placement import placement
 from hetsim.execution.ray_session import RaySession
 from hetsim.execution.runner import run
 from hetsim.execution.weights import staged
@@ -47,11 +49,16 @@ def wait_for(condition: Callable[[], Any]) -> Any:
     return found
 
 
-def test_an_actor_that_dies_is_named(
+@pytest.mark.slow
+def test_a_request_with_which_its_device_dies_every_time_has_failed(
     cut: Cut, endless: onnx.ModelProto, ray_session: RaySession
 ) -> None:
     def kill() -> None:
-        os.kill(wait_for(busy)[0].pid, signal.SIGKILL)
+        killed: set[int] = set()
+        while len(killed) < 3:
+            found = wait_for(lambda: [p for p in busy() if p.pid not in killed])[0]
+            os.kill(found.pid, signal.SIGKILL)
+            killed.add(found.pid)
 
     plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("npu", [2])])
     killer = threading.Thread(target=kill)
@@ -70,11 +77,22 @@ def test_no_actor_outlives_its_run(
     wait_for(lambda: not actors())
 
 
+@pytest.fixture
+def other_machines(ray_session: RaySession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Ray that is there, taken for one on several machines."""
+
+    @contextmanager
+    def shared(*arguments: Any, **options: Any) -> Iterator[RaySession]:
+        yield RaySession(private=False)
+
+    monkeypatch.setattr("hetsim.execution.ray_session.ray_session", shared)
+
+
 @pytest.mark.parametrize("kind", ["spilled", "external"])
 def test_machines_that_do_not_see_the_weights_are_sent_them(
     cut: Cut,
     diamond: onnx.ModelProto,
-    ray_session: RaySession,
+    other_machines: None,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     kind: str,
@@ -87,38 +105,38 @@ def test_machines_that_do_not_see_the_weights_are_sent_them(
     assert model is not None
     inputs = random_inputs(model)
     expected = run(plan, inputs, executor="threads").outputs
-    true_facts = ray_executor.file_facts
+    true_facts = ray_loading.file_facts
 
     def of_another_file(folder: str, locations: Sequence[str]) -> Any:
         facts = true_facts(folder, locations)
         assert None not in facts.values()
         return {name: (size, changed + 1) for name, (size, changed) in facts.items()}  # type: ignore[misc]
 
-    monkeypatch.setattr(ray_executor, "file_facts", of_another_file)
-    monkeypatch.setattr(ray_executor, "_CHUNK_BYTES", 5000)
+    monkeypatch.setattr(ray_loading, "file_facts", of_another_file)
+    monkeypatch.setattr(ray_loading, "_CHUNK_BYTES", 5000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     shipped: list[str] = []
-    ship = ray_executor._ship
+    ship = ray_loading._ship
 
     def watched(*arguments: Any) -> None:
         shipped.append(arguments[1])
         ship(*arguments)
 
-    monkeypatch.setattr(ray_executor, "_ship", watched)
+    monkeypatch.setattr(ray_loading, "_ship", watched)
     with staged(model) as inside:
         program = assemble(plan, inside)
         assert {device: len(found) for device, found in program.regions.items()} == {
             "cpu": 2, "gpu": 0, "npu": 1,
         }  # fmt: skip
-        outcome = run_on_ray(program, inputs, 60.0, RaySession(private=False))
-        assert shipped == [str(inside.weights_dir)]
+        outcome = execute(program, inputs, "ray", None, 60.0, 0)
+        assert shipped == [str(inside.weights_dir)] * 3
     assert outcome.outputs.keys() == expected.keys()
     for name, array in expected.items():
         assert outcome.outputs[name].tobytes() == array.tobytes()
 
 
 def test_files_that_every_machine_sees_are_not_sent(
-    cut: Cut, diamond: onnx.ModelProto, ray_session: RaySession, monkeypatch: pytest.MonkeyPatch
+    cut: Cut, diamond: onnx.ModelProto, other_machines: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: Any, **options: Any) -> Any:
         raise AssertionError("weights were read to be sent")
@@ -128,9 +146,7 @@ def test_files_that_every_machine_sees_are_not_sent(
     assert model is not None
     monkeypatch.setattr(np, "fromfile", refuse)
     with staged(model) as inside:
-        outcome = run_on_ray(
-            assemble(plan, inside), random_inputs(model), 60.0, RaySession(private=False)
-        )
+        outcome = execute(assemble(plan, inside), random_inputs(model), "ray", None, 60.0, 0)
     assert set(outcome.outputs) == {"y", "b"}
 
 

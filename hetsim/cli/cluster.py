@@ -1,0 +1,168 @@
+"""``hetsim cluster``: whether a Ray cluster has a node for each device, before a run needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hetsim.cli.options import common_options, json_option, platform_option
+from hetsim.cli.session import current
+from hetsim.errors import HetsimError, Infeasible, InvalidInput, PlatformError, UsageError, nearest
+
+if TYPE_CHECKING:
+    from hetsim.execution.cluster_check import Seat
+    from hetsim.execution.ray_nodes import LiveCluster
+    from hetsim.hardware.spec import Platform
+
+
+@click.group()
+@common_options
+def cluster() -> None:
+    """The Ray cluster that plans run on."""
+
+
+@cluster.command("check")
+@click.argument("file", metavar="[FILE]", required=False)
+@platform_option
+@click.option(
+    "--address", metavar="HOST:PORT", help="Ask this live Ray cluster too; 'auto' for a local one."
+)
+@click.option("--measure", is_flag=True, help="Time transfers between the nodes of the devices.")
+@json_option
+@common_options
+def check(
+    file: str | None, platform: str | None, address: str | None, measure: bool, as_json: bool
+) -> None:
+    """Say which device has a node, in the cluster file FILE and in the live cluster.
+
+    FILE is what `ray up` takes; it is read without Ray. The live cluster also tells what is
+    installed on each node. Ends with exit code 3 where the file is wrong or a node has
+    versions that a run would refuse, and 4 where a device has no node.
+    """
+    if file is None and address is None:
+        raise UsageError("nothing to check", hint="give a cluster file, or --address, or both")
+    if measure and (address is None or platform is None):
+        raise UsageError("--measure needs --address and --platform")
+    from hetsim.execution.ray_address import split_address
+    from hetsim.hardware.catalog import load_platform
+
+    session = current()
+    if address is not None and address != "auto":
+        split_address(address)
+    spec = None if platform is None else load_platform(platform)
+    devices = None if spec is None else tuple(spec.devices)
+    record: dict[str, Any] = {"schema": "hetsim-cluster/1", "platform": platform}
+    where, live = file, None
+    seats: tuple[Seat, ...] = ()
+    if file is not None:
+        seats = _check_file(file, devices, record, as_json)
+    if address is not None:
+        live = _check_live(address, devices, record, as_json)
+        # What a file promises, and what it leaves open, the cluster itself answers.
+        where, seats = f"Ray at {address}", live.seats
+    fault = _fault(where or "", seats, live)
+    if measure and address is not None and spec is not None and fault is None:
+        _measure(address, spec, record, as_json)
+    if as_json:
+        session.show_json(record)
+    if fault is not None:
+        raise fault
+
+
+def _fault(where: str, seats: Sequence[Seat], live: LiveCluster | None) -> HetsimError | None:
+    from hetsim.execution.cluster_check import refuse_unserved
+
+    refused = _version_faults(live)
+    if refused:
+        return InvalidInput(refused, where=where, hint="install there what is installed here")
+    try:
+        refuse_unserved(seats, where)
+    except Infeasible as unserved:
+        return unserved
+    return None
+
+
+def _check_file(
+    file: str, devices: tuple[str, ...] | None, record: dict[str, Any], as_json: bool
+) -> tuple[Seat, ...]:
+    from hetsim.execution.cluster_check import check_pins, seats_of_file, strangers
+    from hetsim.execution.cluster_file import read_cluster_file
+    from hetsim.execution.versions import own_versions
+    from hetsim.reporting.cluster_table import file_record, file_report
+    from hetsim.reporting.text import count
+
+    session = current()
+    found, errors = read_cluster_file(file)
+    if found is None:
+        if as_json:
+            record["file"] = {
+                "file": file,
+                "errors": [
+                    {"where": error.where, "what": error.what, "hint": error.hint}
+                    for error in errors
+                ],
+            }
+            session.show_json(record)
+        else:
+            for error in errors:
+                session.say(str(error))
+        raise PlatformError(f"{count(len(errors), 'fault')} in the cluster file", where=file)
+    seats = seats_of_file(found, devices)
+    pins = check_pins(found, own_versions())
+    for kind, device in () if devices is None else strangers(found, devices):
+        session.note(
+            f"{file}: node type '{kind}' stands for '{device}', which the platform does not have; "
+            f"{nearest(device, devices or ())}"
+        )
+    if as_json:
+        record["file"] = {**file_record(found, seats, pins), "errors": []}
+    else:
+        session.show(file_report(found, seats, pins))
+    return seats
+
+
+def _check_live(
+    address: str, devices: tuple[str, ...] | None, record: dict[str, Any], as_json: bool
+) -> LiveCluster:
+    from hetsim.execution.ray_nodes import look_at
+    from hetsim.reporting.cluster_table import live_record, live_report
+
+    session = current()
+    with session.progress(f"asking the nodes of the Ray at {address}"):
+        live = look_at(address, devices)
+    if as_json:
+        record["live"] = live_record(live)
+    else:
+        session.show(live_report(live))
+    return live
+
+
+def _version_faults(live: LiveCluster | None) -> str:
+    """Return what rules out nodes that devices go to, or the empty string."""
+    if live is None:
+        return ""
+    wanted = {node for seat in live.seats for node in seat.nodes}
+    faults = []
+    for report in live.nodes:
+        if report.usable or not report.node.alive or (wanted and report.node.id not in wanted):
+            continue
+        said = report.failure or "; ".join(
+            str(entry) for entry in report.differences if entry.refused
+        )
+        faults.append(f"node {report.node.id[:8]} ({report.node.ip}): {said}")
+    return "; ".join(faults)
+
+
+def _measure(address: str, platform: Platform, record: dict[str, Any], as_json: bool) -> None:
+    from hetsim.execution.link_probe import measure_links
+    from hetsim.reporting.cluster_table import transfers_record, transfers_report
+
+    session = current()
+    with session.progress("timing transfers"):
+        transfers = measure_links(address, platform)
+    if as_json:
+        record["transfers"] = transfers_record(transfers)
+    else:
+        session.show(transfers_report(transfers))

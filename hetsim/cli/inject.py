@@ -1,0 +1,88 @@
+"""``--inject``: devices that fail on purpose, and what is said of them afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hetsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from hetsim.execution.recovery import Recovery
+    from hetsim.faults.failure import Failure
+    from hetsim.timeline import Timeline
+
+
+def _read(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> tuple[Failure, ...]:
+    if not given:
+        return ()
+    from hetsim.faults.failure import parse_failures
+
+    try:
+        return tuple(failure for text in given for failure in parse_failures(text))
+    except UsageError as error:
+        raise UsageError(error.what, where=f"--inject {error.where}", hint=error.hint) from None
+
+
+inject_option = click.option(
+    "--inject",
+    "failures",
+    metavar="FAILURE",
+    multiple=True,
+    callback=_read,
+    help="Let a device fail: 'kill gpu.0 at 3ms', 'kill gpu at 3ms for 5ms' (it comes back), "
+    "'hang npu at 3ms for 5ms' (taken for dead after 5ms). Commas between several; repeatable.",
+)
+
+
+def cost_record(timeline: Timeline, calm: Timeline) -> dict[str, Any]:
+    """Return what failures did to a simulation, against the same one without any."""
+    lost = [event for event in timeline.events if event.lost]
+    return {
+        "injected": [
+            {
+                "kind": event.name,
+                "device": event.device,
+                "at_s": event.start_s,
+                "until_s": event.end_s,
+            }
+            for event in timeline.events
+            if event.kind == "failure"
+        ],
+        "lost_events": len(lost),
+        "lost_compute_s": sum(e.end_s - e.start_s for e in lost if e.kind == "compute"),
+        "latency_without_s": calm.latency_s,
+        "makespan_without_s": calm.makespan_s,
+    }
+
+
+def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
+    """Say the same in words."""
+    from hetsim.units import format_seconds
+
+    for failure in record["injected"]:
+        yield (
+            f"{failure['device']}: {failure['kind']} at {format_seconds(failure['at_s'])}, "
+            f"down until {format_seconds(failure['until_s'])}"
+        )
+    if not record["injected"]:
+        yield "no failure: all requests ended before the first"
+    more_s = timeline.makespan_s - record["makespan_without_s"]
+    yield (
+        f"cost of the failures: {format_seconds(more_s)} on "
+        f"{format_seconds(record['makespan_without_s'])}, "
+        f"{format_seconds(record['lost_compute_s'])} of work lost"
+    )
+
+
+def recovery_lines(recoveries: Sequence[Recovery]) -> Iterator[str]:
+    """Say what a real run got over, one line each."""
+    from hetsim.units import format_seconds
+
+    for found in recoveries:
+        yield (
+            f"{found.device}: {found.kind} at {format_seconds(found.at_s)}, {found.how} in "
+            f"{format_seconds(found.seconds)}"
+        )

@@ -1,0 +1,97 @@
+"""What goes into a run and comes out of it, by name; and how a run may be asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from hetsim.graph.model import Model
+    from hetsim.plans import Plan
+
+EXECUTORS = ("ray", "threads")
+PRECISIONS = ("graph", "device")
+
+
+def check_how(
+    executor: str, address: str | None, timeout_s: float, precision: str = "graph"
+) -> None:
+    """Raise UsageError where the options of a run do not exist or do not go together."""
+    if executor not in EXECUTORS:
+        raise UsageError(
+            f"there is no executor '{executor}'", hint=nearest(str(executor), EXECUTORS)
+        )
+    if address is not None and executor != "ray":
+        raise UsageError("an address needs the executor 'ray'")
+    if not timeout_s > 0 or math.isnan(timeout_s):
+        raise UsageError(f"the timeout is {timeout_s:g} s", hint="give a positive number")
+    if precision not in PRECISIONS:
+        raise UsageError(
+            f"there is no precision '{precision}'", hint=nearest(str(precision), PRECISIONS)
+        )
+
+
+def model_of(plan: Plan) -> Model:
+    """Return the model that a plan is of. Raises UsageError where there is none."""
+    if plan.problem.model is None:
+        raise UsageError(
+            f"the plan '{plan.strategy}' is for a problem without a model",
+            hint="build the problem with Problem.of(model, platform)",
+        )
+    return plan.problem.model
+
+
+def given_inputs(
+    model: Model, inputs: Mapping[str, NDArray[Any]] | None, seed: int
+) -> dict[str, Any]:
+    """Return the inputs of a run: those that are given, checked, or random ones of `seed`."""
+    from hetsim.graph.samples import check_inputs, random_inputs
+
+    if inputs is None:
+        return dict(random_inputs(model, seed))
+    check_inputs(model, inputs)
+    return {name: _plain(inputs[name]) for name in model.graph.inputs}
+
+
+def _plain(value: Any) -> Any:
+    """Strings as objects, as ONNX Runtime gives them back; all else as it is."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "UT":
+        return value.astype(object)
+    return value
+
+
+def constants_among_outputs(model: Model) -> dict[str, Any]:
+    """Return the outputs of `model` that are stored values: they belong to no subgraph.
+
+    As arrays by ONNX Runtime too, which reads every type and external data.
+    """
+    names = [name for name in model.graph.outputs if name in model.graph.constants]
+    if not names:
+        return {}
+    import onnx
+
+    from hetsim.device.kernels import CompiledSubgraph, KernelSettings
+
+    whole = model.proto
+    proto = onnx.ModelProto(ir_version=whole.ir_version, opset_import=whole.opset_import)
+    proto.graph.name = model.name
+    proto.graph.initializer.extend(t for t in whole.graph.initializer if t.name in names)
+    proto.graph.sparse_initializer.extend(
+        t for t in whole.graph.sparse_initializer if t.values.name in names
+    )
+    proto.graph.output.extend(value for value in whole.graph.output if value.name in names)
+    settings = KernelSettings(libraries=model.libraries)
+    return CompiledSubgraph(proto.SerializeToString(), weights_folder(model), names, settings).run(
+        {}
+    )
+
+
+def weights_folder(model: Model) -> str | None:
+    """Return the folder of a model's external weights, if it has any."""
+    return str(model.weights_dir) if model.weights_dir is not None else None

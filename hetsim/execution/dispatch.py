@@ -1,0 +1,296 @@
+"""Which step goes to which device next: a state machine without clocks, threads or transport."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hetsim.execution.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A step of a request, given to its device.
+
+    Attributes
+    ----------
+    request : int
+    step : int
+        Index into the steps of `version`.
+    device : str
+    version : int
+        Of the program, which changes when a device is given up.
+    """
+
+    request: int
+    step: int
+    device: str
+    version: int
+
+
+@dataclass(slots=True)
+class Flight:
+    """One request under way.
+
+    Attributes
+    ----------
+    values : dict of str to handle
+        Every value that is there for any device: inputs, and what steps sent. Kept to the
+        request's end: what a lost device has to do again starts from them.
+    made_on : dict of str to str
+        The device that sent a value; inputs have none.
+    done : set of int
+        Steps that have run, and whose kept values are on their device still.
+    missing : dict of int to int
+        Steps that are to run and were not given out: how many steps each waits for.
+    round : int
+        How often the steps to run were worked out.
+    running : dict of Call to int
+        The round in which each call under way was given out.
+    """
+
+    values: dict[str, Any]
+    made_on: dict[str, str] = field(default_factory=dict)
+    done: set[int] = field(default_factory=set)
+    missing: dict[int, int] = field(default_factory=dict)
+    round: int = 0
+    running: dict[Call, int] = field(default_factory=dict)
+
+
+class _Order:
+    """What of a version's steps waits for what; computed once."""
+
+    def __init__(self, steps: Sequence[Step], outputs: Sequence[str]) -> None:
+        self.steps = tuple(steps)
+        self.outputs = tuple(outputs)
+        self.maker = {name: index for index, step in enumerate(steps) for name in step.sends}
+        self.before: list[set[int]] = []
+        self.followers: list[list[int]] = [[] for _ in steps]
+        self.keepers: list[tuple[int, ...]] = []
+        latest: dict[str, int] = {}
+        kept: dict[str, tuple[int, ...]] = {}
+        for index, step in enumerate(self.steps):
+            before = {self.maker[name] for name in step.receives if name in self.maker}
+            if step.device in latest:
+                before.add(latest[step.device])
+            self.before.append(before)
+            for earlier in before:
+                self.followers[earlier].append(index)
+            latest[step.device] = index
+            self.keepers.append(kept.get(step.device, ()))
+            if step.keeps:
+                kept[step.device] = (*kept.get(step.device, ()), index)
+        self.first = {index: len(before) for index, before in enumerate(self.before)}
+
+    def needed(self, flight: Flight, running: set[int]) -> set[int]:
+        """Steps that must run, or are running, for the outputs that are not there.
+
+        Those that are running have what they read. O(steps and what they read).
+        """
+        found: set[int] = set()
+        pending = [self.maker[name] for name in self.outputs if name not in flight.values]
+        while pending:
+            index = pending.pop()
+            if index in found:
+                continue
+            found.add(index)
+            if index in running:
+                continue
+            pending += [
+                self.maker[name] for name in self.steps[index].receives if name not in flight.values
+            ]
+            pending += [earlier for earlier in self.keepers[index] if earlier not in flight.done]
+        return found
+
+
+class Dispatcher:
+    """Events in, calls out.
+
+    A device takes as many calls as it has streams, of different requests; a free stream takes
+    the step of the earliest request that has all it reads and follows what the request did on
+    the device before.
+
+    Parameters
+    ----------
+    steps : sequence of Step
+    outputs : sequence of str
+        Values that end a request; each is sent by a step.
+    streams : mapping of str to int
+        By device.
+    """
+
+    def __init__(
+        self, steps: Sequence[Step], outputs: Sequence[str], streams: Mapping[str, int]
+    ) -> None:
+        self._order = _Order(steps, outputs)
+        self._streams = dict(streams)
+        self._busy = dict.fromkeys(streams, 0)
+        self._up: set[str] = set()
+        self._ready: dict[str, list[tuple[int, int, int]]] = {device: [] for device in streams}
+        self.version = 0
+        self.flights: dict[int, Flight] = {}
+
+    def admit(self, request: int, values: Mapping[str, Any]) -> None:
+        """Take a request with the handles of its inputs; later requests have higher numbers."""
+        flight = self.flights[request] = Flight(dict(values))
+        flight.missing = dict(self._order.first)
+        for index, missing in self._order.first.items():
+            if not missing:
+                self._push(request, flight, index)
+
+    def calls(self) -> list[Call]:
+        """Give out what devices can start now."""
+        found: list[Call] = []
+        for device in self._streams:
+            if device not in self._up:
+                continue
+            ready = self._ready[device]
+            while ready and self._busy[device] < self._streams[device]:
+                request, index, made_in = heapq.heappop(ready)
+                flight = self.flights.get(request)
+                if flight is None or flight.round != made_in:
+                    continue
+                del flight.missing[index]
+                call = Call(request, index, device, self.version)
+                flight.running[call] = flight.round
+                self._busy[device] += 1
+                found.append(call)
+        return found
+
+    def step(self, call: Call) -> Step:
+        """Return the step of a call of the present version."""
+        return self._order.steps[call.step]
+
+    def finish(self, call: Call, sent: Mapping[str, Any]) -> bool:
+        """Note what a call sent; return whether its request has all outputs now.
+
+        A call of an older version gives its values all the same.
+        """
+        self._busy[call.device] -= 1
+        flight = self.flights.get(call.request)
+        if flight is None:
+            return False
+        given_out = flight.running.pop(call)
+        flight.values.update(sent)
+        flight.made_on.update(dict.fromkeys(sent, call.device))
+        if call.version == self.version:
+            flight.done.add(call.step)
+        if given_out != flight.round:
+            self._plan(call.request, flight)
+        else:
+            for follower in self._order.followers[call.step]:
+                missing = flight.missing.get(follower)
+                if missing is not None:
+                    flight.missing[follower] = missing - 1
+                    if missing == 1:
+                        self._push(call.request, flight, follower)
+        return all(name in flight.values for name in self._order.outputs)
+
+    def fail(self, call: Call, lost: Iterable[str] = (), *, state_gone: bool = True) -> None:
+        """Note that a call gave nothing, and plan to do it again.
+
+        Parameters
+        ----------
+        call : Call
+        lost : iterable of str
+            Values that are nowhere any more.
+        state_gone : bool
+            Whether the device dropped what it held for the request.
+        """
+        self._busy[call.device] -= 1
+        flight = self.flights.get(call.request)
+        if flight is None:
+            return
+        flight.running.pop(call, None)
+        if state_gone:
+            self._undo(flight, call.device)
+        self.miss(call.request, lost)
+
+    def miss(self, request: int, lost: Iterable[str]) -> None:
+        """Note that values of a request are nowhere any more, and plan to make them again."""
+        flight = self.flights.get(request)
+        if flight is not None:
+            for name in lost:
+                if name in flight.made_on:
+                    flight.values.pop(name, None)
+            self._plan(request, flight)
+
+    def lose(self, device: str, *, values_too: bool) -> tuple[int, ...]:
+        """Note that a device is gone, with all it held; return the requests that this touches."""
+        self._up.discard(device)
+        self._busy[device] = 0
+        touched: list[int] = []
+        for request, flight in self.flights.items():
+            running = [call for call in flight.running if call.device == device]
+            gone = [
+                name
+                for name, maker in flight.made_on.items()
+                if values_too and maker == device and name in flight.values
+            ]
+            held = any(self._order.steps[index].device == device for index in flight.done)
+            if running or gone or held:
+                touched.append(request)
+            for call in running:
+                del flight.running[call]
+            self._undo(flight, device)
+            for name in gone:
+                del flight.values[name]
+            self._plan(request, flight)
+        return tuple(touched)
+
+    def restore(self, device: str) -> None:
+        """Note that a device can take calls."""
+        self._up.add(device)
+
+    def switch(self, steps: Sequence[Step], outputs: Sequence[str]) -> None:
+        """Go on with other steps that make the same outputs; what was sent stays good."""
+        self._order = _Order(steps, outputs)
+        self.version += 1
+        for request, flight in self.flights.items():
+            flight.done.clear()
+            self._plan(request, flight)
+
+    def drop(self, request: int) -> bool:
+        """Forget a request; return whether it was there. Calls under way keep their stream."""
+        return self.flights.pop(request, None) is not None
+
+    def running_on(self, device: str) -> tuple[Call, ...]:
+        """Calls under way on a device, those of the earliest request first."""
+        return tuple(
+            call
+            for flight in self.flights.values()
+            for call in flight.running
+            if call.device == device
+        )
+
+    def _undo(self, flight: Flight, device: str) -> None:
+        flight.done -= {i for i in flight.done if self._order.steps[i].device == device}
+
+    def _plan(self, request: int, flight: Flight) -> None:
+        """Work out anew which steps a request needs, and what they wait for."""
+        order = self._order
+        running = {call.step for call in flight.running if call.version == self.version}
+        while True:
+            needed = order.needed(flight, running)
+            again = needed & flight.done
+            if not again:
+                break
+            # A step that ran may have used up what it read: its device starts afresh.
+            for device in {order.steps[index].device for index in again}:
+                self._undo(flight, device)
+        occupied = {call.device: call.step for call in flight.running if call.step in running}
+        flight.round += 1
+        flight.missing = {}
+        for index in sorted(needed - running):
+            waits = sum(earlier in needed or earlier in running for earlier in order.before[index])
+            # A device holds one state of a request: no step starts beside a later one, whose
+            # end has the steps worked out again.
+            waits += index < occupied.get(order.steps[index].device, -1)
+            flight.missing[index] = waits
+            if not waits:
+                self._push(request, flight, index)
+
+    def _push(self, request: int, flight: Flight, index: int) -> None:
+        heapq.heappush(self._ready[self._order.steps[index].device], (request, index, flight.round))

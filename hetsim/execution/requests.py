@@ -1,0 +1,81 @@
+"""A request under way, as its caller sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from hetsim.errors import ExecutionError, HetsimError
+
+
+class Request:
+    """What ``run_async`` gives: the outputs to come.
+
+    Attributes
+    ----------
+    request_id : int
+        Ascending in the order of submission.
+    wall_s : float or None
+        Real seconds from submission to the outputs; None before, and where it failed.
+    """
+
+    def __init__(
+        self,
+        request_id: int,
+        cancel: Callable[[int], None],
+        finish: Callable[[dict[str, Any]], dict[str, Any]],
+    ) -> None:
+        self.request_id = request_id
+        self.wall_s: float | None = None
+        self._cancel = cancel
+        self._finish = finish
+        self._future: Future[dict[str, Any]] = Future()
+
+    def result(self, timeout_s: float | None = None) -> dict[str, Any]:
+        """Wait for the outputs, by name in the model's order.
+
+        Parameters
+        ----------
+        timeout_s : float, optional
+            How long to wait; the request goes on after that.
+
+        Raises
+        ------
+        ExecutionError
+            Where the request failed, was cancelled, or is not done in time.
+        Infeasible
+            Where no device is left that can do it.
+        """
+        try:
+            return self._future.result(timeout_s)
+        except TimeoutError:
+            raise ExecutionError(
+                f"request {self.request_id} is not done after {timeout_s:g} s",
+                hint="wait longer, or cancel it",
+            ) from None
+
+    def done(self) -> bool:
+        """Whether it has its outputs, or an error."""
+        return self._future.done()
+
+    def cancel(self) -> None:
+        """Give it up, where it is not done; ``result`` then raises ExecutionError."""
+        if not self.done():
+            self._cancel(self.request_id)
+
+    def when_done(self, call: Callable[[], object]) -> None:
+        """Have `call` called, on any thread, once it is done."""
+        self._future.add_done_callback(lambda _: call())
+
+    def succeed(self, outputs: Mapping[str, Any], wall_s: float) -> None:
+        """Note its outputs."""
+        self.wall_s = wall_s
+        known = self._finish(dict(outputs))
+        # It holds the inputs, which nobody needs any more.
+        self._finish = dict
+        self._future.set_result(known)
+
+    def fail(self, error: HetsimError) -> None:
+        """Note that there will be none."""
+        self._future.set_exception(error)

@@ -1,0 +1,249 @@
+"""A plan kept ready: many requests in flight, on devices that may fail."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from numpy.typing import NDArray
+
+from hetsim.errors import ExecutionError, UsageError
+from hetsim.execution.bindings import (
+    check_how,
+    constants_among_outputs,
+    given_inputs,
+    model_of,
+)
+from hetsim.execution.opening import opened
+from hetsim.execution.program import Program, assemble, roundings_of
+from hetsim.execution.recovery import Policy, Recovery
+from hetsim.execution.requests import Request
+from hetsim.faults.failure import Failure, check_failures
+from hetsim.problem import GRAPH_INPUT
+
+if TYPE_CHECKING:
+    from hetsim.graph.model import Model
+    from hetsim.plans import Plan
+
+
+class Session:
+    """A compiled plan whose devices stay up until it is closed.
+
+    Requests run in the order in which they came: a device takes, of the steps that it could
+    run, that of the earliest request, as many at once as it has streams. A device that dies
+    is started again, and what it lost is run again from what the request still has; where it
+    stays away, the plan's strategy plans without it. The outputs are the same to the last bit.
+
+    A context manager; ``close`` leaves no process, thread or file behind.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of a problem that was built from a model.
+    executor : "ray" or "threads"
+        Ray actors, or threads of this process.
+    address : str, optional
+        As in ``hetsim.run``.
+    timeout_s : float
+        Of compiling, and of each request from its submission to its outputs.
+    hang_s : float, optional
+        A device that takes longer for one call is taken for dead. Absent: no call is too
+        long until its request, or one that waits for it, runs out of time.
+    max_in_flight : int
+        Requests that are under way at once; ``run_async`` waits for room.
+    max_restarts : int
+        How often a device is started again before it is given up.
+    precision : "graph" or "device"
+        As in ``hetsim.run``.
+
+    Attributes
+    ----------
+    plan : Plan
+    compile_s : float
+        Real seconds until every device was ready.
+    steps : int
+        Calls to devices a request.
+
+    Raises
+    ------
+    UsageError
+        Where an option is unknown or makes no sense, or the plan has no model.
+    PlanError
+        Where the plan is not valid.
+    ExecutionError
+        Where a device does not start, or Ray does not.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        executor: Literal["ray", "threads"] = "ray",
+        *,
+        address: str | None = None,
+        timeout_s: float = 600.0,
+        hang_s: float | None = None,
+        max_in_flight: int = 8,
+        max_restarts: int = 3,
+        precision: Literal["graph", "device"] = "graph",
+    ) -> None:
+        check_how(executor, address, timeout_s, precision)
+        if hang_s is not None and not hang_s > 0:
+            raise UsageError(f"hang_s is {hang_s:g} s", hint="give a positive number, or None")
+        for name, number, least in (
+            ("max_in_flight", max_in_flight, 1),
+            ("max_restarts", max_restarts, 0),
+        ):
+            if number < least:
+                raise UsageError(f"{name} is {number}", hint=f"give {least} or more")
+        model = model_of(plan)
+        from hetsim.execution.weights import staged
+
+        plan.validate()
+        roundings = roundings_of(plan) if precision == "device" else None
+        self.plan = plan
+        self._timeout_s = timeout_s
+        self._max_in_flight = max_in_flight
+        self._lock = threading.Lock()
+        self._slots = threading.Semaphore(max_in_flight)
+        self._next = 0
+        self._closed = False
+        with ExitStack() as stack:
+            self._model: Model = stack.enter_context(staged(model))
+
+            def replanned(lost: tuple[str, ...]) -> Program:
+                from hetsim.faults.replan import replan
+
+                # Values are rounded as by the devices of the first plan: they stay the same.
+                return assemble(replan(plan, lost), self._model, roundings)
+
+            program = assemble(plan, self._model, roundings)
+            self._constants = constants_among_outputs(self._model)
+            self._engine = stack.enter_context(
+                opened(
+                    program,
+                    executor,
+                    address,
+                    (1 + max_in_flight) * crossing_bytes(plan),
+                    dict(zip(plan.problem.devices, plan.problem.streams, strict=True)),
+                    Policy(timeout_s, hang_s, max_restarts),
+                    replanned,
+                )
+            )
+            self.compile_s = self._engine.start_s
+            self.steps = len(program.steps)
+            self._stack = stack.pop_all()
+
+    @property
+    def model(self) -> Model:
+        """The model as its parts were cut from it: its large weights lie in files."""
+        return self._model
+
+    @property
+    def recoveries(self) -> tuple[Recovery, ...]:
+        """Failures that were got over, in order."""
+        return self._engine.recoveries
+
+    def processes(self) -> dict[str, int]:
+        """Return, by device that is up, the id of its process, on whatever machine it is."""
+        return self._engine.processes()
+
+    def run(
+        self,
+        inputs: Mapping[str, NDArray[Any]] | None = None,
+        *,
+        seed: int = 0,
+        timeout_s: float | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """Run one request and return its outputs by name; see ``run_async``."""
+        return self.run_async(inputs, seed=seed, timeout_s=timeout_s).result()
+
+    def run_async(
+        self,
+        inputs: Mapping[str, NDArray[Any]] | None = None,
+        *,
+        seed: int = 0,
+        timeout_s: float | None = None,
+        wait: bool = True,
+    ) -> Request:
+        """Submit a request and return it.
+
+        Parameters
+        ----------
+        inputs : mapping of str to array, optional
+            Every input of the model, not to be changed before the request is done; absent:
+            random ones of `seed`.
+        seed : int
+        timeout_s : float, optional
+            From now to the outputs; absent: as the session says.
+        wait : bool
+            Whether to wait while as many requests are under way as may be.
+
+        Raises
+        ------
+        RequestError
+            Where the inputs do not fit the model; the nearest name is in the message.
+        ExecutionError
+            Where there is no room and `wait` is false.
+        UsageError
+            Where the session is closed.
+        """
+        given = given_inputs(self._model, inputs, seed)
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        check_how("threads", None, limit_s)
+        if not self._slots.acquire(blocking=wait):
+            raise ExecutionError(
+                f"{self._max_in_flight} requests are in flight",
+                hint="wait for one of them, or allow more by max_in_flight",
+            )
+        with self._lock:
+            if self._closed:
+                self._slots.release()
+                raise UsageError("the session is closed", hint="open another")
+
+            def complete(found: dict[str, Any]) -> dict[str, Any]:
+                known = {**given, **self._constants, **found}
+                return {name: known[name] for name in self._model.graph.outputs}
+
+            request = Request(self._next, self._engine.cancel, complete)
+            self._next += 1
+            request.when_done(self._slots.release)
+            self._engine.submit(request, given, limit_s)
+        return request
+
+    def inject(self, failures: Sequence[Failure]) -> None:
+        """Make devices fail for real, at times that count from now on.
+
+        Raises UsageError where a device is unknown or a time makes no sense.
+        """
+        self._engine.inject(check_failures(failures, self.plan.problem.devices))
+
+    def close(self) -> None:
+        """End all devices; requests under way fail. More than once does no harm."""
+        with self._lock:
+            self._closed = True
+        self._stack.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def crossing_bytes(plan: Plan) -> int:
+    """Bytes of the values that cross devices or leave the model, each once."""
+    crossing = 0
+    for value in plan.problem.values:
+        ends = (value.producer, *value.consumers)
+        devices = {plan.assignment[node] if node != GRAPH_INPUT else None for node in ends}
+        if value.is_output or len(devices) > 1:
+            crossing += value.nbytes
+    return crossing

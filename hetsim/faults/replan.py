@@ -1,0 +1,78 @@
+"""A plan for the devices that are left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hetsim.errors import HetsimError, Infeasible, UnsupportedNode
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+
+FALLBACK = "heft"
+"""The strategy where a plan's own does not go without the lost devices."""
+
+
+def without(problem: Problem, lost: Sequence[str]) -> Problem:
+    """Return `problem` with devices that run nothing any more; their links and memory stay.
+
+    Raises
+    ------
+    UnsupportedNode
+        Where a node is left that no other device runs.
+    """
+    gone = sorted({problem.devices.index(name) for name in lost})
+    seconds = problem.seconds.copy()
+    seconds[:, gone] = np.inf
+    reasons = problem.refusals or tuple({} for _ in problem.devices)
+    left = replace(
+        problem,
+        seconds=seconds,
+        fused=tuple(kernel for kernel in problem.fused if kernel.device not in gone),
+        refusals=tuple(
+            dict.fromkeys(range(problem.n), "the device was lost") if device in gone else known
+            for device, known in enumerate(reasons)
+        ),
+    )
+    orphans = np.flatnonzero(~left.runnable.any(axis=1))
+    if len(orphans):
+        node = int(orphans[0])
+        name = problem.node_names[node] if problem.node_names else str(node)
+        named = ", ".join(f"'{problem.devices[device]}'" for device in gone)
+        raise UnsupportedNode(
+            f"no device is left that can run it, {named} being lost",
+            where=f"node '{name}'",
+            hint="add a device that supports it",
+        )
+    return left
+
+
+def replan(planned: Plan, lost: Sequence[str]) -> Plan:
+    """Return a valid plan of the same model on the devices that are not lost.
+
+    By the plan's own strategy, or by ``FALLBACK`` where that is not known or needs a lost
+    device.
+
+    Raises
+    ------
+    Infeasible
+        Where the devices that are left cannot run the model, or have too little memory.
+    """
+    # Strategies are loaded where a device was really lost.
+    from hetsim.placement.registry import plan
+
+    left = without(planned.problem, lost)
+    try:
+        return plan(left, planned.strategy)
+    except HetsimError:
+        pass
+    try:
+        return plan(left, FALLBACK)
+    except Infeasible:
+        raise
+    except HetsimError as error:
+        raise Infeasible(
+            f"no plan for the devices that are left: {error.what}", where=error.where
+        ) from error

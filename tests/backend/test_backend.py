@@ -1,0 +1,177 @@
+"""The ONNX backend: its options, what it prepares, and what it says of what it cannot do."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx.backend.base import Backend, BackendRep
+from onnx_builders import make_model, op, value
+
+from hetsim import backend
+from hetsim.backend import Split, make_backend, split
+from hetsim.errors import HetsimError, ModelError, RequestError, UsageError
+from hetsim.graph.model import model_of
+from hetsim.partitioning.partition import problems_of
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def chain(nodes: int = 4) -> onnx.ModelProto:
+    names = ["x", *(f"v{i}" for i in range(nodes - 1)), "y"]
+    return make_model(
+        [op("Neg", a, b) for a, b in pairwise(names)],
+        [value("x")],
+        [value("y")],
+    )
+
+
+def test_it_is_a_backend_and_leaves_the_model_as_it_is() -> None:
+    proto = chain()
+    before = proto.SerializeToString()
+    prepared = backend.prepare(proto)
+    assert issubclass(backend.HetsimBackend, Backend)
+    assert isinstance(prepared, BackendRep)
+    for given_inputs in ([X], X, {"x": X}, (X,)):
+        (y,) = prepared.run(given_inputs)
+        np.testing.assert_array_equal(y, X)
+    assert backend.run_model(proto, [X])[0].tobytes() == X.tobytes()
+    assert proto.SerializeToString() == before
+
+
+def test_only_the_cpu_is_supported() -> None:
+    assert backend.supports_device("CPU")
+    assert backend.supports_device("CPU:1")
+    assert not backend.supports_device("CUDA")
+    with pytest.raises(UsageError, match="there is no device 'CUDA'; choose 'CPU'"):
+        backend.prepare(chain(), "CUDA")
+
+
+def test_a_model_is_compatible_where_onnx_runtime_reads_it() -> None:
+    assert backend.is_compatible(chain())
+    unknown = make_model([op("Neck", "x", "y")], [value("x")], [value("y")])
+    assert not backend.is_compatible(unknown)
+    with pytest.raises(ModelError, match="unknown op 'Neck'"):
+        backend.prepare(unknown)
+    with pytest.raises(UsageError, match="did you mean 'devices'"):
+        backend.is_compatible(chain(), device_count=3, deices=2)
+
+
+def test_a_given_assignment_is_followed() -> None:
+    plan = backend.prepare(chain(), devices=2, assignment=[1, 0, 0, 1]).plan
+    assert plan.assignment == (1, 0, 0, 1)
+    assert [group.nodes for group in plan.groups] == [(0,), (1,), (2,), (3,)]
+
+
+def test_a_class_holds_options_and_a_call_overrides_them() -> None:
+    kind = make_backend(devices=4, cuts=2, seed=3)
+    assert kind.how == Split(devices=4, cuts=2, seed=3)
+    assert len(kind.prepare(chain()).plan.groups) == 2
+    assert len(kind.prepare(chain(), cuts=3).plan.groups) == 3
+    assert len(kind.prepare(chain(), cuts=None).plan.groups) == 4
+    # What the suite's runner hands on to every backend.
+    assert len(kind.prepare(chain(), rtol=1e-3, atol=1e-7).plan.groups) == 2
+    assert backend.HetsimBackend.how == Split()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"devices": 0}, "devices cannot be 0"),
+        ({"cuts": 0}, "cuts cannot be 0"),
+        ({"cuts": True}, "cuts cannot be True"),
+        ({"seed": -1}, "seed cannot be -1"),
+        ({"executor": "thread"}, "did you mean 'threads'"),
+        ({"assignment": "even"}, "there is no assignment 'even'"),
+        ({"assignment": [0, 1, 2, 0], "cuts": 2}, "both given"),
+        ({"assignment": [0, 1]}, "names 2 devices for 4 nodes"),
+        ({"assignment": [0, 1, 2, 3]}, "has device 3"),
+        ({"sed": 1}, "did you mean 'seed'"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        backend.prepare(chain(), **options)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "says"),
+    [
+        ([], "0 values for 1 inputs"),
+        ([X, X], "2 values for 1 inputs"),
+        ({"z": X}, "no input 'z'"),
+        ([X.astype(np.float64)], "the model reads float32"),
+        ([X[0]], "the model reads 2"),
+    ],
+)
+def test_wrong_inputs(inputs: Any, says: str) -> None:
+    with pytest.raises(RequestError, match=says):
+        backend.prepare(chain()).run(inputs)
+
+
+def test_a_run_has_no_options() -> None:
+    with pytest.raises(UsageError, match="no option 'seed' of a run"):
+        backend.prepare(chain()).run([X], seed=1)
+
+
+def test_single_nodes() -> None:
+    found = backend.run_node(op("Add", "a b", "c"), [X, X])
+    assert found._fields == ("c",)
+    np.testing.assert_array_equal(found.c, 2 * X)
+    top = backend.run_node(op("TopK", "x k", "values at"), [X, np.array([1])])
+    np.testing.assert_array_equal(top["at"], [[2], [2]])
+    low = backend.run_node(op("Clip", "x - high", "y"), [X, np.float32(2)])
+    assert low.y.max() == 2
+    old = backend.run_node(op("Clip", "x", "y", max=1.0), X, opset_version=6)
+    assert old.y.max() == 1
+    joined = backend.run_node(op("ConcatFromSequence", "s", "y", axis=0), [[X, X]])
+    assert joined.y.shape == (4, 3)
+    words = backend.run_node(op("StringConcat", "a b", "c"), [np.array(["u"]), np.array(["v"])])
+    assert words.c.tolist() == ["uv"]
+    gelu = backend.run_node(op("QuickGelu", "x", "y", domain="com.microsoft"), [X])
+    assert gelu.y.shape == X.shape
+    codes = op("LabelEncoder", "x", "y", domain="ai.onnx.ml", keys_int64s=[1], values_int64s=[7])
+    assert backend.run_node(codes, [np.array([1])]).y.tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    ("node", "inputs", "says"),
+    [
+        (op("Add", "a b", "c"), [X], "1 values for 2 inputs"),
+        (op("SequenceLength", "s", "n"), [[]], "the type of an empty sequence is not known"),
+        (op("Neck", "a", "b"), [X], "Neck"),
+    ],
+)
+def test_nodes_that_cannot_be_run(node: onnx.NodeProto, inputs: Any, says: str) -> None:
+    with pytest.raises(HetsimError, match=says):
+        backend.run_node(node, inputs)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 30), max_size=2), min_size=1, max_size=12),
+    st.integers(1, 14),
+    st.integers(0, 9),
+)
+def test_cuts_are_as_many_as_asked_and_close_no_cycle(
+    reads: list[list[int]], cuts: int, seed: int
+) -> None:
+    names = ["x"]
+    nodes = []
+    for position, chosen in enumerate(reads):
+        sources = [names[i % len(names)] for i in chosen] or ["x"]
+        nodes.append(op("Sum", " ".join(sources), f"v{position}"))
+        names.append(f"v{position}")
+    proto = make_model(nodes, [value("x")], [value(name) for name in names[1:]])
+    model = model_of(proto, canonical="none")
+    plan = split(model, Split(cuts=cuts, seed=seed))
+    assert len(plan.groups) == min(cuts, len(nodes))
+    problem = plan.problem
+    assert problems_of(problem.dag, plan.groups, problem.devices, problem.supported.tolist()) == []
+    again = split(model, Split(cuts=cuts, seed=seed))
+    assert again.groups == plan.groups

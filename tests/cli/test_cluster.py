@@ -1,0 +1,122 @@
+"""``hetsim cluster check``: what it prints of a file, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+Cli = Callable[..., Result]
+
+TYPES = """\
+cluster_name: mine
+provider: {type: aws}
+head_node_type: host
+available_node_types:
+  host:
+    resources: {hetsim_cpu: 1}
+    node_config: {}
+  accelerators:
+    min_workers: 1
+    resources: {hetsim_gpu: 1, hetsim_npu: 1}
+    node_config: {}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(TYPES)
+    return path
+
+
+def test_every_device_has_a_node(cli: Cli, file: Path) -> None:
+    result = cli("cluster", "check", file, "--platform", "laptop")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    rows = {words[0]: words[1] for words in map(str.split, result.stdout.splitlines()) if words[1:]}
+    assert rows["cpu"] == "host"
+    assert rows["gpu"] == rows["npu"] == "accelerators"
+
+
+def test_a_device_without_a_node_ends_with_4(cli: Cli, file: Path) -> None:
+    file.write_text(TYPES.replace(", hetsim_npu: 1", ", hetsim_nqu: 1"))
+    result = cli("cluster", "check", file, "--platform", "laptop")
+    assert result.exit_code == 4
+    assert "stands for 'nqu', which the platform does not have" in result.stderr
+    assert "did you mean 'npu'?" in result.stderr
+    assert f"error: {file}: no node offers 'hetsim_npu'" in result.stderr
+    assert "no node offers it" in result.stdout
+
+
+def test_without_a_platform_the_file_alone_is_read(cli: Cli, file: Path) -> None:
+    result = cli("cluster", "check", file, "--json")
+    assert result.exit_code == 0
+    record = json.loads(result.stdout)
+    assert record["schema"] == "hetsim-cluster/1"
+    assert record["platform"] is None
+    assert record["file"]["errors"] == []
+    assert record["file"]["devices"] == [
+        {"device": "cpu", "state": "node", "nodes": ["host"]},
+        {"device": "gpu", "state": "node", "nodes": ["accelerators"]},
+        {"device": "npu", "state": "node", "nodes": ["accelerators"]},
+    ]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_file_that_is_wrong_ends_with_3(cli: Cli, file: Path, as_json: bool) -> None:
+    file.write_text(TYPES.replace("type: host", "type: hots").replace("cpu: 1", "cpu: 0"))
+    result = cli("cluster", "check", file, *(["--json"] if as_json else []))
+    assert result.exit_code == 3
+    assert "error:" in result.stderr
+    assert "2 faults" in result.stderr
+    if as_json:
+        errors = json.loads(result.stdout)["file"]["errors"]
+        assert [error["where"] for error in errors] == [f"{file}:3", f"{file}:6"]
+        assert errors[0]["hint"] == "did you mean 'host'?"
+    else:
+        assert [line.partition(": ")[0] for line in result.stdout.splitlines()] == [
+            f"{file}:3",
+            f"{file}:6",
+        ]
+
+
+def test_a_pin_is_shown_beside_what_is_here(cli: Cli, file: Path) -> None:
+    file.write_text(f"{TYPES}setup_commands:\n  - pip install ray==0.0.1\n")
+    result = cli("cluster", "check", file, "--json")
+    assert result.exit_code == 0
+    (pin,) = json.loads(result.stdout)["file"]["pins"]
+    assert (pin["package"], pin["version"], pin["line"], pin["refused"]) == (
+        "ray",
+        "0.0.1",
+        13,
+        True,
+    )
+    shown = cli("cluster", "check", file).stdout
+    assert "a driver here would be refused" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "nothing to check"),
+        (("--measure", "--address", "auto"), "--measure needs --address and --platform"),
+        (("--measure", "--platform", "laptop", "x.yaml"), "--measure needs"),
+        (("--address", "nowhere"), "'nowhere' is not host:port"),
+        (("--address", "ray://head:10001"), "is not host:port"),
+    ],
+)
+def test_words_that_do_not_fit_end_with_2(cli: Cli, words: tuple[str, ...], said: str) -> None:
+    result = cli("cluster", "check", *words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_an_unknown_platform_or_file_ends_with_3(cli: Cli, file: Path) -> None:
+    assert cli("cluster", "check", file, "--platform", "latop").exit_code == 3
+    result = cli("cluster", "check", "no-such.yaml")
+    assert result.exit_code == 3
+    assert "no such file" in result.output

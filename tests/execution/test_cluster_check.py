@@ -1,0 +1,304 @@
+"""Cluster files read without Ray: what they offer, and every fault on its line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetsim.errors import ExecutionError, Infeasible
+from hetsim.execution.cluster_check import (
+    check_pins,
+    refuse_unserved,
+    seats_of_file,
+    strangers,
+)
+from hetsim.execution.cluster_commands import image_pins, pins, ray_starts
+from hetsim.execution.cluster_file import ClusterFile, read_cluster_file
+from hetsim.execution.node_offers import actor_options, full, nodes_of, offers
+from hetsim.execution.ray_nodes import live_seats
+from hetsim.execution.versions import own_versions
+
+TYPES = """\
+cluster_name: test
+provider: {type: aws, region: here}
+max_workers: 3
+head_node_type: host
+available_node_types:
+  gpu:
+    min_workers: 1
+    resources: {hetsim_gpu: 1}
+    node_config: {}
+  host:
+    resources: {hetsim_cpu: 1}
+    node_config: {}
+  spare:
+    resources: {hetsim_dsp: 2}
+    node_config: {}
+  named:
+    min_workers: 2
+    resources: {}
+    labels: {hetsim_npu: "1", rack: a}
+    node_config: {}
+setup_commands:
+  - pip install ray==1.2.3 'onnxruntime==1.*' numpy
+"""
+LOCAL = """\
+cluster_name: test
+provider: {type: local, head_ip: 10.0.0.1, worker_ips: [10.0.0.2]}
+head_start_ray_commands:
+  - ray stop
+  - >-
+    ulimit -n 65536; ray start --head --autoscaling-config=~/b.yaml --resources='{"hetsim_cpu": 1}'
+worker_start_ray_commands:
+  - ray stop && ray start --address=$RAY_HEAD_IP:6379 --labels=hetsim_gpu=1,rack=a
+"""
+
+
+def read(folder: Path, text: str) -> ClusterFile:
+    path = folder / "cluster.yaml"
+    path.write_text(text)
+    found, errors = read_cluster_file(str(path))
+    assert errors == ()
+    assert found is not None
+    return found
+
+
+def faults(folder: Path, text: str) -> list[str]:
+    path = folder / "cluster.yaml"
+    path.write_text(text)
+    found, errors = read_cluster_file(str(path))
+    assert found is None
+    assert len(errors) > 0
+    return [str(error).removeprefix(f"{path}:") for error in errors]
+
+
+def test_node_types_offer_devices(tmp_path: Path) -> None:
+    found = read(tmp_path, TYPES)
+    assert [(kind.name, kind.least, kind.offers, kind.line) for kind in found.node_types] == [
+        ("host", 1, {"cpu": "resource"}, 10),
+        ("gpu", 1, {"gpu": "resource"}, 6),
+        ("spare", 0, {"dsp": "resource"}, 13),
+        ("named", 2, {"npu": "label"}, 16),
+    ]
+    devices = ("cpu", "gpu", "npu", "dsp", "tpu")
+    seats = {seat.device: (seat.state, seat.nodes) for seat in seats_of_file(found, devices)}
+    assert seats == {
+        "cpu": ("node", ("host",)),
+        "gpu": ("node", ("gpu",)),
+        "npu": ("node", ("named",)),
+        "dsp": ("on demand", ("spare",)),
+        "tpu": ("none", ()),
+    }
+    assert [seat.device for seat in seats_of_file(found, None)] == ["cpu", "dsp", "gpu", "npu"]
+    assert strangers(found, ("cpu", "gpu", "npu")) == (("spare", "dsp"),)
+
+
+def test_commands_offer_devices(tmp_path: Path) -> None:
+    found = read(tmp_path, LOCAL)
+    assert [(kind.name, kind.least, kind.offers, kind.stated) for kind in found.node_types] == [
+        ("head", 1, {"cpu": "resource"}, True),
+        ("workers", 1, {"gpu": "label"}, True),
+    ]
+    states = [seat.state for seat in seats_of_file(found, ("cpu", "gpu", "npu"))]
+    assert states == ["node", "node", "none"]
+
+
+def test_what_machines_say_themselves_is_left_open(tmp_path: Path) -> None:
+    text = LOCAL.replace("--labels=hetsim_gpu=1,rack=a", '--resources="$(cat ~/r.json)"')
+    seats = seats_of_file(read(tmp_path, text), ("cpu", "gpu"))
+    assert [seat.state for seat in seats] == ["node", "unstated"]
+    refuse_unserved(seats, "here")
+
+
+def test_without_any_offer_actors_go_anywhere(tmp_path: Path) -> None:
+    text = LOCAL.replace("--labels=hetsim_gpu=1,rack=a", "")
+    text = text.replace(""" --resources='{"hetsim_cpu": 1}'""", "")
+    seats = seats_of_file(read(tmp_path, text), ("cpu", "gpu"))
+    assert [seat.state for seat in seats] == ["anywhere", "anywhere"]
+    refuse_unserved(seats, "here")
+
+
+def test_what_has_no_node_is_refused(tmp_path: Path) -> None:
+    found = read(tmp_path, TYPES)
+    with pytest.raises(Infeasible, match="here: no node offers 'hetsim_tpu'; start a node"):
+        refuse_unserved(seats_of_file(found, ("cpu", "tpu")), "here")
+    with pytest.raises(Infeasible, match="no node that offers 'hetsim_dsp' is started"):
+        refuse_unserved(seats_of_file(found, ("cpu", "dsp")), "here")
+
+
+def test_pins_are_held_against_what_is_here(tmp_path: Path) -> None:
+    here = replace(own_versions(), ray="2.0.0", onnxruntime="1.31.0")
+    checks = check_pins(read(tmp_path, TYPES), here)
+    assert [(c.pin.package, c.pin.version, c.pin.line, c.installed, c.refused) for c in checks] == [
+        ("onnxruntime", "1.*", 22, "1.31.0", False),
+        ("ray", "1.2.3", 22, "2.0.0", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("max_workers: 3", "max_worker: 3", "3: unknown key 'max_worker'; did you mean"),
+        ("max_workers: 3", "max_workers: 2", "3: 'max_workers' is 2, and the node types start 3"),
+        ("max_workers: 3", "max_workers: many", "3: 'max_workers' must be a whole number"),
+        ("type: host", "type: hosts", "4: unknown node type 'hosts'; did you mean 'host'?"),
+        ("head_node_type: host\n", "", "4: missing key 'head_node_type'"),
+        ("hetsim_gpu: 1", "hetsim_gpu: 0", "8: 'hetsim_gpu' is 0: it offers nothing"),
+        ("hetsim_gpu: 1", "hetsim_gpu: 0.5", "8: 'available_node_types.gpu.resources.hetsim_gpu'"),
+        ("hetsim_gpu: 1", "hetsim-gpu: 1", "8: 'hetsim-gpu' names no device; did you mean"),
+        ('hetsim_npu: "1"', 'hetsim_npu: "yes"', "19: the label 'hetsim_npu' is 'yes'"),
+        ("    min_workers: 2", "    min_worker: 2", "17: unknown key 'min_worker'"),
+        ("min_workers: 2", "min_workers: 2\n    max_workers: 1", "17: 'min_workers' is 2, above"),
+        ("max_workers: 3", "max_workers: 3\nmin_workers: 1", "4: 'min_workers' of the whole"),
+        ("numpy\n", "numpy\n  - pip install ray==2.0\n", "23: ray 2.0, and 1.2.3 on line 22"),
+        ("numpy\n", "numpy\n  - pip install 'ray\n", "23: quotes that are not closed"),
+        ("setup_commands", "file_mounts: {there: no/where}\nsetup_commands", "21: no such file"),
+        ("cluster_name: test", "", "2: missing key 'cluster_name'"),
+        ("region: here}", "region: here", "2: not YAML"),
+    ],
+)  # fmt: skip
+def test_faults_of_node_types(tmp_path: Path, old: str, new: str, fault: str) -> None:
+    assert TYPES.count(old) >= 1
+    found = faults(tmp_path, TYPES.replace(old, new, 1))
+    assert any(one.startswith(fault) for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        (" --head ", " ", "3: the head's 'ray start' has no --head"),
+        ("--autoscaling-config=~/b.yaml ", "", "3: the head is not told of the other nodes"),
+        (":6379", ":6380", "7: workers join at port 6380, and the head listens at 6379"),
+        ("--head", "--head --port 7000", "7: workers join at port 6379, and"),
+        ("--address=$RAY_HEAD_IP:6379", "", "7: the workers' 'ray start' joins no head"),
+        ('{"hetsim_cpu": 1}', "{hetsim_cpu: 1}", "5: --resources={hetsim_cpu: 1} is no JSON"),
+        ("hetsim_gpu=1,rack", "hetsim_gpu,rack", "8: the label 'hetsim_gpu' has no value"),
+        ("&& ray start --address", "&& ray starts --address", "7: 'worker_start"),
+        ("head_ip: 10.0.0.1, ", "", "2: missing key 'provider.head_ip'"),
+        (", worker_ips: [10.0.0.2]", "", "2: missing key 'provider.worker_ips'"),
+        ("worker_ips", "worker_ip", "2: missing key 'provider.worker_ips'"),
+        ("head_start", "min_workers: 2\nhead_start", "3: 'min_workers' is 2, and there are 1"),
+        ("head_start", "head_node_type: a\nhead_start", "3: 'head_node_type' without"),
+    ],
+)  # fmt: skip
+def test_faults_of_own_machines(tmp_path: Path, old: str, new: str, fault: str) -> None:
+    assert LOCAL.count(old) >= 1
+    found = faults(tmp_path, LOCAL.replace(old, new, 1))
+    assert any(one.startswith(fault) for one in found), found
+
+
+def test_all_faults_are_told_by_line(tmp_path: Path) -> None:
+    text = TYPES.replace("hetsim_gpu: 1", "hetsim_gpu: 0").replace("type: host", "type: hosts")
+    lines = [one.partition(":")[0] for one in faults(tmp_path, text)]
+    assert lines == ["4", "8"]
+
+
+def test_a_file_that_is_none() -> None:
+    found, (error,) = read_cluster_file("no-such.yaml")
+    assert found is None
+    assert str(error) == "no-such.yaml: no such file"
+
+
+def test_no_ray_is_loaded_for_a_file() -> None:
+    code = (
+        "import sys; from click.testing import CliRunner; from hetsim.cli.main import main\n"
+        "result = CliRunner().invoke(main, ['cluster', 'check', 'cluster.yaml'])\n"
+        "assert result.exit_code == 0, result.output\n"
+        "print(sorted({'ray', 'onnx', 'onnxruntime', 'numba', 'scipy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_words_of_a_ray_start() -> None:
+    (start,) = ray_starts(
+        "~/env/bin/ray start --head --port=7 --labels 'a=1, hetsim_gpu=1' "
+        """--resources "{\\"x\\": 2}" --autoscaling-config=~/b.yaml && echo ray start | cat"""
+    )[:1]
+    assert (start.head, start.port, start.stated) == (True, "7", True)
+    assert start.labels == {"a": "1", "hetsim_gpu": "1"}
+    assert start.resources == {"x": 2.0}
+    assert ray_starts("ray stop; ray status") == ()
+    assert not ray_starts("ray start --address=h:1 --labels-file=l.yaml")[0].stated
+    assert not ray_starts("ray start --address=h:1 --resources=`cat r`")[0].stated
+
+
+def test_what_is_pinned() -> None:
+    command = (
+        "python3 -m venv e && e/bin/pip install -q 'ray[default]==2.9' Numpy==2.* onnx>=1 x==1"
+    )
+    assert pins(command) == (("ray", "2.9"), ("numpy", "2.*"))
+    assert pins("echo ray==2.9") == ()
+    assert image_pins("rayproject/ray:2.60.0-py311-gpu") == (
+        ("ray", "2.60.0"),
+        ("python", "3.11.*"),
+    )
+    assert image_pins("rayproject/ray:latest") == ()
+
+
+def node(
+    name: str, *, alive: bool = True, labels: dict[str, str] | None = None, **amounts: float
+) -> Any:
+    return {
+        "NodeID": name,
+        "NodeManagerAddress": "10.0.0.1",
+        "Alive": alive,
+        "Resources": amounts,
+        "Labels": labels or {},
+    }
+
+
+def test_what_a_node_offers() -> None:
+    assert offers({"CPU": 1, "hetsim_b": 1, "hetsim_a.0": 2, "hetsim_c": 0}, {}) == {
+        "a.0": "resource",
+        "b": "resource",
+    }
+    assert offers({"hetsim_a": 1}, {"hetsim_a": "1", "hetsim_b": "1", "hetsim_c": "no"}) == {
+        "a": "resource",
+        "b": "label",
+    }
+
+
+def test_where_live_actors_go() -> None:
+    nodes = nodes_of(
+        [
+            node("dead", alive=False, hetsim_npu=1),
+            node("b", hetsim_gpu=1, labels={"hetsim_npu": "1"}),
+            node("a", hetsim_gpu=1),
+        ]
+    )
+    assert [entry.id for entry in nodes] == ["a", "b", "dead"]
+    assert actor_options(("gpu", "npu"), nodes) == {
+        "gpu": {"resources": {"hetsim_gpu": 0.001}},
+        "npu": {"label_selector": {"hetsim_npu": "1"}},
+    }
+    with pytest.raises(ExecutionError, match="no node of the Ray cluster offers 'hetsim_cpu'"):
+        actor_options(("gpu", "cpu"), nodes)
+    seats = live_seats(nodes, ("gpu", "npu", "cpu"), {"hetsim_gpu": 2.0})
+    assert [(seat.state, seat.nodes) for seat in seats] == [
+        ("node", ("a", "b")),
+        ("node", ("b",)),
+        ("none", ()),
+    ]
+    plain = nodes_of([node("a", CPU=1)])
+    assert actor_options(("gpu",), plain) == {"gpu": {}}
+    assert [seat.state for seat in live_seats(plain, ("gpu",), {})] == ["anywhere"]
+
+
+def test_a_resource_that_is_used_up() -> None:
+    nodes = nodes_of([node("a", hetsim_gpu=1, labels={"hetsim_npu": "1"})])
+    assert full(("gpu", "npu", "cpu"), nodes, {"hetsim_gpu": 0.0005}) == ["gpu"]
+    assert full(("gpu",), nodes, {"hetsim_gpu": 0.5}) == []
+    with pytest.raises(Infeasible, match="others have used up 'hetsim_gpu'"):
+        refuse_unserved(live_seats(nodes, ("gpu",), {}), "here")

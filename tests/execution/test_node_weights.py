@@ -1,0 +1,123 @@
+"""Weights sent to a node: once, wherever they are needed there, and gone afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+
+from hetsim.errors import ExecutionError
+from hetsim.execution import node_weights
+from hetsim.execution.node_weights import Shipments
+from hetsim.execution.ray_session import RaySession
+from hetsim.execution.weights import Region
+
+FIRST = (Region("a/w.bin", 0, 1000), Region("a/w.bin", 5000, 3000))
+SECOND = (Region("a/w.bin", 5000, 3000), Region("v.bin", 64, 200))
+
+
+class Waiting:
+    """Waits for every reference, and counts the pieces."""
+
+    def __init__(self) -> None:
+        self.pieces = 0
+
+    def __call__(self, reference: Any, doing: str) -> Any:
+        self.pieces += doing == "receiving weights"
+        try:
+            return ray.get(reference)
+        except ray.exceptions.RayError as error:
+            raise ExecutionError(str(error)) from error
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Two files of random bytes."""
+    rng = np.random.default_rng(3)
+    (tmp_path / "a").mkdir()
+    for name in ("a/w.bin", "v.bin"):
+        (tmp_path / name).write_bytes(rng.bytes(8192))
+    return tmp_path
+
+
+@pytest.fixture
+def shipments(ray_session: RaySession) -> Iterator[Shipments]:
+    made = Shipments()
+    yield made
+    made.close()
+
+
+def here() -> str:
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def same(folder: str, source: Path, region: Region) -> bool:
+    end = region.offset + region.nbytes
+    sent = (Path(folder) / region.location).read_bytes()[region.offset : end]
+    return sent == (source / region.location).read_bytes()[region.offset : end]
+
+
+def test_a_piece_is_sent_once_a_node(shipments: Shipments, source: Path) -> None:
+    waiting = Waiting()
+    folder = shipments.place(here(), str(source), FIRST, waiting)
+    assert waiting.pieces == 2
+    assert shipments.place(here(), str(source), SECOND, waiting) == folder
+    assert waiting.pieces == 3
+    assert all(same(folder, source, region) for region in (*FIRST, *SECOND))
+    shipments.close()
+    assert not Path(folder).exists()
+
+
+def test_devices_of_one_node_share_what_is_under_way(shipments: Shipments, source: Path) -> None:
+    waiting = Waiting()
+    with ThreadPoolExecutor(4) as pool:
+        folders = list(
+            pool.map(
+                lambda regions: shipments.place(here(), str(source), regions, waiting),
+                [FIRST, SECOND, FIRST, SECOND],
+            )
+        )
+    assert len(set(folders)) == 1
+    assert waiting.pieces == 3
+
+
+def test_large_regions_go_in_pieces(
+    shipments: Shipments, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_weights, "CHUNK_BYTES", 999)
+    waiting = Waiting()
+    folder = shipments.place(here(), str(source), FIRST, waiting)
+    assert waiting.pieces == 2 + 4
+    assert all(same(folder, source, region) for region in FIRST)
+
+
+def test_a_store_that_died_is_made_anew(shipments: Shipments, source: Path) -> None:
+    waiting = Waiting()
+    shipments.place(here(), str(source), FIRST, waiting)
+    (held,) = shipments._held.values()
+    ray.kill(held.store)
+    # Calls that are on their way may still be answered.
+    while node_weights._lives(held.store):
+        pass
+    folder = shipments.place(here(), str(source), FIRST, waiting)
+    assert waiting.pieces == 4
+    assert all(same(folder, source, region) for region in FIRST)
+
+
+def test_a_node_that_cannot_write_is_an_error(shipments: Shipments, source: Path) -> None:
+    waiting = Waiting()
+    shipments.place(here(), str(source), SECOND, waiting)
+    # There a file is in the way of the folder that this one has.
+    (source / "v.bin").rename(source / "v")
+    (source / "v.bin").mkdir()
+    (source / "v").rename(source / "v.bin" / "x")
+    beyond = (Region("v.bin/x", 0, 10),)
+    with pytest.raises(ExecutionError, match="the weights cannot be written"):
+        shipments.place(here(), str(source), beyond, waiting)
+    folder = shipments.place(here(), str(source), beyond, waiting)
+    assert same(folder, source, beyond[0])

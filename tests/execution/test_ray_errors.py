@@ -1,0 +1,71 @@
+"""What Ray's errors are taken for: of the call, of the device, of its node, of what it reads."""
+
+from __future__ import annotations
+
+import pytest
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    NodeDiedError,
+    ObjectLostError,
+    ObjectReconstructionFailedError,
+    OutOfMemoryError,
+    RayError,
+    RayTaskError,
+)
+
+from hetsim.errors import ExecutionError
+from hetsim.execution.ray_errors import fault_of, node_may_be_gone, translated
+
+LOST = "0" * 56
+
+
+def task_error(cause: Exception) -> RayTaskError:
+    return RayTaskError("run", f"a traceback\n{type(cause).__name__}: {cause}", cause)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "values_lost"),
+    [
+        (task_error(ExecutionError("indices out of bounds", where="g1")), "kernel", False),
+        (task_error(ExecutionError("Failed to allocate memory for 1 GB")), "out of memory", False),
+        (task_error(ValueError("no")), "kernel", False),
+        (task_error(ObjectLostError(LOST, b"", "")), "lost input", False),
+        (ObjectReconstructionFailedError(LOST, reason=1), "lost input", False),
+        (OutOfMemoryError("killed: the node runs low on memory"), "out of memory", False),
+        (ActorUnavailableError("The actor is unreachable", None), "died", True),
+        (NodeDiedError("The node died"), "died", True),
+        (ActorDiedError(), "died", True),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)  # fmt: skip
+def test_kinds(error: RayError, kind: str, values_lost: bool) -> None:
+    found = fault_of(error, "gpu", ("a", "b"))
+    assert (found.kind, found.values_lost) == (kind, values_lost)
+    assert found.lost == (("a", "b") if kind == "lost input" else ())
+
+
+@pytest.mark.parametrize(
+    ("said", "gone"),
+    [
+        ("The actor is dead because it was killed by `ray.kill`.", False),
+        ("The actor is dead because its worker process has died.", False),
+        ("The actor died because its node has died. Node Id: 0af1", True),
+        ("The actor died for an unknown reason", True),
+    ],
+)  # fmt: skip
+def test_values_outlive_a_process_and_not_a_node(said: str, gone: bool) -> None:
+    class Died(ActorDiedError):
+        def __str__(self) -> str:
+            return said
+
+    assert node_may_be_gone(Died()) is gone
+
+
+def test_an_error_of_hetsim_comes_back_as_it_was() -> None:
+    cause = ExecutionError("indices out of bounds", where="device 'gpu', subgraph g1")
+    # Ray raises it as a class of both kinds.
+    assert translated(task_error(cause).as_instanceof_cause(), "gpu") is cause
+    assert translated(task_error(cause), "gpu") is cause
+    other = translated(task_error(ValueError("no")), "gpu")
+    assert (other.what, other.where) == ("ValueError: no", "device 'gpu'")

@@ -1,0 +1,216 @@
+"""Sessions: many requests in flight, in order, right to the last bit, and nothing left behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+import pytest
+from onnx_builders import assert_bitwise_equal, run_whole
+
+import hetsim
+from hetsim.errors import ExecutionError, RequestError, UsageError
+from hetsim.execution.session import Session
+from hetsim.execution.threads import ThreadTransport
+from hetsim.graph.samples import random_inputs
+
+Groups = Sequence[tuple[str, Sequence[int]]]
+Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
+Executor = Literal["ray", "threads"]
+BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
+PICK = [("cpu", [0]), ("gpu", [1]), ("npu", [2]), ("cpu", [3])]
+
+
+@pytest.fixture(params=["threads", "ray"])
+def executor(request: pytest.FixtureRequest) -> Executor:
+    if request.param == "ray":
+        request.getfixturevalue("ray_session")
+    kind: Executor = request.param
+    return kind
+
+
+def threads() -> list[str]:
+    return [t.name for t in threading.enumerate() if t.name.startswith("hetsim")]
+
+
+def good(pick: int = 0) -> dict[str, Any]:
+    return {"x": np.arange(5, dtype=np.float32) - pick, "i": np.array([pick, 4])}
+
+
+BAD = {"x": np.ones(5, np.float32), "i": np.array([0, 7])}
+
+
+def test_requests_in_flight_get_their_own_outputs(
+    cut: Cut, diamond: onnx.ModelProto, executor: Executor
+) -> None:
+    plan = cut(diamond, BRANCHES)
+    model = plan.problem.model
+    assert model is not None
+    with hetsim.Session(plan, executor, max_in_flight=4) as session:
+        requests = [session.run_async(seed=seed) for seed in range(20)]
+        assert [request.request_id for request in requests] == list(range(20))
+        for seed, request in enumerate(requests):
+            assert_bitwise_equal(request.result(60), run_whole(model, random_inputs(model, seed)))
+            assert request.done()
+            assert request.wall_s is not None
+        assert list(session.run(seed=3)) == ["y", "b"]
+        assert session.steps == 5
+        assert session.compile_s > 0
+        assert session.recoveries == ()
+        assert set(session.processes()) == {"cpu", "gpu", "npu"}
+    assert threads() == []
+
+
+def test_a_request_that_fails_leaves_the_others_alone(
+    cut: Cut, indexing: onnx.ModelProto, executor: Executor
+) -> None:
+    with Session(cut(indexing, PICK), executor) as session:
+        requests = [
+            session.run_async(BAD if k % 3 == 1 else good(k % 4), timeout_s=60) for k in range(9)
+        ]
+        for k, request in enumerate(requests):
+            if k % 3 == 1:
+                with pytest.raises(ExecutionError, match="out of data bounds") as caught:
+                    request.result()
+                assert caught.value.where == "device 'gpu', subgraph g1 ('pick')"
+            else:
+                np.testing.assert_array_equal(request.result()["y"], [0, k % 4 - 4])
+        assert session.recoveries == ()
+
+
+def test_devices_take_what_is_ready_of_the_earliest_request(
+    cut: Cut, diamond: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[tuple[int, str]] = []
+    call = ThreadTransport.call
+
+    def noted(self: Any, given: Any, *arguments: Any) -> None:
+        order.append((given.request, given.device))
+        call(self, given, *arguments)
+
+    monkeypatch.setattr(ThreadTransport, "call", noted)
+    with Session(cut(diamond, [("cpu", [0, 1, 2]), ("gpu", [3, 4, 5])]), "threads") as session:
+        for request in [session.run_async() for _ in range(6)]:
+            request.result(60)
+    for device in ("cpu", "gpu"):
+        assert [r for r, d in order if d == device] == list(range(6))
+
+
+def test_there_is_room_for_so_many_and_no_more(cut: Cut, endless: onnx.ModelProto) -> None:
+    plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])])
+    with Session(plan, "threads", max_in_flight=2) as session:
+        first, second = session.run_async(), session.run_async()
+        with pytest.raises(ExecutionError, match="2 requests are in flight"):
+            session.run_async(wait=False)
+        entered = threading.Event()
+        third: list[Any] = []
+
+        def submit() -> None:
+            entered.set()
+            third.append(session.run_async())
+
+        thread = threading.Thread(target=submit)
+        thread.start()
+        entered.wait()
+        thread.join(0.2)
+        assert third == []
+        second.cancel()
+        thread.join(30)
+        assert third[0].request_id == 2
+        with pytest.raises(ExecutionError, match="request 1 was cancelled"):
+            second.result()
+        with pytest.raises(ExecutionError, match=r"request 0 is not done after 0\.1 s"):
+            first.result(0.1)
+        assert not first.done()
+    for request in (first, third[0]):
+        with pytest.raises(UsageError, match="closed"):
+            request.result()
+    assert threads() == []
+
+
+def test_a_device_is_there_again_after_a_request_that_ran_out_of_time(
+    cut: Cut, endless: onnx.ModelProto
+) -> None:
+    # The loop ends at once where its condition is false from the start.
+    del endless.graph.initializer[1]
+    endless.graph.input.append(onnx.helper.make_tensor_value_info("yes", onnx.TensorProto.BOOL, ()))
+    x = np.ones(4, np.float32)
+    plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])])
+    with Session(plan, "threads") as session:
+        late = session.run_async({"x": x, "yes": np.array(True)}, timeout_s=0.5)
+        waits = session.run_async({"x": x, "yes": np.array(False)}, timeout_s=60)
+        with pytest.raises(ExecutionError, match=r"device 'gpu' did not answer within 0\.5 s"):
+            late.result()
+        np.testing.assert_array_equal(waits.result()["y"], -x)
+        (recovery,) = session.recoveries
+        assert (recovery.device, recovery.kind, recovery.how) == ("gpu", "hang", "restarted")
+
+
+def test_wrong_use_is_refused(cut: Cut, diamond: onnx.ModelProto) -> None:
+    plan = cut(diamond, BRANCHES)
+    wrong: Any = "thread"
+    with pytest.raises(UsageError, match="did you mean 'threads'"):
+        Session(plan, wrong)
+    with pytest.raises(UsageError, match="max_in_flight is 0"):
+        Session(plan, "threads", max_in_flight=0)
+    with pytest.raises(UsageError, match="hang_s is 0"):
+        Session(plan, "threads", hang_s=0)
+    with pytest.raises(UsageError, match="without a model"):
+        Session(hetsim.plan(hetsim.Problem.from_arrays([[1.0]], edges=[])), "threads")
+    with Session(plan, "threads") as session:
+        with pytest.raises(RequestError, match="no input 'X'; choose from: x"):
+            session.run({"X": np.ones((8, 64), np.float32)})
+        with pytest.raises(UsageError, match="timeout"):
+            session.run(timeout_s=0)
+        with pytest.raises(UsageError, match="did you mean 'gpu'"):
+            session.inject([hetsim.Failure("gpus", 0.0)])
+    with pytest.raises(UsageError, match="closed"):
+        session.run()
+    session.close()
+
+
+def test_a_session_that_cannot_start_leaves_nothing(cut: Cut, diamond: onnx.ModelProto) -> None:
+    plan = cut(diamond, BRANCHES)
+    assert plan.problem.model is not None
+    plan.problem.model.proto.graph.node[3].op_type = "NoSuchOp"
+    with pytest.raises(ExecutionError, match="NoSuchOp"):
+        Session(plan, "threads")
+    deadline = time.monotonic() + 10
+    while threads() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert threads() == []
+
+
+@pytest.mark.slow
+def test_thousands_of_requests_leave_no_trace_in_memory(cut: Cut, diamond: onnx.ModelProto) -> None:
+    def held(session: Session) -> tuple[int, ...]:
+        engine: Any = session._engine
+        crews = engine._transport._crews.values()
+        states = sum(len(crew.worker._values) for crew in crews)
+        ledger = engine._ledger
+        flights = len(ledger._dispatcher.flights)
+        return len(ledger._open), len(ledger._given_out), flights, states
+
+    x = [random_inputs(cut(diamond, BRANCHES).problem.model, k) for k in range(4)]  # type: ignore[arg-type]
+    plan = cut(diamond, BRANCHES)
+    assert plan.problem.model is not None
+    wanted = [run_whole(plan.problem.model, inputs) for inputs in x]
+    with Session(plan, "threads") as session:
+        pending: list[Any] = []
+        for number in range(2000):
+            pending.append(session.run_async(x[number % 4]))
+            if len(pending) == 8:
+                request = pending.pop(0)
+                assert request.request_id == number - 7
+                assert_bitwise_equal(request.result(60), wanted[(number - 7) % 4])
+        for request in pending:
+            request.result(60)
+        deadline = time.monotonic() + 10
+        while held(session) != (0, 0, 0, 0) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert held(session) == (0, 0, 0, 0)
+        assert len(session._engine._alarms) < 1000

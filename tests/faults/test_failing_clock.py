@@ -1,0 +1,238 @@
+"""The clock with failures: the engine's own times without any, and sound work with some."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hetsim
+from hetsim.errors import Infeasible
+from hetsim.faults.clock import FailingClock
+from hetsim.faults.failure import Failure, check_failures
+from hetsim.faults.replan import replan
+from hetsim.faults.virtual import simulate
+from hetsim.plans import Plan
+from hetsim.problem import GRAPH_INPUT
+from oracles.clock_plans import arrivals, plans
+
+
+def test_without_failures_it_keeps_the_engines_time() -> None:
+    """Bit for bit, with ties, zero durations, shared links and several streams."""
+
+    @settings(max_examples=150, deadline=None)
+    @given(plans(), arrivals())
+    def check(plan: Plan, times: list[float]) -> None:
+        expected = hetsim.simulate(plan, arrivals_s=times)
+        played = FailingClock(plan, times, (), plan.problem.contention, replan)
+        played.play()
+        found = {(t.request, t.index): (t.start, t.end) for t in played.log}
+        task_of = {}
+        template = played.layouts[0].template
+        names = [value.name for value in plan.problem.values]
+        for index, transfer in enumerate(template.transfers, start=template.groups):
+            task_of[names[transfer.value], plan.problem.devices[transfer.target]] = index
+        for event in expected.events:
+            compute = event.kind == "compute"
+            index = event.group if compute else task_of[event.name, event.device]
+            assert found.pop((event.request, index)) == (event.start_s, event.end_s)
+        assert found == {}
+        assert (
+            tuple(end - came for came, end in zip(times, played.finish, strict=True))
+            == expected.latencies_s
+        )
+
+    check()
+
+
+@st.composite
+def failing(draw: st.DrawFn) -> tuple[Plan, list[float], tuple[Failure, ...]]:
+    """A plan, arrivals, and failures that leave one device at least."""
+    plan = draw(plans())
+    times = draw(arrivals())
+    devices = list(plan.problem.devices)
+    half = st.integers(0, 40).map(lambda k: k / 2)
+    spared = draw(st.sampled_from(devices))
+    found = []
+    for place, device in enumerate(draw(st.lists(st.sampled_from(devices), unique=True))):
+        # At times that nothing else happens at: what comes first at one instant is no matter.
+        at_s = draw(half) + 1 / 8 + place / 64
+        kinds = ["kill", "back", "hang"] if device != spared else ["back"]
+        match draw(st.sampled_from(kinds)):
+            case "kill":
+                found.append(Failure(device, at_s))
+            case "back":
+                found.append(Failure(device, at_s, "kill", draw(half)))
+            case _:
+                found.append(Failure(device, at_s, "hang", draw(half)))
+    return plan, times, check_failures(found, devices)
+
+
+@settings(max_examples=250, deadline=None)
+@given(failing())
+def test_every_request_ends_and_nothing_reads_what_is_not_there(
+    case: tuple[Plan, list[float], tuple[Failure, ...]],
+) -> None:
+    plan, times, failures = case
+    played = FailingClock(plan, times, failures, plan.problem.contention, replan)
+    played.play()
+    assert not any(math.isnan(end) for end in played.finish)
+    check_occupation(played, failures)
+    for request, came in enumerate(times):
+        check_lineage(played, request, came, failures)
+    timeline = simulate(plan, arrivals_s=times, failures=failures or [Failure("d0", 1e9)])
+    assert timeline.makespan_s == max(played.finish)
+    assert [e.kind for e in timeline.events].count("failure") == len(played.happened)
+
+
+def check_occupation(played: FailingClock, failures: tuple[Failure, ...]) -> None:
+    """No stream runs two things at once, nor a link; nothing runs on a device that is gone."""
+    problem = played.layouts[0].plan.problem
+    streams: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    links: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for task in played.log:
+        if task.device >= 0:
+            streams[task.device, task.stream].append((task.start, task.end))
+            assert task.stream < problem.streams[task.device]
+        for link in task.resources:
+            links[link].append((task.start, task.end))
+    for spans in [*streams.values(), *links.values()]:
+        for (_, end), (start, _) in pairwise(sorted(spans)):
+            assert end <= start
+    for failure in failures:
+        device = problem.devices.index(failure.device)
+        for task in played.log:
+            if task.device == device:
+                assert task.end <= failure.at_s or task.start >= failure.back_s
+
+
+def check_lineage(
+    played: FailingClock, request: int, came: float, failures: tuple[Failure, ...]
+) -> None:
+    """What a task reads is on its device when it starts; at the end all outputs have arrived."""
+    problem = played.layouts[0].plan.problem
+    host = problem.host
+    there: dict[int, set[int]] = defaultdict(set)
+    computed: set[int] = set()
+    for index, value in enumerate(problem.values):
+        if value.producer == GRAPH_INPUT:
+            there[index] = set(range(len(problem.devices))) if host is None else {host}
+    log = [task for task in played.log if task.request == request]
+    # At one instant: what ends, then what is lost, then what starts, in the order of the log.
+    happenings: list[tuple[float, int, int]] = []
+    for at, task in enumerate(log):
+        happenings.append((task.start, 2 * at + 1, at))
+        if not task.lost and task.end <= played.finish[request]:
+            happenings.append((task.end, 2 * at + 2, at))
+    order = sorted(happenings)
+    losses = sorted((f.known_s, problem.devices.index(f.device)) for f in failures)
+
+    def lose_until(now: float) -> None:
+        while losses and losses[0][0] <= now:
+            _, device = losses.pop(0)
+            for index, places in there.items():
+                value = problem.values[index]
+                ours = host is None and value.producer == GRAPH_INPUT
+                safe = device == host and (value.producer == GRAPH_INPUT or value.is_output)
+                if not ours and not safe:
+                    places.discard(device)
+
+    for now, what, at in order:
+        task = log[at]
+        lose_until(now)
+        layout = played.layouts[task.version]
+        if what % 2 == 0:
+            for value, device in task.gives:
+                there[value].add(device)
+            if task.device >= 0:
+                computed.update(layout.plan.groups[task.group].nodes)
+        elif task.device >= 0:
+            inside = set(layout.plan.groups[task.group].nodes)
+            for index, value in enumerate(problem.values):
+                if value.producer not in inside and inside.intersection(value.consumers):
+                    assert task.device in there[index]
+        else:
+            assert task.source in there[task.value]
+        assert task.start >= came
+    assert computed == set(range(problem.n)) or any(f.known_s <= now for f in failures)
+    for index, value in enumerate(problem.values):
+        if value.is_output and host is not None:
+            assert host in there[index]
+        if not value.consumers and value.producer != GRAPH_INPUT and not value.is_output:
+            assert value.producer in computed
+
+
+def chain(seconds: list[list[float]], **options: object) -> hetsim.Problem:
+    """Nodes in a row on a host, d0, and another device, d1; a value of 1 byte between them."""
+    n = len(seconds)
+    return hetsim.Problem.from_arrays(
+        np.array(seconds),
+        tensors=[(-1, 1, [0]), *((v, 1, [v + 1]) for v in range(n - 1)), (n - 1, 1, [])],
+        latency_s=1.0,
+        host=0,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def by_hand(problem: hetsim.Problem, *groups: tuple[int, list[int]]) -> Plan:
+    return Plan(
+        problem,
+        "by hand",
+        tuple(hetsim.Group(problem.devices[d], tuple(nodes)) for d, nodes in groups),
+    )
+
+
+def test_a_device_that_comes_back_does_its_work_again() -> None:
+    # Input to d1 at 1, node 0 from 1 to 4, node 1 (d0) from 5 to 6.
+    plan = by_hand(chain([[9.0, 3.0], [1.0, 9.0]]), (1, [0]), (0, [1]))
+    assert hetsim.simulate(plan).latency_s == 6.0
+    timeline = simulate(plan, failures=[Failure("d1", 2.0, "kill", 5.0)])
+    # Back, and empty, at 7: the input again by 8, node 0 until 11, over by 12, node 1 until 13.
+    assert timeline.latency_s == 13.0
+    assert [(e.kind, e.name, e.start_s, e.end_s, e.lost) for e in timeline.events] == [
+        ("transfer", "t0", 0.0, 1.0, False),
+        ("compute", "g0", 1.0, 2.0, True),
+        ("failure", "kill", 2.0, 7.0, False),
+        ("transfer", "t0", 7.0, 8.0, False),
+        ("compute", "g0", 8.0, 11.0, False),
+        ("transfer", "t1", 11.0, 12.0, False),
+        ("compute", "g1", 12.0, 13.0, False),
+    ]
+    assert timeline.device_busy_s == {"d0": 1.0, "d1": 4.0}
+
+
+def test_others_take_over_from_what_is_left() -> None:
+    # Node 0 on d0 until 1, over at 2, node 1 on d1 until 5: killed at 3, d0 has what it needs.
+    plan = by_hand(chain([[1.0, 9.0], [4.0, 3.0], [1.0, 9.0]]), (0, [0]), (1, [1]), (0, [2]))
+    assert hetsim.simulate(plan).latency_s == 7.0
+    timeline = simulate(plan, failures=[Failure("d1", 3.0)])
+    assert timeline.latency_s == 8.0
+    computed = [e for e in timeline.events if e.kind == "compute"]
+    assert [(e.start_s, e.device, e.group, e.lost) for e in computed] == [
+        (0.0, "d0", 0, False), (2.0, "d1", 1, True), (3.0, "d0", -1, False), (7.0, "d0", -1, False)
+    ]  # fmt: skip
+
+
+def test_a_hang_is_noticed_late() -> None:
+    plan = by_hand(chain([[1.0, 9.0], [4.0, 3.0], [1.0, 9.0]]), (0, [0]), (1, [1]), (0, [2]))
+    assert simulate(plan, failures=[Failure("d1", 3.0, "hang", 2.0)]).latency_s == 10.0
+
+
+def test_a_failure_after_the_end_changes_nothing() -> None:
+    plan = by_hand(chain([[1.0, 9.0]]), (0, [0]))
+    timeline = simulate(plan, failures=[Failure("d1", 50.0)])
+    assert timeline.latencies_s == hetsim.simulate(plan).latencies_s
+    assert [event.kind for event in timeline.events] == ["compute"]
+
+
+def test_no_device_is_left() -> None:
+    inf = math.inf
+    plan = by_hand(chain([[1.0, 1.0], [inf, 1.0]]), (0, [0]), (1, [1]))
+    with pytest.raises(Infeasible, match="no device is left") as caught:
+        simulate(plan, failures=[Failure("d1", 1.0)])
+    assert caught.value.exit_code == 4
