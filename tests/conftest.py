@@ -24,3 +24,10 @@ def ray_session() -> Iterator[RaySession]:
     """One private Ray for all tests that run plans on it."""
     with open_session(store_bytes=192 * 2**20) as session:
         yield session
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one process run all tests that share a Ray, where several run the tests."""
+    for item in items:
+        if "ray_session" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("ray"))
