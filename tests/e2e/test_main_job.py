@@ -33,7 +33,7 @@ def test_the_catalog_has_the_promised_platforms() -> None:
 @pytest.mark.parametrize("platform_name", platform_names())
 def test_compare_and_run(model: hetsim.Model, platform_name: str, ray_session: Any) -> None:
     problem = hetsim.Problem.of(model, hetsim.load_platform(platform_name))
-    table = hetsim.compare(problem)
+    table = hetsim.compare(problem, ["single", "hetero", "heft"])
     assert {row.strategy for row in table.rows} == {
         *(f"single:{device}" for device in problem.devices),
         "hetero",
