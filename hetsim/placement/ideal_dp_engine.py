@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+
+from hetsim.machine_code import machine_code
 
 
 def search(  # type: ignore[no-untyped-def]
@@ -163,10 +164,4 @@ def search(  # type: ignore[no-untyped-def]
 @functools.cache
 def compiled() -> Callable[..., int]:
     """Return ``search`` as machine code; the first call in a process loads numba."""
-    import numba
-
-    try:
-        made: Any = numba.njit(cache=True, error_model="numpy")(search)
-    except RuntimeError:  # numba found no place to write to
-        made = numba.njit(error_model="numpy")(search)
-    return made  # type: ignore[no-any-return]
+    return machine_code(search)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
+from hetsim.machine_code import machine_code
 from hetsim.placement.throughput_costs import Costs
 from hetsim.simulation.lowering import flat
 
@@ -208,10 +208,4 @@ def anneal(  # type: ignore[no-untyped-def]
 @functools.cache
 def compiled() -> Callable[..., None]:
     """Return ``anneal`` as machine code; the first call in a process loads numba."""
-    import numba
-
-    try:
-        made: Any = numba.njit(cache=True, error_model="numpy")(anneal)
-    except RuntimeError:  # numba found no place to write to
-        made = numba.njit(error_model="numpy")(anneal)
-    return made  # type: ignore[no-any-return]
+    return machine_code(anneal)

@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from hetsim.machine_code import machine_code
+
 Ints = MutableSequence[int]
 Floats = MutableSequence[float]
 
@@ -437,24 +439,17 @@ def play(
 def compiled() -> Callable[..., int]:
     """Return `play` as machine code for int64 and float64 arrays.
 
-    The first call in a process loads numba; the machine code is kept on disk where the
-    package or the user's cache directory can be written.
+    The first call in a process loads numba.
     """
-    import numba
-
     scope: dict[str, Any] = dict(globals())
 
     def compile_in_scope(function: Any) -> Any:
-        fresh = types.FunctionType(function.__code__, scope, function.__name__)
-        try:
-            return numba.njit(cache=True, error_model="numpy")(fresh)
-        except RuntimeError:  # numba found no place to write to
-            return numba.njit(error_model="numpy")(fresh)
+        return machine_code(types.FunctionType(function.__code__, scope, function.__name__))
 
     scope["new_counts"] = compile_in_scope(_count_array)
     scope["new_codes"] = compile_in_scope(_code_array)
     scope["new_times"] = compile_in_scope(_time_array)
     for helper in (push_event, pop_event, push_request, pop_request):
         scope[helper.__name__] = compile_in_scope(helper)
-    machine_code: Callable[..., int] = compile_in_scope(play)
-    return machine_code
+    made: Callable[..., int] = compile_in_scope(play)
+    return made
