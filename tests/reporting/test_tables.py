@@ -75,7 +75,9 @@ def test_the_best_row_comes_first_and_the_infeasible_is_explained(
 ) -> None:
     comparison = compare(three_devices())
     lines = drawn(comparison_report(comparison), monkeypatch)
-    rows = [line.split()[0] for line in lines if line.startswith(("single:", "hetero ", "heft"))]
+    rows = [
+        line.split()[0] for line in lines if line.startswith(("single:", "hetero ", "heft", "auto"))
+    ]
     assert rows[0] == comparison.rows[0].strategy
     assert "single:npu: infeasible: 'npu' does not support: Task (1)" in map(str.rstrip, lines)
 
