@@ -8,8 +8,7 @@ from typing import Literal
 
 from hetsim.errors import Infeasible
 from hetsim.execution.cluster_file import ClusterFile, Pin
-from hetsim.execution.node_offers import named, start_hint
-from hetsim.execution.ray_placement import RESOURCE_PREFIX
+from hetsim.execution.node_offers import RESOURCE_PREFIX, named, start_hint
 from hetsim.execution.versions import Versions, differences
 
 State = Literal["node", "on demand", "unstated", "anywhere", "full", "none"]

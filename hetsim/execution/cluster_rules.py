@@ -8,8 +8,7 @@ from pathlib import Path
 from hetsim.errors import nearest
 from hetsim.execution.cluster_commands import DEFAULT_PORT, RayStart, ray_starts
 from hetsim.execution.cluster_schema import ClusterModel, NodeTypeModel
-from hetsim.execution.node_offers import LABEL_VALUE
-from hetsim.execution.ray_placement import RESOURCE_PREFIX
+from hetsim.execution.node_offers import LABEL_VALUE, RESOURCE_PREFIX
 from hetsim.hardware.yaml_source import Complaint, Source, YamlPath
 
 _PREFIX_LETTERS = RESOURCE_PREFIX.rstrip("_")

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hetsim.errors import ExecutionError
-from hetsim.execution.ray_placement import RESOURCE_PREFIX
+
+RESOURCE_PREFIX = "hetsim_"
+"""A node that offers ``hetsim_gpu`` takes the actor of device ``gpu``."""
 
 LABEL_VALUE = "1"
 """A node with the label ``hetsim_gpu=1`` takes the actor of device ``gpu``."""

@@ -19,6 +19,9 @@ from hetsim.execution.transport import Fault, kernel_fault
 
 _PROCESS_ALONE = re.compile(r"ray\.kill|worker process|exit type|intended", re.I)
 _NODE = re.compile(r"node (has )?died|node.*(dead|terminated)|preempt", re.I)
+_BECAUSE = re.compile(
+    r"The actor (?:is dead|died) because (.*?)\.?(?: Node Id:| Worker exit type|$)"
+)
 
 
 def fault_of(error: BaseException, device: str, received: Sequence[str]) -> Fault:
@@ -74,7 +77,7 @@ def _death(lines: Sequence[str], where: str | None) -> ExecutionError:
     if re.match(r"\w+(Error|Exception)\b", last):
         hint = "install this hetsim on every node" if "No module" in last else None
         return ExecutionError(f"its Ray actor did not start: {last}", where=where, hint=hint)
-    because = re.search(r"The actor is dead because (.*?)\.?( Worker exit type|$)", " ".join(lines))
+    because = _BECAUSE.search(" ".join(lines))
     reason = because[1] if because is not None else last
     return ExecutionError(
         f"its Ray actor died: {reason}",

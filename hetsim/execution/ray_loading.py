@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import RayActorError, RayError
 
 from hetsim.errors import ExecutionError
 from hetsim.execution.actors import DeviceActor, file_facts
 from hetsim.execution.failures import unanswered
+from hetsim.execution.node_offers import actor_options, nodes_of
+from hetsim.execution.node_weights import Shipments
 from hetsim.execution.program import Program
 from hetsim.execution.ray_errors import translated
-from hetsim.execution.ray_placement import RESOURCE_PREFIX, placement
+from hetsim.execution.ray_nodes import refuse_unplaceable
+from hetsim.execution.versions import check_versions, own_versions
 
-_CHUNK_BYTES = 64 * 2**20
 _LOOK_S = 0.25
 """How often to see whether there still is a node for an actor that does not answer."""
 
-Actor = Any
+_FULL_S = 5.0
+"""For how long a resource must look used up: Ray's view of it lags behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The actor of a device.
+
+    Attributes
+    ----------
+    handle : Ray actor handle
+    where : mapping of str to object
+        Ray's options that say where it goes; empty where it goes anywhere.
+    """
+
+    handle: Any
+    where: Mapping[str, Any]
 
 
 def create(device: str, devices: tuple[str, ...], streams: int) -> Actor:
@@ -30,17 +47,18 @@ def create(device: str, devices: tuple[str, ...], streams: int) -> Actor:
 
     Raises ExecutionError where other devices have a node of their own and this one has none.
     """
-    where = placement(devices, _offered())[device]
+    nodes = nodes_of(ray.nodes())  # type: ignore[no-untyped-call]
+    where = actor_options(devices, nodes)[device]
     kind = ray.remote(DeviceActor).options(
         num_cpus=0,
         max_restarts=0,
-        resources=where,
         # One thread more than streams, so that it can be told something while all of them work.
         max_concurrency=streams + 1,
         # Ray's head would remember every call: its memory would grow with each request.
         enable_task_events=False,
+        **where,
     )
-    return kind.remote(device)
+    return Actor(kind.remote(device), where)
 
 
 def load(
@@ -50,65 +68,93 @@ def load(
     program: Program,
     timeout_s: float,
     *,
-    look_for_weights: bool,
+    shipments: Shipments | None,
     given_up: Callable[[], bool],
 ) -> int:
     """Have an actor compile its subgraphs of `program`; return its process id when it has.
 
+    Parameters
+    ----------
+    shipments : Shipments or None
+        What nodes that do not see the weights have of them. None where the actor is on this
+        machine and runs this process's code: then nothing of that is asked.
+    given_up : callable
+        Whether nobody wants the actor any more.
+
     Raises
     ------
     ExecutionError
-        Where it fails or is not ready in time, or no node is left that could take it.
+        Where it fails or is not ready in time, what is installed on its node does not do, no
+        node is left that could take it, or others have used up the resource that it needs.
     """
-    deadline = time.monotonic() + timeout_s
+    wait_for = _Waiting(device, actor.where, timeout_s, given_up)
+    weights_dir = program.weights_dir
+    if shipments is not None:
+        node, there = wait_for(actor.handle.hello.remote(), "starting")
+        wait_for.started = True
+        check_versions(own_versions(), there, f"device '{device}'")
+        regions = program.regions[device]
+        if weights_dir is not None and regions:
+            locations = sorted({region.location for region in regions})
+            seen = actor.handle.sees.remote(weights_dir, file_facts(weights_dir, locations))
+            if not wait_for(seen, "looking for the weights"):
+                weights_dir = shipments.place(node, weights_dir, regions, wait_for)
+    steps = {index: program.steps[index] for index in program.steps_of(device)}
+    loaded = actor.handle.load.remote(version, program.code[device], steps, weights_dir)
+    process: int = wait_for(loaded, "compiling subgraphs")
+    return process
 
-    def wait_for(reference: Any, doing: str) -> Any:
+
+class _Waiting:
+    """Waits for what an actor is asked, for as long as it can still answer."""
+
+    def __init__(
+        self,
+        device: str,
+        where: Mapping[str, Any],
+        timeout_s: float,
+        given_up: Callable[[], bool],
+    ) -> None:
+        self.started = False
+        """Whether the actor has answered before."""
+        self._device = device
+        self._bound = bool(where)
+        self._timeout_s = timeout_s
+        self._deadline = time.monotonic() + timeout_s
+        self._given_up = given_up
+        self._full_since: float | None = None
+
+    def __call__(self, reference: Any, doing: str) -> Any:
+        """Return what `reference` stands for; see ``load`` for the errors."""
         while True:
-            left = deadline - time.monotonic()
+            if self._given_up():
+                raise ExecutionError("cancelled", where=f"device '{self._device}'")
+            left = self._deadline - time.monotonic()
             ready, _ = ray.wait([reference], timeout=max(0.0, min(left, _LOOK_S)))
             if ready:
                 try:
                     return ray.get(reference)
                 except RayError as error:
-                    raise translated(error, device) from error
+                    if self._bound and isinstance(error, RayActorError):
+                        # Its node may be why it died, and no other may offer the device.
+                        refuse_unplaceable(self._device, started=True)
+                    raise translated(error, self._device) from error
             if left <= 0:
-                raise unanswered((device,), doing, timeout_s)
-            if given_up():
-                raise ExecutionError("cancelled", where=f"device '{device}'")
-            offered = _offered()
-            if any(name.startswith(RESOURCE_PREFIX) for name in offered):
-                placement((device,), offered)
+                raise unanswered((self._device,), doing, self._timeout_s)
+            if self._bound:
+                self._refuse_hopeless()
 
-    if look_for_weights and program.weights_dir is not None:
-        _ship(program, program.weights_dir, device, actor, wait_for)
-    steps = {index: program.steps[index] for index in program.steps_of(device)}
-    loaded = actor.load.remote(version, program.code[device], steps, program.weights_dir)
-    process: int = wait_for(loaded, "compiling subgraphs")
-    return process
-
-
-def _ship(
-    program: Program,
-    weights_dir: str,
-    device: str,
-    actor: Actor,
-    wait_for: Callable[[Any, str], Any],
-) -> None:
-    """Send the weights where the actor's machine does not see the files."""
-    locations = sorted({region.location for region in program.regions[device]})
-    asked = actor.sees.remote(weights_dir, file_facts(weights_dir, locations))
-    if wait_for(asked, "looking for the weights"):
-        return
-    for region in program.regions[device]:
-        file = Path(weights_dir) / region.location
-        for start in range(0, region.nbytes, _CHUNK_BYTES):
-            offset = region.offset + start
-            count = min(_CHUNK_BYTES, region.nbytes - start)
-            data = np.fromfile(file, np.uint8, count, offset=offset)
-            # One at a time, so that the object store need not hold the whole model.
-            wait_for(actor.take_weights.remote(region.location, offset, data), "receiving weights")
-
-
-def _offered() -> dict[str, float]:
-    offered: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    return offered
+    def _refuse_hopeless(self) -> None:
+        refuse_unplaceable(self._device, started=True)
+        if self.started:
+            return
+        try:
+            refuse_unplaceable(self._device, started=False)
+        except ExecutionError:
+            now = time.monotonic()
+            if self._full_since is None:
+                self._full_since = now
+            elif now - self._full_since >= _FULL_S:
+                raise
+        else:
+            self._full_since = None

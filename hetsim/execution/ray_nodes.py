@@ -79,6 +79,9 @@ def look_at(
 ) -> LiveCluster:
     """Ask each node of the Ray at `address` what it offers and what is installed there.
 
+    As for a run, this hetsim is brought to all nodes; only where the caller has joined that Ray
+    before do they answer with the hetsim that they have.
+
     Parameters
     ----------
     address : str

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import logging
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.interrupts import held_interrupts
 from hetsim.execution.processes import Process, command_line, descendants, end_all
 from hetsim.execution.ray_address import check_address, same_address
+from hetsim.execution.ray_settings import ENVIRONMENT, QUIET, restored
+from hetsim.execution.shipped_code import code_environment
 
 STORE_BYTES = 256 * 2**20
 """Size of a private object store where the caller does not say."""
@@ -31,15 +30,6 @@ _SHARED_MEMORY = Path("/dev/shm")
 _SOCKET_PATH_LIMIT = 107
 _SOCKET_BELOW_TEMP = len("/session_2000-01-01_00-00-00_000000_4194304/sockets/plasma_store")
 _EXIT_GRACE_S = 5.0
-# Of a call that failed for a device's sake every value is an error that nobody asks for.
-_QUIET = {"RAY_IGNORE_UNHANDLED_ERRORS": "1"}
-_ENVIRONMENT = {
-    **_QUIET,
-    "RAY_USAGE_STATS_ENABLED": "0",
-    # Otherwise a token is written into the home folder.
-    "RAY_AUTH_MODE": "disabled",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +48,41 @@ class RaySession:
     address: str | None = None
 
 
-_live: RaySession | None = None
+@dataclass(slots=True)
+class _Shared:
+    """The Ray that all runs of this process are on, from the first that needs it to the last."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    users: set[object] = field(default_factory=set)
+    session: RaySession | None = None
+    ended_by: ExitStack = field(default_factory=ExitStack)
+
+    def enter(
+        self,
+        user: object,
+        address: str | None,
+        store_bytes: int,
+        plasma_dir: str | os.PathLike[str] | None,
+    ) -> RaySession:
+        with self.lock:
+            if self.session is None:
+                chosen = _choose(address, store_bytes, plasma_dir)
+                self.session = self.ended_by.enter_context(chosen)
+            elif address is not None:
+                _check_same(_connected(), address)
+            self.users.add(user)
+            return self.session
+
+    def leave(self, user: object) -> None:
+        """Count `user` out, if it was counted; end the Ray where nobody is left."""
+        with self.lock:
+            self.users.discard(user)
+            if not self.users:
+                self.session = None
+                self.ended_by.close()
+
+
+_shared = _Shared()
 
 
 @contextlib.contextmanager
@@ -68,19 +92,22 @@ def ray_session(
     store_bytes: int = STORE_BYTES,
     plasma_dir: str | os.PathLike[str] | None = None,
 ) -> Iterator[RaySession]:
-    """Give a connected Ray, the same one to every run within the context.
+    """Give a connected Ray, the same one to every run for as long as any of them needs it.
 
-    An enclosing session, or a Ray that the caller has initialised in this process, is used
-    and left as it is. Else, without an address, a private Ray is started on this machine and
-    stopped at the end, all of its processes with it; no other Ray is ever joined, whatever
-    ``RAY_ADDRESS`` says. With an address that Ray is joined, and left at the end.
+    A Ray that the caller has initialised in this process is used and left as it is. Else,
+    without an address, a private Ray is started on this machine and stopped at the end, all
+    of its processes with it; no other Ray is ever joined, whatever ``RAY_ADDRESS`` says. With
+    an address that Ray is joined, and left at the end; this hetsim goes to all of its nodes.
+
+    A process has one Ray at a time: contexts that overlap, one in the other or not, share
+    that of the first, and it ends with the last of them, on whatever thread.
 
     Parameters
     ----------
     address : str, optional
         ``host:port``, or ``auto`` for the Ray that was started on this machine.
     store_bytes : int
-        Size of a private Ray's object store.
+        Size of a private Ray's object store; the first of those who share it decides.
     plasma_dir : path, optional
         Where that lies; by default in shared memory if it fits, else among temporary files.
 
@@ -91,18 +118,12 @@ def ray_session(
     UsageError
         Where this process is connected to another Ray than the address names.
     """
-    global _live
-    outer = _live
-    if outer is not None:
-        _check_same(outer.address or "auto", address)
-        yield outer
-        return
-    with _choose(address, store_bytes, plasma_dir) as session:
-        _live = session
-        try:
-            yield session
-        finally:
-            _live = None
+    user = object()
+    try:
+        yield _shared.enter(user, address, store_bytes, plasma_dir)
+    finally:
+        with held_interrupts():
+            _shared.leave(user)
 
 
 def plasma_directory(store_bytes: int, free_bytes: int | None, temp_dir: Path) -> Path:
@@ -142,7 +163,8 @@ def _choose(
     # Only a Ray that is loaded already can be connected already.
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
-        _check_same(ray.get_runtime_context().gcs_address, address)
+        if address is not None:
+            _check_same(_connected(), address)
         return contextlib.nullcontext(RaySession(private=False, address=address))
     if address is not None:
         check_address(address)
@@ -150,8 +172,15 @@ def _choose(
     return _private(max(store_bytes, _SMALLEST_STORE_BYTES), plasma_dir)
 
 
-def _check_same(connected: str, address: str | None) -> None:
-    if address is not None and not same_address(connected, address):
+def _connected() -> str:
+    import ray
+
+    address: str = ray.get_runtime_context().gcs_address
+    return address
+
+
+def _check_same(connected: str, address: str) -> None:
+    if not same_address(connected, address):
         raise UsageError(
             f"this process is connected to the Ray at {connected}, not to that at {address}",
             hint="give no address, or call ray.shutdown() first",
@@ -160,7 +189,7 @@ def _check_same(connected: str, address: str | None) -> None:
 
 @contextlib.contextmanager
 def _joined(address: str) -> Iterator[RaySession]:
-    with _restored(_QUIET):
+    with restored(QUIET):
         import ray
 
         try:
@@ -170,10 +199,13 @@ def _joined(address: str) -> Iterator[RaySession]:
                     namespace=_namespace(),
                     log_to_driver=False,
                     configure_logging=False,
+                    runtime_env=code_environment(),
                 )
             except Exception as error:
+                # All of them: those after the first name the versions that do not match.
+                said = " ".join(str(error).split()) or type(error).__name__
                 raise ExecutionError(
-                    f"cannot be joined: {_line(error)}", where=f"Ray at {address}"
+                    f"cannot be joined: {said}", where=f"Ray at {address}"
                 ) from error
             yield RaySession(private=False, address=address)
         finally:
@@ -184,7 +216,7 @@ def _joined(address: str) -> Iterator[RaySession]:
 @contextlib.contextmanager
 def _private(store_bytes: int, plasma_dir: str | os.PathLike[str] | None) -> Iterator[RaySession]:
     base = temp_base((tempfile.gettempdir(), "/tmp", "/var/tmp"))
-    with _restored(_ENVIRONMENT):
+    with restored(ENVIRONMENT):
         import ray
 
         temp = Path(tempfile.mkdtemp(prefix=_TEMP_PREFIX, dir=base))
@@ -227,34 +259,6 @@ def _started_below(temp: Path) -> tuple[Process, ...]:
         if process.parent in found or str(temp) in command_line(process):
             found[process.pid] = process
     return tuple(found.values())
-
-
-@contextlib.contextmanager
-def _restored(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for Ray, and undo at the end what it changes in this process."""
-    environment = dict(os.environ)
-    excepthook = sys.excepthook
-    os.environ.update(settings)
-    # Some are read, and the level of the log is set, when it is first imported.
-    importlib.import_module("ray")
-    logger = logging.getLogger("ray")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    in_main = threading.current_thread() is threading.main_thread()
-    on_terminate = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if in_main and on_terminate is not None:
-            signal.signal(signal.SIGTERM, on_terminate)
-        logger.setLevel(level)
-        sys.excepthook = excepthook
-        for name in {*os.environ, *environment}:
-            if name.startswith("RAY_") or name in {*settings, "PYTHONBREAKPOINT"}:
-                if name in environment:
-                    os.environ[name] = environment[name]
-                else:
-                    os.environ.pop(name, None)
 
 
 def _namespace() -> str:

@@ -14,6 +14,7 @@ from ray.exceptions import RayError
 from hetsim.errors import ExecutionError
 from hetsim.execution.dispatch import Call
 from hetsim.execution.interrupts import held_interrupts
+from hetsim.execution.node_weights import Shipments
 from hetsim.execution.program import Program
 from hetsim.execution.ray_errors import fault_of
 from hetsim.execution.ray_loading import Actor, create, load
@@ -51,6 +52,7 @@ class RayTransport:
         self._lock = threading.Lock()
         self._actors: dict[str, Actor] = {}
         self._methods: dict[tuple[str, int], Any] = {}
+        self._shipments = Shipments()
         self._loading: list[threading.Thread] = []
         self._closed = False
 
@@ -74,7 +76,7 @@ class RayTransport:
                     version,
                     program,
                     self._timeout_s,
-                    look_for_weights=not self._session.private,
+                    shipments=None if self._session.private else self._shipments,
                     given_up=lambda: self._closed or self._actors.get(device) is not actor,
                 )
             except ExecutionError as refusal:
@@ -95,7 +97,7 @@ class RayTransport:
         key = (call.device, len(step.sends))
         method = self._methods.get(key)
         if method is None:
-            run = self._actors[call.device].run
+            run = self._actors[call.device].handle.run
             method = self._methods[key] = run.options(num_returns=1 + len(step.sends))
         post = self._post
         try:
@@ -120,7 +122,7 @@ class RayTransport:
         actor = self._actors.get(device)
         if actor is not None:
             with suppress(RayError):
-                actor.forget.remote(version, request)
+                actor.handle.forget.remote(version, request)
 
     def discard(self, device: str) -> None:
         """Kill a device's actor."""
@@ -129,7 +131,7 @@ class RayTransport:
         self._methods = {key: found for key, found in self._methods.items() if key[0] != device}
         if actor is not None:
             with suppress(RayError):
-                ray.kill(actor, no_restart=True)
+                ray.kill(actor.handle, no_restart=True)
 
     def harm(self, device: str, kind: Literal["kill", "hang"]) -> None:
         """Kill a device's actor behind the session's back, or let it answer no call any more."""
@@ -137,9 +139,9 @@ class RayTransport:
         if actor is not None:
             with suppress(RayError):
                 if kind == "hang":
-                    actor.freeze.remote()
+                    actor.handle.freeze.remote()
                 else:
-                    ray.kill(actor, no_restart=True)
+                    ray.kill(actor.handle, no_restart=True)
 
     def hand(self, value: Any) -> Any:
         """Small inputs travel with each call; large ones go to the object store once."""
@@ -180,7 +182,7 @@ class RayTransport:
             )
 
     def close(self) -> None:
-        """Kill all actors."""
+        """Kill all actors, and remove the weights that nodes were sent."""
         with held_interrupts():
             with self._lock:
                 self._closed = True
@@ -188,6 +190,7 @@ class RayTransport:
                 self.discard(device)
             for thread in self._loading:
                 thread.join(_GRACE_S)
+            self._shipments.close()
 
 
 def _owned(value: Any) -> Any:

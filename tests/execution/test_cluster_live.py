@@ -1,4 +1,4 @@
-"""A cluster of three nodes on this machine, looked at, measured, crowded, and with a node lost."""
+"""Three nodes on this machine: looked at, measured, run on, crowded, and with one of them lost."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ DEADLINE_S = 400.0
 
 # The tests' own process may be connected to another Ray, so the story is played in a child.
 STORY = """
-import json, os, sys, time
+import json, os, sys, threading, time
+import hetsim
 import ray
 from click.testing import CliRunner
 from ray.cluster_utils import Cluster
 from hetsim.cli.main import main
-from hetsim.errors import ExecutionError
+from hetsim.errors import ExecutionError, HetsimError
+from hetsim.execution import node_weights, ray_loading
 from hetsim.execution.link_probe import Probe, measure_links
-from hetsim.execution.node_offers import actor_options, nodes_of
 from hetsim.execution.ray_nodes import look_at, refuse_unplaceable
 from hetsim.execution.ray_session import ray_session
-from hetsim.execution.shipped_code import code_environment
 from hetsim.hardware.catalog import load_platform
 
 HEALTH = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300,
@@ -62,29 +62,70 @@ def refused(device, started):
         return error.what
     return ""
 
+def error_of(work):
+    try:
+        work()
+    except HetsimError as error:
+        return str(error)
+    return ""
+
+def by_hand(*devices):
+    # Equal parts of the model, one after the other.
+    nodes, parts = len(problem.model.graph.nodes), len(devices)
+    return hetsim.Plan(problem, "by hand", tuple(
+        hetsim.Group(device, tuple(range(k * nodes // parts, (k + 1) * nodes // parts)))
+        for k, device in enumerate(devices)))
+
+def run(*devices):
+    return hetsim.run(by_hand(*devices), address=address, verify=False)
+
+def same(outputs):
+    return all(outputs[name].tobytes() == array.tobytes() for name, array in wanted.items())
+
+sent = []
+send, facts = node_weights._send, ray_loading.file_facts
+
+def noted(store, weights_dir, region, wait_for):
+    sent.append([store._actor_id.hex(), region.location, region.offset])
+    send(store, weights_dir, region, wait_for)
+
 class Where:
     def node(self):
         return ray.get_runtime_context().get_node_id()
 
 cluster = Cluster(initialize_head=True, head_node_args={
     **NODE, "resources": {"hetsim_cpu": 1}, "_system_config": HEALTH})
-gpu = cluster.add_node(**NODE, resources={"hetsim_gpu": 1})
+gpu = cluster.add_node(**NODE, resources={"hetsim_gpu": 1}, labels={"hetsim_tpu": "1"})
 os.environ["PYTHONPATH"] = sys.argv[1]
 npu = cluster.add_node(**NODE, resources={"hetsim_npu": 1}, labels={"hetsim_dsp": "1"})
 ids = {"cpu": cluster.head_node.node_id, "gpu": gpu.node_id, "npu": npu.node_id}
 address = cluster.address
+platform = load_platform(sys.argv[3])
+problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), platform)
+wanted = hetsim.run(by_hand("cpu"), executor="threads", verify=False).outputs
 try:
     tell("ids", **ids)
+    true, ray.__version__ = ray.__version__, "0.0.1"
+    tell("join", error=error_of(lambda: ray_session(address).__enter__()), version=true)
+    ray.__version__ = true
+    ray.init(address=address, log_to_driver=False, configure_logging=False)
+    tell("foreign", **told(look_at(address, ("npu",))), error=error_of(lambda: run("cpu", "npu")))
+    call("--platform", "laptop", "--address", address)
+    ray.shutdown()
     with ray_session(address):
         tell("whole", **told(look_at(address, ALL)))
-        tell("unknown", **told(look_at(address, ("cpu", "tpu"))))
+        tell("unknown", **told(look_at(address, ("cpu", "vpu"))))
         call("--address", address, "--json")
-        call("--platform", "laptop", "--address", address)
-        options = actor_options(("cpu", "gpu", "dsp"), nodes_of(ray.nodes()))
-        placed = {name: ray.remote(Where).options(num_cpus=0, **how).remote()
-                  for name, how in options.items()}
-        tell("placed", **{name: ray.get(actor.node.remote()) for name, actor in placed.items()})
-        del placed
+        # As if no node had the files: no file of a folder is like that of no facts.
+        ray_loading.file_facts = lambda folder, names: dict.fromkeys(names)
+        node_weights._send = noted
+        with hetsim.Session(by_hand("cpu", "gpu", "tpu"), address=address) as session:
+            actors = session._engine._transport._actors
+            homes = {name: ray.get(actor.handle.hello.remote())[0]
+                     for name, actor in actors.items()}
+            tell("run", equal=same(session.run()), homes=homes, sent=sent)
+        ray_loading.file_facts = facts
+        tell("refused", error=error_of(lambda: run("cpu", "npu")))
         cut = load_platform(sys.argv[2])
         tell("links", transfers=[[t.source, t.target, t.source_node, t.target_node, t.way,
                                   t.nbytes, t.measured_s, t.modelled_s]
@@ -93,18 +134,32 @@ try:
         ray.get(holder.node.remote())
         while ray.available_resources().get("hetsim_gpu"):
             time.sleep(0.1)
+        ray_loading._FULL_S = 1.0
         tell("crowded", **told(look_at(address, ("cpu", "gpu"))),
-             before=refused("gpu", False), after=refused("gpu", True), label=refused("dsp", False))
+             before=refused("gpu", False), after=refused("gpu", True), label=refused("dsp", False),
+             error=error_of(lambda: run("cpu", "gpu")))
+        session = hetsim.Session(hetsim.plan(problem, "hetero:tpu,cpu"), address=address)
+        used = session.plan.devices_used
+        # Not to be told that the resource is used up before the node is lost.
+        ray_loading._FULL_S = 1e9
+        pending = []
+        looked = threading.Event()
+        ray_loading.refuse_unplaceable = lambda device, started: (
+            looked.set(), refuse_unplaceable(device, started=started))
+        waits = threading.Thread(target=lambda: pending.append(error_of(lambda: run("cpu", "gpu"))))
+        waits.start()
+        looked.wait()
         cluster.remove_node(gpu, allow_graceful=False)
         while "hetsim_gpu" in ray.cluster_resources():
             time.sleep(0.1)
         tell("lost", **told(look_at(address, ("cpu", "gpu"))),
              before=refused("gpu", False), after=refused("gpu", True))
+        waits.join()
+        with session:
+            tell("survived", pending=pending, used=used, equal=same(session.run()),
+                 recoveries=[[r.device, r.how] for r in session.recoveries],
+                 error=error_of(lambda: run("cpu", "gpu")))
         call("--platform", sys.argv[2], "--address", address, "--measure", "--json")
-    ray.init(address=address, log_to_driver=False, configure_logging=False,
-             runtime_env=code_environment())
-    tell("shipped", **told(look_at(address, ("npu",))))
-    ray.shutdown()
 finally:
     cluster.shutdown()
 """
@@ -116,6 +171,19 @@ devices:
   gpu: intel-core-ultra-155h-igpu
 links:
   - {between: [cpu, gpu], latency_us: 5, bandwidth_gbytes_s: 10}
+"""
+
+FOUR = """\
+host: cpu
+devices:
+  cpu: intel-core-ultra-155h-cpu
+  gpu: intel-core-ultra-155h-igpu
+  tpu: intel-core-ultra-155h-igpu
+  npu: intel-core-ultra-155h-igpu
+links:
+  - {between: [cpu, gpu], latency_us: 5, bandwidth_gbytes_s: 10}
+  - {between: [cpu, tpu], latency_us: 5, bandwidth_gbytes_s: 10}
+  - {between: [cpu, npu], latency_us: 5, bandwidth_gbytes_s: 10}
 """
 
 Told = dict[str, list[dict[str, Any]]]
@@ -134,6 +202,8 @@ def story() -> Told:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: onnxruntime\nVersion: 0.0.1\n")
     platform = folder / "two.yaml"
     platform.write_text(PLATFORM)
+    larger = folder / "four.yaml"
+    larger.write_text(FOUR)
     settings = {
         "RAY_TMPDIR": str(folder),
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -142,7 +212,7 @@ def story() -> Told:
         "ORT_DISABLE_TELEMETRY": "1",
     }
     with subprocess.Popen(
-        [sys.executable, "-c", STORY, str(other), str(platform)],
+        [sys.executable, "-c", STORY, str(other), str(platform), str(larger)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -172,18 +242,40 @@ def test_every_device_has_its_node(story: Told) -> None:
 
 
 def test_a_node_with_other_versions_is_told_apart(story: Told) -> None:
-    (ids,), (whole,) = story["ids"], story["whole"]
-    assert whole["nodes"][ids["cpu"]] == [True, True, "", []]
-    assert whole["nodes"][ids["gpu"]] == [True, True, "", []]
-    alive, usable, failure, differing = whole["nodes"][ids["npu"]]
-    assert (alive, usable, failure) == (True, False, "")
-    assert differing == [["hetsim", "9.9"], ["onnxruntime", "0.0.1"]]
+    (ids,), (whole,), (foreign,) = story["ids"], story["whole"], story["foreign"]
+    for seen, differing in (
+        (foreign, [["hetsim", "9.9"], ["onnxruntime", "0.0.1"]]),
+        # A run brings its hetsim along.
+        (whole, [["onnxruntime", "0.0.1"]]),
+    ):
+        assert seen["nodes"][ids["cpu"]] == [True, True, "", []]
+        assert seen["nodes"][ids["gpu"]] == [True, True, "", []]
+        assert seen["nodes"][ids["npu"]] == [True, False, "", differing]
+
+
+def test_a_run_is_refused_where_versions_differ(story: Told) -> None:
+    (refused,), (foreign,) = story["refused"], story["foreign"]
+    versions = own_versions()
+    assert refused["error"].startswith(
+        f"device 'npu': onnxruntime is 0.0.1 there, {versions.onnxruntime} here"
+    )
+    assert f"pip install 'onnxruntime=={versions.onnxruntime}' there" in refused["error"]
+    # Another hetsim, on a Ray that the caller has joined without this one.
+    assert foreign["error"].startswith("device 'npu': its Ray actor did not start: ")
+    assert "install this hetsim on every node" in foreign["error"]
+
+
+def test_a_ray_of_another_version_is_named_with_both(story: Told) -> None:
+    (join,) = story["join"]
+    assert "cannot be joined: Version mismatch" in join["error"]
+    assert join["version"] in join["error"]
+    assert "0.0.1" in join["error"]
 
 
 def test_a_device_that_no_node_offers(story: Told) -> None:
     (unknown,) = story["unknown"]
     assert unknown["seats"]["cpu"][0] == "node"
-    assert unknown["seats"]["tpu"] == ["none", []]
+    assert unknown["seats"]["vpu"] == ["none", []]
 
 
 def test_the_command_line_refuses_other_versions(story: Told) -> None:
@@ -193,7 +285,7 @@ def test_the_command_line_refuses_other_versions(story: Told) -> None:
     record = json.loads(without_platform["out"])
     assert record["live"]["here"]["code"] == own_versions().code
     states = {entry["device"]: entry["state"] for entry in record["live"]["devices"]}
-    assert states == {"cpu": "node", "gpu": "node", "npu": "node", "dsp": "node"}
+    assert states == {"cpu": "node", "gpu": "node", "npu": "node", "dsp": "node", "tpu": "node"}
     named = next(node for node in record["live"]["nodes"] if node["id"] == ids["npu"])
     assert named["offers"] == {"dsp": "label", "npu": "resource"}
     assert named["resources"]["hetsim_npu"] == 1
@@ -204,9 +296,18 @@ def test_the_command_line_refuses_other_versions(story: Told) -> None:
     assert ids["npu"][:8] in shown["out"]
 
 
-def test_actors_go_by_resource_or_label(story: Told) -> None:
-    (ids,), (placed,) = story["ids"], story["placed"]
-    assert placed == {"cpu": ids["cpu"], "gpu": ids["gpu"], "dsp": ids["npu"]}
+def test_a_run_goes_by_resource_and_label(story: Told) -> None:
+    (ids,), (run,) = story["ids"], story["run"]
+    assert run["homes"] == {"cpu": ids["cpu"], "gpu": ids["gpu"], "tpu": ids["gpu"]}
+    assert run["equal"] is True
+
+
+def test_weights_go_once_to_each_node(story: Told) -> None:
+    (run,) = story["run"]
+    sent = [tuple(entry) for entry in run["sent"]]
+    assert len(sent) == len(set(sent)) > 10
+    # Three devices on two nodes.
+    assert len({store for store, *_ in sent}) == 2
 
 
 def test_transfers_are_timed_between_the_nodes(story: Told) -> None:
@@ -226,6 +327,7 @@ def test_a_node_that_others_fill_is_full(story: Told) -> None:
     (ids,), (crowded,) = story["ids"], story["crowded"]
     assert crowded["before"] == "others have used up 'hetsim_gpu' on every node that offers it"
     assert crowded["after"] == crowded["label"] == ""
+    assert crowded["error"].startswith(crowded["before"])
     assert crowded["seats"] == {"cpu": ["node", [ids["cpu"]]], "gpu": ["full", [ids["gpu"]]]}
 
 
@@ -234,6 +336,10 @@ def test_a_lost_node_is_an_error_and_no_wait(story: Told) -> None:
     assert lost["seats"]["gpu"] == ["none", []]
     assert lost["before"] == lost["after"] == "no node of the Ray cluster offers 'hetsim_gpu'"
     assert lost["nodes"][ids["gpu"]][:3] == [False, False, "it is dead"]
+    (survived,) = story["survived"]
+    assert len(survived["pending"]) == 1
+    for error in (*survived["pending"], survived["error"]):
+        assert error.startswith(lost["before"])
     last = story["--platform"][1]
     assert last["code"] == 4
     assert "no node offers 'hetsim_gpu'" in last["err"]
@@ -242,7 +348,8 @@ def test_a_lost_node_is_an_error_and_no_wait(story: Told) -> None:
     assert record["live"]["devices"][1] == {"device": "gpu", "state": "none", "nodes": []}
 
 
-def test_the_code_reaches_a_node_that_has_another(story: Told) -> None:
-    (ids,), (shipped,) = story["ids"], story["shipped"]
-    assert shipped["nodes"][ids["cpu"]] == [True, True, "", []]
-    assert shipped["nodes"][ids["npu"]][3] == [["onnxruntime", "0.0.1"]]
+def test_a_session_goes_on_without_a_lost_node(story: Told) -> None:
+    (survived,) = story["survived"]
+    assert survived["used"] == ["tpu"]
+    assert survived["equal"] is True
+    assert survived["recoveries"] == [["tpu", "replanned"]]

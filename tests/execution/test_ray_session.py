@@ -123,6 +123,53 @@ tell(left=[p.pid for p in descendants(os.getpid())], connected=ray.is_initialize
     assert child.process.returncode == 0
 
 
+@pytest.mark.slow
+def test_sessions_on_one_ray_end_in_any_order(folder: Path) -> None:
+    child = Child(
+        """
+import threading
+from hetsim.execution.processes import descendants
+import numpy as np
+before = dict(os.environ), sys.excepthook
+def up():
+    return "ray" in sys.modules and sys.modules["ray"].is_initialized()
+first, second = hetsim.Session(plan), hetsim.Session(plan)
+import ray
+address = ray.get_runtime_context().gcs_address
+wanted = first.run()
+first.close()
+tell(same=up() and ray.get_runtime_context().gcs_address == address)
+third = hetsim.Session(plan)
+got = [second.run(), third.run()]
+tell(equal=all(np.array_equal(one[name], wanted[name]) for one in got for name in wanted))
+try:
+    hetsim.run(plan, address="127.0.0.1:1")
+except hetsim.HetsimError as error:
+    tell(error=type(error).__name__)
+second.close()
+tell(up=up())
+last = threading.Thread(target=third.close)
+last.start()
+last.join()
+tell(up=up(), left=[p.pid for p in descendants(os.getpid())],
+     same=before == (dict(os.environ), sys.excepthook))
+with hetsim.Session(plan) as fourth:
+    again = fourth.run()
+tell(equal=all(np.array_equal(again[name], wanted[name]) for name in wanted), up=up(),
+     left=[p.pid for p in descendants(os.getpid())])
+""",
+        folder,
+    )
+    assert child.line() == {"same": True}
+    assert child.line() == {"equal": True}
+    assert child.line() == {"error": "UsageError"}
+    assert child.line() == {"up": True}
+    assert child.line() == {"up": False, "left": [], "same": True}
+    assert child.line() == {"equal": True, "up": False, "left": []}
+    assert child.end() == ""
+    assert child.process.returncode == 0
+
+
 def test_joining_another_ray_leaves_it_running(folder: Path, ray_session: RaySession) -> None:
     import ray
 

@@ -19,14 +19,14 @@ from onnx.external_data_helper import convert_model_to_external_data
 
 import hetsim
 from hetsim.errors import ExecutionError
-from hetsim.execution import ray_loading
+from hetsim.execution import node_weights, ray_loading
+from hetsim.execution.node_weights import Shipments
 from hetsim.execution.opening import execute
 from hetsim.execution.processes import Process, command_line, descendants
 from hetsim.execution.program import assemble
-from hetsim.execution.ray_placement import placement
 from hetsim.execution.ray_session import RaySession
 from hetsim.execution.runner import run
-from hetsim.execution.weights import staged
+from hetsim.execution.weights import Region, staged
 from hetsim.graph.samples import random_inputs
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
@@ -97,6 +97,7 @@ def test_machines_that_do_not_see_the_weights_are_sent_them(
     tmp_path: Path,
     kind: str,
 ) -> None:
+    diamond.graph.node[2].input[1] = "w0"
     if kind == "external":
         convert_model_to_external_data(diamond, location="w.bin", size_threshold=0)
         onnx.save(diamond, tmp_path / "saved.onnx")
@@ -113,23 +114,36 @@ def test_machines_that_do_not_see_the_weights_are_sent_them(
         return {name: (size, changed + 1) for name, (size, changed) in facts.items()}  # type: ignore[misc]
 
     monkeypatch.setattr(ray_loading, "file_facts", of_another_file)
-    monkeypatch.setattr(ray_loading, "_CHUNK_BYTES", 5000)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    shipped: list[str] = []
-    ship = ray_loading._ship
+    monkeypatch.setattr(node_weights, "CHUNK_BYTES", 5000)
+    sent: list[Region] = []
+    folders: list[str] = []
+    send, place = node_weights._send, Shipments.place
 
-    def watched(*arguments: Any) -> None:
-        shipped.append(arguments[1])
-        ship(*arguments)
+    def noted(store: Any, weights_dir: Path, region: Region, wait: Any) -> None:
+        sent.append(region)
+        send(store, weights_dir, region, wait)
 
-    monkeypatch.setattr(ray_loading, "_ship", watched)
+    def placed(*arguments: Any) -> str:
+        folders.append(place(*arguments))
+        return folders[-1]
+
+    monkeypatch.setattr(node_weights, "_send", noted)
+    monkeypatch.setattr(Shipments, "place", placed)
     with staged(model) as inside:
         program = assemble(plan, inside)
         assert {device: len(found) for device, found in program.regions.items()} == {
             "cpu": 2, "gpu": 0, "npu": 1,
         }  # fmt: skip
+        both = set(program.regions["cpu"]) & set(program.regions["npu"])
+        assert len(both) == 1
         outcome = execute(program, inputs, "ray", None, 60.0, 0)
-        assert shipped == [str(inside.weights_dir)] * 3
+        # Both devices are on one node: what both read goes there once.
+        assert set(sent) == {*program.regions["cpu"], *program.regions["npu"]}
+        assert len(sent) == len(set(sent)) == 2
+        assert len(folders) == 2
+        assert len(set(folders)) == 1
+        assert folders[0] != str(inside.weights_dir)
+        assert not Path(folders[0]).exists()
     assert outcome.outputs.keys() == expected.keys()
     for name, array in expected.items():
         assert outcome.outputs[name].tobytes() == array.tobytes()
@@ -148,21 +162,6 @@ def test_files_that_every_machine_sees_are_not_sent(
     with staged(model) as inside:
         outcome = execute(assemble(plan, inside), random_inputs(model), "ray", None, 60.0, 0)
     assert set(outcome.outputs) == {"y", "b"}
-
-
-def test_actors_go_where_their_resource_is() -> None:
-    anywhere = {"CPU": 4.0, "node:10.0.0.1": 1.0}
-    assert placement(("cpu", "gpu.1"), anywhere) == {"cpu": {}, "gpu.1": {}}
-    bound = {**anywhere, "hetsim_cpu": 1.0, "hetsim_gpu.1": 2.0}
-    assert placement(("cpu", "gpu.1"), bound) == {
-        "cpu": {"hetsim_cpu": 0.001},
-        "gpu.1": {"hetsim_gpu.1": 0.001},
-    }
-
-
-def test_a_resource_that_no_node_offers_is_an_error_at_once() -> None:
-    with pytest.raises(ExecutionError, match="no node of the Ray cluster offers 'hetsim_npu'"):
-        placement(("cpu", "npu"), {"CPU": 4.0, "hetsim_cpu": 1.0})
 
 
 def test_ray_is_left_connected_by_a_run_within_a_session(
