@@ -27,7 +27,7 @@ def ray_session() -> Iterator[RaySession]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process run all tests that share a Ray, where several run the tests."""
+    """Let one process run the tests of a folder that share a Ray, where several run the tests."""
     for item in items:
         if "ray_session" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("ray"))
+            item.add_marker(pytest.mark.xdist_group(f"ray {item.path.parent.name}"))
