@@ -21,7 +21,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ import onnx
 from onnx import helper
 
 import hetsim
+from hetsim.backend.cuts import like_devices
 from hetsim.errors import HetsimError
 from hetsim.execution.equality import differences
 from hetsim.execution.processes import command_line, descendants, end_all
@@ -79,20 +79,9 @@ def model_file(folder: Path) -> Path:
 def plan_of(path: Path) -> hetsim.Plan:
     """Cut the chain into six subgraphs on three devices that all support everything."""
     model = hetsim.load_model(str(path), canonical="none")
-    readers = model.graph.consumers()
-    problem = hetsim.Problem.from_arrays(
-        np.ones((len(model.graph.nodes), len(DEVICES))),
-        tensors=[
-            (node.id, 8, readers.get(name, ()))
-            for node in model.graph.nodes
-            for name in node.writes
-        ],
-        devices=DEVICES,
-        host=0,
-    )
     cuts = ((0, 0, 4), (1, 4, 8), (2, 8, 11), (1, 11, 15), (2, 15, 18), (0, 18, 20))
     groups = tuple(hetsim.Group(DEVICES[d], tuple(range(a, b))) for d, a, b in cuts)
-    return hetsim.Plan(replace(problem, model=model), "by hand", groups)
+    return hetsim.Plan(like_devices(model, DEVICES), "by hand", groups)
 
 
 class Nodes:

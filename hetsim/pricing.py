@@ -11,6 +11,7 @@ from hetsim.cost.fusion import fused_chains
 from hetsim.cost.model import CostModel, Kernel
 from hetsim.cost.registry import cost_model
 from hetsim.device.registry import platform_devices
+from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph
 from hetsim.graph.model import Model
 from hetsim.graph.work import Work, graph_work, op_key
@@ -67,7 +68,7 @@ def price(
         name=f"{model.name} on {platform.name}",
         devices=names,
         seconds=seconds,
-        values=_values(graph),
+        values=values_of(graph),
         constants=_constants(graph),
         routes=routes,
         dispatch_s=tuple(spec.dispatch_s for spec in specs),
@@ -116,7 +117,11 @@ def _fused_seconds(
     return cost.estimate(spec, Kernel(tuple(works[node] for node in members), hidden)).seconds
 
 
-def _values(graph: Graph) -> tuple[Value, ...]:
+def values_of(graph: Graph, *, open_bytes: int | None = None) -> tuple[Value, ...]:
+    """Return what may have to move between devices. O(V + E).
+
+    `open_bytes` stands for sizes that are not bound; None raises UnboundDimension for them.
+    """
     producers, consumers = graph.producers(), graph.consumers()
     outputs = set(graph.outputs)
     values: list[Value] = []
@@ -126,7 +131,13 @@ def _values(graph: Graph) -> tuple[Value, ...]:
         # An input that is also an output is on the host already, and belongs to no node.
         is_output = name in outputs and producer != GRAPH_INPUT
         if readers or is_output:
-            values.append(Value(name, graph.tensors[name].nbytes, producer, readers, is_output))
+            try:
+                nbytes = graph.tensors[name].nbytes
+            except UnboundDimension:
+                if open_bytes is None:
+                    raise
+                nbytes = open_bytes
+            values.append(Value(name, nbytes, producer, readers, is_output))
     return tuple(values)
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
-from hetsim.errors import UnboundDimension, UsageError, nearest
+from hetsim.errors import UsageError, nearest
 from hetsim.execution.runner import EXECUTORS
 from hetsim.graph.dag import topological_order
-from hetsim.graph.graph import Graph
 from hetsim.graph.model import Model
 from hetsim.partitioning.partition import Group
 from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT, Problem, Value
+from hetsim.pricing import values_of
+from hetsim.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def split(model: Model, how: Split) -> Plan:
     Raises UsageError where the assignment does not fit the model. O((V + E) log V).
     """
     graph = model.graph
-    problem = _problem(model, how.devices)
+    problem = like_devices(model, [f"cpu.{index}" for index in range(how.devices)])
     n = len(graph.nodes)
     generator = np.random.default_rng([how.seed, n])
     if isinstance(how.assignment, str):
@@ -137,36 +137,24 @@ def _given(assignment: Sequence[int], n: int, devices: int, name: str) -> list[i
     return [int(device) for device in assignment]
 
 
-def _problem(model: Model, devices: int) -> Problem:
-    """A second a node on any device: what is asked is where, not how long."""
+def like_devices(model: Model, devices: Sequence[str]) -> Problem:
+    """Return the problem of `model` on devices that take every node, the first of them the host.
+
+    A second a node on any of them: what is asked is where, not how long. O(V + E).
+    """
     graph = model.graph
     problem = Problem.from_arrays(
-        np.ones((len(graph.nodes), devices)),
-        devices=[f"cpu.{index}" for index in range(devices)],
+        np.ones((len(graph.nodes), len(devices))),
+        devices=devices,
         host=0,
         name=model.name,
     )
     return replace(
         problem,
-        values=tuple(_values(graph)),
+        # A backend gets models with open sizes, and nothing here depends on them.
+        values=values_of(graph, open_bytes=0),
         node_names=tuple(node.name for node in graph.nodes),
         op_types=tuple(node.op_type for node in graph.nodes),
         origins=tuple(node.origins for node in graph.nodes),
         model=model,
     )
-
-
-def _values(graph: Graph) -> Iterable[Value]:
-    producers, consumers = graph.producers(), graph.consumers()
-    outputs = set(graph.outputs)
-    for name in (*graph.inputs, *producers):
-        producer = producers.get(name, GRAPH_INPUT)
-        readers = consumers.get(name, ())
-        is_output = name in outputs and producer != GRAPH_INPUT
-        if readers or is_output:
-            try:
-                nbytes = graph.tensors[name].nbytes
-            except UnboundDimension:
-                # A backend gets models with open sizes, and nothing here depends on them.
-                nbytes = 0
-            yield Value(name, nbytes, producer, readers, is_output)

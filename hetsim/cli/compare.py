@@ -149,7 +149,7 @@ def compare(
     if as_json:
         session.show_json(record)
     for plan, run in done:
-        require_equal(plan, run)
+        require_equal(run.mismatches, f"plan '{plan.strategy}'")
 
 
 def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_json: bool) -> None:

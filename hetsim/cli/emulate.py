@@ -9,7 +9,7 @@ import click
 
 from hetsim.cli.options import above_zero
 from hetsim.cli.session import current
-from hetsim.errors import ExecutionError, UsageError
+from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -72,6 +72,7 @@ def run_emulated(
     as_json: bool,
 ) -> None:
     """Emulate, and show what was predicted and what was measured."""
+    from hetsim.cli.execute import require_equal
     from hetsim.execution.emulation import emulate
 
     session = current()
@@ -90,11 +91,7 @@ def run_emulated(
         session.show_json(_record(plan, done))
     else:
         session.show(_report(plan, done))
-    if done.mismatches:
-        raise ExecutionError(
-            f"outputs differ from those of the whole model: {'; '.join(done.mismatches)}",
-            where=f"plan '{plan.strategy}'",
-        )
+    require_equal(done.mismatches, f"plan '{plan.strategy}'")
 
 
 def _record(plan: Plan, done: Emulation) -> dict[str, Any]:

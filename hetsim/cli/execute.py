@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -46,12 +46,11 @@ def execute(plan: Plan, how: Executor, inputs: Mapping[str, Any] | None = None) 
         )
 
 
-def require_equal(plan: Plan, run: Run) -> None:
+def require_equal(mismatches: Sequence[str], where: str) -> None:
     """Raise ExecutionError, naming the outputs, where a run's differ from the whole model's."""
-    if run.mismatches:
+    if mismatches:
         raise ExecutionError(
-            f"outputs differ from those of the whole model: {'; '.join(run.mismatches)}",
-            where=f"plan '{plan.strategy}'",
+            f"outputs differ from those of the whole model: {'; '.join(mismatches)}", where=where
         )
 
 

@@ -116,7 +116,7 @@ class Device:
         UsageError
             Where the device takes none of that sort.
         """
-        sort = "function" if extension.library is None else "library"
+        sort = "function" if extension.shared_library is None else "library"
         if sort not in self.spec.custom_ops:
             taken = ", ".join(sorted(self.spec.custom_ops)) or "none"
             raise UsageError(
@@ -124,8 +124,8 @@ class Device:
                 where=f"device '{self.name}'",
                 hint=f"'custom_ops' of its description says what it takes: {taken}",
             )
-        if extension.library is not None:
-            self._libraries[extension.library] = None
+        if extension.shared_library is not None:
+            self._libraries[extension.shared_library] = None
 
     def transform_graph(self, graph: Graph) -> Graph:
         """Return the graph as the device's compiler sees it, or `graph` itself.

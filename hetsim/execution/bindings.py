@@ -74,22 +74,12 @@ def constants_among_outputs(model: Model) -> dict[str, Any]:
     names = [name for name in model.graph.outputs if name in model.graph.constants]
     if not names:
         return {}
-    import onnx
-
     from hetsim.device.kernels import CompiledSubgraph, KernelSettings
+    from hetsim.graph.extract import stored_alone
 
-    whole = model.proto
-    proto = onnx.ModelProto(ir_version=whole.ir_version, opset_import=whole.opset_import)
-    proto.graph.name = model.name
-    proto.graph.initializer.extend(t for t in whole.graph.initializer if t.name in names)
-    proto.graph.sparse_initializer.extend(
-        t for t in whole.graph.sparse_initializer if t.values.name in names
-    )
-    proto.graph.output.extend(value for value in whole.graph.output if value.name in names)
+    content = stored_alone(model, names).SerializeToString()
     settings = KernelSettings(libraries=model.libraries)
-    return CompiledSubgraph(proto.SerializeToString(), weights_folder(model), names, settings).run(
-        {}
-    )
+    return CompiledSubgraph(content, weights_folder(model), names, settings).run({})
 
 
 def weights_folder(model: Model) -> str | None:

@@ -163,6 +163,8 @@ def _write_groups(
 ) -> tuple[list[GroupRecord], GroupRecord | None]:
     import onnx
 
+    from hetsim.graph.extract import stored_alone
+
     identities = {d.name: Identity(d.name, d.architecture, d.precision) for d in devices}
     records: list[tuple[int, GroupRecord]] = []
     for device, entries in program.code.items():
@@ -176,7 +178,7 @@ def _write_groups(
     names = _constant_outputs(model)
     if names and plan.problem.platform is not None:
         host = plan.problem.platform.host
-        proto = _constants_model(model.proto, set(names))
+        proto = stored_alone(model, names)
         name = f"constants{SUFFIX}"
         written = _write(draft / name, proto, model, identities[host], "constants")
         constants = _record(name, host, "stored outputs", written)
@@ -200,21 +202,6 @@ def _record(file: str, device: str, about: str, written: Exported) -> GroupRecor
         inputs=[value.name for value in written.header.inputs],
         outputs=[value.name for value in written.header.outputs],
     )
-
-
-def _constants_model(whole: onnx.ModelProto, names: set[str]) -> onnx.ModelProto:
-    """Stored values of a model as a model without nodes."""
-    import onnx
-
-    proto = onnx.ModelProto(ir_version=whole.ir_version, opset_import=whole.opset_import)
-    proto.graph.name = "constants"
-    graph = whole.graph
-    proto.graph.initializer.extend(t for t in graph.initializer if t.name in names)
-    proto.graph.sparse_initializer.extend(
-        t for t in graph.sparse_initializer if t.values.name in names
-    )
-    proto.graph.output.extend(value for value in graph.output if value.name in names)
-    return proto
 
 
 def _inputs(model: Model) -> list[ValueRecord]:

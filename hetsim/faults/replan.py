@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hetsim.errors import HetsimError, Infeasible, UnsupportedNode
+from hetsim.placement.constraints import narrowed
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -24,13 +25,11 @@ def without(problem: Problem, lost: Sequence[str]) -> Problem:
         Where a node is left that no other device runs.
     """
     gone = sorted({problem.devices.index(name) for name in lost})
-    seconds = problem.seconds.copy()
-    seconds[:, gone] = np.inf
+    open_to = np.ones(problem.seconds.shape, dtype=np.bool_)
+    open_to[:, gone] = False
     reasons = problem.refusals or tuple({} for _ in problem.devices)
     left = replace(
-        problem,
-        seconds=seconds,
-        fused=tuple(kernel for kernel in problem.fused if kernel.device not in gone),
+        narrowed(problem, open_to),
         refusals=tuple(
             dict.fromkeys(range(problem.n), "the device was lost") if device in gone else known
             for device, known in enumerate(reasons)

@@ -32,7 +32,7 @@ class Extension:
     functions : tuple of bytes
         Serialised ``onnx.FunctionProto``: the operators themselves where there is no library,
         else what the library's operators do, for their shapes and costs.
-    library : str or None
+    shared_library : str or None
         Absolute path of an onnxruntime custom-op library, whose kernels run its operators.
     sha256 : str
         Of the files.
@@ -40,7 +40,7 @@ class Extension:
 
     source: str
     functions: tuple[bytes, ...] = field(repr=False)
-    library: str | None
+    shared_library: str | None
     sha256: str
 
 
@@ -128,23 +128,25 @@ def extend(proto: onnx.ModelProto, extensions: Sequence[Extension]) -> Custom:
     """Add the function bodies that `proto` calls and lacks, in place; return the rest.
 
     A function of the model itself goes before one of the same name, and of two extensions
-    the first.
+    the first. O(nodes of the model and of the functions); nothing where there is no extension.
     """
+    if not extensions:
+        return NONE
     import onnx
 
     own = {key_of(function) for function in proto.functions}
     offered: dict[FunctionKey, onnx.FunctionProto] = {}
     described: dict[FunctionKey, onnx.FunctionProto] = {}
     for extension in extensions:
-        into = offered if extension.library is None else described
+        into = offered if extension.shared_library is None else described
         for content in extension.functions:
             function = onnx.FunctionProto.FromString(content)
             into.setdefault(key_of(function), function)
     pending = [*calls(proto.graph.node)]
     for function in proto.functions:
         pending.extend(calls(function.node))
-    while pending:
-        key = pending.pop(0)
+    # What an added function calls joins the end of the list that is being read.
+    for key in pending:
         if key in offered and key not in own:
             own.add(key)
             proto.functions.append(offered[key])
@@ -152,9 +154,14 @@ def extend(proto: onnx.ModelProto, extensions: Sequence[Extension]) -> Custom:
     imported = {entry.domain for entry in proto.opset_import}
     for domain in sorted({domain for domain, _, _ in own} - imported):
         proto.opset_import.add(domain=domain, version=1)
-    libraries = [e.library for e in extensions if e.library is not None]
     bodies = {key: function for key, function in described.items() if key not in own}
-    return Custom(bodies, tuple(dict.fromkeys(libraries)))
+    return Custom(bodies, libraries_of(extensions))
+
+
+def libraries_of(extensions: Iterable[Extension]) -> tuple[str, ...]:
+    """Return the paths of the libraries, each once."""
+    paths = (extension.shared_library for extension in extensions)
+    return tuple(dict.fromkeys(path for path in paths if path is not None))
 
 
 def key_of(function: onnx.FunctionProto) -> FunctionKey:

@@ -73,6 +73,19 @@ def extract(model: Model, nodes: Sequence[int]) -> Subgraph:
     return Subgraph(inputs, outputs, chosen, proto)
 
 
+def stored_alone(model: Model, names: Sequence[str]) -> onnx.ModelProto:
+    """Return a model without nodes whose outputs are constants of `model` that it puts out."""
+    whole, wanted = model.proto, set(names)
+    proto = onnx.ModelProto(ir_version=whole.ir_version, opset_import=whole.opset_import)
+    proto.graph.name = "constants"
+    proto.graph.initializer.extend(t for t in whole.graph.initializer if t.name in wanted)
+    proto.graph.sparse_initializer.extend(
+        t for t in whole.graph.sparse_initializer if t.values.name in wanted
+    )
+    proto.graph.output.extend(value for value in whole.graph.output if value.name in wanted)
+    return proto
+
+
 def _checked(model: Model, nodes: Sequence[int]) -> tuple[int, ...]:
     chosen = tuple(sorted(nodes))
     count = len(model.graph.nodes)

@@ -74,7 +74,9 @@ class Model:
     @property
     def libraries(self) -> tuple[str, ...]:
         """Paths of the libraries of custom operators."""
-        return tuple(dict.fromkeys(e.library for e in self.extensions if e.library is not None))
+        from hetsim.graph.extension import libraries_of
+
+        return libraries_of(self.extensions)
 
     def canonical_names(self, original: str) -> tuple[str, ...]:
         """Return the canonical nodes that stand for node `original` of the file.

@@ -76,8 +76,8 @@ class Constrained:
         for node, device in asked.pins.items():
             open_to[node] = False
             open_to[node, device] = True
-        narrowed = _only(problem, open_to)
-        for node in np.flatnonzero(~narrowed.runnable.any(axis=1)).tolist():
+        left = narrowed(problem, open_to)
+        for node in np.flatnonzero(~left.runnable.any(axis=1)).tolist():
             reasons = "; ".join(
                 f"{name}: pinned elsewhere"
                 if node in asked.pins and asked.pins[node] != p
@@ -88,7 +88,7 @@ class Constrained:
                 f"pins and exclusions leave it no device: {reasons}",
                 where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
             )
-        return narrowed
+        return left
 
     def _few(self, problem: Problem, solve: Solve) -> Plan:
         plan = solve(problem)
@@ -122,7 +122,7 @@ def without_devices(problem: Problem, devices: tuple[int, ...]) -> Problem:
     """
     open_to = np.ones((problem.n, len(problem.devices)), dtype=np.bool_)
     open_to[:, list(devices)] = False
-    left = _only(problem, open_to)
+    left = narrowed(problem, open_to)
     for node in np.flatnonzero(~left.runnable.any(axis=1)).tolist():
         names = ", ".join(problem.devices[p] for p in devices)
         raise UnsupportedNode(
@@ -131,7 +131,7 @@ def without_devices(problem: Problem, devices: tuple[int, ...]) -> Problem:
     return left
 
 
-def _only(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:
+def narrowed(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:
     """Return the problem where a device runs only what is open to it; kernels go whole."""
     return replace(
         problem,
