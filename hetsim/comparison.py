@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
+from typing import Any
 
-from hetsim.errors import Infeasible, UsageError
+from hetsim.errors import Infeasible, UsageError, nearest
 from hetsim.placement.bound import lower_bound
+from hetsim.placement.constraints import NAMES, Constrained
 from hetsim.placement.objective import Objective, bottleneck, check_objective
-from hetsim.placement.registry import plan, resolve
+from hetsim.placement.options import option_types, under
 from hetsim.placement.single import expand
 from hetsim.plans import Plan
 from hetsim.problem import Problem
@@ -82,6 +84,8 @@ class Comparison:
     single_s : mapping of str to float
         Cost of each device alone, where it can run the whole model.
     objective : "latency" or "throughput"
+    limits : Constrained
+        What every plan had to hold to.
     """
 
     problem: Problem
@@ -90,6 +94,7 @@ class Comparison:
     best_single: str | None
     single_s: Mapping[str, float]
     objective: Objective = "latency"
+    limits: Constrained = field(default_factory=Constrained)
 
     @property
     def ceiling(self) -> float | None:
@@ -104,6 +109,7 @@ def compare(
     strategies: Sequence[str] = DEFAULT_STRATEGIES,
     *,
     objective: Objective = "latency",
+    **options: Any,
 ) -> Comparison:
     """Plan and simulate one request by each strategy.
 
@@ -116,16 +122,33 @@ def compare(
     objective : "latency" or "throughput"
         What rows are sorted, and speed-ups and gaps counted by. Strategies that take an
         objective, and are given none in their name, plan for it.
+    **options
+        Of ``Constrained``: pins, exclusions and memory hold for every plan, the devices alone
+        and the bound included. Others go to the strategies that have them; one must.
 
     Raises
     ------
     UsageError
-        For an unknown strategy, device or objective, or no strategy at all.
+        For an unknown strategy, device, objective or option, or no strategy at all.
+    InvalidInput, UnsupportedNode
+        For a pin or an exclusion that names nothing, or where they leave a node no device.
     """
     check_objective(objective)
     if not strategies:
         raise UsageError("no strategy to compare", hint="name one, e.g. heft")
-    alone = {name: _attempt(problem, name, objective) for name in expand(problem)}
+    known = {key for strategy in strategies for key in option_types(strategy)} | {*NAMES}
+    for key in options:
+        if key not in known or key == "objective":
+            raise UsageError(
+                f"no strategy here has an option '{key}'", hint=nearest(key, sorted(known))
+            )
+    limits = Constrained(**{key: value for key, value in options.items() if key in NAMES})
+    bound_s = lower_bound(limits.narrow(problem), objective)
+
+    def attempt(strategy: str) -> tuple[Plan | None, Timeline | None, str | None]:
+        return _attempt(limits, problem, strategy, objective, options)
+
+    alone = {name: attempt(name) for name in expand(problem)}
     single_s = {
         name.removeprefix("single:"): cost
         for name, (made, timeline, _) in alone.items()
@@ -135,12 +158,9 @@ def compare(
     names: dict[str, None] = {}
     for strategy in strategies:
         names.update(dict.fromkeys(alone if strategy == "single" else (strategy,)))
-    bound_s = lower_bound(problem, objective)
     rows: list[Row] = []
     for name in names:
-        made, timeline, reason = (
-            alone[name] if name in alone else _attempt(problem, name, objective)
-        )
+        made, timeline, reason = alone[name] if name in alone else attempt(name)
         cost_s = _cost(made, timeline, objective)
         rows.append(
             Row(
@@ -164,21 +184,24 @@ def compare(
         )
     infinity = float("inf")
     rows.sort(key=lambda row: infinity if row.cost_s is None else row.cost_s)
-    return Comparison(problem, tuple(rows), bound_s, best_single, single_s, objective)
+    return Comparison(problem, tuple(rows), bound_s, best_single, single_s, objective, limits)
 
 
 def _attempt(
-    problem: Problem, strategy: str, objective: Objective
+    limits: Constrained,
+    problem: Problem,
+    strategy: str,
+    objective: Objective,
+    options: Mapping[str, Any],
 ) -> tuple[Plan | None, Timeline | None, str | None]:
-    options = {}
     if objective != "latency" and ":" not in strategy:
-        takes = {field.name for field in fields(resolve(strategy))}  # type: ignore[arg-type]
-        options = {"objective": objective} if "objective" in takes else {}
+        options = {**options, "objective": objective}
     try:
-        made = plan(problem, strategy, **options)
+        made = under(limits, problem, strategy, **options)
         return made, simulate(made), None
     except Infeasible as error:
-        return None, None, str(error)
+        why = " (under the pins, exclusions and memory given)" if limits.given() else ""
+        return None, None, f"{error}{why}"
 
 
 def _cost(made: Plan | None, timeline: Timeline | None, objective: Objective) -> float | None:

@@ -94,7 +94,28 @@ class UnsupportedNode(Infeasible):
 
 
 class OutOfMemory(Infeasible):
-    """Weights and live activations do not fit a device."""
+    """Weights and live activations do not fit a device.
+
+    Parameters
+    ----------
+    device : int, optional
+        Index of the device, where a plan was tried.
+    over_bytes : int
+        What it would have needed beyond what it holds. Both stay in this process.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        hint: str | None = None,
+        device: int | None = None,
+        over_bytes: int = 0,
+    ) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.device = device
+        self.over_bytes = over_bytes
 
 
 class ObjectiveMissed(HetsimError):

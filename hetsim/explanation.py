@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from hetsim.errors import Infeasible
 from hetsim.partitioning.flow import partition
 from hetsim.placement.bound import lower_bound
+from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import Objective, bottleneck, check_objective, measure
-from hetsim.placement.registry import plan as make_plan
+from hetsim.placement.options import under
+from hetsim.placement.registry import again
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.simulation.clock import simulate
@@ -124,8 +126,9 @@ def explain(
     Tried are: every subgraph of the critical path on every other device; twice the bandwidth of
     every link; kernels twice as fast on every device; and the ops that a device lacks. For the
     last three the changed problem is planned anew by `strategies` and by the one that made the
-    plan, with its default options, and the plan's subgraphs are kept as one more candidate; the
-    best counts.
+    plan, with its options, and the plan's subgraphs are kept as one more candidate; the best
+    counts. What the plan's pins, exclusions, number of devices and memory rule out is not
+    tried.
 
     Parameters
     ----------
@@ -211,11 +214,12 @@ def _changes(
             gain = 1.0 - reached[0] / cost_s
             found.append(Change(kind, what, reached[0], gain, reached[1]))
 
-    for what, moved in _moves(problem, plan, path):
-        note("move", what, _measured(moved, objective))
-    planners = tuple(dict.fromkeys((plan.strategy, *strategies)))
+    limits = Constrained.of(plan)
+    for what, moved in _moves(limits.narrow(problem), plan, path):
+        if limits.max_devices is None or len(moved.devices_used) <= limits.max_devices:
+            note("move", what, _measured(moved, objective))
     for kind, what, changed in _hardware(problem, plan):
-        note(kind, what, _replanned(changed, plan, objective, planners))
+        note(kind, what, _replanned(changed, plan, objective, strategies, limits))
     found.sort(key=lambda change: change.cost_s)
     return tuple(found[:SHOWN]), tried
 
@@ -261,13 +265,17 @@ def _hardware(problem: Problem, plan: Plan) -> list[tuple[str, str, Problem]]:
 
 
 def _replanned(
-    changed: Problem, plan: Plan, objective: Objective, planners: Sequence[str]
+    changed: Problem,
+    plan: Plan,
+    objective: Objective,
+    strategies: Sequence[str],
+    limits: Constrained,
 ) -> tuple[float, str] | None:
     kept = _measured(Plan(changed, plan.strategy, plan.groups), objective)
     best = kept
-    for name in planners:
+    for name in dict.fromkeys((plan.strategy, *strategies)):
         try:
-            made = make_plan(changed, name)
+            made = again(plan, changed) if name == plan.strategy else under(limits, changed, name)
         except Infeasible:
             continue
         reached = _measured(made, objective)

@@ -11,6 +11,7 @@ from hetsim.cli.options import (
     common_options,
     contention_option,
     json_option,
+    limit_options,
     model_options,
     output_options,
     platform_option,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Strategy to compare; repeatable.  [default: single, hetero, heft, auto]",
 )
+@limit_options
 @click.option(
     "--run",
     "runs",
@@ -88,10 +90,9 @@ def compare(
     """
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.leave import check_targets, leave
-    from hetsim.cli.question import read_problem
+    from hetsim.cli.question import read_problem, read_strategy_options, with_affinity
     from hetsim.comparison import DEFAULT_STRATEGIES
     from hetsim.comparison import compare as weigh
-    from hetsim.placement.registry import resolve
     from hetsim.reporting.plan_table import outputs_line, precision_lines
     from hetsim.reporting.result import checked_record, comparison_record
     from hetsim.reporting.table import comparison_report
@@ -100,12 +101,14 @@ def compare(
     session = current()
     _check_run_options(runs)
     check_targets(trace, out, force=force)
-    for name in strategies:
-        resolve(name)
-    problem = read_problem(model, platform, dims, shapes, canonical, contention)
     names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES
+    options = read_strategy_options(names)
+    if "objective" in options:
+        raise UsageError("--set objective=... has no effect here", hint="use --objective")
+    problem = read_problem(model, platform, dims, shapes, canonical, contention)
+    options = with_affinity(options, problem)
     with session.progress(f"comparing {', '.join(names)}"):
-        comparison = weigh(problem, names, objective=objective)
+        comparison = weigh(problem, names, objective=objective, **options)
     record = comparison_record(comparison)
     best = comparison.rows[0]
     if not as_json:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from hetsim.cli.options import common_options, json_option, model_options, platform_option
+from hetsim.cli.options import (
+    common_options,
+    json_option,
+    model_options,
+    platform_option,
+    strategy_options,
+)
 from hetsim.cli.session import current
 
 if TYPE_CHECKING:
@@ -23,9 +29,7 @@ if TYPE_CHECKING:
 @click.command("compile")
 @click.argument("source", metavar="MODEL|PLAN.json")
 @platform_option
-@click.option(
-    "--strategy", metavar="NAME", help="Strategy; `hetsim strategies` lists them.  [default: heft]"
-)
+@strategy_options
 @click.option(
     "-o",
     "--output",

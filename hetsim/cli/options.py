@@ -13,6 +13,9 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Decorator = Callable[[Decorated], Decorated]
 Item = TypeVar("Item")
 
+FROM_MODEL = "model"
+"""What stands for the notes on a model's nodes in place of an affinity file."""
+
 
 def common_options(command: Decorated) -> Decorated:
     """Add --debug and --quiet, which may stand before or after the verb."""
@@ -196,6 +199,50 @@ contention_option = click.option(
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+
+
+def _set_settings(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> None:
+    ctx.find_root().obj.settings = given
+
+
+def _set_affinity(ctx: click.Context, param: click.Parameter, given: str | None) -> None:
+    if given is not None and given != FROM_MODEL:
+        from hetsim.partitioning.affinity_file import read_affinity
+
+        ctx.find_root().obj.affinity = read_affinity(given)
+    else:
+        ctx.find_root().obj.affinity = given
+
+
+limit_options = _all(
+    click.option(
+        "--set",
+        metavar="KEY=VALUE",
+        multiple=True,
+        expose_value=False,
+        callback=_set_settings,
+        help="Option of the strategy, e.g. --set max_devices=2. Repeatable.",
+    ),
+    click.option(
+        "--affinity",
+        metavar="FILE",
+        default=None,
+        expose_value=False,
+        callback=_set_affinity,
+        help="Pins and exclusions, JSON or YAML; `model`: as the model's nodes note.",
+    ),
+)
+"""What a strategy is held to."""
+
+strategy_options = _all(
+    click.option(
+        "--strategy",
+        metavar="NAME",
+        help="Strategy; `hetsim strategies` lists them.  [default: heft]",
+    ),
+    limit_options,
+)
+"""How a plan is made."""
 
 output_options = _all(
     click.option(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hetsim.cli.options import (
+    FROM_MODEL,
     common_options,
     json_option,
     model_options,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from hetsim.problem import Problem
 
 ALL = "all"
-FROM_MODEL = "model"
 
 
 @click.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hetsim.cli.session import current
 from hetsim.errors import UsageError
@@ -70,7 +70,7 @@ def read_plan(
     contention: Contention | None = None,
 ) -> Plan:
     """Read the saved plan that the argument names, or plan for the model that it names."""
-    from hetsim.placement.registry import plan, resolve
+    from hetsim.placement.registry import plan
 
     if source.endswith(".json"):
         _refuse_with_plan(
@@ -81,6 +81,8 @@ def read_plan(
                 "--shape": shapes,
                 "--canonical": canonical,
                 "--extension": current().extensions,
+                "--set": current().settings,
+                "--affinity": current().affinity,
             }
         )
         from hetsim.saved import load_plan
@@ -88,10 +90,48 @@ def read_plan(
         with current().progress(f"reading {source}"):
             return load_plan(source)
     name = strategy or DEFAULT_STRATEGY
-    resolve(name)
+    options = read_strategy_options((name,))
     problem = read_problem(source, platform, dims, shapes, canonical, contention)
+    options = with_affinity(options, problem)
     with current().progress(f"planning with {name}"):
-        return plan(problem, name)
+        return plan(problem, name, **options)
+
+
+def read_strategy_options(strategies: Sequence[str]) -> dict[str, Any]:
+    """Read ``--set`` as options of `strategies`, each of which must exist."""
+    from hetsim.placement.options import read_settings
+    from hetsim.placement.registry import resolve
+
+    for name in strategies:
+        resolve(name)
+    affinity = current().affinity
+    if affinity is not None and affinity != "model":
+        for key in ("priority", "default"):
+            if getattr(affinity, key) is not None:
+                raise UsageError(
+                    f"'{key}' has no effect on a strategy",
+                    where="--affinity",
+                    hint="leave it out, and name the devices: --strategy hetero:npu,gpu,cpu",
+                )
+    return read_settings(strategies, current().settings, "--set")
+
+
+def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
+    """Add to `options` those that ``--affinity`` stands for."""
+    from hetsim.partitioning.affinity import affinity_of_model
+
+    affinity = current().affinity
+    if affinity is None:
+        return dict(options)
+    asked = affinity_of_model(problem) if affinity == "model" else affinity
+    # Names that mean nothing are told with the line of the file.
+    asked.on(problem)
+    wishes = {"pins": dict(asked.pins), "exclude": asked.exclude}
+    found = {key: value for key, value in wishes.items() if value}
+    for key in found:
+        if key in options:
+            raise UsageError(f"--affinity and --set {key} both say {key}", hint="leave one out")
+    return {**options, **found}
 
 
 def _refuse_with_plan(options: Mapping[str, object]) -> None:

@@ -18,6 +18,7 @@ from hetsim.cli.options import (
     output_options,
     platform_option,
     run_options,
+    strategy_options,
 )
 from hetsim.cli.session import current
 from hetsim.errors import UsageError
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("source", metavar="MODEL|PLAN.json|DIR")
 @platform_option
-@click.option(
-    "--strategy", metavar="NAME", help="Strategy; `hetsim strategies` lists them.  [default: heft]"
-)
+@strategy_options
 @click.option(
     "--input",
     "inputs",
@@ -127,8 +126,8 @@ def run(
 
 
 _FIXED = (
-    "platform", "strategy", "precision", "dims", "shapes", "canonical", "trace", "out", "force",
-    "failures", "emulate", "time_scale", "requests",
+    "platform", "strategy", "set", "affinity", "precision", "dims", "shapes", "canonical",
+    "extension", "trace", "out", "force", "failures", "emulate", "time_scale", "requests",
 )  # fmt: skip
 """Options that a compiled plan has fixed, or that need its timeline."""
 

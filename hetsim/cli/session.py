@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hetsim.graph.extension import Extension
+    from hetsim.partitioning.affinity import Affinity
 
 
 @dataclass(slots=True)
@@ -30,12 +31,18 @@ class Session:
         No progress and no notes on stderr; errors stay.
     extensions : tuple of Extension
         Custom operators that models are read with.
+    settings : tuple of str
+        Options of strategies, ``KEY=VALUE``.
+    affinity : Affinity, "model" or None
+        Where nodes shall run; "model": as the model's nodes note.
     """
 
     command: tuple[str, ...]
     debug: bool = False
     quiet: bool = False
     extensions: tuple[Extension, ...] = ()
+    settings: tuple[str, ...] = ()
+    affinity: Affinity | Literal["model"] | None = None
 
     def show(self, report: RenderableType) -> None:
         """Print a report to stdout."""

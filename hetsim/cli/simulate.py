@@ -16,6 +16,7 @@ from hetsim.cli.options import (
     model_options,
     output_options,
     platform_option,
+    strategy_options,
 )
 from hetsim.cli.session import current
 
@@ -31,9 +32,7 @@ FOLLOWED = 1000
 @click.command()
 @click.argument("source", metavar="MODEL|PLAN.json")
 @platform_option
-@click.option(
-    "--strategy", metavar="NAME", help="Strategy; `hetsim strategies` lists them.  [default: heft]"
-)
+@strategy_options
 @click.option(
     "--requests", type=click.IntRange(min=1), default=1, show_default=True, help="How many."
 )

@@ -9,10 +9,11 @@ from hetsim.cli.session import current
 
 
 @click.command()
+@click.argument("name", required=False)
 @json_option
 @common_options
-def strategies(as_json: bool) -> None:
-    """List the strategies and the merge methods."""
+def strategies(name: str | None, as_json: bool) -> None:
+    """List the strategies and the merge methods, or the options of strategy NAME."""
     from hetsim.cost.registry import GROUP as COST_MODELS
     from hetsim.device.registry import GROUP as DEVICES
     from hetsim.device.registry import SIMULATED
@@ -23,6 +24,9 @@ def strategies(as_json: bool) -> None:
     from hetsim.plugins import plugin_complaints
 
     session = current()
+    if name is not None:
+        _show_options(name, as_json=as_json)
+        return
     for group, own in (
         (STRATEGIES, OWN),
         (DEVICES, (SIMULATED,)),
@@ -54,3 +58,28 @@ def strategies(as_json: bool) -> None:
     session.show(
         names_table(("--method", "what it does"), ((info.name, info.summary) for info in methods()))
     )
+
+
+def _show_options(name: str, *, as_json: bool) -> None:
+    from hetsim.placement.options import describe_options
+    from hetsim.reporting.table import names_table
+
+    session = current()
+    options = describe_options(name)
+    if as_json:
+        session.show_json(
+            {
+                "schema": "hetsim-strategy-options/1",
+                "strategy": name,
+                "options": [
+                    {"name": option.name, "type": option.kind, "default": option.default}
+                    for option in options
+                ],
+            }
+        )
+        return
+    rows = (
+        (option.name, f"{option.kind}, {option.default or 'none'} unless given")
+        for option in options
+    )
+    session.show(names_table((f"--set of {name}", "what it takes"), rows))

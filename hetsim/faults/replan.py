@@ -51,8 +51,8 @@ def without(problem: Problem, lost: Sequence[str]) -> Problem:
 def replan(planned: Plan, lost: Sequence[str]) -> Plan:
     """Return a valid plan of the same model on the devices that are not lost.
 
-    By the plan's own strategy, or by ``FALLBACK`` where that is not known or needs a lost
-    device.
+    By the plan's own strategy and options, but for pins to a lost device, which no plan can
+    keep; or by ``FALLBACK`` where the strategy is not known or needs a lost device.
 
     Raises
     ------
@@ -60,15 +60,19 @@ def replan(planned: Plan, lost: Sequence[str]) -> Plan:
         Where the devices that are left cannot run the model, or have too little memory.
     """
     # Strategies are loaded where a device was really lost.
-    from hetsim.placement.registry import plan
+    from hetsim.placement.constraints import Constrained
+    from hetsim.placement.registry import again, plan
 
     left = without(planned.problem, lost)
+    limits = Constrained.of(planned)
+    kept = {node: device for node, device in limits.pins.items() if device not in lost}
+    pins = {"pins": kept} if limits.pins else {}
     try:
-        return plan(left, planned.strategy)
+        return again(planned, left, **pins)
     except HetsimError:
         pass
     try:
-        return plan(left, FALLBACK)
+        return plan(left, FALLBACK, **(limits.given() | pins))
     except Infeasible:
         raise
     except HetsimError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from hetsim.plans import Plan
 from hetsim.problem import Problem
 
 Solve = Callable[[Problem], Plan]
+
+NAMES = ("pins", "exclude", "max_devices", "capacity_bytes")
+"""The options below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,21 @@ class Constrained:
     max_devices: int | None = None
     capacity_bytes: Mapping[str, int] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, made: Plan) -> Constrained:
+        """Return what a plan's options say of constraints. Raises UsageError for broken ones."""
+        texts = {key: text for key, text in made.options.items() if key in NAMES}
+        if not texts:
+            return Constrained()
+        # Options are read where a plan has some.
+        from hetsim.placement.options import read_fields
+
+        return Constrained(**read_fields(Constrained, texts))
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that ask for something, by name."""
+        return {name: value for name in NAMES if (value := getattr(self, name))}
+
     def within(self, problem: Problem, solve: Solve) -> Plan:
         """Return what `solve` makes of the problem that the constraints leave.
 
@@ -54,12 +73,17 @@ class Constrained:
             For a pin or an exclusion that names nothing.
         UnsupportedNode
             Where they leave a node without a device.
+        OutOfMemory
+            Where `solve` leaves a device with more than it holds.
         """
         if self.max_devices is not None and self.max_devices < 1:
             raise UsageError(f"max_devices is {self.max_devices}", hint="allow 1 or more")
-        if not (self.pins or self.exclude or self.max_devices or self.capacity_bytes):
+        if not self.given():
             return solve(problem)
         plan = self._few(self.narrow(problem), solve)
+        if self.capacity_bytes:
+            # Some strategies leave memory to the clock, which later has the problem's own.
+            measure(plan, "latency")
         return replace(plan, problem=problem)
 
     def narrow(self, problem: Problem) -> Problem:
@@ -93,6 +117,7 @@ class Constrained:
     def _few(self, problem: Problem, solve: Solve) -> Plan:
         plan = solve(problem)
         most = self.max_devices
+        closed: list[str] = []
         objective: Objective = getattr(self, "objective", "latency")
         while most is not None and len(plan.devices_used) > most:
             tried: list[tuple[float, int, Problem, Plan]] = []
@@ -111,7 +136,12 @@ class Constrained:
                     where=problem.name,
                     hint="allow more devices",
                 )
-            _, _, problem, plan = min(tried, key=lambda entry: entry[:2])
+            _, device, problem, plan = min(tried, key=lambda entry: entry[:2])
+            closed.append(problem.devices[device])
+        if closed:
+            names = ", ".join(closed)
+            # What the strategy says of its plan holds for the devices that were left to it.
+            plan = replace(plan, reason=f"{plan.reason}, with {names} closed one after another")
         return plan
 
 

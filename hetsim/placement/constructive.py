@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from hetsim.errors import UsageError
+from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.deconflict import by_priority
+from hetsim.partitioning.partition import Group
 from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
-from hetsim.placement.constraints import Constrained
+from hetsim.placement.constraints import Constrained, without_devices
 from hetsim.placement.listing import Schedule
+from hetsim.placement.objective import measure
 from hetsim.placement.regrouping import merge_where_it_pays
 from hetsim.placement.strategy import best_grouping
 from hetsim.plans import Plan
 from hetsim.problem import Problem
+
+ATTEMPTS = 8
+"""Schedules made anew where activations do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +52,59 @@ class Constructive(Constrained):
 
     def _solve(self, problem: Problem) -> Plan:
         coarse = prepared(problem)
-        made = self.schedule(coarse.problem)
-        groups, how = best_grouping(coarse.problem, made.assignment, made.order)
+        groups, how = self.subgraphs(coarse)
+        reason = f"{self.how}, grouped by {how}"
+        plan = Plan(problem, self.name, coarse.spread(groups), reason)
         if pays_to_coarsen(problem):
-            groups = merge_where_it_pays(coarse.problem, groups)
-        return Plan(problem, self.name, coarse.spread(groups), f"{self.how}, grouped by {how}")
+            merged = coarse.spread(merge_where_it_pays(coarse.problem, groups))
+            better = Plan(problem, self.name, merged, reason)
+            with suppress(OutOfMemory):
+                fits(better)
+                return better
+        return plan
+
+    def subgraphs(self, coarse: Coarse) -> tuple[tuple[Group, ...], str]:
+        """Schedule the tasks and group them; return groups of tasks and how they were made.
+
+        A schedule sees the memory of weights alone. Where activations then do not fit, it is
+        made again with less room for weights on that device, up to ATTEMPTS times, at last
+        with none.
+        """
+        tasks = left = coarse.problem
+        made = self.schedule(tasks)
+        for attempt in range(ATTEMPTS + 1):
+            try:
+                groups, how = best_grouping(tasks, made.assignment, made.order)
+                fits(Plan(coarse.fine, self.name, coarse.spread(groups)))
+                return groups, how
+            except OutOfMemory as error:
+                if error.device is None or attempt == ATTEMPTS:
+                    raise
+                try:
+                    left = _with_less(left, error.device, error.over_bytes << attempt)
+                    made = self.schedule(left)
+                except Infeasible:
+                    raise error from None
+        raise AssertionError("the last attempt neither returned nor raised")
 
     @abstractmethod
     def schedule(self, problem: Problem) -> Schedule:
         """Return the strategy's schedule of `problem`, each node a task."""
+
+
+def _with_less(problem: Problem, device: int, nbytes: int) -> Problem:
+    """Return the problem with `nbytes` less on a device, which is closed where none are left."""
+    assert problem.capacity_bytes is not None
+    held = list(problem.capacity_bytes)
+    held[device] = max(held[device] - nbytes, 0)
+    left = replace(problem, capacity_bytes=tuple(held))
+    return left if held[device] else without_devices(left, (device,))
+
+
+def fits(plan: Plan) -> None:
+    """Raise OutOfMemory where activations beside the weights do not fit."""
+    if plan.problem.capacity_bytes is not None:
+        measure(plan, "latency")
 
 
 def prepared(problem: Problem) -> Coarse:

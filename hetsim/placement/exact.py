@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from hetsim.errors import OutOfMemory, UsageError
@@ -84,10 +85,12 @@ class Exact(Constrained):
         horizon = min(map(_cost, plans))
         proof = solve_makespan(tasks, horizon, _timed(tasks, groups), floor, self.time_limit_s)
         if proof.schedule is not None:
-            made, _ = best_grouping(tasks, proof.schedule.assignment, proof.schedule.order)
-            if pays_to_coarsen(problem):
-                made = merge_where_it_pays(tasks, made)
-            plans.append(Plan(problem, "exact", coarse.spread(made)))
+            # The solver knows the memory of weights alone: activations may not fit.
+            with suppress(OutOfMemory):
+                made, _ = best_grouping(tasks, proof.schedule.assignment, proof.schedule.order)
+                if pays_to_coarsen(problem):
+                    made = merge_where_it_pays(tasks, made)
+                plans.append(Plan(problem, "exact", coarse.spread(made)))
         cost, best = min(((_cost(plan), index) for index, plan in enumerate(plans)))
         reason = _reason(
             cost, max(proof.bound_s, floor), floor, None if tasks.n == problem.n else tasks.n

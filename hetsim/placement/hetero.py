@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from hetsim.errors import UsageError
 from hetsim.partitioning.deconflict import default_priority
 from hetsim.partitioning.flow import partition
+from hetsim.placement.constraints import Constrained
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Hetero:
+class Hetero(Constrained):
     """Every node goes to the first device of the list that supports it; costs play no part.
 
     Attributes
@@ -40,7 +41,7 @@ class Hetero:
             raise UsageError(
                 f"a device appears twice in 'hetero:{argument}'", hint="name each once"
             )
-        return cls(names)
+        return cls(priority=names)
 
     def solve(self, problem: Problem) -> Plan:
         """Return the plan; O(n P) and the merge method.
@@ -52,6 +53,9 @@ class Hetero:
         UnsupportedNode
             Where no listed device supports a node.
         """
+        return self.within(problem, self._solve)
+
+    def _solve(self, problem: Problem) -> Plan:
         order = self.priority or default_priority(problem)
         groups = partition(problem, self.method, priority=order).groups
         name = f"hetero:{','.join(self.priority)}" if self.priority else "hetero"

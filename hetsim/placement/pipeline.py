@@ -9,6 +9,7 @@ from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.partitioning.deconflict import device_order, parse_priority
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.regions import annotate
+from hetsim.placement.constraints import Constrained
 from hetsim.plans import Plan
 from hetsim.problem import GRAPH_INPUT, Problem
 
@@ -20,7 +21,7 @@ LEAST, MOST = 0.95, 1.05
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(Constrained):
     """Each device in turn takes the first of what is left, as much as its memory's share.
 
     Attributes
@@ -36,7 +37,7 @@ class Pipeline:
     @classmethod
     def parse(cls, argument: str) -> Pipeline:
         """Read ``pipeline`` or ``pipeline:DEVICE,DEVICE,...``."""
-        return cls(parse_priority(argument) if argument.strip() else ())
+        return cls(priority=parse_priority(argument) if argument.strip() else ())
 
     def solve(self, problem: Problem) -> Plan:
         """Return the plan; O(P (V + E)) and the merge.
@@ -48,6 +49,9 @@ class Pipeline:
         UnsupportedNode
             Where no device that a node is offered to supports it.
         """
+        return self.within(problem, self._solve)
+
+    def _solve(self, problem: Problem) -> Plan:
         order = device_order(problem, self.priority or None)
         assignment = split(problem, order)
         groups = partition(problem, assignment=assignment).groups

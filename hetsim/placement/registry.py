@@ -147,12 +147,29 @@ def strategies() -> tuple[StrategyInfo, ...]:
 
 
 def _of_plugin(name: str) -> StrategyInfo:
-    made = _strategy_class(name)
+    made = _class_of_plugin(name)
     summary = (made.__doc__ or "").strip().partition("\n")[0] or "no summary"
     return StrategyInfo(name, summary, name, "")
 
 
-def _strategy_class(name: str) -> Any:
+def strategy_class(text: str) -> Any:
+    """Return the class of the strategy that `text` names, with its argument or without.
+
+    Raises UsageError for an unknown name, with the nearest one.
+    """
+    name = text.partition(":")[0]
+    info = _STRATEGIES.get(name)
+    if info is not None:
+        module, _, attribute = info.home.partition(":")
+        return getattr(import_module(module), attribute)
+    try:
+        return _class_of_plugin(name)
+    except KeyError:
+        names = (*_STRATEGIES, *plugin_names(GROUP))
+        raise UsageError(f"no strategy '{name}'", hint=nearest(name, names)) from None
+
+
+def _class_of_plugin(name: str) -> Any:
     """Return the class that another package adds. Raises PluginError where it is none."""
     found = load_plugin(GROUP, name)
     if not (is_dataclass(found) and callable(getattr(found, "solve", None))):
@@ -171,16 +188,7 @@ def resolve(text: str, options: Mapping[str, Any] | None = None) -> Strategy:
         For an unknown name or option, with the nearest one.
     """
     name, _, argument = text.partition(":")
-    info = _STRATEGIES.get(name)
-    if info is not None:
-        module, _, attribute = info.home.partition(":")
-        made = getattr(import_module(module), attribute)
-    else:
-        try:
-            made = _strategy_class(name)
-        except KeyError:
-            names = (*_STRATEGIES, *plugin_names(GROUP))
-            raise UsageError(f"no strategy '{name}'", hint=nearest(name, names)) from None
+    made = strategy_class(name)
     if hasattr(made, "parse"):
         strategy = made.parse(argument)
     elif argument:
@@ -220,5 +228,20 @@ def plan(problem: Problem, strategy: str = "heft", **options: Any) -> Plan:
     made = resolve(strategy, options).solve(problem)
     made.validate()
     if options:
-        made = replace(made, options={key: str(value) for key, value in sorted(options.items())})
+        # Types are read where there is something to write.
+        from hetsim.placement.options import option_texts
+
+        made = replace(made, options=option_texts(strategy, options))
     return made
+
+
+def again(made: Plan, problem: Problem, **changes: Any) -> Plan:
+    """Plan `problem` as `made` was planned: its strategy and options, but for `changes`.
+
+    Raises as ``plan`` does.
+    """
+    if not made.options:
+        return plan(problem, made.strategy, **changes)
+    from hetsim.placement.options import read_options
+
+    return plan(problem, made.strategy, **read_options(made.strategy, made.options) | changes)

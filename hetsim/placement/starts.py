@@ -13,7 +13,6 @@ from hetsim.placement.constructive import Constructive
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.regrouping import merge_where_it_pays
 from hetsim.placement.single import Single, expand
-from hetsim.placement.strategy import best_grouping
 from hetsim.plans import Plan
 
 CONSTRUCTIVE: Mapping[str, int] = {
@@ -86,8 +85,7 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
         if coarse.problem.n > most:
             continue
         try:
-            made = constructive(name).schedule(coarse.problem)
-            groups, how = best_grouping(coarse.problem, made.assignment, made.order)
+            groups, how = constructive(name).subgraphs(coarse)
             if groups in seen:
                 continue
             seen[groups] = None

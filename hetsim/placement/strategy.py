@@ -48,7 +48,7 @@ def best_grouping(
     Raises
     ------
     OutOfMemory
-        Where no way fits the devices.
+        Where no way fits the devices: of the way that misses by the fewest bytes.
     """
     rank = [0.0] * problem.n
     for place, node in enumerate(order):
@@ -83,7 +83,7 @@ def best_grouping(
         score = (latency_s, len(groups), index)
         best = score if best is None else min(best, score)
     if best is None:
-        raise refused[0]
+        raise min(refused, key=lambda error: error.over_bytes)
     name, groups = candidates[best[2]]
     return groups, name
 

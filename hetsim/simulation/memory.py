@@ -194,9 +194,8 @@ def check_capacity(problem: Problem, peaks: Sequence[int], weights: Sequence[int
     """Raise OutOfMemory where a device's peak is above its capacity; the first such device."""
     if problem.capacity_bytes is None:
         return
-    for name, capacity, peak, weight in zip(
-        problem.devices, problem.capacity_bytes, peaks, weights, strict=True
-    ):
+    columns = zip(problem.devices, problem.capacity_bytes, peaks, weights, strict=True)
+    for device, (name, capacity, peak, weight) in enumerate(columns):
         if peak > capacity:
             raise OutOfMemory(
                 f"needs {format_bytes(peak)} ({peak} bytes; weights {format_bytes(weight)}) "
@@ -205,4 +204,6 @@ def check_capacity(problem: Problem, peaks: Sequence[int], weights: Sequence[int
                 hint="place fewer nodes there"
                 if weight > capacity
                 else "place fewer nodes there or let fewer requests be in flight",
+                device=device,
+                over_bytes=peak - capacity,
             )

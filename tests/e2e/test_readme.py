@@ -61,6 +61,8 @@ def test_command_works(command: str, tmp_path: Path) -> None:
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
         onnx.save(model, tmp_path / "model.onnx")
         (tmp_path / "affinity.yaml").write_text("pins: {relu: gpu}\n")
+    elif "affinity.yaml" in command:
+        (tmp_path / "affinity.yaml").write_text("exclude: [{device: npu, ops: [Softmax]}]\n")
     assert hetsim(command, tmp_path)
 
 

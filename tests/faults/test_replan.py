@@ -53,3 +53,19 @@ def test_composites_of_a_lost_device_are_lost_with_it() -> None:
     with pytest.raises(UnsupportedNode, match="'d0', 'd1' being lost") as caught:
         without(problem, ["d1", "d0"])
     assert caught.value.where == "node 'n0'"
+
+
+def test_options_hold_for_the_new_plan_but_for_pins_to_what_is_lost() -> None:
+    seconds = np.array([[1.0, 2.0, 9.0]] * 3)
+    problem = Problem.from_arrays(seconds, edges=[(0, 1, 8), (1, 2, 8)], devices=("a", "b", "c"))
+    planned = hetsim.plan(problem, "heft", pins={"n0": "a", "n1": "c"})
+    assert planned.assignment == (0, 2, 0)
+    again = replan(planned, ["a"])
+    assert again.assignment == (1, 2, 1)
+    assert again.options == {"pins": '{"n1":"c"}'}
+    assert replan(planned, ["a", "c"]).assignment == (1, 1, 1)
+    # Where the strategy itself has to give way its constraints stay.
+    listed = hetsim.plan(
+        problem, "hetero", priority=("a",), exclude=(hetsim.Exclusion("b", ("Task",)),)
+    )
+    assert replan(listed, ["a"]).assignment == (2, 2, 2)

@@ -1,0 +1,173 @@
+"""Options of strategies as text: what the command line gives, and what a plan keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from hetsim.errors import PluginError, UsageError, nearest
+from hetsim.placement.constraints import NAMES, Constrained
+from hetsim.placement.objective import measure
+from hetsim.placement.registry import plan, resolve, strategy_class
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+
+
+def option_types(strategy: str) -> dict[str, Any]:
+    """Return the type of each option of a strategy, by name.
+
+    Raises
+    ------
+    UsageError
+        For an unknown strategy.
+    PluginError
+        Where a strategy of another package has annotations that mean nothing.
+    """
+    made = strategy_class(strategy)
+    try:
+        return _field_types(made)
+    except NameError as error:
+        raise PluginError(f"strategy '{strategy}' has a broken annotation: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a strategy: its name, its type and default as a user writes them."""
+
+    name: str
+    kind: str
+    default: str
+
+
+def describe_options(strategy: str) -> tuple[Option, ...]:
+    """Return the options of a strategy, those of its own first. Raises as ``option_types``."""
+    types = option_types(strategy)
+    made = resolve(strategy)
+    defaults = option_texts(strategy, {name: getattr(made, name) for name in types})
+    own = sorted(types, key=lambda name: name in NAMES)
+    return tuple(Option(name, _kind(types[name]), _shown(defaults[name])) for name in own)
+
+
+def _kind(hint: Any) -> str:
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return " or ".join(parts)
+    if origin in (UnionType, Union):
+        return " or ".join(_kind(part) for part in parts if part is not type(None))
+    if origin is tuple:
+        return f"list of {_kind(parts[0])}"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"JSON of {_kind(parts[1])} by name"
+    if is_dataclass(hint):
+        return f"JSON of {'/'.join(field.name for field in fields(hint))}"
+    words = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+    return words.get(hint, f"JSON of {getattr(hint, '__name__', hint)}")
+
+
+def _shown(text: str) -> str:
+    return "" if text in ("null", "{}", "[]") else text
+
+
+def read_settings(strategies: Sequence[str], settings: Sequence[str], where: str) -> dict[str, Any]:
+    """Read ``KEY=VALUE`` texts as options that at least one of `strategies` has.
+
+    A value is a number, a word, ``true`` or ``false``, a list ``a,b``, or JSON. A later text
+    goes before an earlier one of the same key. `where` names the texts in errors.
+
+    Raises
+    ------
+    UsageError
+        For an unknown strategy or key, with the nearest, or a value of another type.
+    """
+    types: dict[str, Any] = {}
+    for strategy in reversed(strategies):
+        types |= option_types(strategy)
+    texts: dict[str, str] = {}
+    for text in settings:
+        key, equals, texts[key] = text.partition("=")
+        if key not in types:
+            named = ", ".join(f"'{strategy}'" for strategy in dict.fromkeys(strategies))
+            raise UsageError(
+                f"{named} has no option '{key}'", where=where, hint=nearest(key, types)
+            )
+        if not equals:
+            raise UsageError(f"'{text}' has no value", where=where, hint=f"write {key}=VALUE")
+    return {key: _read(types[key], text, f"{where} {key}") for key, text in texts.items()}
+
+
+def read_options(strategy: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """Read back what ``option_texts`` wrote for a strategy. Raises UsageError as above."""
+    settings = [f"{key}={value}" for key, value in options.items()]
+    return read_settings((strategy,), settings, "options of the plan")
+
+
+def read_fields(kind: type[Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Read texts as fields of a dataclass. Raises UsageError for a value of another type."""
+    types = _field_types(kind)
+    return {key: _read(types[key], text, f"option {key}") for key, text in texts.items()}
+
+
+def _field_types(kind: Any) -> dict[str, Any]:
+    if not is_dataclass(kind):
+        return {}
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def under(limits: Constrained, problem: Problem, strategy: str, **options: Any) -> Plan:
+    """Plan `problem` within `limits`, by a strategy that may know nothing of them.
+
+    Of `options`, those that the strategy has are set. Raises as ``plan`` does.
+    """
+    given = options | limits.given()
+    takes = option_types(strategy)
+    made = plan(
+        limits.narrow(problem),
+        strategy,
+        **{key: value for key, value in given.items() if key in takes},
+    )
+    if limits.capacity_bytes:
+        measure(made, "latency")
+    return replace(made, problem=problem)
+
+
+def option_texts(strategy: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """Return options as texts, by name: words as they are, all else as JSON."""
+    from pydantic import TypeAdapter
+    from pydantic_core import PydanticSerializationError
+
+    types = option_types(strategy)
+    found: dict[str, str] = {}
+    for key, value in sorted(options.items()):
+        if isinstance(value, str):
+            found[key] = value
+            continue
+        try:
+            found[key] = TypeAdapter(types[key]).dump_json(value).decode()
+        except (PydanticSerializationError, TypeError):
+            # A plugin's own type; a plan says what it was, and none reads it back.
+            found[key] = str(value)
+    return found
+
+
+def _read(kind: Any, text: str, where: str) -> Any:
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    reader: TypeAdapter[Any] = TypeAdapter(kind)
+    if kind is float or kind == float | None:
+        reader = TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
+    first: ValidationError | None = None
+    parts = [part.strip() for part in text.split(",")]
+    for read in (
+        lambda: reader.validate_python(text),
+        lambda: reader.validate_json(text),
+        lambda: reader.validate_python(parts),
+    ):
+        try:
+            return read()  # type: ignore[no-untyped-call]
+        except ValidationError as error:
+            first = first or error
+    assert first is not None
+    raise UsageError(f"'{text}': {first.errors()[0]['msg'].lower()}", where=where)

@@ -1,0 +1,129 @@
+"""``--set`` and ``--affinity``: options of strategies on the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+Cli = Callable[..., Result]
+
+
+def parsed(result: Result) -> Any:
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def devices_of(record: Any) -> set[str]:
+    return {group["device"] for group in record["groups"]}
+
+
+@pytest.fixture
+def affinity(tmp_path: Path) -> Path:
+    path = tmp_path / "affinity.yaml"
+    path.write_text("pins: {first: cpu}\nexclude: [{device: npu, ops: [Softmax]}]\n")
+    return path
+
+
+def test_simulate_takes_options(
+    cli: Cli, model: Path, platform: Path, affinity: Path, tmp_path: Path
+) -> None:
+    words = ["simulate", model, "--platform", platform, "--strategy", "hetero:npu,cpu"]
+    cli(*words, "--out", tmp_path / "free")
+    free = json.loads((tmp_path / "free" / "plan.json").read_text())
+    assert devices_of(free) == {"npu", "cpu"}
+    result = cli(*words, "--set", "max_devices=1", "--out", tmp_path / "one")
+    assert result.exit_code == 0, result.stderr
+    one = json.loads((tmp_path / "one" / "plan.json").read_text())
+    assert devices_of(one) == {"cpu"}
+    assert one["options"] == {"max_devices": "1"}
+    assert "with npu closed" in one["reason"]
+    result = cli(*words, "--affinity", affinity, "--out", tmp_path / "pinned")
+    assert result.exit_code == 0, result.stderr
+    pinned = json.loads((tmp_path / "pinned" / "plan.json").read_text())
+    assert "first" in [n for g in pinned["groups"] if g["device"] == "cpu" for n in g["nodes"]]
+    assert json.loads(pinned["options"]["pins"]) == {"first": "cpu"}
+    # A plan that was saved with options can be read and simulated.
+    assert cli("simulate", tmp_path / "pinned" / "plan.json").exit_code == 0
+
+
+def test_compare_holds_every_row_to_them(
+    cli: Cli, model: Path, platform: Path, affinity: Path
+) -> None:
+    words = ["compare", model, "--platform", platform, "--json", "--affinity", affinity]
+    record = parsed(cli(*words, "--set", "seed=3", "--strategy", "auto", "--strategy", "hetero"))
+    rows = {row["strategy"]: row for row in record["rows"]}
+    assert set(rows) == {"auto", "hetero"}
+    assert all(row["feasible"] for row in rows.values())
+    alone = parsed(cli(*words, "--strategy", "single"))["rows"]
+    refused = next(row for row in alone if row["strategy"] == "single:npu")
+    assert "under the pins, exclusions" in refused["reason"]
+    explained = parsed(cli(*words, "--explain", "--strategy", "heft"))
+    assert all("first" not in change["what"] for change in explained["explanation"]["changes"])
+
+
+def test_run_and_compile_take_them(
+    cli: Cli, model: Path, platform: Path, affinity: Path, tmp_path: Path
+) -> None:
+    words = [model, "--platform", platform, "--strategy", "hetero:npu,cpu", "--affinity", affinity]
+    done = parsed(cli("run", *words, "--executor", "threads", "--json"))
+    assert done["bitwise_equal"]
+    assert json.loads(done["plan"]["options"]["pins"]) == {"first": "cpu"}
+    assert cli("compile", *words, "-o", tmp_path / "folder").exit_code == 0
+    for option in (["--affinity", affinity], ["--set", "max_devices=1"]):
+        again = cli("run", tmp_path / "folder", "--executor", "threads", *option)
+        assert again.exit_code == 2
+        assert f"{option[0]} cannot go with a compiled plan" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--set", "max_device=1"], "did you mean 'max_devices'"),
+        (["--set", "max_devices=none"], "--set max_devices: 'none'"),
+        (["--strategy", "single", "--set", "max_devices=1"], "'single' has no option"),
+        (["--affinity", "missing.yaml"], "missing.yaml"),
+        (["--affinity", "{tmp}/fist.yaml"], "fist.yaml:2"),
+    ],
+)
+def test_bad_options(
+    cli: Cli, model: Path, platform: Path, tmp_path: Path, words: list[str], says: str
+) -> None:
+    (tmp_path / "fist.yaml").write_text("pins:\n  fist: npu\n")
+    given = [word.format(tmp=tmp_path) for word in words]
+    result = cli("simulate", model, "--platform", platform, *given)
+    assert result.exit_code in (2, 3)
+    assert says in result.stderr
+
+
+def test_options_that_do_not_go_together(
+    cli: Cli, model: Path, platform: Path, affinity: Path, tmp_path: Path
+) -> None:
+    words = ["simulate", model, "--platform", platform]
+    both = cli(*words, "--affinity", affinity, "--set", 'pins={"first": "npu"}')
+    assert both.exit_code == 2
+    assert "both say pins" in both.stderr
+    listed = tmp_path / "priority.yaml"
+    listed.write_text("priority: [npu, cpu]\n")
+    assert "--strategy hetero" in cli(*words, "--affinity", listed).stderr
+    objective = cli("compare", model, "--platform", platform, "--set", "objective=throughput")
+    assert objective.exit_code == 2
+    assert "use --objective" in objective.stderr
+    cli(*words, "--out", tmp_path / "saved")
+    saved = cli("simulate", tmp_path / "saved" / "plan.json", "--set", "max_devices=1")
+    assert saved.exit_code == 2
+    assert "--set cannot go with a saved plan" in saved.stderr
+
+
+def test_a_strategy_tells_its_options(cli: Cli) -> None:
+    table = cli("strategies", "local-search").stdout
+    assert "latency or throughput, latency unless given" in " ".join(table.split())
+    record = parsed(cli("strategies", "local-search", "--json"))
+    assert {"name": "seed", "type": "whole number", "default": "0"} in record["options"]
+    unknown = cli("strategies", "local-serch")
+    assert unknown.exit_code == 2
+    assert "did you mean 'local-search'" in unknown.stderr

@@ -1,0 +1,167 @@
+"""Options of strategies: read from texts, kept in plans, and used again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hetsim
+from builders import problems
+from hetsim.errors import InvalidInput, OutOfMemory, UsageError
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.options import describe_options, option_texts, read_options, read_settings
+from hetsim.placement.registry import OWN, again, resolve
+from hetsim.problem import Problem
+
+
+def fan() -> Problem:
+    """Three devices, of which each is best for one of the tasks between the first and last."""
+    return Problem.from_arrays(
+        [[1.0, 2.0, 2.0], [1.0, 9.0, 9.0], [9.0, 1.0, 9.0], [9.0, 9.0, 1.0], [1.0, 2.0, 2.0]],
+        edges=[(0, 1, 1), (0, 2, 1), (0, 3, 1), (1, 4, 1), (2, 4, 1), (3, 4, 1)],
+        devices=("a", "b", "c"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "text", "value"),
+    [
+        ("heft", "max_devices=2", 2),
+        ("heft", 'pins={"n=1": "a"}', {"n=1": "a"}),
+        ("heft", 'exclude=[{"device": "a", "ops": ["Conv"]}]', (hetsim.Exclusion("a", ("Conv",)),)),
+        ("heft", 'capacity_bytes={"a": 8}', {"a": 8}),
+        ("auto", "search=false", False),
+        ("auto", "objective=throughput", "throughput"),
+        ("local-search", "seconds=0.5", 0.5),
+        ("local-search", "seconds=null", None),
+        ("hetero", "priority=b, a", ("b", "a")),
+        ("hetero", 'priority=["b"]', ("b",)),
+        ("hetero", "method=stage", "stage"),
+    ],
+)
+def test_a_text_becomes_an_option(strategy: str, text: str, value: Any) -> None:
+    key = text.partition("=")[0]
+    read = read_settings((strategy,), [text], "--set")
+    assert read == {key: value}
+    kept = option_texts(strategy, read)
+    assert read_options(strategy, kept) == read
+
+
+@pytest.mark.parametrize(
+    ("strategies", "text", "says"),
+    [
+        (
+            ("heft",),
+            "max_device=2",
+            "'heft' has no option 'max_device'; did you mean 'max_devices'",
+        ),
+        (("heft", "single"), "moves=2", "'heft', 'single' has no option 'moves'"),
+        (("heft",), "max_devices", "no value; write max_devices=VALUE"),
+        (("heft",), "max_devices=two", "--set max_devices: 'two': input should be a valid integer"),
+        (("heft",), "max_devices=", "max_devices: ''"),
+        (("local-search",), "seconds=nan", "finite number"),
+        (("auto",), "search=maybe", "valid boolean"),
+        (("auto",), "objective=speed", "'latency' or 'throughput'"),
+        (("heft",), "pins=n1", "pins: 'n1': input should be a valid"),
+        (("nope",), "max_devices=1", "no strategy 'nope'"),
+    ],
+)
+def test_a_text_that_is_none(strategies: tuple[str, ...], text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        read_settings(strategies, [text], "--set")
+
+
+def test_every_option_is_described_and_its_default_can_be_read() -> None:
+    for strategy in OWN:
+        for option in describe_options(strategy):
+            assert option.kind
+            if option.default:
+                text = f"{option.name}={option.default}"
+                read = read_settings((strategy,), [text], "here")
+                assert read[option.name] == getattr(resolve(strategy), option.name)
+
+
+def test_a_plan_is_made_again_as_it_was() -> None:
+    problem = fan()
+    options: dict[str, Any] = {"pins": {"n1": "b"}, "max_devices": 2}
+    made = hetsim.plan(problem, "heft", **options)
+    assert made.options == {"max_devices": "2", "pins": '{"n1":"b"}'}
+    read = hetsim.Plan.from_json(made.to_json(), problem)
+    assert again(read, problem).groups == made.groups
+    assert Constrained.of(read) == Constrained(**options)
+    assert again(read, problem, pins={"n1": "c"}).assignment[1] == 2
+
+
+@settings(max_examples=20)
+@given(problems(max_nodes=8), st.integers(1, 2))
+def test_comparison_holds_every_row_to_the_limits(problem: Problem, most: int) -> None:
+    # Device 0 runs every node.
+    pins = {problem.node_names[-1]: problem.devices[0]}
+    table = hetsim.compare(problem, ["single", "hetero", "heft"], pins=pins, max_devices=most)
+    assert any(row.feasible for row in table.rows)
+    for row in table.rows:
+        if row.plan is None:
+            assert row.reason is not None
+            assert row.reason.endswith("(under the pins, exclusions and memory given)")
+            continue
+        assert row.plan.problem is problem
+        assert row.plan.assignment[-1] == 0
+        assert len(row.plan.devices_used) <= most
+        assert row.latency_s is not None
+        assert row.latency_s >= table.bound_s * (1.0 - 1e-9)
+    assert table.bound_s >= hetsim.lower_bound(problem) * (1.0 - 1e-9)
+
+
+def test_comparison_refuses_what_no_strategy_takes() -> None:
+    with pytest.raises(UsageError, match="no strategy here has an option 'seed'"):
+        hetsim.compare(fan(), ["heft"], seed=1)
+    with pytest.raises(InvalidInput, match="nothing"):
+        hetsim.compare(fan(), ["heft"], pins={"nothing": "a"})
+    few = hetsim.compare(fan(), ["heft", "local-search"], moves=50).rows
+    assert {row.strategy: row.plan.options for row in few if row.plan} == {
+        "heft": {},
+        "local-search": {"moves": "50"},
+    }
+
+
+def test_less_memory_rules_out_what_no_strategy_checked() -> None:
+    problem = Problem.from_arrays([[4.0, 1.0]] * 3, weight_bytes=[8] * 3, capacity_bytes=[50, 50])
+    for strategy in ("hetero:d1,d0", "single:d1"):
+        row = hetsim.compare(problem, [strategy], capacity_bytes={"d1": 8}).rows[0]
+        assert row.plan is None
+        assert "device 'd1'" in str(row.reason)
+    with pytest.raises(OutOfMemory, match="device 'd1'"):
+        hetsim.plan(problem, "hetero:d1,d0", capacity_bytes={"d1": 8})
+
+
+def test_the_priority_list_holds_to_pins() -> None:
+    plan = hetsim.plan(fan(), "hetero", priority=("a", "b"), pins={"n2": "b"})
+    assert plan.assignment == (0, 0, 1, 0, 0)
+    assert plan.problem.seconds[2, 0] == 9.0
+
+
+def test_activations_beside_the_weights_are_fitted() -> None:
+    # On d1 every node is faster, and its weights fit; the wide tensor in the middle does not.
+    edges = [(0, 1, 8), (1, 2, 400), (2, 3, 8)]
+    problem = Problem.from_arrays(
+        [[4.0, 1.0]] * 4, edges=edges, weight_bytes=[60] * 4, capacity_bytes=[2000, 400]
+    )
+    for strategy in ("heft", "cpop", "peft", "lookahead", "dls", "etf"):
+        plan = hetsim.plan(problem, strategy)
+        peak = hetsim.simulate(plan).peak_memory_bytes["d1"]
+        assert peak <= 400
+    alone = Problem.from_arrays([[np.inf, 1.0]] * 2, edges=[(0, 1, 99)], capacity_bytes=[50, 50])
+    with pytest.raises(OutOfMemory, match="device 'd1': needs"):
+        hetsim.plan(alone, "heft")
+
+
+def test_the_reason_says_which_devices_were_closed() -> None:
+    plan = hetsim.plan(fan(), "heft", max_devices=1)
+    assert plan.devices_used == ("a",)
+    assert plan.reason.endswith("with b, c closed one after another") or plan.reason.endswith(
+        "with c, b closed one after another"
+    )
