@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetsim.errors import PluginError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUPS = ("hetsim.devices", "hetsim.strategies", "hetsim.cost_models")
 
@@ -62,6 +64,9 @@ def plugin_complaints(group: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 @cache
 def _found(group: str) -> dict[str, tuple[EntryPoint, ...]]:
+    # What is installed is asked for where a name is not hetsim's own.
+    from importlib.metadata import entry_points
+
     by_name: dict[str, dict[tuple[str, str], EntryPoint]] = {}
     for point in entry_points(group=group):
         # The same installation is met twice where two entries of sys.path lead to it.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import onnx
+if TYPE_CHECKING:
+    import onnx
 
 LAYER_KEY = "layer_ann"
 """Metadata key in which ONNX Runtime looks for the device group of a node."""

@@ -38,6 +38,8 @@ class Coarse:
 
     def spread(self, groups: Sequence[Group]) -> tuple[Group, ...]:
         """Return groups of tasks as groups of fine nodes, in the same order."""
+        if self.problem is self.fine:
+            return tuple(groups)
         return tuple(
             Group(
                 group.device, tuple(sorted(v for task in group.nodes for v in self.members[task]))

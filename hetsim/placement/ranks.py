@@ -49,9 +49,12 @@ def upward_ranks(problem: Problem) -> list[float]:
     for node in range(problem.n - 1, -1, -1):
         tail = 0.0
         for value in made[node]:
-            ahead = max((ranks[v] for v in value.consumers), default=0.0)
-            moves = bool(value.consumers) or problem.host is not None
-            tail = max(tail, ahead + (latency_s + per_byte_s * value.nbytes if moves else 0.0))
+            consumers = value.consumers
+            ahead = max([ranks[v] for v in consumers]) if consumers else 0.0
+            if consumers or problem.host is not None:
+                ahead += latency_s + per_byte_s * value.nbytes
+            if ahead > tail:
+                tail = ahead
         ranks[node] = weights[node] + tail
     return ranks
 
@@ -105,8 +108,8 @@ def rounded(ranks: Sequence[float]) -> list[float]:
 
 def by_falling_rank(ranks: Sequence[float]) -> list[int]:
     """Return the nodes by falling rank, equal ones by id."""
-    keys = rounded(ranks)
-    return sorted(range(len(keys)), key=lambda node: (-keys[node], node))
+    keys = [-rank for rank in rounded(ranks)]
+    return sorted(range(len(keys)), key=keys.__getitem__)
 
 
 def travel_matrices(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

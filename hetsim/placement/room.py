@@ -20,6 +20,8 @@ class Gaps:
     def earliest(self, ready: float, duration: float) -> float:
         """Earliest start at or after `ready` in a gap of `duration`."""
         starts, ends = self.starts, self.ends
+        if ready >= starts[-1]:
+            return ready
         at = bisect_left(ends, ready + duration)
         while True:
             begin = starts[at]
