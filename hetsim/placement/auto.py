@@ -7,11 +7,12 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from hetsim.errors import Infeasible, UsageError
-from hetsim.placement.coarsening import Coarse
+from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.constructive import prepared
 from hetsim.placement.local_search import LocalSearch
 from hetsim.placement.objective import Objective, check_objective, measure
+from hetsim.placement.refinement import refine
 from hetsim.placement.starts import CONSTRUCTIVE, Start, starting_plans
 from hetsim.plans import Plan
 from hetsim.problem import Problem
@@ -36,7 +37,8 @@ class Auto(Constrained):
     registered, those of other packages included; and, with `search`, ``local-search`` from
     the best of them, ``exact`` and the dynamic programs. What is too dear for the number of
     tasks is left out by the tables above, and the reason names it; what needs something
-    that is not installed or finds no plan is left out too. Never worse than a device alone.
+    that is not installed or finds no plan is left out too. On a model the best is refined node
+    by node. Never worse than a device alone.
 
     Attributes
     ----------
@@ -94,12 +96,9 @@ class Auto(Constrained):
             found.append(searched)
         best = min(found, key=_worth)
         skipped = f"; not tried: {', '.join(left_out)}" if left_out else ""
-        return Plan(
-            problem,
-            "auto",
-            best.plan.groups,
-            f"the best for {self.objective} of {len(found)} plans is that of {best.name}{skipped}",
-        )
+        reason = f"the best for {self.objective} of {len(found)} plans is that of {best.name}"
+        plan = Plan(problem, "auto", best.plan.groups, f"{reason}{skipped}")
+        return refine(plan, self.objective, best.cost) if pays_to_coarsen(problem) else plan
 
     def _tries(self, name: str, tasks: int) -> bool:
         if name in LOADS and self.objective == "latency":

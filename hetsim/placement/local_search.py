@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.partition import Group
+from hetsim.placement.coarsening import pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.constructive import prepared
 from hetsim.placement.evaluation import Draft, Estimator, draft_of
 from hetsim.placement.moves import Mover
 from hetsim.placement.objective import Objective, check_objective, measure
+from hetsim.placement.refinement import refine
 from hetsim.placement.starts import Start, starting_plans
 from hetsim.plans import Plan
 from hetsim.problem import Problem
@@ -36,7 +38,8 @@ class LocalSearch(Constrained):
     subgraphs are cut. A move is weighed by ``evaluation.Estimator``, which equals the clock
     where links are free of contention; what improves on everything before is judged by the
     clock itself. It starts from the best constructive plan and every device alone, and
-    never returns worse. Anytime: the budget sets how slowly it cools.
+    never returns worse. Anytime: the budget sets how slowly it cools. On a model the moves are
+    of tasks; at last the borders are refined node by node.
 
     Attributes
     ----------
@@ -90,8 +93,10 @@ class LocalSearch(Constrained):
                 cost = math.inf
         if cost >= start.cost:
             plan = Plan(problem, "local-search", start.plan.groups)
+            cost = start.cost
         gained = f"{tried} moves from {start.name}"
-        return Plan(problem, "local-search", plan.groups, gained)
+        found = Plan(problem, "local-search", plan.groups, gained)
+        return refine(found, self.objective, cost) if pays_to_coarsen(problem) else found
 
     def improve(
         self, problem: Problem, start: Start, began: float
