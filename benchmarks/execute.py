@@ -1,14 +1,16 @@
 """What a split costs: plain ONNX Runtime, threads and Ray, one request and eight in flight.
 
-A model in parts on four devices, neighbouring parts a device. Medians of wall seconds a
-request, one thread each for kernels, all in one run. JSON lines on stdout:
+A model in parts on four devices, neighbouring parts a device; then a row of additions whose
+tensor has a given size, so that little but dispatch and transfers is left. Medians of wall
+seconds a request, one thread each for kernels, all in one run. JSON lines on stdout:
 
-    python benchmarks/execute.py [--model NAME] [--requests N]
+    python benchmarks/execute.py [--model NAME] [--parts N ...] [--bytes N ...] [--rounds N]
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -17,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto, helper
 
 import hetsim
 from hetsim.device.kernels import CompiledSubgraph
@@ -26,6 +29,7 @@ from hetsim.plans import Plan
 
 DEVICES = 4
 IN_FLIGHT = 8
+ADDITIONS = 8
 
 
 def in_parts(model: hetsim.Model, parts: int) -> Plan:
@@ -103,9 +107,28 @@ def measure(model: hetsim.Model, parts: int, rounds: int) -> list[dict[str, Any]
             "way": name,
             "seconds_a_request": seconds,
             "over_plain": seconds / found_s["plain"],
+            "more_a_part_s": (seconds - found_s["plain"]) / parts,
         }
         for name, seconds in found_s.items()
     ]
+
+
+def additions(nbytes: int) -> hetsim.Model:
+    """A row of ADDITIONS nodes, each of which reads the same tensor and the one before."""
+    shape = [max(nbytes // 4, 1)]
+    names = ["x", *(f"y{index}" for index in range(ADDITIONS))]
+    graph = helper.make_graph(
+        [
+            helper.make_node("Add", [before, "x"], [after])
+            for before, after in itertools.pairwise(names)
+        ],
+        "additions",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(names[-1], TensorProto.FLOAT, shape)],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    proto = helper.make_model(graph, opset_imports=opset, ir_version=8)
+    return hetsim.model_of(proto, name=f"{ADDITIONS} additions of {nbytes} bytes")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -113,11 +136,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--parts", nargs="*", type=int, default=[1, 8, 32])
+    parser.add_argument("--bytes", nargs="*", type=int, default=[4 << 10, 256 << 10, 4 << 20])
     parser.add_argument("--rounds", type=int, default=15)
     chosen = parser.parse_args(arguments)
     model = hetsim.load_model(f"zoo:{chosen.model}")
     for parts in chosen.parts:
         for line in measure(model, parts, chosen.rounds):
+            print(json.dumps(line), flush=True)
+    for nbytes in chosen.bytes:
+        for line in measure(additions(nbytes), ADDITIONS, chosen.rounds):
             print(json.dumps(line), flush=True)
 
 

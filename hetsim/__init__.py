@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hetsim.faults.failure import Failure
     from hetsim.faults.virtual import simulate
     from hetsim.graph.extension import Extension, read_extension
-    from hetsim.graph.model import Model, load_model
+    from hetsim.graph.model import Model, load_model, model_of
     from hetsim.hardware.catalog import load_device, load_platform
     from hetsim.hardware.spec import DeviceSpec, Link, Platform
     from hetsim.partitioning.affinity import Affinity, Exclusion, affinity_of_model
@@ -82,6 +82,7 @@ _HOMES = {
     "lower_bound": "hetsim.placement.bound",
     "max_load": "hetsim.placement.throughput",
     "methods": "hetsim.partitioning.methods",
+    "model_of": "hetsim.graph.model",
     "partition": "hetsim.partitioning.flow",
     "plan": "hetsim.placement.registry",
     "read_affinity": "hetsim.partitioning.affinity_file",
@@ -130,6 +131,7 @@ __all__ = [
     "lower_bound",
     "max_load",
     "methods",
+    "model_of",
     "partition",
     "plan",
     "read_affinity",

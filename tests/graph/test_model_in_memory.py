@@ -20,9 +20,14 @@ from onnx_builders import (
     value,
 )
 
+import hetsim
 from hetsim.errors import ModelError, UsageError
 from hetsim.graph import runtime
 from hetsim.graph.model import load_model, model_of
+
+
+def test_it_is_public() -> None:
+    assert hetsim.model_of is model_of
 
 
 @pytest.mark.parametrize("level", ["none", "basic", "extended"])
