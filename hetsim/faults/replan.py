@@ -64,15 +64,16 @@ def replan(planned: Plan, lost: Sequence[str]) -> Plan:
     from hetsim.placement.registry import again, plan
 
     left = without(planned.problem, lost)
-    limits = Constrained.of(planned)
-    kept = {node: device for node, device in limits.pins.items() if device not in lost}
-    pins = {"pins": kept} if limits.pins else {}
+    limits = Constrained()
     try:
-        return again(planned, left, **pins)
+        limits = Constrained.of(planned)
+        kept = {node: device for node, device in limits.pins.items() if device not in lost}
+        limits = replace(limits, pins=kept)
+        return again(planned, left, **({"pins": kept} if "pins" in planned.options else {}))
     except HetsimError:
         pass
     try:
-        return plan(left, FALLBACK, **(limits.given() | pins))
+        return plan(left, FALLBACK, **limits.given())
     except Infeasible:
         raise
     except HetsimError as error:

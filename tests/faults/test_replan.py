@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -64,6 +66,9 @@ def test_options_hold_for_the_new_plan_but_for_pins_to_what_is_lost() -> None:
     assert again.assignment == (1, 2, 1)
     assert again.options == {"pins": '{"n1":"c"}'}
     assert replan(planned, ["a", "c"]).assignment == (1, 1, 1)
+    # What a plan of an unknown strategy asked for cannot be held to.
+    unknown = replace(planned, strategy="theirs", options={"pins": "[1"})
+    assert replan(unknown, ["a"]).strategy == "heft"
     # Where the strategy itself has to give way its constraints stay.
     listed = hetsim.plan(
         problem, "hetero", priority=("a",), exclude=(hetsim.Exclusion("b", ("Task",)),)
