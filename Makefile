@@ -25,7 +25,7 @@ demo: install
 	$(BIN)/hetsim compare zoo:resnet50 --platform laptop --run
 
 test: install
-	$(BIN)/python -m pytest -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: install
 	$(BIN)/ruff format --check .

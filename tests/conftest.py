@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from summary import Summary
 
 from hetsim.execution.ray_session import RaySession
 from hetsim.execution.ray_session import ray_session as open_session
@@ -26,8 +27,17 @@ def ray_session() -> Iterator[RaySession]:
         yield session
 
 
+SHARED = {"ray_session", "judged", "story"}
+"""Fixtures that take long to make."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let tests leave lines for the end."""
+    config.pluginmanager.register(Summary())
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process run the tests of a folder that share a Ray, where several run the tests."""
+    """Let one process run the tests of a folder that share what takes long to make."""
     for item in items:
-        if "ray_session" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(f"ray {item.path.parent.name}"))
+        if SHARED & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group(f"shared in {item.path.parent.name}"))
