@@ -2,7 +2,7 @@
 
 Five models on three platforms, each split over the platform's devices: the wall clock of one
 request, and of 20 in flight, over the simulator's prediction. Devices hold for their modelled
-time, links for theirs; time is scaled so that a run takes a second at least. Wall clocks need
+time, links for theirs; time is scaled so that a run takes two seconds at least. Wall clocks need
 a machine with nothing else to do. JSON lines on stdout:
 
     python benchmarks/emulate.py [--executor ray|threads]

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from hetsim.problem import Contention
     from hetsim.simulation.lowering import Template
 
-_SHORTEST_RUN_S = 1.0
+_SHORTEST_RUN_S = 2.0
 _ROOM = 4.0
 """How much longer a subgraph is held than it takes by itself: devices share the processor."""
+_SMALL = 0.01
 _MESSAGE_S = 0.02
 """Real seconds a task of a request, of which the way to a device and back is a small part."""
 
@@ -107,7 +108,7 @@ def emulate(
     time_scale : float, optional
         Real seconds that a virtual second is to last. Where it is too small for this
         machine's kernels, `overrun_s` of the result shows it. Absent: one that leaves room
-        for them, by a first run without holding, and gives a run of a second at least.
+        for them, by a first run without holding, and gives a run of two seconds at least.
     contention : "fifo" or "none", optional
         How links behave; absent: as the problem says.
 
@@ -181,12 +182,26 @@ def emulate(
 
 
 def _roomy(template: Template, predicted: Timeline, longest_s: Mapping[int, float]) -> float:
-    """A time scale at which kernels and messages of this machine take a small part of a run."""
+    """A time scale at which kernels and messages of this machine take a small part of a run.
+
+    Subgraphs that take longer here than they are held may add _SMALL of the time between one
+    request's end and the next, so that a tiny one alone does not stretch the whole run.
+    """
     scale = _SHORTEST_RUN_S / predicted.makespan_s if predicted.makespan_s else 1.0
-    for group, took_s in longest_s.items():
-        modelled_s = float(template.duration[group])
-        if modelled_s:
-            scale = max(scale, _ROOM * took_s / modelled_s)
-    if predicted.latency_s:
-        scale = max(scale, template.tasks * _MESSAGE_S / predicted.latency_s)
+    if not predicted.latency_s:
+        return scale
+    scale = max(scale, template.tasks * _MESSAGE_S / predicted.latency_s)
+    between_s = min(predicted.latency_s, predicted.makespan_s / len(predicted.latencies_s))
+    # No scale gives room to what is modelled to take no time.
+    held = [
+        (took_s, modelled_s)
+        for group, took_s in longest_s.items()
+        if (modelled_s := float(template.duration[group]))
+    ]
+
+    def overrun_s(scale: float) -> float:
+        return sum(max(0.0, _ROOM * took_s - modelled_s * scale) for took_s, modelled_s in held)
+
+    while overrun_s(scale) > _SMALL * between_s * scale:
+        scale *= 1.1
     return scale

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from hetsim.errors import Infeasible
 from hetsim.partitioning.partition import Group, as_groups, order_groups
@@ -12,6 +14,9 @@ from hetsim.problem import GRAPH_INPUT, Problem
 
 Crossing = tuple[int, int, int]
 """A node, the first of the subgraph that it moves into, and that one's device."""
+
+Kind = tuple[str, int, int, int]
+"""Op type, own device, other device, bytes across: what moves of repeated layers have in common."""
 
 TRIALS = 200
 """Moves that the clock judges at most."""
@@ -23,8 +28,9 @@ def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
     """Move nodes on a border between devices into the subgraph across, where the clock gains.
 
     Coarsening keeps chains whole, and the best place to cut one may be within it. Moves are tried
-    by the bytes that cross the border, the most first; after a gain, those that are new. The
-    result is a valid plan, never worse than `plan`.
+    by the bytes that cross the border, the most first, but those like a refused one later: the
+    layers of a model are alike. After a gain those are tried that are new. The result is a valid
+    plan, never worse than `plan`.
 
     Parameters
     ----------
@@ -41,14 +47,16 @@ def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
     """
     problem, groups = plan.problem, plan.groups
     trials = min(TRIALS, WORK // max(problem.n, 1))
-    refused: set[Crossing] = set()
+    tried: set[Crossing] = set()
+    refusals: Counter[Kind] = Counter()
     gained = True
     while gained and trials > 0:
         gained = False
-        for crossing, moved in _moves(problem, groups, refused):
+        for crossing, kind, moved in _moves(problem, groups, tried, refusals):
             if trials == 0:
                 break
-            refused.add(crossing)
+            tried.add(crossing)
+            refusals[kind] += 1
             trials -= 1
             try:
                 found = measure(Plan(problem, plan.strategy, moved), objective)
@@ -57,13 +65,17 @@ def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
                 continue
             if found < cost:
                 groups, cost, gained = moved, found, True
+                refusals[kind] = 0
                 break
     return Plan(problem, plan.strategy, groups, plan.reason, plan.options)
 
 
 def _moves(
-    problem: Problem, groups: tuple[Group, ...], refused: set[Crossing]
-) -> Iterator[tuple[Crossing, tuple[Group, ...]]]:
+    problem: Problem,
+    groups: tuple[Group, ...],
+    tried: set[Crossing],
+    refusals: Mapping[Kind, int],
+) -> Iterator[tuple[Crossing, Kind, tuple[Group, ...]]]:
     """Give the partitions in which one node crosses a border, executable ones alone."""
     device_of, owner = [0] * problem.n, [0] * problem.n
     for index, group in enumerate(groups):
@@ -78,13 +90,24 @@ def _moves(
             if device_of[u] != device_of[v]:
                 for pair in ((u, owner[v]), (v, owner[u])):
                     crossing[pair] = max(crossing.get(pair, 0), value.nbytes)
-    for node, target in sorted(crossing, key=lambda pair: -crossing[pair]):
+    left: list[tuple[int, int, int, int, Kind]] = []
+    for (node, target), nbytes in crossing.items():
         device = problem.devices.index(groups[target].device)
-        crossed = (node, groups[target].nodes[0], device)
-        if crossed not in refused and problem.supported[node, device]:
-            made = _with_node_in(problem, owner, device_of, node, target, device)
+        if problem.supported[node, device]:
+            kind = (problem.op_types[node], device_of[node], device, nbytes)
+            left.append((refusals.get(kind, 0), -nbytes, node, target, kind))
+    heapq.heapify(left)
+    while left:
+        known, weight, node, target, kind = heapq.heappop(left)
+        if refusals.get(kind, 0) > known:
+            # Refused since it was put there: those of other kinds go first.
+            heapq.heappush(left, (refusals[kind], weight, node, target, kind))
+            continue
+        crossed = (node, groups[target].nodes[0], kind[2])
+        if crossed not in tried:
+            made = _with_node_in(problem, owner, device_of, node, target, kind[2])
             if made is not None:
-                yield crossed, made
+                yield crossed, kind, made
 
 
 def _with_node_in(
