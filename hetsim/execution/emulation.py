@@ -32,7 +32,7 @@ _SHORTEST_RUN_S = 2.0
 _ROOM = 4.0
 """How much longer a subgraph is held than it takes by itself: devices share the processor."""
 _SMALL = 0.01
-_MESSAGE_S = 0.02
+_MESSAGE_S = 0.2
 """Real seconds a task of a request, of which the way to a device and back is a small part."""
 
 
