@@ -23,12 +23,13 @@ BATCHES = 20
 def random_problems(batch: int) -> Iterator[Problem]:
     """Layered graphs, uniformly random ones, and mixes with long edges; 6 to 80 nodes.
 
-    One to four kinds of device; the last supports every node, the others some nodes alone
-    and some only in composites, which overlap between devices. Constants are shared.
+    Most are small. One to four kinds of device; the last supports every node, the others some
+    nodes alone and some only in composites, which overlap between devices. Constants are
+    shared.
     """
     rng = random.Random(f"batch {batch}")
     for _ in range(PROBLEMS // BATCHES):
-        n, kinds = rng.randint(6, 80), rng.randint(1, 4)
+        n, kinds = 6 + int(75 * rng.random() ** 3), rng.randint(1, 4)
         reach = rng.choice((3, 8, n))
         edges = {
             (max(0, v - rng.randint(1, reach)), v)
