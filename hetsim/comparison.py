@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from hetsim.errors import Infeasible, UsageError, nearest
@@ -84,8 +84,6 @@ class Comparison:
     single_s : mapping of str to float
         Cost of each device alone, where it can run the whole model.
     objective : "latency" or "throughput"
-    limits : Constrained
-        What every plan had to hold to.
     """
 
     problem: Problem
@@ -94,7 +92,6 @@ class Comparison:
     best_single: str | None
     single_s: Mapping[str, float]
     objective: Objective = "latency"
-    limits: Constrained = field(default_factory=Constrained)
 
     @property
     def ceiling(self) -> float | None:
@@ -184,7 +181,7 @@ def compare(
         )
     infinity = float("inf")
     rows.sort(key=lambda row: infinity if row.cost_s is None else row.cost_s)
-    return Comparison(problem, tuple(rows), bound_s, best_single, single_s, objective, limits)
+    return Comparison(problem, tuple(rows), bound_s, best_single, single_s, objective)
 
 
 def _attempt(

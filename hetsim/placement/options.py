@@ -123,11 +123,10 @@ def under(limits: Constrained, problem: Problem, strategy: str, **options: Any) 
     """
     given = options | limits.given()
     takes = option_types(strategy)
-    made = plan(
-        limits.narrow(problem),
-        strategy,
-        **{key: value for key, value in given.items() if key in takes},
-    )
+    taken = {key: value for key, value in given.items() if key in takes}
+    if limits.given().keys() <= taken.keys():
+        return plan(problem, strategy, **taken)
+    made = plan(limits.narrow(problem), strategy, **taken)
     if limits.capacity_bytes:
         measure(made, "latency")
     return replace(made, problem=problem)

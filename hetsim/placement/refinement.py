@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from hetsim.errors import Infeasible
 from hetsim.partitioning.partition import Group, as_groups, order_groups
@@ -67,7 +68,7 @@ def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
                 groups, cost, gained = moved, found, True
                 refusals[kind] = 0
                 break
-    return Plan(problem, plan.strategy, groups, plan.reason, plan.options)
+    return replace(plan, groups=groups)
 
 
 def _moves(
