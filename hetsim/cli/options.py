@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -13,7 +13,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Decorator = Callable[[Decorated], Decorated]
 Item = TypeVar("Item")
 
-FROM_MODEL = "model"
+FROM_MODEL: Final = "model"
 """What stands for the notes on a model's nodes in place of an affinity file."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from hetsim.cli.options import FROM_MODEL
 from hetsim.cli.session import current
 from hetsim.errors import UsageError
 
@@ -105,7 +106,7 @@ def read_strategy_options(strategies: Sequence[str]) -> dict[str, Any]:
     for name in strategies:
         resolve(name)
     affinity = current().affinity
-    if affinity is not None and affinity != "model":
+    if affinity is not None and affinity != FROM_MODEL:
         for key in ("priority", "default"):
             if getattr(affinity, key) is not None:
                 raise UsageError(
@@ -123,7 +124,7 @@ def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any
     affinity = current().affinity
     if affinity is None:
         return dict(options)
-    asked = affinity_of_model(problem) if affinity == "model" else affinity
+    asked = affinity_of_model(problem) if affinity == FROM_MODEL else affinity
     # Names that mean nothing are told with the line of the file.
     asked.on(problem)
     wishes = {"pins": dict(asked.pins), "exclude": asked.exclude}
