@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +70,22 @@ def placement_case(name: str) -> tuple[Problem, dict[str, Any]]:
         name=record["name"],
     )
     return problem, record
+
+
+def random_composites(
+    rng: random.Random, dag: Dag, devices: int
+) -> Iterator[tuple[int, list[int], float]]:
+    """Connected sets of two to four nodes, disjoint on each device; not all are convex."""
+    for device in range(devices):
+        free = set(range(dag.n))
+        for start in rng.sample(range(dag.n), dag.n // 6):
+            members = [start]
+            while len(members) < rng.randint(2, 4):
+                near = {w for v in members for w in (*dag.succs[v], *dag.preds[v])}
+                fresh = sorted(near.difference(members))
+                if not fresh:
+                    break
+                members.append(rng.choice(fresh))
+            if len(members) > 1 and free.issuperset(members):
+                free.difference_update(members)
+                yield device, members, 0.5

@@ -163,7 +163,12 @@ def _made(
     housekeeping: Housekeeping,
     sizes: SizeRules,
 ) -> _Made:
-    """De-conflict and merge; drop what the rules forbid, and begin again until all is kept."""
+    """De-conflict and merge; drop what the rules forbid, and begin again until all is kept.
+
+    It ends: a node is only ever where `regions` offers it, alone or in a composite, so that a
+    round that drops something withdraws a single node or a composite that was still offered.
+    There are at most n P of the one and as many of the other as patterns matched.
+    """
     problem = regions.problem
     sizes.check()
     housekeeping.check()
@@ -181,10 +186,10 @@ def _made(
         movable = idle.difference(fixed)
         reasons: dict[int, str] = {}
         if housekeeping.mode == "follow":
-            assignment, reasons = follow(problem, assignment, order[-1], movable)
+            assignment, reasons = follow(regions, assignment, order[-1], movable)
         labels, notes = quotient.merge(method, assignment)
         while housekeeping.mode == "host":
-            stripped = strip(problem, labels, assignment, order[-1], movable)
+            stripped = strip(regions, labels, assignment, order[-1], movable)
             if not stripped:
                 break
             moved = list(assignment)

@@ -10,6 +10,7 @@ from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import joined
 from hetsim.graph.housekeeping import housekeeping_nodes
 from hetsim.partitioning.ops import check_op
+from hetsim.partitioning.regions import Regions
 from hetsim.problem import GRAPH_INPUT, Problem
 
 Mode = Literal["assigned", "follow", "host"]
@@ -26,8 +27,8 @@ class Housekeeping:
         ``assigned``: they are nodes like any other. ``follow``: connected ones go together
         where what they read is made, or, where that is on several devices or is constant,
         where all their readers are; they stay on the default device where that is
-        neither, where the device does not support them, or where a value they read leaves
-        the device anyway. ``host``: those at the edge of a group stay on the default
+        neither, where the device does not take them or must not, or where a value they read
+        leaves the device anyway. ``host``: those at the edge of a group stay on the default
         device; between two computing nodes of one group they stay in it.
     ops : frozenset of str
         Further op types that count as housekeeping.
@@ -62,7 +63,7 @@ class Housekeeping:
 
 
 def follow(
-    problem: Problem,
+    regions: Regions,
     assignment: Sequence[int],
     default: int,
     nodes: Collection[int],
@@ -71,11 +72,12 @@ def follow(
 
     Parameters
     ----------
-    problem : Problem
+    regions : Regions
+        What devices offer: a node moves only where it is offered alone.
     assignment : sequence of int
         Device index by node.
     default : int
-        Where they stay otherwise, if it supports them.
+        Where they stay otherwise, if it offers them.
     nodes : collection of int
         The nodes to move.
 
@@ -83,6 +85,7 @@ def follow(
     -------
     The new assignment, and why nodes stay on the default device. O(V + E).
     """
+    problem = regions.problem
     placed = list(assignment)
     reasons: dict[int, str] = {}
     island = _islands(problem, nodes)
@@ -106,11 +109,12 @@ def follow(
     for root, own in members.items():
         goal, why = _goal(sources[root], targets[root], leaves.get(root))
         device = goal
-        if goal is not None and not problem.supported[own, goal].all():
-            device, why = None, f"{problem.devices[goal]} does not support all of it"
+        if goal is not None and not regions.alone[own, goal].all():
+            refused = next(v for v in own if not regions.alone[v, goal])
+            device, why = None, regions.reason(refused, goal)
         if device is None:
             for v in own:
-                if problem.supported[v, default]:
+                if regions.alone[v, default]:
                     placed[v] = default
                     reasons[v] = f"housekeeping: {why}"
         else:
@@ -120,7 +124,7 @@ def follow(
 
 
 def strip(
-    problem: Problem,
+    regions: Regions,
     labels: Sequence[int],
     assignment: Sequence[int],
     default: int,
@@ -129,8 +133,9 @@ def strip(
     """List the housekeeping nodes at the edges of groups, which mode ``host`` takes out.
 
     A node is at the edge where no computing node of its group stands before it, or none
-    after it. Those that the default device does not support stay. O(V + E).
+    after it. Those that the default device does not offer stay. O(V + E).
     """
+    problem = regions.problem
     n = problem.n
     before, after = [False] * n, [False] * n
     for v in range(n):
@@ -144,9 +149,7 @@ def strip(
     return [
         v
         for v in sorted(nodes)
-        if assignment[v] != default
-        and problem.supported[v, default]
-        and not (before[v] and after[v])
+        if assignment[v] != default and regions.alone[v, default] and not (before[v] and after[v])
     ]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hetsim
+from builders import random_composites
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.methods import methods
 from hetsim.partitioning.partition import owners, problems_of
@@ -51,25 +52,6 @@ def random_problems(batch: int) -> Iterator[Problem]:
             problem,
             constants=tuple(Constant(f"w{i}", 8, nodes) for i, nodes in enumerate(readers)),
         )
-
-
-def random_composites(
-    rng: random.Random, dag: Dag, devices: int
-) -> Iterator[tuple[int, list[int], float]]:
-    """Connected sets of two to four nodes, disjoint on each device; not all are convex."""
-    for device in range(devices):
-        free = set(range(dag.n))
-        for start in rng.sample(range(dag.n), dag.n // 6):
-            members = [start]
-            while len(members) < rng.randint(2, 4):
-                near = {w for v in members for w in (*dag.succs[v], *dag.preds[v])}
-                fresh = sorted(near.difference(members))
-                if not fresh:
-                    break
-                members.append(rng.choice(fresh))
-            if len(members) > 1 and free.issuperset(members):
-                free.difference_update(members)
-                yield device, members, 0.5
 
 
 @pytest.mark.slow
