@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,8 @@ class Flight:
         Steps that have run, and whose kept values are on their device still.
     missing : dict of int to int
         Steps that are to run and were not given out: how many steps each waits for.
+    after : mapping of int to int
+        By step to run or running: the next one to run on its device.
     round : int
         How often the steps to run were worked out.
     running : dict of Call to int
@@ -55,6 +57,7 @@ class Flight:
     made_on: dict[str, str] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
     missing: dict[int, int] = field(default_factory=dict)
+    after: Mapping[int, int] = field(default_factory=dict)
     round: int = 0
     running: dict[Call, int] = field(default_factory=dict)
 
@@ -66,23 +69,37 @@ class _Order:
         self.steps = tuple(steps)
         self.outputs = tuple(outputs)
         self.maker = {name: index for index, step in enumerate(steps) for name in step.sends}
-        self.before: list[set[int]] = []
-        self.followers: list[list[int]] = [[] for _ in steps]
+        self.makers: list[set[int]] = []
+        self.readers: list[list[int]] = [[] for _ in steps]
         self.keepers: list[tuple[int, ...]] = []
-        latest: dict[str, int] = {}
         kept: dict[str, tuple[int, ...]] = {}
         for index, step in enumerate(self.steps):
-            before = {self.maker[name] for name in step.receives if name in self.maker}
-            if step.device in latest:
-                before.add(latest[step.device])
-            self.before.append(before)
-            for earlier in before:
-                self.followers[earlier].append(index)
-            latest[step.device] = index
+            makers = {self.maker[name] for name in step.receives if name in self.maker}
+            self.makers.append(makers)
+            for earlier in makers:
+                self.readers[earlier].append(index)
             self.keepers.append(kept.get(step.device, ()))
             if step.keeps:
                 kept[step.device] = (*kept.get(step.device, ()), index)
-        self.first = {index: len(before) for index, before in enumerate(self.before)}
+        self.first, self.after = self.waits(set(range(len(self.steps))))
+
+    def waits(self, steps: Set[int]) -> tuple[dict[int, int], dict[int, int]]:
+        """How many of `steps` each of them waits for, and by step: the next on its device.
+
+        A step waits for those that make what it receives, and for the one before it on its
+        device among `steps`: others need not run, so they keep no order. O(steps and what
+        they receive).
+        """
+        counts: dict[int, int] = {}
+        after: dict[int, int] = {}
+        latest: dict[str, int] = {}
+        for index in sorted(steps):
+            device = self.steps[index].device
+            counts[index] = len(self.makers[index] & steps) + (device in latest)
+            if device in latest:
+                after[latest[device]] = index
+            latest[device] = index
+        return counts, after
 
     def needed(self, flight: Flight, running: set[int]) -> set[int]:
         """Steps that must run, or are running, for the outputs that are not there.
@@ -135,7 +152,7 @@ class Dispatcher:
     def admit(self, request: int, values: Mapping[str, Any]) -> None:
         """Take a request with the handles of its inputs; later requests have higher numbers."""
         flight = self.flights[request] = Flight(dict(values))
-        flight.missing = dict(self._order.first)
+        flight.missing, flight.after = dict(self._order.first), self._order.after
         for index, missing in self._order.first.items():
             if not missing:
                 self._push(request, flight, index)
@@ -180,7 +197,9 @@ class Dispatcher:
         if given_out != flight.round:
             self._plan(call.request, flight)
         else:
-            for follower in self._order.followers[call.step]:
+            following = flight.after.get(call.step)
+            waiting = self._order.readers[call.step]
+            for follower in waiting if following is None else (*waiting, following):
                 missing = flight.missing.get(follower)
                 if missing is not None:
                     flight.missing[follower] = missing - 1
@@ -283,8 +302,9 @@ class Dispatcher:
         occupied = {call.device: call.step for call in flight.running if call.step in running}
         flight.round += 1
         flight.missing = {}
+        counts, flight.after = order.waits(needed | running)
         for index in sorted(needed - running):
-            waits = sum(earlier in needed or earlier in running for earlier in order.before[index])
+            waits = counts[index]
             # A device holds one state of a request: no step starts beside a later one, whose
             # end has the steps worked out again.
             waits += index < occupied.get(order.steps[index].device, -1)

@@ -183,3 +183,38 @@ def test_requests_that_are_given_up_are_forgotten() -> None:
     assert dispatcher.calls() == []
     assert not dispatcher.finish(call, {"x": 0})
     assert [c.request for c in dispatcher.calls()] == [1]
+
+
+def test_after_a_loss_the_steps_of_a_device_wait_for_all_that_run_again_before_them() -> None:
+    # Of device b's steps the middle one need not run again once b is lost: a holds what it led to.
+    parts = [
+        Part("a", ("in0",), ("y",)),
+        Part("b", ("y",), ("x", "kept")),
+        Part("a", ("x",), ("p",)),
+        Part("b", ("p",), ("q",)),
+        Part("a", ("q",), ("r",)),
+        Part("b", ("r", "kept"), ("z",)),
+    ]
+    steps = schedule(parts, ["x", "z"])
+    assert [step.parts for step in steps] == [(0,), (1,), (2,), (3,), (4,), (5,)]
+    for streams, lost in ((1, ["y"]), (2, []), (2, ["y"])):
+        devices = Devices(parts)
+        dispatcher = Dispatcher(steps, ["x", "z"], {"a": 1, "b": streams})
+        dispatcher.admit(0, {"in0": "in0 of 0"})
+        dispatcher.restore("a")
+        dispatcher.restore("b")
+        for expected in range(5):
+            (call,) = dispatcher.calls()
+            assert call.step == expected
+            assert not dispatcher.finish(call, devices.run(call, steps[call.step]))
+        dispatcher.lose("b", values_too=True)
+        devices.clear("b")
+        dispatcher.miss(0, lost)
+        dispatcher.restore("b")
+        again = []
+        while running := dispatcher.calls():
+            (call,) = running
+            again.append(call.step)
+            done = dispatcher.finish(call, devices.run(call, steps[call.step]))
+        assert again == ([0, 1, 5] if lost else [1, 5])
+        assert done
