@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from hetsim.graph.device_notes import DeviceNote
     from hetsim.graph.extension import Extension
+    from hetsim.graph.observed import Observed
     from hetsim.graph.onnx_file import OnnxFile
 
 _ZOO = "zoo:"
@@ -55,6 +56,8 @@ class Model:
         Devices that the file notes on its nodes.
     extensions : tuple of Extension
         Custom operators that it was read with.
+    observed : Observed or None
+        What one run showed, where one was needed.
     """
 
     name: str
@@ -70,6 +73,7 @@ class Model:
     folded: tuple[str, ...] = field(repr=False)
     device_notes: tuple[DeviceNote, ...] = field(default=(), repr=False)
     extensions: tuple[Extension, ...] = ()
+    observed: Observed | None = field(default=None, repr=False)
 
     @property
     def libraries(self) -> tuple[str, ...]:
