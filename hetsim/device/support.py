@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hetsim.graph.dag import joined
 from hetsim.graph.graph import Graph, Tensor
 from hetsim.graph.work import op_key
-from hetsim.hardware.spec import DeviceSpec
+from hetsim.hardware.spec import DeviceSpec, SupportRule
 from hetsim.patterns.attributes import AttributeTest, attribute_of
 from hetsim.units import format_bytes
 
@@ -112,7 +112,7 @@ def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = Fal
         custom = _custom_refusal(spec, graph, node_id, library)
         if custom is not None:
             return custom
-        if rule.ops is not None and node.body is None and not node.custom:
+        if node.body is None and not node.custom and not _listed(rule, op):
             return f"op {op}"
     for name, accepted in rule.attributes.get(op, {}).items():
         value = attribute_of(graph, node, name)
@@ -120,6 +120,13 @@ def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = Fal
             allowed = ", ".join(str(entry) for entry in accepted)
             return f"attribute {name} = {value} of {op} (it takes {allowed})"
     return refusal_in_pattern(spec, graph, node_id)
+
+
+def _listed(rule: SupportRule, op: str) -> bool:
+    """Whether lists of ops accept `op`, which `except_ops` does not name."""
+    if rule.ops is not None:
+        return op in rule.ops
+    return ":" not in op or rule.foreign is None or op in rule.foreign
 
 
 def _custom_refusal(spec: DeviceSpec, graph: Graph, node_id: int, library: bool) -> str | None:

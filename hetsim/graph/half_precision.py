@@ -9,7 +9,6 @@ import onnx
 from hetsim.graph.structure import bodies
 
 _HALF = onnx.TensorProto.FLOAT16
-_BRAIN = onnx.TensorProto.BFLOAT16
 
 
 def mentions_half(proto: onnx.ModelProto) -> bool:
@@ -25,17 +24,14 @@ def mentions_half(proto: onnx.ModelProto) -> bool:
 
 
 def hold_casts(graph: onnx.GraphProto) -> None:
-    """Put an Identity, in place, between a cast to bfloat16 and the casts that read it.
+    """Put an Identity, in place, between a cast and the casts that read it.
 
-    ONNX Runtime takes such a pair for one cast where the first reads 16-bit floats, and so
-    leaves a rounding out. In the graph that it saved they are those that it did not merge,
-    as the pair came about later; it would where it opens them again. O(V + E).
+    ONNX Runtime takes such a pair for one cast, and so leaves a rounding out, where nothing
+    but casts reads the first. In the graph that it saved they are those that it did not merge:
+    another reader, perhaps one that no output depends on, kept them apart, or the pair came
+    about later. It would merge them where it opens that graph, or a part of it, again. O(V + E).
     """
-    found = {
-        node.output[0]
-        for node in graph.node
-        if _is_cast(node) and any(a.name == "to" and a.i == _BRAIN for a in node.attribute)
-    }
+    found = {node.output[0] for node in graph.node if _is_cast(node)}
     held: dict[str, str] = {}
     for node in graph.node:
         if _is_cast(node) and node.input[0] in found:

@@ -112,6 +112,14 @@ OpType = Annotated[
         "write 'Conv', or 'com.microsoft:Gelu' outside the standard domain",
     ),
 ]
+ForeignOp = Annotated[
+    StrictStr,
+    Matching(
+        "an op type of another domain",
+        r"[A-Za-z_][A-Za-z0-9_.-]*:[A-Za-z_][A-Za-z0-9_]*",
+        "write 'com.microsoft:Gelu'; of ONNX's own all but those of 'except' are taken",
+    ),
+]
 Name = Annotated[
     StrictStr,
     Matching("a name", r"[A-Za-z0-9][A-Za-z0-9_.-]*", "use letters, digits, '.', '-' and '_'"),

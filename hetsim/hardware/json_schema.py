@@ -52,6 +52,8 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
     SupportModel.__name__: {
         "ops": "Accepted op types; absent: all but those of 'except'.",
         "except": "Refused op types.",
+        "foreign": "Accepted op types of other domains than ONNX's own, where 'ops' is absent; "
+        "absent: all for a CPU, none for others.",
         "dtypes": "Accepted element types of the tensors that a node reads and writes.",
         "static_shapes_only": "Whether it refuses tensors whose shapes are not all known.",
         "opset": "Oldest and newest version of the standard operator set.",
@@ -158,11 +160,11 @@ class _Generator(GenerateJsonSchema):
 
 def _add_rules(definitions: dict[str, Any]) -> None:
     """Say what the models say in code: which keys go together, and what names there are."""
-    both = {"ops": {"type": "array"}, "except": {"minItems": 1}}
-    definitions[SupportModel.__name__]["not"] = {
-        "properties": both,
-        "required": list(both),
-    }
+    pairs = [
+        {"properties": {"ops": {"type": "array"}, other: rule}, "required": ["ops", other]}
+        for other, rule in (("except", {"minItems": 1}), ("foreign", {"type": "array"}))
+    ]
+    definitions[SupportModel.__name__]["not"] = {"anyOf": pairs}
     use = definitions[DeviceUse.__name__]
     name = _name_or_path(device_names())
     use["properties"]["device"] = {"anyOf": [name, {"$ref": _ref(DeviceModel.__name__)}]}

@@ -23,6 +23,7 @@ from hetsim.hardware.figures import (
     Dtype,
     Efficiencies,
     Figure,
+    ForeignOp,
     Fraction,
     Kind,
     Name,
@@ -86,6 +87,7 @@ class SupportModel(Strict):
 
     ops: tuple[OpType, ...] | None = None
     except_ops: tuple[OpType, ...] = Field(default=(), alias="except")
+    foreign: tuple[ForeignOp, ...] | None = None
     dtypes: tuple[Dtype, ...] | None = None
     static_shapes_only: StrictBool = False
     opset: OpsetModel | None = None
@@ -99,6 +101,17 @@ class SupportModel(Strict):
         if except_ops and info.data.get("ops") is not None:
             raise refusal("KEY stands beside 'ops'", "keep the one that is shorter")
         return except_ops
+
+    @field_validator("foreign")
+    @classmethod
+    def _of_other_domains(
+        cls, foreign: tuple[str, ...] | None, info: ValidationInfo
+    ) -> tuple[str, ...] | None:
+        if foreign is None:
+            return None
+        if info.data.get("ops") is not None:
+            raise refusal("KEY stands beside 'ops'", "name them among 'ops'")
+        return foreign
 
 
 class DeviceModel(Strict):
@@ -174,6 +187,7 @@ class DeviceModel(Strict):
             support=SupportRule(
                 ops=None if support.ops is None else frozenset(support.ops),
                 except_ops=frozenset(support.except_ops),
+                foreign=self._foreign(),
                 dtypes=None if support.dtypes is None else frozenset(support.dtypes),
                 static_shapes_only=support.static_shapes_only,
                 opset=None if support.opset is None else (support.opset.min, support.opset.max),
@@ -190,6 +204,12 @@ class DeviceModel(Strict):
             custom_ops=frozenset(self._custom_ops()),
             provenance=self._provenance(),
         )
+
+    def _foreign(self) -> frozenset[str] | None:
+        """Ops of other domains; where nothing is said, the kernels of CPUs are ONNX Runtime's."""
+        if self.support.foreign is not None:
+            return frozenset(self.support.foreign)
+        return None if self.kind == "cpu" else frozenset()
 
     def _custom_ops(self) -> tuple[str, ...]:
         """What it takes; where nothing is said, libraries of kernels are for CPUs."""

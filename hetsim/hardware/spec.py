@@ -39,9 +39,12 @@ class SupportRule:
     ----------
     ops : frozenset of str or None
         Accepted op types (``"Conv"``, or ``"com.microsoft:Gelu"`` outside the standard
-        domain); None accepts every op but those in `except_ops`.
+        domain); None accepts every op of ONNX but those in `except_ops`, and `foreign`.
     except_ops : frozenset of str
         Refused op types.
+    foreign : frozenset of str or None
+        Accepted op types of other domains than ONNX's own, where `ops` is None; None accepts
+        all. Functions and operators of libraries are for `custom_ops` to say.
     dtypes : frozenset of str or None
         Accepted element types of the tensors a node reads and writes; None accepts all.
     static_shapes_only : bool
@@ -59,6 +62,7 @@ class SupportRule:
 
     ops: frozenset[str] | None = None
     except_ops: frozenset[str] = frozenset()
+    foreign: frozenset[str] | None = None
     dtypes: frozenset[str] | None = None
     static_shapes_only: bool = False
     opset: tuple[int, int] | None = None

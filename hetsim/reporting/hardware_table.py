@@ -106,6 +106,9 @@ def device_report(name: str, spec: DeviceSpec) -> RenderableType:
     ]  # fmt: skip
     if rule.except_ops:
         rows.append(("not ops", ", ".join(sorted(rule.except_ops))))
+    if rule.ops is None:
+        foreign = "all" if rule.foreign is None else ", ".join(sorted(rule.foreign)) or "none"
+        rows.append(("other domains", foreign))
     rows.append(("dtypes", "all" if rule.dtypes is None else ", ".join(sorted(rule.dtypes))))
     if rule.opset is not None:
         rows.append(("operator set", f"{rule.opset[0]} to {rule.opset[1]}"))
@@ -209,6 +212,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
         "support": {
             "ops": None if rule.ops is None else sorted(rule.ops),
             "except_ops": sorted(rule.except_ops),
+            "foreign": None if rule.foreign is None else sorted(rule.foreign),
             "dtypes": None if rule.dtypes is None else sorted(rule.dtypes),
             "static_shapes_only": rule.static_shapes_only,
             "opset": None if rule.opset is None else list(rule.opset),

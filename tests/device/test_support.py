@@ -12,6 +12,8 @@ from onnx_builders import load, make_model, op, value
 
 import hetsim
 from hetsim.device.plugin import SimulatedDevice, Support
+from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, SupportRule
 from hetsim.patterns.text import parse_pattern
 from hetsim.problem import Problem
@@ -146,3 +148,29 @@ def test_a_platform_with_a_pattern_end_to_end(tmp_path: Path) -> None:
     assert kernel.seconds < 5 * float(problem.seconds[3, 1])
     bound = hetsim.lower_bound(problem)
     assert bound <= hetsim.simulate(hetsim.plan(problem, "hetero")).latency_s
+
+
+FOREIGN = (
+    "com.microsoft.nchwc:Conv",
+    "com.microsoft:MatMulNBits",
+    "ai.onnx.ml:LinearClassifier",
+    "acme.example:Conv",
+)
+
+
+@pytest.mark.parametrize("name", device_names())
+@pytest.mark.parametrize("key", FOREIGN)
+def test_ops_of_other_domains_are_taken_where_they_are_named(name: str, key: str) -> None:
+    """Which ops of ONNX a device refuses says nothing of others; kernels of CPUs are known."""
+    domain, op_type = key.split(":")
+    node = Node(0, "n", op_type, domain, ("x",), ("y",))
+    kinds = {value: Tensor(value, "float32", (1, 8)) for value in "xy"}
+    graph = Graph("g", (node,), kinds, ("x",), ("y",), frozenset(), {"": 20, domain: 1})
+    spec = hetsim.load_device(name)
+    rule = spec.support
+    reasons = SimulatedDevice("d", spec).query_model(graph).reasons
+    if spec.kind == "cpu" or key in (rule.foreign or ()):
+        assert reasons == {}
+        assert spec.kind == "cpu" or (spec.kind, key) == ("gpu", "com.microsoft:MatMulNBits")
+    else:
+        assert reasons == {0: f"op {key}"}
