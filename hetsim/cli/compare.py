@@ -16,6 +16,7 @@ from hetsim.cli.options import (
     output_options,
     platform_option,
     run_options,
+    wide_option,
 )
 from hetsim.cli.session import current
 from hetsim.errors import Infeasible, UsageError
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 @run_options
 @model_options
 @output_options
+@wide_option
 @json_option
 @common_options
 def compare(
@@ -82,6 +84,7 @@ def compare(
     trace: Path | None,
     out: Path | None,
     force: bool,
+    wide: bool,
     as_json: bool,
 ) -> None:
     """Compare strategies for MODEL with every device alone, best first.
@@ -112,7 +115,7 @@ def compare(
     record = comparison_record(comparison)
     best = comparison.rows[0]
     if not as_json:
-        session.show(comparison_report(comparison))
+        session.show(comparison_report(comparison, wide=wide))
     if best.plan is None or best.timeline is None:
         if as_json:
             session.show_json(record)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hetsim.cli.options import common_options, json_option, model_options
+from hetsim.cli.options import common_options, json_option, model_options, wide_option
 from hetsim.cli.session import current
 from hetsim.errors import PlatformError, UsageError, nearest
 
@@ -24,9 +24,10 @@ def devices() -> None:
 
 
 @devices.command("list")
+@wide_option
 @json_option
 @common_options
-def list_devices(as_json: bool) -> None:
+def list_devices(wide: bool, as_json: bool) -> None:
     """List devices, links and platforms."""
     from hetsim.hardware.catalog import (
         device_names,
@@ -53,14 +54,15 @@ def list_devices(as_json: bool) -> None:
             }
         )
     else:
-        session.show(devices_report(kinds, links, platforms))
+        session.show(devices_report(kinds, links, platforms, wide=wide))
 
 
 @devices.command("show")
 @click.argument("name", metavar="NAME|FILE")
+@wide_option
 @json_option
 @common_options
-def show_device(name: str, as_json: bool) -> None:
+def show_device(name: str, wide: bool, as_json: bool) -> None:
     """Show every figure of a device or link with its source, or the parts of a platform."""
     from hetsim.hardware.catalog import load_device, load_link, load_platform
     from hetsim.reporting.hardware_table import (
@@ -75,7 +77,8 @@ def show_device(name: str, as_json: bool) -> None:
     sort = _sort_of(name)
     if sort == "platform":
         platform = load_platform(name)
-        record, report = platform_record(name, platform), platform_report(name, platform)
+        record = platform_record(name, platform)
+        report = platform_report(name, platform, wide=wide)
     elif sort == "link":
         link = load_link(name)
         record, report = link_record(name, link), link_report(name, link)

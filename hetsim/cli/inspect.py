@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hetsim.cli.options import common_options, json_option, model_options, platform_option
+from hetsim.cli.options import (
+    common_options,
+    json_option,
+    model_options,
+    platform_option,
+    wide_option,
+)
 from hetsim.cli.session import current
 
 if TYPE_CHECKING:
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
 @click.argument("model")
 @model_options
 @platform_option
+@wide_option
 @json_option
 @common_options
 def inspect(
@@ -25,6 +32,7 @@ def inspect(
     shapes: dict[str, tuple[int, ...]],
     canonical: Canonical | None,
     platform: str | None,
+    wide: bool,
     as_json: bool,
 ) -> None:
     """Show what MODEL is made of: ops, FLOPs, bytes, parameters, inputs, outputs.
@@ -44,4 +52,4 @@ def inspect(
         name = None if hardware is None else hardware.name
         session.show_json(inspection_record(inspection, name))
     else:
-        session.show(inspection_report(inspection))
+        session.show(inspection_report(inspection, wide=wide))

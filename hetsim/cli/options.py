@@ -200,6 +200,10 @@ contention_option = click.option(
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 
+wide_option = click.option(
+    "--wide", is_flag=True, help="All columns, and a line for each device; wants 120 columns."
+)
+
 
 def _set_settings(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> None:
     ctx.find_root().obj.settings = given

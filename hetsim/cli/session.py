@@ -46,17 +46,14 @@ class Session:
 
     def show(self, report: RenderableType) -> None:
         """Print a report to stdout."""
-        from hetsim.reporting.console import console
+        from hetsim.reporting.console import console, whole
 
         target = console(sys.stdout)
-        if target.is_terminal:
-            target.print(report)
-            return
-        with target.capture() as captured:
-            target.print(report)
-        # Tables pad their lines to the full width, which is noise in a file.
-        lines = (line.rstrip() for line in captured.get().splitlines())
-        click.echo("\n".join(lines))
+        text = whole(target, report)
+        if not target.is_terminal:
+            # Tables pad their lines to the full width, which is noise in a file.
+            text = "\n".join(line.rstrip() for line in text.splitlines())
+        click.echo(text, nl=not text.endswith("\n"), color=target.is_terminal)
 
     def show_json(self, record: Mapping[str, Any]) -> None:
         """Print a record to stdout, as JSON and nothing else."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hetsim.cli.options import common_options, json_option
+from hetsim.cli.options import common_options, json_option, wide_option
 from hetsim.cli.session import current
 
 
@@ -15,9 +15,10 @@ def zoo() -> None:
 
 
 @zoo.command("list")
+@wide_option
 @json_option
 @common_options
-def list_models(as_json: bool) -> None:
+def list_models(wide: bool, as_json: bool) -> None:
     """List the models: real graphs with random weights, filled on first use."""
     from hetsim.graph.zoo import describe
     from hetsim.reporting.inspection import shape_text
@@ -49,15 +50,17 @@ def list_models(as_json: bool) -> None:
             }
         )
         return
-    rows = (
+    rows = [
         (
             f"zoo:{entry.name}",
-            entry.family,
             str(entry.nodes),
             big(entry.parameters),
             "; ".join(f"{t.name} {t.dtype} {shape_text(t.shape)}" for t in entry.inputs),
+            entry.family,
             f"{entry.source.partition(',')[0]} ({entry.licence})",
         )
         for entry in entries
-    )
-    session.show(names_table(("model", "family", "nodes", "parameters", "inputs", "source"), rows))
+    ]
+    header = ("model", "nodes", "parameters", "inputs", "family", "source")
+    columns = len(header) if wide else 4
+    session.show(names_table(header[:columns], (row[:columns] for row in rows)))

@@ -6,7 +6,7 @@ import os
 from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +14,12 @@ from hetsim.text import plain
 
 PLAIN_WIDTH = 120
 """Columns of output that goes to a file or a pipe."""
+
+CUT = "\N{HORIZONTAL ELLIPSIS}"
+"""What rich puts where it cuts off what does not fit."""
+
+WIDEST, STEP = 320, 4
+"""Columns at which widening ends, and by which a table is widened until all of it is there."""
 
 
 def console(stream: TextIO) -> Console:
@@ -28,6 +34,29 @@ def console(stream: TextIO) -> Console:
     return Console(
         file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=False
     )
+
+
+def whole(target: Console, report: RenderableType) -> str:
+    """Return `report` as `target` prints it, as wide as it must be for no figure to be cut off.
+
+    Where the terminal is too narrow its lines are longer than the terminal is wide: a line
+    that goes on in the next can be read, and one that ends in dots cannot.
+    """
+
+    def at(width: int) -> str:
+        target.width = width
+        with target.capture() as captured:
+            target.print(report, crop=False)
+        return captured.get()
+
+    width = target.width
+    text = at(width)
+    if CUT in text:
+        own = at(max(width, WIDEST)).count(CUT)
+        while text.count(CUT) > own and width < WIDEST:
+            width += STEP
+            text = at(width)
+    return text
 
 
 def new_table() -> Table:

@@ -13,6 +13,7 @@ from rich.text import Text
 from hetsim.hardware.checking import Checked
 from hetsim.hardware.platform_schema import LinkModel
 from hetsim.hardware.spec import DeviceSpec, Platform
+from hetsim.reporting.alike import fold_links, fold_rows
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.link_table import links_table, provenance_table
 from hetsim.reporting.text import ABSENT, count, rate
@@ -27,41 +28,49 @@ def devices_report(
     devices: Sequence[tuple[str, DeviceSpec]],
     links: Sequence[tuple[str, LinkModel]],
     platforms: Sequence[tuple[str, Platform]],
+    *,
+    wide: bool = False,
 ) -> RenderableType:
-    """Return the catalog: devices, links, and the platforms that they make up."""
+    """Return the catalog: devices, links, and the platforms that they make up.
+
+    `wide` adds the full names.
+    """
     return Stack(
-        _devices_table(devices),
+        _devices_table(devices, wide=wide),
         Text(""),
-        links_table(links),
+        links_table(links, wide=wide),
         Text(""),
         _platforms_table(platforms),
     )
 
 
-def _devices_table(devices: Sequence[tuple[str, DeviceSpec]]) -> Table:
+def _devices_table(devices: Sequence[tuple[str, DeviceSpec]], *, wide: bool) -> Table:
     table = new_table()
     table.add_column(Text("device"), no_wrap=True)
-    table.add_column(Text("kind"), no_wrap=True)
     for dtype in SHOWN_DTYPES:
-        table.add_column(Text(dtype), justify="right", no_wrap=True)
-    table.add_column(Text("bandwidth"), justify="right", no_wrap=True)
+        table.add_column(cell(dtype, "FLOP/s"), justify="right", no_wrap=True)
+    table.add_column(cell("memory", "bandwidth"), justify="right", no_wrap=True)
     table.add_column(Text("memory"), justify="right", no_wrap=True)
-    table.add_column(Text("full name"), overflow="fold")
-    for name, spec in devices:
-        table.add_row(
-            cell(name),
-            cell(spec.kind),
-            *(
-                cell(
-                    rate(spec.flops_per_s[dtype], "FLOP/s") if dtype in spec.flops_per_s else ABSENT
-                )
-                for dtype in SHOWN_DTYPES
-            ),
-            cell(rate(spec.bytes_per_s, "B/s")),
-            cell(format_bytes(spec.memory_bytes)),
-            cell(spec.full_name),
-        )
+    if wide:
+        table.add_column(Text("kind"), no_wrap=True)
+        table.add_column(Text("full name"), overflow="fold", min_width=24)
+    folded_rows = fold_rows(devices, lambda row: row[0], lambda row: _figures(row[1]))
+    rows = devices if wide else [(name, row[1]) for name, row in folded_rows]
+    for name, spec in rows:
+        more = [cell(spec.kind), cell(spec.full_name)] if wide else []
+        table.add_row(cell(name), *(cell(figure) for figure in _figures(spec)), *more)
     return table
+
+
+def _figures(spec: DeviceSpec) -> tuple[str, ...]:
+    return (
+        *(
+            rate(spec.flops_per_s[dtype], "") if dtype in spec.flops_per_s else ABSENT
+            for dtype in SHOWN_DTYPES
+        ),
+        rate(spec.bytes_per_s, "B/s"),
+        format_bytes(spec.memory_bytes),
+    )
 
 
 def _platforms_table(platforms: Sequence[tuple[str, Platform]]) -> Table:
@@ -72,16 +81,26 @@ def _platforms_table(platforms: Sequence[tuple[str, Platform]]) -> Table:
     for name, platform in platforms:
         table.add_row(
             cell(name),
-            cell(*(_named(device, spec, platform) for device, spec in platform.devices.items())),
+            cell(*_members(platform)),
             cell(*_joined(platform)),
         )
     return table
 
 
 def _joined(platform: Platform) -> list[str]:
-    lines = [f"{link.a} - {link.b}: {link.name}" for link in platform.links[:LINKS_SHOWN]]
-    more = len(platform.links) - len(lines)
+    joined = fold_links(platform.links)
+    lines = [ends for ends, _ in joined[:LINKS_SHOWN]]
+    more = len(joined) - len(lines)
     return [*lines, f"+{more} more"] if more else lines
+
+
+def _members(platform: Platform) -> list[str]:
+    rows = fold_rows(
+        list(platform.devices.items()),
+        lambda row: row[0],
+        lambda row: (row[1].name, row[0] == platform.host),
+    )
+    return [_named(name, spec, platform) for name, (_, spec) in rows]
 
 
 def _named(device: str, spec: DeviceSpec, platform: Platform) -> str:
@@ -145,15 +164,19 @@ def _peaks_table(spec: DeviceSpec) -> Table:
     return table
 
 
-def platform_report(name: str, platform: Platform) -> RenderableType:
-    """Return a platform's devices and links."""
+def platform_report(name: str, platform: Platform, *, wide: bool = False) -> RenderableType:
+    """Return a platform's devices and links; like ones as one, unless `wide`."""
     links = new_table()
-    for title in ("link", "between", "latency", "bandwidth", "directions", "bus"):
+    for title in (*(["link"] if wide else []), "between"):
         links.add_column(Text(title), overflow="fold")
-    for link in platform.links:
+    for title in ("latency", "bandwidth", "directions"):
+        links.add_column(Text(title), no_wrap=True)
+    links.add_column(Text("bus"), overflow="fold")
+    every = [(f"{link.a} - {link.b}", link) for link in platform.links]
+    for between, link in every if wide else fold_links(platform.links):
         links.add_row(
-            cell(link.name),
-            cell(f"{link.a} - {link.b}"),
+            *([cell(link.name)] if wide else []),
+            cell(between),
             cell(format_seconds(link.latency_s)),
             cell(rate(link.bytes_per_s, "B/s")),
             cell("both at once" if link.duplex else "one at a time"),
@@ -161,7 +184,11 @@ def platform_report(name: str, platform: Platform) -> RenderableType:
         )
     header = [("platform", name), ("host", platform.host)]
     return Stack(
-        pairs(header), Text(""), _devices_table(list(platform.devices.items())), Text(""), links
+        pairs(header),
+        Text(""),
+        _devices_table(list(platform.devices.items()), wide=wide),
+        Text(""),
+        links,
     )
 
 
@@ -171,7 +198,7 @@ def checked_line(checked: Checked) -> str:
     if isinstance(found, DeviceSpec):
         what = f"{found.kind}, {found.full_name}"
     elif isinstance(found, Platform):
-        what = ", ".join(_named(device, spec, found) for device, spec in found.devices.items())
+        what = ", ".join(_members(found))
     else:
         what = "" if found is None else found.full_name
     return f"{checked.file}: valid {checked.sort} '{checked.name}' ({what})"

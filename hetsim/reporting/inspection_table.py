@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.graph.graph import Tensor
+from hetsim.reporting.alike import fold_rows
 from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.inspection import Inspection, refused_count, shape_text
+from hetsim.reporting.inspection import Inspection, OpFacts, refused_count, shape_text
 from hetsim.reporting.text import ABSENT, big
 from hetsim.text import plain
 from hetsim.units import format_bytes, format_flops
@@ -20,9 +21,16 @@ REASONS_SHOWN = 2
 """Reasons that the table gives for one op on one device; the JSON has all."""
 
 
-def inspection_report(inspection: Inspection) -> RenderableType:
-    """Return header, op types, and with a platform who supports what."""
-    parts: list[RenderableType] = [pairs(_header(inspection)), Text(""), _ops_table(inspection)]
+def inspection_report(inspection: Inspection, *, wide: bool = False) -> RenderableType:
+    """Return header, op types, and with a platform who supports what.
+
+    `wide` adds the class by which each op is costed.
+    """
+    parts: list[RenderableType] = [
+        pairs(_header(inspection)),
+        Text(""),
+        _ops_table(inspection, wide=wide),
+    ]
     if inspection.needs is not None:
         parts += [Text(""), Text(f"No FLOPs for some nodes: {plain(inspection.needs)}")]
     if inspection.support:
@@ -66,18 +74,19 @@ def _tensor(tensor: Tensor) -> str:
     return f"{tensor.name}: {tensor.dtype} {shape_text(tensor.shape)}"
 
 
-def _ops_table(inspection: Inspection) -> Table:
+def _ops_table(inspection: Inspection, *, wide: bool) -> Table:
     table = new_table()
-    table.add_column(Text("op type"), overflow="fold")
-    table.add_column(Text("class"), no_wrap=True)
-    for name in ("nodes", "GFLOP", "share", "reads", "weights", "writes"):
+    table.add_column(Text("op type"), overflow="fold", min_width=18)
+    if wide:
+        table.add_column(Text("class"), no_wrap=True)
+    for name in ("nodes", "FLOP", "share", "reads", "weights", "writes"):
         table.add_column(Text(name), justify="right", no_wrap=True)
     for op in inspection.ops:
         table.add_row(
             cell(op.op),
-            cell(op.op_class if op.costed else f"{op.op_class} (no rule)"),
+            *([cell(_class(op))] if wide else []),
             cell(str(op.count)),
-            cell(ABSENT if op.flops is None else f"{op.flops / 1e9:.6g}"),
+            cell(ABSENT if op.flops is None else big(op.flops)),
             cell(_share(op.flops, inspection.flops)),
             cell(ABSENT if op.read_bytes is None else format_bytes(op.read_bytes)),
             cell(ABSENT if op.weight_bytes is None else format_bytes(op.weight_bytes)),
@@ -86,20 +95,29 @@ def _ops_table(inspection: Inspection) -> Table:
     return table
 
 
+def _class(op: OpFacts) -> str:
+    return op.op_class if op.costed else f"{op.op_class} (no rule)"
+
+
 def _share(part: int | None, whole: int | None) -> str:
     return ABSENT if part is None or not whole else f"{100 * part / whole:.1f} %"
 
 
 def _support_table(inspection: Inspection) -> Table:
     table = new_table()
-    table.add_column(Text("op type"), overflow="fold")
+    devices = fold_rows(
+        inspection.support,
+        lambda support: support.device,
+        lambda support: (support.supported, repr(support.refused)),
+    )
+    table.add_column(Text("op type"), overflow="fold", min_width=18)
     table.add_column(Text("nodes"), justify="right", no_wrap=True)
-    for support in inspection.support:
-        table.add_column(cell(support.device), justify="right", overflow="fold")
-    table.add_column(Text("why not"), overflow="fold", ratio=1)
+    for name, _ in devices:
+        table.add_column(cell(name), justify="right", overflow="fold")
+    table.add_column(Text("why not"), overflow="fold", ratio=1, min_width=16)
     for op in inspection.ops:
         cells, reasons = [], []
-        for support in inspection.support:
+        for name, support in devices:
             refused = refused_count(support, op.op)
             taken = op.count - refused
             cells.append(
@@ -114,16 +132,14 @@ def _support_table(inspection: Inspection) -> Table:
                     for reason, number in found[:REASONS_SHOWN]
                 )
                 more = len(found) - REASONS_SHOWN
-                reasons.append(
-                    f"{support.device}: {text}" + (f", +{more} more" if more > 0 else "")
-                )
+                reasons.append(f"{name}: {text}" + (f", +{more} more" if more > 0 else ""))
         table.add_row(cell(op.op), cell(str(op.count)), *cells, cell(*reasons))
     table.add_section()
     total = len(inspection.model.graph.nodes)
     table.add_row(
         cell("all", style="bold"),
         cell(str(total)),
-        *(cell(str(support.supported)) for support in inspection.support),
+        *(cell(str(support.supported)) for _, support in devices),
         cell(""),
     )
     return table

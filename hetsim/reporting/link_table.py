@@ -18,13 +18,14 @@ from hetsim.reporting.text import rate
 from hetsim.units import GIGA, format_seconds
 
 
-def links_table(links: Sequence[tuple[str, LinkModel]]) -> Table:
-    """Return the links of the catalog."""
+def links_table(links: Sequence[tuple[str, LinkModel]], *, wide: bool = False) -> Table:
+    """Return the links of the catalog; `wide` adds their full names."""
     table = new_table()
     table.add_column(Text("link"), no_wrap=True)
     for title in ("latency", "bandwidth", "reached"):
         table.add_column(Text(title), justify="right", no_wrap=True)
-    table.add_column(Text("full name"), overflow="fold")
+    if wide:
+        table.add_column(Text("full name"), overflow="fold", min_width=24)
     for name, link in links:
         record = link_record(name, link)
         table.add_row(
@@ -32,7 +33,7 @@ def links_table(links: Sequence[tuple[str, LinkModel]]) -> Table:
             cell(format_seconds(record["latency_s"])),
             cell(rate(record["peak_bytes_per_s"], "B/s")),
             cell(rate(record["bytes_per_s"], "B/s")),
-            cell(link.full_name),
+            *([cell(link.full_name)] if wide else []),
         )
     return table
 

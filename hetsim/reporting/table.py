@@ -10,28 +10,29 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.comparison import Comparison, Row
+from hetsim.comparison import Comparison
 from hetsim.problem import Problem
+from hetsim.reporting.alike import folded
+from hetsim.reporting.comparison_table import brief_table, wide_table
 from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.facts import critical_path
-from hetsim.reporting.text import ABSENT, count, joules, percent, ratio
+from hetsim.reporting.text import count, percent, ratio
 from hetsim.text import plain
-from hetsim.units import format_bytes, format_seconds
-
-NAME_WIDTH = 12
-"""Characters from which a strategy's argument goes on a line of its own."""
+from hetsim.units import format_seconds
 
 PAYS = 1.05
 """Speed-up over the best single device below which splitting is called not worth it."""
 
 
-def comparison_report(comparison: Comparison) -> RenderableType:
-    """Return what was asked, the bound, the table, what is not feasible, and the verdict."""
+def comparison_report(comparison: Comparison, *, wide: bool = False) -> RenderableType:
+    """Return what was asked, the bound, the table, what is not feasible, and the verdict.
+
+    `wide` adds energy, what is transferred, and a line a device.
+    """
     parts: list[RenderableType] = [comparison_header(comparison), Text("")]
     if any(row.feasible for row in comparison.rows):
-        parts += [comparison_table(comparison), Text("")]
+        parts += [(wide_table if wide else brief_table)(comparison), Text("")]
     parts += [
-        Text.assemble((plain(f"{', '.join(names)}: infeasible: "), "bold"), plain(reason))
+        Text.assemble((plain(f"{', '.join(folded(names))}: infeasible: "), "bold"), plain(reason))
         for reason, names in refusals(comparison).items()
     ]
     parts.append(Text(verdict(comparison), style="bold"))
@@ -63,7 +64,7 @@ def question(problem: Problem) -> list[tuple[str, str]]:
         (
             "platform",
             f"{platform.name if platform is not None else 'given as arrays'}: "
-            f"{', '.join(problem.devices)}{host}; {links[problem.contention]}",
+            f"{', '.join(folded(problem.devices))}{host}; {links[problem.contention]}",
         )
     )
     return rows
@@ -89,70 +90,6 @@ def comparison_header(comparison: Comparison) -> Table:
             ("ceiling", f"{ratio(comparison.ceiling)}: the most that splitting can gain over it")
         )
     return pairs(rows)
-
-
-def comparison_table(comparison: Comparison) -> Table:
-    """Return one row a strategy, best first; within it one line a device."""
-    table = new_table()
-    table.add_column("strategy", overflow="fold", min_width=10)
-    heading = {"latency": ("latency",), "throughput": ("latency,", "s a request")}
-    table.add_column(cell(*heading[comparison.objective]), justify="right", no_wrap=True)
-    table.add_column(cell("vs best", "single"), justify="right", no_wrap=True)
-    table.add_column(cell("above", "bound"), justify="right", no_wrap=True)
-    table.add_column(cell("sub-", "graphs"), justify="right", no_wrap=True)
-    table.add_column(cell("transfers,", "bytes, %", "of latency"), justify="right", no_wrap=True)
-    table.add_column(Text("energy"), justify="right", no_wrap=True)
-    table.add_column(Text("device"), overflow="fold", min_width=4)
-    table.add_column(cell("vs it", "alone"), justify="right", no_wrap=True)
-    table.add_column(Text("busy"), justify="right", no_wrap=True)
-    table.add_column(cell("peak", "memory"), justify="right", no_wrap=True)
-    best = next((row for row in comparison.rows if row.feasible), None)
-    for row in comparison.rows:
-        table.add_row(
-            *_row_cells(comparison, row),
-            style="green" if row is best else "",
-            end_section=True,
-        )
-    return table
-
-
-def _row_cells(comparison: Comparison, row: Row) -> list[Text]:
-    problem = comparison.problem
-    timeline = row.timeline
-    if timeline is None:
-        return [
-            cell(*_name_lines(row.strategy)),
-            cell("no plan"),
-            *(cell(ABSENT) for _ in range(9)),
-        ]
-    path = critical_path(timeline)
-    devices = problem.devices
-    peak = timeline.peak_memory_bytes
-    return [
-        cell(*_name_lines(row.strategy)),
-        cell(
-            format_seconds(timeline.latency_s),
-            *([format_seconds(row.cost_s or 0.0)] if comparison.objective == "throughput" else []),
-        ),
-        cell(ratio(row.speedup_over_best_single)),
-        cell(percent(row.gap, sign=True)),
-        cell(str(row.groups)),
-        cell(
-            str(timeline.transfers),
-            format_bytes(timeline.transferred_bytes),
-            percent(path.transfer_share if path is not None else None),
-        ),
-        cell(joules(timeline.energy_j) if _power_known(problem) else ABSENT),
-        cell(*devices),
-        cell(*(ratio(row.speedup_over.get(device)) for device in devices)),
-        cell(*(percent(timeline.device_utilization.get(device)) for device in devices)),
-        cell(*(_bytes_or_absent(peak.get(device)) for device in devices)),
-    ]
-
-
-def _name_lines(strategy: str) -> list[str]:
-    name, colon, argument = strategy.partition(":")
-    return [name + colon, argument] if colon and len(strategy) > NAME_WIDTH else [strategy]
 
 
 def verdict(comparison: Comparison) -> str:
@@ -185,14 +122,6 @@ def _above_bound(gap: float | None) -> str:
         return ""
     over = percent(gap)
     return ", at the lower bound" if over == "0 %" else f", {over} above the lower bound"
-
-
-def _power_known(problem: Problem) -> bool:
-    return any(watts > 0 for watts in (*problem.idle_w, *problem.busy_w))
-
-
-def _bytes_or_absent(nbytes: int | None) -> str:
-    return ABSENT if nbytes is None else format_bytes(nbytes)
 
 
 def names_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:

@@ -331,9 +331,9 @@ def test_list_and_show_have_links(cli: Cli) -> None:
 
 
 def test_list_stays_short_where_every_pair_has_a_link(cli: Cli) -> None:
-    table = cli("devices", "list").stdout
-    assert "+28 more" in table
-    assert "gpu.6-gpu.7" in cli("devices", "show", "gpu-server-8").stdout
+    assert "gpu.0-7, each to each" in cli("devices", "list").stdout
+    assert "gpu.0-7, each to each" in cli("devices", "show", "gpu-server-8").stdout
+    assert "gpu.6-gpu.7" in cli("devices", "show", "gpu-server-8", "--wide").stdout
 
 
 def test_show_takes_files_of_each_sort(cli: Cli, platform: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,19 +14,19 @@ from hetsim.comparison import compare
 from hetsim.partitioning.flow import partition
 from hetsim.placement.registry import plan
 from hetsim.problem import Problem
-from hetsim.reporting.console import PLAIN_WIDTH, console
+from hetsim.reporting.console import PLAIN_WIDTH, console, whole
 from hetsim.reporting.plan_table import outputs_line, partition_report, simulation_report
 from hetsim.reporting.table import comparison_report, verdict
+from hetsim.reporting.text import percent
 from hetsim.simulation.clock import simulate
+from hetsim.units import format_bytes, format_seconds
 
 
 def drawn(
     report: RenderableType, monkeypatch: pytest.MonkeyPatch, width: int = PLAIN_WIDTH
 ) -> list[str]:
     monkeypatch.setenv("COLUMNS", str(width))
-    stream = io.StringIO()
-    console(stream).print(report)
-    return stream.getvalue().splitlines()
+    return [line.rstrip() for line in whole(console(io.StringIO()), report).splitlines()]
 
 
 def three_devices() -> Problem:
@@ -52,22 +53,62 @@ def three_devices() -> Problem:
     return replace(problem, idle_w=(1.0, 0.2, 0.1), busy_w=(20.0, 30.0, 5.0))
 
 
-@pytest.mark.parametrize("width", [100, 120, 140])
-def test_the_comparison_fits_and_loses_no_figure(
-    width: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("width", [80, 120, 140])
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_comparison_loses_no_figure(
+    width: int,
+    objective: Literal["latency", "throughput"],
+    wide: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    comparison = compare(three_devices(), ["single", "hetero:npu,gpu.0,cpu", "heft"])
-    lines = drawn(comparison_report(comparison), monkeypatch, width)
+    problem = three_devices()
+    comparison = compare(problem, ["single", "hetero:npu,gpu.0,cpu", "heft"], objective=objective)
+    lines = drawn(comparison_report(comparison, wide=wide), monkeypatch, width)
     text = "\n".join(lines)
-    assert max(map(len, lines)) <= width
+    assert max(map(len, lines)) <= max(width, 120 if wide else 80)
     assert "…" not in text
     for row in comparison.rows:
         assert any(line.startswith(row.strategy[:7]) for line in lines)
-        if row.timeline is not None:
-            for nbytes in row.timeline.peak_memory_bytes.values():
-                assert f"{nbytes / 2**20:.3g}"[:3] in text
-    for word in ("lower bound", "best single", "ceiling", "energy", "transfers", "memory"):
+        if row.timeline is None:
+            continue
+        assert format_seconds(row.timeline.latency_s) in text
+        if objective == "throughput":
+            assert format_seconds(row.cost_s or 0.0) in text
+        held = row.timeline.peak_memory_bytes.values()
+        for nbytes in held if wide else [max(held)]:
+            assert format_bytes(nbytes) in text
+        for device in row.plan.devices_used if row.plan is not None else ():
+            share = percent(row.timeline.device_utilization[device])
+            assert (share if wide else f"{device} {share.removesuffix(' %')}") in text
+    for word in ("lower bound", "best single", "ceiling", "memory", "busy"):
         assert word in text
+    if wide:
+        assert "energy" in text
+        assert "transfers" in text
+
+
+def eight_gpus() -> Problem:
+    seconds = np.full((3, 9), 1e-3)
+    seconds[:, 0] = 9e-3
+    return Problem.from_arrays(
+        seconds,
+        edges=[(0, 1, 10**5), (1, 2, 10**5)],
+        devices=("cpu", *(f"gpu.{index}" for index in range(8))),
+        latency_s=1e-5,
+        bytes_per_s=1e10,
+        host=0,
+        contention="fifo",
+    )
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_like_devices_are_one(wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = drawn(comparison_report(compare(eight_gpus(), ["single"]), wide=wide), monkeypatch, 120)
+    text = "\n".join(lines)
+    assert "platform     given as arrays: cpu, gpu.0-7, host cpu" in text
+    assert not any(name in text for name in ("gpu.2", "gpu.5", "gpu.7"))
+    assert sum(line.startswith("single:") for line in lines) == 2
 
 
 def test_the_best_row_comes_first_and_the_infeasible_is_explained(

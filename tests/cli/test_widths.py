@@ -1,0 +1,51 @@
+"""At 80 columns every table is whole: no line is longer, and nothing is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from click.testing import Result
+
+from hetsim.hardware.catalog import device_names, platform_names
+
+Cli = Callable[..., Result]
+
+LISTINGS = (
+    "zoo list",
+    "devices list",
+    "strategies",
+    *(f"devices show {name}" for name in (*device_names(), *platform_names())),
+)
+ANSWERS = (
+    "compare zoo:squeezenet --platform gpu-server-8 --strategy single",
+    "compare zoo:squeezenet --platform gpu-server-8 --strategy single --objective throughput",
+    "compare zoo:bert_small --platform edge-box --strategy single --strategy hetero:npu,dsp,cpu",
+    "compare zoo:squeezenet --platform laptop --strategy heft --explain",
+    "partition zoo:squeezenet --platform laptop --method all",
+    "partition zoo:bert_small --platform edge-box",
+    "inspect zoo:bert_small --platform gpu-server-8",
+    "inspect zoo:densenet121 --platform edge-box",
+    "simulate zoo:squeezenet --platform gpu-server-8 --strategy heft --requests 20",
+    "devices query google-edge-tpu zoo:bert_small",
+)
+
+
+@pytest.mark.parametrize("words", [*LISTINGS, *ANSWERS])
+def test_it_fits_80_columns(words: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    result = cli(*words.split())
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert "…" not in result.stdout
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("words", ["zoo list", "devices list", "devices show gpu-server-8"])
+def test_wide_has_what_was_left_out(words: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    brief, wide = cli(*words.split()).stdout, cli(*words.split(), "--wide").stdout
+    assert "…" not in wide
+    words_left = {word for word in brief.split() if "─" not in word and not word.endswith("-7")}
+    assert words_left - {"gpu.0-7,", "each", "to"} <= set(wide.split())
+    assert len(wide) > len(brief)
