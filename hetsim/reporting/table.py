@@ -130,7 +130,8 @@ def names_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
     columns = list(header)
     for index, name in enumerate(columns):
         last = index == len(columns) - 1
-        table.add_column(Text(name), overflow="fold", no_wrap=not last)
+        # What may not wrap is cut with dots: `whole` then knows that it must be wider.
+        table.add_column(Text(name), overflow="fold" if last else "ellipsis", no_wrap=not last)
     for row in rows:
         table.add_row(*(cell(text) for text in row))
     return table
