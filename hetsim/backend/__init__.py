@@ -18,6 +18,7 @@ from hetsim.backend.cuts import Split, split
 from hetsim.backend.single_node import model_of_node, present
 from hetsim.errors import ModelError, RequestError, UsageError, nearest
 from hetsim.execution.runner import run
+from hetsim.graph.arrays import plain
 from hetsim.graph.model import Model, model_of
 
 __all__ = [
@@ -98,7 +99,7 @@ def _by_name(model: Model, inputs: Any) -> dict[str, Any]:
 
 
 def _array(value: Any) -> Any:
-    return np.asarray(value) if isinstance(value, np.generic) else value
+    return plain(np.asarray(value) if isinstance(value, np.generic) else value)
 
 
 class HetsimBackend(Backend):

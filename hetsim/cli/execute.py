@@ -69,6 +69,8 @@ def read_arrays(paths: Mapping[str, Path]) -> dict[str, Any]:
                 arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
         except OSError as error:
             raise RequestError(f"cannot read: {error.strerror or error}", where=where) from error
+        except MemoryError as error:
+            raise RequestError("it is larger than the memory", where=where) from error
         except (ValueError, EOFError) as error:
             raise RequestError(
                 "not a .npy file of a plain array", where=where, hint="write it with numpy.save"

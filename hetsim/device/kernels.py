@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hetsim.device.packing import FOREIGN_TYPES, ForeignType, from_bytes, to_bytes
 from hetsim.errors import ExecutionError, UsageError
+from hetsim.graph.arrays import plain
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -138,8 +139,8 @@ class CompiledSubgraph:
         Parameters
         ----------
         inputs : mapping of str to value
-            Every input of the subgraph; more is ignored. Arrays may be read-only, and are
-            not copied where they are contiguous.
+            Every input of the subgraph; more is ignored. Arrays may be read-only, of any
+            byte order and layout; plain ones are not copied.
 
         Raises
         ------
@@ -151,7 +152,7 @@ class CompiledSubgraph:
             raise ExecutionError(f"input '{missing[0]}' was not given")
         if not self.output_names:
             return {}
-        feeds = {name: inputs[name] for name in self.input_names}
+        feeds = {name: plain(inputs[name]) for name in self.input_names}
         try:
             if self._foreign_inputs or self._foreign_outputs:
                 return self._run_foreign(feeds)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import UsageError, nearest
@@ -51,19 +50,13 @@ def given_inputs(
     model: Model, inputs: Mapping[str, NDArray[Any]] | None, seed: int
 ) -> dict[str, Any]:
     """Return the inputs of a run: those that are given, checked, or random ones of `seed`."""
+    from hetsim.graph.arrays import plain
     from hetsim.graph.samples import check_inputs, random_inputs
 
     if inputs is None:
         return dict(random_inputs(model, seed))
     check_inputs(model, inputs)
-    return {name: _plain(inputs[name]) for name in model.graph.inputs}
-
-
-def _plain(value: Any) -> Any:
-    """Strings as objects, as ONNX Runtime gives them back; all else as it is."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "UT":
-        return value.astype(object)
-    return value
+    return {name: plain(inputs[name]) for name in model.graph.inputs}
 
 
 def constants_among_outputs(model: Model) -> dict[str, Any]:

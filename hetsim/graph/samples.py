@@ -56,7 +56,8 @@ def check_inputs(model: Model, inputs: Mapping[str, Any]) -> None:
     """Raise RequestError unless `inputs` has what `model` reads: names, dtypes and shapes.
 
     A symbolic dimension takes any size, but one size for all inputs that share its name.
-    Of values that are no tensors only the presence is checked.
+    The byte order of an array is free. Of values that are no tensors only the presence is
+    checked.
     """
     graph = model.graph
     for name in inputs:
@@ -90,12 +91,26 @@ def _check_array(
             where=where,
             hint=f"give a numpy array of {tensor.dtype}",
         )
+    if isinstance(array, np.ma.MaskedArray):
+        raise RequestError(
+            "it is a masked array, and the model reads every element",
+            where=where,
+            hint="fill it with .filled(value)",
+        )
     if not _same_dtype(array.dtype, tensor.dtype):
         raise RequestError(
             f"its dtype is {array.dtype.name}, and the model reads {tensor.dtype}",
             where=where,
             hint=f"convert it with .astype('{tensor.dtype}')",
         )
+    if array.dtype == object:
+        odd = [type(entry).__name__ for entry in array.flat if not isinstance(entry, str)]
+        if odd:
+            raise RequestError(
+                f"it holds a {odd[0]}, and the model reads strings",
+                where=where,
+                hint="make each entry a str",
+            )
     if tensor.shape is None:
         return
     if array.ndim != len(tensor.shape):

@@ -1,0 +1,188 @@
+"""Arrays as callers may have them: other byte orders, layouts and types, on every way in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from numpy.typing import NDArray
+from onnx import helper
+from onnx_builders import bits, make_model, op, save, value
+
+import hetsim
+from hetsim import backend
+from hetsim.cli.main import main
+from hetsim.device.kernels import CompiledSubgraph
+from hetsim.errors import RequestError
+from hetsim.execution.compiled_open import open_compiled
+from hetsim.execution.compiled_plan import compile_plan
+from hetsim.execution.compiled_run import run_compiled
+from hetsim.execution.ray_session import RaySession
+from hetsim.graph.arrays import plain
+
+Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
+GROUPS: list[tuple[str, list[int]]] = [("cpu", [0]), ("npu", [1])]
+X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+
+
+def negating(dtype: str = "FLOAT") -> onnx.ModelProto:
+    """What is negated, and as it is: also what no device has touched leaves as native bytes."""
+    return make_model(
+        [op("Neg", "x", "a"), op("Neg", "a", "b")],
+        [value("x", (2, 3), dtype)],
+        [value("a", (2, 3), dtype), value("b", (2, 3), dtype), value("x", (2, 3), dtype)],
+    )
+
+
+def unaligned(array: NDArray[Any]) -> NDArray[Any]:
+    room = np.zeros(array.nbytes + 1, np.uint8)
+    room[1:] = np.frombuffer(array.tobytes(), np.uint8)
+    return room[1:].view(array.dtype).reshape(array.shape)
+
+
+ODD = {
+    "big-endian": X.astype(">f4"),
+    "Fortran": np.asfortranarray(X),
+    "every other": np.repeat(X, 2, axis=1)[:, ::2],
+    "backwards": X[::-1, ::-1].copy()[::-1, ::-1],
+    "big-endian and backwards": X[::-1].astype(">f4")[::-1],
+    "broadcast": np.broadcast_to(X[:1], (2, 3)),
+    "unaligned": unaligned(X),
+    "unaligned and big-endian": unaligned(X.astype(">f4")),
+    "read-only": np.frombuffer(X.tobytes(), np.float32).reshape(2, 3),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_plain_arrays_hold_the_same_values(name: str) -> None:
+    array = ODD[name]
+    found = plain(array)
+    assert found.dtype.isnative
+    assert found.flags.c_contiguous
+    assert found.flags.aligned
+    np.testing.assert_array_equal(found, array)
+    assert plain(found) is found
+    assert bits(plain([array, {"k": [array]}])) == bits([found, {"k": [found]}])
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["f2", "f4", "f8", "i2", "i4", "i8", "u2", "u4", "u8", "c8", "c16", "U3", "?",
+     ml_dtypes.bfloat16],
+)  # fmt: skip
+def test_every_type_has_native_bytes_in_the_end(dtype: Any) -> None:
+    native = np.array([1, 0, 3]).astype(dtype)
+    foreign = native.astype(np.dtype(dtype).newbyteorder(">"))
+    found = plain(foreign)
+    assert found.dtype.isnative
+    assert found.tolist() == native.tolist()
+    assert plain(np.array(1).astype(foreign.dtype)).shape == ()
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("way", ["run", "session", "backend", "folder", "kernels"])
+def test_odd_arrays_are_computed_by_value(way: str, name: str, cut: Cut, tmp_path: Path) -> None:
+    proto, given = negating(), {"x": ODD[name]}
+    if way == "backend":
+        found = dict(zip(("a", "b", "x"), backend.prepare(proto).run(given), strict=True))
+    elif way == "kernels":
+        found = CompiledSubgraph(proto.SerializeToString(), None, ("a", "b", "x")).run(given)
+    elif way == "folder":
+        path = save(proto, tmp_path)
+        problem = hetsim.Problem.of(
+            hetsim.load_model(path, canonical="none"), hetsim.load_platform("laptop")
+        )
+        compile_plan(hetsim.plan(problem, "single:cpu"), tmp_path / "folder")
+        done = run_compiled(open_compiled(tmp_path / "folder"), given, executor="threads")
+        assert done.bitwise_equal is True
+        found = done.outputs
+    elif way == "session":
+        with hetsim.Session(cut(proto, GROUPS), "threads") as session:
+            found = session.run(given)
+    else:
+        result = hetsim.run(cut(proto, GROUPS), given, executor="threads")
+        assert result.bitwise_equal is True
+        assert result.reference is not None
+        assert bits(result.reference["a"]) == bits(-np.ascontiguousarray(values_of(name)))
+        found = result.outputs
+    x = np.ascontiguousarray(values_of(name))
+    assert bits(found) == bits({"a": -x, "b": x, "x": x})
+
+
+def values_of(name: str) -> NDArray[np.float32]:
+    """The values of an odd array, element by element."""
+    return np.array([[float(entry) for entry in row] for row in ODD[name]], np.float32)
+
+
+def test_actors_get_plain_arrays(cut: Cut, ray_session: RaySession) -> None:
+    result = hetsim.run(cut(negating(), GROUPS), {"x": ODD["big-endian"]})
+    assert result.bitwise_equal is True
+    assert bits(result.outputs) == bits({"a": -X, "b": X, "x": X})
+
+
+def test_foreign_types_and_sequences_of_the_other_byte_order(cut: Cut) -> None:
+    small = X.astype(ml_dtypes.bfloat16)
+    proto = make_model(
+        [op("Cast", "x", "a", to=onnx.TensorProto.FLOAT), op("Neg", "a", "b")],
+        [value("x", (2, 3), "BFLOAT16")],
+        [value("b", (2, 3))],
+    )
+    big = small.astype(small.dtype.newbyteorder(">"))
+    assert big.tobytes() != small.tobytes()
+    assert bits(
+        hetsim.run(cut(proto, GROUPS), {"x": big}, executor="threads").outputs["b"]
+    ) == bits(-X)
+    sequence = helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, None)
+    joined = make_model(
+        [op("ConcatFromSequence", "s", "a", axis=0), op("Neg", "a", "b")],
+        [sequence],
+        [value("b", None)],
+    )
+    parts = {"s": [X.astype(">f4"), X]}
+    found = hetsim.run(cut(joined, GROUPS), parts, executor="threads")
+    assert found.bitwise_equal is True
+    assert bits(found.outputs["b"]) == bits(-np.concatenate([X, X]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "array", "says"),
+    [
+        ("FLOAT", X.astype(object), "its dtype is object, and the model reads float32"),
+        ("FLOAT", X.astype(">f8"), "its dtype is float64, and the model reads float32"),
+        ("FLOAT", X.astype(">i4"), "its dtype is int32"),
+        ("FLOAT", np.ma.masked_array(X, X > 2), "a masked array.* fill it with .filled"),
+        ("FLOAT", X.view([("x", "f4")]), "its dtype is void"),
+        ("STRING", np.array([["a", None, "b"]] * 2, object), "a NoneType, and the model reads str"),
+        ("STRING", np.array([["a", "b", 1.5]] * 2, object), "a float, and the model reads strings"),
+        ("STRING", np.array([[b"a"] * 3] * 2), "its dtype is bytes8"),
+    ],
+)
+def test_what_cannot_be_converted_is_refused(cut: Cut, dtype: str, array: Any, says: str) -> None:
+    proto = make_model(
+        [op("Identity", "x", "a"), op("Identity", "a", "b")],
+        [value("x", (2, 3), dtype)],
+        [value("b", (2, 3), dtype)],
+    )
+    with pytest.raises(RequestError, match=says):
+        hetsim.run(cut(proto, GROUPS), {"x": array}, executor="threads")
+
+
+def test_files_of_the_other_byte_order(tmp_path: Path) -> None:
+    save(negating(), tmp_path)
+    digests = []
+    for place, array in enumerate((X, X.astype(">f4"), np.asfortranarray(X.astype(">f4")))):
+        np.save(tmp_path / f"{place}.npy", array)
+        done = CliRunner().invoke(
+            main,
+            ["run", str(tmp_path / "m.onnx"), "--platform", "laptop", "--executor", "threads",
+             "--input", f"x={tmp_path / f'{place}.npy'}", "--json"],
+        )  # fmt: skip
+        assert done.exit_code == 0, done.output
+        digests.append(done.stdout.split('"outputs"')[1])
+    assert digests[0] == digests[1] == digests[2]
