@@ -204,7 +204,7 @@ def _attempt(
 def _cost(made: Plan | None, timeline: Timeline | None, objective: Objective) -> float | None:
     if made is None or timeline is None:
         return None
-    return timeline.latency_s if objective == "latency" else bottleneck(made, timeline)
+    return timeline.latency_s if objective == "latency" else bottleneck(made)
 
 
 def _ratio(seconds: float, cost_s: float) -> float:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hetsim.errors import Infeasible
 from hetsim.partitioning.flow import partition
 from hetsim.placement.bound import lower_bound
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.objective import Objective, bottleneck, check_objective, measure
+from hetsim.placement.objective import (
+    Objective,
+    bottleneck,
+    check_objective,
+    measure,
+    seconds_a_request,
+)
 from hetsim.placement.options import under
 from hetsim.placement.registry import again
 from hetsim.plans import Plan
@@ -88,7 +94,7 @@ class Explanation:
     cost_s, bound_s : float
         What the plan costs and what none can go below.
     path : tuple of Step
-        The critical path of the request, first to last.
+        The critical path of the first request, first to last.
     shares : mapping of str to float
         For latency: seconds of the path by device and link. For throughput: seconds a request
         of every device, over its streams, and link. Largest first.
@@ -149,7 +155,7 @@ def explain(
     check_objective(objective)
     timeline = simulate(plan)
     path = _path(plan, timeline)
-    cost_s = timeline.latency_s if objective == "latency" else bottleneck(plan, timeline)
+    cost_s = timeline.latency_s if objective == "latency" else bottleneck(plan)
     changes, tried = _changes(problem, plan, objective, path, cost_s, strategies)
     return Explanation(
         plan=plan,
@@ -188,9 +194,9 @@ def _shares(
         for step in path:
             found[step.where] = found.get(step.where, 0.0) + step.seconds
     else:
-        streams = dict(zip(plan.problem.devices, plan.problem.streams, strict=True))
-        found.update({d: busy / streams[d] for d, busy in timeline.device_busy_s.items()})
-        found.update(timeline.link_busy_s)
+        device_s, link_s = seconds_a_request(plan)
+        found.update(zip(timeline.device_busy_s, device_s, strict=True))
+        found.update(zip(timeline.link_busy_s, link_s, strict=True))
     kept = [(name, seconds) for name, seconds in found.items() if seconds > 0]
     return dict(sorted(kept, key=lambda entry: -entry[1]))
 
@@ -226,18 +232,22 @@ def _changes(
 
 def _moves(problem: Problem, plan: Plan, path: Sequence[Step]) -> list[tuple[str, Plan]]:
     found: list[tuple[str, Plan]] = []
+    replicas = [replace(replica, problem=problem) for replica in plan.replicas]
+    first = plan.replica_of(0)
     steps = [step for step in path if step.kind == "compute"]
     for step in sorted(steps, key=lambda step: -step.seconds)[:MOVES_TRIED]:
         for device, name in enumerate(problem.devices):
             if name == step.where or problem.unsupported(device, step.nodes):
                 continue
-            assignment = list(plan.assignment)
+            assignment = list(replicas[first].assignment)
             for node in step.nodes:
                 assignment[node] = device
             groups = partition(problem, assignment=assignment).groups
             size = f"{len(step.nodes)} nodes" if len(step.nodes) > 1 else "1 node"
             what = f"move {step.what} ({size}) from {step.where} to {name}"
-            found.append((what, Plan(problem, plan.strategy, groups)))
+            replicas_now = list(replicas)
+            replicas_now[first] = Plan(problem, plan.strategy, groups)
+            found.append((what, Plan.dealt(replicas_now, plan.deal, strategy=plan.strategy)))
     return found
 
 
@@ -252,8 +262,11 @@ def _hardware(problem: Problem, plan: Plan) -> list[tuple[str, str, Problem]]:
     ]
 
     def weight(nodes: Sequence[int]) -> float:
-        spent = (float(problem.shared_seconds[v, plan.assignment[v]]) for v in nodes)
-        return -sum(spent)
+        return -sum(
+            share * float(problem.shared_seconds[v, replica.assignment[v]])
+            for share, replica in zip(plan.shares, plan.replicas, strict=True)
+            for v in nodes
+        )
 
     # The heaviest ops first; of equal ones those of the first device.
     lacking = sorted(missing_ops(problem), key=lambda missing: weight(missing.nodes))
@@ -271,7 +284,7 @@ def _replanned(
     strategies: Sequence[str],
     limits: Constrained,
 ) -> tuple[float, str] | None:
-    kept = _measured(Plan(changed, plan.strategy, plan.groups), objective)
+    kept = _measured(replace(plan, problem=changed), objective)
     best = kept
     for name in dict.fromkeys((plan.strategy, *strategies)):
         try:

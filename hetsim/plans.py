@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,17 @@ from hetsim.partitioning.partition import Group, check
 from hetsim.problem import Problem
 
 SCHEMA = "hetsim-plan/1"
+REPLICATED = "hetsim-plan/2"
+"""Schema of a plan of several replicas: its groups name theirs, and it has a deal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """Every node in one group, every group on one device, in an executable order.
+
+    Or several such plans, the replicas, among which requests are dealt out: request r goes to
+    replica ``deal[r % len(deal)]``. Each replica is a valid partition of the whole graph;
+    replicas may share devices, whose weights are resident once.
 
     Attributes
     ----------
@@ -28,11 +36,15 @@ class Plan:
         As the user named it, e.g. ``hetero:npu,gpu,cpu``.
     groups : tuple of Group
         In execution order: a group stands after every group that feeds it, and each
-        device runs its groups in this order.
+        device runs its groups in this order. Those of several replicas follow one another.
     reason : str
         Why this plan: what the strategy did, in one sentence.
     options : mapping of str to str
         Options given to the strategy.
+    sizes : tuple of int
+        Number of groups by replica; empty: there is one replica.
+    deal : tuple of int
+        Replica by request, over and over; empty where there is one replica.
     """
 
     problem: Problem = field(repr=False)
@@ -40,10 +52,71 @@ class Plan:
     groups: tuple[Group, ...]
     reason: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
+    sizes: tuple[int, ...] = ()
+    deal: tuple[int, ...] = ()
+
+    @classmethod
+    def dealt(
+        cls, replicas: Sequence[Plan], deal: Sequence[int], *, strategy: str, reason: str = ""
+    ) -> Plan:
+        """Return the plan that deals requests out to `replicas`, plans of one replica each.
+
+        One replica gives a plan without a deal. Raises PlanError where there is none, one is of
+        another problem, or `deal` does not give each of them a request.
+        """
+        where = f"plan '{strategy}'"
+        if not replicas:
+            raise PlanError("it has no replica", where=where)
+        problem = replicas[0].problem
+        if any(replica.problem is not problem for replica in replicas):
+            raise PlanError("its replicas are of different problems", where=where)
+        groups = tuple(group for replica in replicas for group in replica.groups)
+        if len(replicas) == 1:
+            return cls(problem, strategy, groups, reason)
+        sizes = tuple(len(replica.groups) for replica in replicas)
+        made = cls(problem, strategy, groups, reason, sizes=sizes, deal=tuple(deal))
+        made.check_deal(where)
+        return made
+
+    @cached_property
+    def replicas(self) -> tuple[Plan, ...]:
+        """The plans among which requests are dealt out; itself alone where there is no deal."""
+        if not self.sizes:
+            return (self,)
+        found: list[Plan] = []
+        for first, size in zip(self.offsets, self.sizes, strict=True):
+            groups = self.groups[first : first + size]
+            found.append(replace(self, groups=groups, sizes=(), deal=()))
+        return tuple(found)
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Index into `groups` of the first of each replica."""
+        return (0, *accumulate(self.sizes[:-1]))
+
+    @property
+    def period(self) -> tuple[int, ...]:
+        """Replica by request, over and over: `deal`, or (0,)."""
+        return self.deal or (0,)
+
+    def replica_of(self, request: int) -> int:
+        """Return the index of the replica that a request goes to."""
+        return self.deal[request % len(self.deal)] if self.deal else 0
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """Requests of each replica in one period of the deal."""
+        return tuple(self.period.count(index) for index in range(len(self.replicas)))
 
     @cached_property
     def assignment(self) -> tuple[int, ...]:
-        """Device index by node."""
+        """Device index by node. Raises PlanError where replicas have a node on several."""
+        if self.sizes:
+            raise PlanError(
+                f"a node is on a device in each of its {len(self.sizes)} replicas",
+                where=f"plan '{self.strategy}'",
+                hint="ask one of plan.replicas",
+            )
         assigned = [-1] * self.problem.n
         for group in self.groups:
             device = self.problem.devices.index(group.device)
@@ -58,15 +131,43 @@ class Plan:
         return tuple(device for device in self.problem.devices if device in used)
 
     def validate(self) -> None:
-        """Raise PlanError where a group breaks a rule of partitions. O(V + E)."""
-        check(self.problem, self.groups, where=f"plan '{self.strategy}'")
+        """Raise PlanError where a replica breaks a rule of partitions. O(V + E) a replica."""
+        self._check(f"plan '{self.strategy}'")
+
+    def check_deal(self, where: str) -> None:
+        """Raise PlanError where sizes and deal do not go together."""
+        count = len(self.sizes)
+        if not self.sizes and not self.deal:
+            return
+        if count < 2 or sum(self.sizes) != len(self.groups):
+            raise PlanError(
+                f"{count} replicas of {sum(self.sizes)} groups, and it has {len(self.groups)}",
+                where=where,
+                hint="build it with Plan.dealt",
+            )
+        strange = sorted({index for index in self.deal if not 0 <= index < count})
+        unused = sorted(set(range(count)) - set(self.deal))
+        if strange or unused:
+            raise PlanError(
+                f"its deal names replica {strange[0]}, and there are {count}"
+                if strange
+                else f"its deal gives replica {unused[0]} no request",
+                where=where,
+                hint="give every replica a request, and leave out those that get none",
+            )
+
+    def _check(self, where: str) -> None:
+        self.check_deal(where)
+        for index, replica in enumerate(self.replicas):
+            place = f"{where}, replica {index}" if self.sizes else where
+            check(self.problem, replica.groups, where=place)
 
     def to_json(self) -> str:
         """Return the plan as JSON text, the same for the same question in any process."""
         problem = self.problem
         model, platform = problem.model, problem.platform
         record: dict[str, Any] = {
-            "schema": SCHEMA,
+            "schema": REPLICATED if self.sizes else SCHEMA,
             "problem": {"name": problem.name, "fingerprint": problem.fingerprint},
             "model": None,
             "platform": None,
@@ -88,6 +189,11 @@ class Plan:
                 for index, group in enumerate(self.groups)
             ],
         }
+        if self.sizes:
+            record["deal"] = list(self.deal)
+            ends = [first + size for first, size in zip(self.offsets, self.sizes, strict=True)]
+            for index, entry in enumerate(record["groups"]):
+                entry["replica"] = bisect_right(ends, index)
         if model is not None:
             record["model"] = {
                 "source": model.source,
@@ -138,14 +244,17 @@ class Plan:
             if unknown:
                 raise PlanError(f"the problem has no node '{unknown[0]}'", where=where)
             groups.append(Group(entry["device"], tuple(ids[name] for name in entry["nodes"])))
+        dealt = record["schema"] == REPLICATED
         plan = cls(
             problem=problem,
             strategy=record["strategy"],
             groups=tuple(groups),
             reason=record["reason"],
             options=record["options"],
+            sizes=_sizes(record["groups"], where) if dealt else (),
+            deal=tuple(record["deal"]) if dealt else (),
         )
-        check(problem, plan.groups, where=where)
+        plan._check(where)
         return plan
 
 
@@ -157,9 +266,11 @@ def parse(text: str, where: str) -> dict[str, Any]:
         raise PlanError(
             f"not JSON: {error.msg}", where=f"{where}:{error.lineno}", hint="give a saved plan.json"
         ) from None
-    if not isinstance(record, dict) or record.get("schema") != SCHEMA:
+    if not isinstance(record, dict) or record.get("schema") not in (SCHEMA, REPLICATED):
         raise PlanError(
-            f"not a plan of schema {SCHEMA}", where=where, hint="give a plan.json that hetsim wrote"
+            f"not a plan of schema {SCHEMA} or {REPLICATED}",
+            where=where,
+            hint="give a plan.json that hetsim wrote",
         )
     if not _has_shape(record):
         raise PlanError("the plan lacks fields or has some of the wrong type", where=where)
@@ -181,4 +292,19 @@ def _has_shape(record: dict[str, Any]) -> bool:
             and all(isinstance(name, str) for name in group["nodes"])
             for group in groups
         )
+        and (record["schema"] == SCHEMA or _has_deal(record))
     )
+
+
+def _has_deal(record: dict[str, Any]) -> bool:
+    numbers = [*record["deal"]] if isinstance(record.get("deal"), list) else [None]
+    numbers += [group.get("replica") for group in record["groups"]]
+    return all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in numbers)
+
+
+def _sizes(groups: Sequence[Mapping[str, Any]], where: str) -> tuple[int, ...]:
+    """Number of groups by replica, of groups that say theirs."""
+    found = [group["replica"] for group in groups]
+    if not found or found != sorted(found) or set(found) != set(range(found[-1] + 1)):
+        raise PlanError("its groups do not stand replica by replica", where=where)
+    return tuple(found.count(index) for index in range(found[-1] + 1))

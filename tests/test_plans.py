@@ -75,3 +75,74 @@ def test_files(tmp_path: Path) -> None:
         hetsim.load_plan(tmp_path / "none.json")
     with pytest.raises(PlanError, match="cannot write"):
         plan.save(tmp_path / "no" / "plan.json")
+
+
+def two_replicas() -> Plan:
+    problem = chain()
+    return Plan.dealt(
+        (hetsim.plan(problem, "single:cpu"), hetsim.plan(problem, "hetero:npu,cpu")),
+        (1, 0, 1),
+        strategy="manual",
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(problems(max_nodes=10))
+def test_replicas_survive_a_round_trip(problem: Problem) -> None:
+    replicas = [hetsim.plan(problem, strategy) for strategy in ("hetero", "heft", "hetero")]
+    plan = Plan.dealt(replicas, (2, 0, 1, 2), strategy="manual", reason="by hand")
+    plan.validate()
+    text = plan.to_json()
+    back = Plan.from_json(text, problem)
+    assert (back.groups, back.sizes, back.deal) == (plan.groups, plan.sizes, plan.deal)
+    assert back.to_json() == text
+    assert [one.groups for one in back.replicas] == [one.groups for one in replicas]
+
+
+def test_one_replica_is_written_as_ever() -> None:
+    problem = chain()
+    alone = hetsim.plan(problem, "single:cpu")
+    dealt = Plan.dealt((alone,), (0,), strategy="single:cpu", reason=alone.reason)
+    assert dealt.to_json() == alone.to_json()
+    assert json.loads(alone.to_json())["schema"] == "hetsim-plan/1"
+    assert json.loads(two_replicas().to_json())["schema"] == "hetsim-plan/2"
+
+
+def test_a_replicated_plan_has_no_one_assignment() -> None:
+    plan = two_replicas()
+    assert [one.assignment for one in plan.replicas] == [(0, 0), (1, 1)]
+    assert plan.devices_used == ("cpu", "npu")
+    with pytest.raises(PlanError, match=r"plan\.replicas"):
+        _ = plan.assignment
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"deal": [0, 0]}, "gives replica 1 no request"),
+        ({"deal": [0, 1, 2]}, "names replica 2, and there are 2"),
+        ({"deal": "01"}, "wrong type"),
+        ({"deal": [0, True]}, "wrong type"),
+        ({"deal": None}, "wrong type"),
+    ],
+)
+def test_broken_deals_are_refused(changes: dict[str, Any], complaint: str) -> None:
+    record = json.loads(two_replicas().to_json()) | changes
+    with pytest.raises(PlanError, match=complaint):
+        Plan.from_json(json.dumps(record), chain())
+
+
+def test_broken_replicas_are_refused() -> None:
+    record = json.loads(two_replicas().to_json())
+    for group in record["groups"]:
+        group["replica"] = 1 - group["replica"]
+    with pytest.raises(PlanError, match="replica by replica"):
+        Plan.from_json(json.dumps(record), chain())
+    record = json.loads(two_replicas().to_json())
+    record["groups"][0]["nodes"] = ["n0"]
+    with pytest.raises(PlanError, match="replica 0: not a valid partition: 'n1' is in no group"):
+        Plan.from_json(json.dumps(record), chain())
+    with pytest.raises(PlanError, match="no replica"):
+        Plan.dealt((), (), strategy="manual")
+    with pytest.raises(PlanError, match="different problems"):
+        Plan.dealt([two_replicas().replicas[0] for _ in range(2)], (0, 1), strategy="manual")

@@ -85,6 +85,13 @@ def compile_plan(
             hint="build the problem with Problem.of(model, platform)",
         )
     plan.validate()
+    if plan.sizes:
+        raise UsageError(
+            f"the plan '{plan.strategy}' deals requests out to {len(plan.sizes)} replicas, and a "
+            "compiled folder holds one",
+            hint="compile each to a folder of its own: save a plan of plan.replicas, or name "
+            "the strategy of one, e.g. --strategy single:DEVICE",
+        )
     roundings = roundings_of(plan) if precision == "device" else None
     devices = [
         _device_record(name, platform.devices[name], precision)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from hetsim.execution.steps import Step
+from hetsim.execution.steps import Replica, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class Flight:
 
     Attributes
     ----------
+    order : _Order
+        Of the replica that the request was dealt to.
     values : dict of str to handle
         Every value that is there for any device: inputs, and what steps sent. Kept to the
         request's end: what a lost device has to do again starts from them.
@@ -53,6 +55,7 @@ class Flight:
         The round in which each call under way was given out.
     """
 
+    order: _Order
     values: dict[str, Any]
     made_on: dict[str, str] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
@@ -63,25 +66,28 @@ class Flight:
 
 
 class _Order:
-    """What of a version's steps waits for what; computed once."""
+    """What of a replica's steps waits for what; computed once a version."""
 
-    def __init__(self, steps: Sequence[Step], outputs: Sequence[str]) -> None:
-        self.steps = tuple(steps)
-        self.outputs = tuple(outputs)
-        self.maker = {name: index for index, step in enumerate(steps) for name in step.sends}
-        self.makers: list[set[int]] = []
-        self.readers: list[list[int]] = [[] for _ in steps]
-        self.keepers: list[tuple[int, ...]] = []
+    def __init__(self, steps: Sequence[Step], outputs: Sequence[str], replica: Replica) -> None:
+        self.steps = steps
+        self.outputs = outputs
+        self.key = replica.key
+        own = range(replica.first, replica.first + replica.count)
+        self.maker = {name: index for index in own for name in self.steps[index].sends}
+        self.makers: dict[int, set[int]] = {}
+        self.readers: dict[int, list[int]] = {index: [] for index in own}
+        self.keepers: dict[int, tuple[int, ...]] = {}
         kept: dict[str, tuple[int, ...]] = {}
-        for index, step in enumerate(self.steps):
+        for index in own:
+            step = self.steps[index]
             makers = {self.maker[name] for name in step.receives if name in self.maker}
-            self.makers.append(makers)
+            self.makers[index] = makers
             for earlier in makers:
                 self.readers[earlier].append(index)
-            self.keepers.append(kept.get(step.device, ()))
+            self.keepers[index] = kept.get(step.device, ())
             if step.keeps:
                 kept[step.device] = (*kept.get(step.device, ()), index)
-        self.first, self.after = self.waits(set(range(len(self.steps))))
+        self.first, self.after = self.waits(set(own))
 
     def waits(self, steps: Set[int]) -> tuple[dict[int, int], dict[int, int]]:
         """How many of `steps` each of them waits for, and by step: the next on its device.
@@ -136,12 +142,21 @@ class Dispatcher:
         Values that end a request; each is sent by a step.
     streams : mapping of str to int
         By device.
+    replicas : sequence of Replica
+        Whose steps follow one another; empty: all steps are of one.
+    deal : sequence of int
+        Replica by request, over and over.
     """
 
     def __init__(
-        self, steps: Sequence[Step], outputs: Sequence[str], streams: Mapping[str, int]
+        self,
+        steps: Sequence[Step],
+        outputs: Sequence[str],
+        streams: Mapping[str, int],
+        replicas: Sequence[Replica] = (),
+        deal: Sequence[int] = (0,),
     ) -> None:
-        self._order = _Order(steps, outputs)
+        self._take(steps, outputs, replicas, deal)
         self._streams = dict(streams)
         self._busy = dict.fromkeys(streams, 0)
         self._up: set[str] = set()
@@ -151,9 +166,10 @@ class Dispatcher:
 
     def admit(self, request: int, values: Mapping[str, Any]) -> None:
         """Take a request with the handles of its inputs; later requests have higher numbers."""
-        flight = self.flights[request] = Flight(dict(values))
-        flight.missing, flight.after = dict(self._order.first), self._order.after
-        for index, missing in self._order.first.items():
+        order = self._dealt(request)
+        flight = self.flights[request] = Flight(order, dict(values))
+        flight.missing, flight.after = dict(order.first), order.after
+        for index, missing in order.first.items():
             if not missing:
                 self._push(request, flight, index)
 
@@ -178,7 +194,7 @@ class Dispatcher:
 
     def step(self, call: Call) -> Step:
         """Return the step of a call of the present version."""
-        return self._order.steps[call.step]
+        return self._steps[call.step]
 
     def finish(self, call: Call, sent: Mapping[str, Any]) -> bool:
         """Note what a call sent; return whether its request has all outputs now.
@@ -198,14 +214,14 @@ class Dispatcher:
             self._plan(call.request, flight)
         else:
             following = flight.after.get(call.step)
-            waiting = self._order.readers[call.step]
+            waiting = flight.order.readers[call.step]
             for follower in waiting if following is None else (*waiting, following):
                 missing = flight.missing.get(follower)
                 if missing is not None:
                     flight.missing[follower] = missing - 1
                     if missing == 1:
                         self._push(call.request, flight, follower)
-        return all(name in flight.values for name in self._order.outputs)
+        return all(name in flight.values for name in flight.order.outputs)
 
     def fail(self, call: Call, lost: Iterable[str] = (), *, state_gone: bool = True) -> None:
         """Note that a call gave nothing, and plan to do it again.
@@ -248,7 +264,7 @@ class Dispatcher:
                 for name, maker in flight.made_on.items()
                 if values_too and maker == device and name in flight.values
             ]
-            held = any(self._order.steps[index].device == device for index in flight.done)
+            held = any(self._steps[index].device == device for index in flight.done)
             if running or gone or held:
                 touched.append(request)
             for call in running:
@@ -263,11 +279,22 @@ class Dispatcher:
         """Note that a device can take calls."""
         self._up.add(device)
 
-    def switch(self, steps: Sequence[Step], outputs: Sequence[str]) -> None:
-        """Go on with other steps that make the same outputs; what was sent stays good."""
-        self._order = _Order(steps, outputs)
+    def switch(
+        self,
+        steps: Sequence[Step],
+        outputs: Sequence[str],
+        replicas: Sequence[Replica] = (),
+        deal: Sequence[int] = (0,),
+    ) -> None:
+        """Go on with other steps that make the same outputs; what was sent stays good.
+
+        A request stays on its replica, where there is one with the same key.
+        """
+        self._take(steps, outputs, replicas, deal)
         self.version += 1
+        known = {order.key: order for order in self._orders}
         for request, flight in self.flights.items():
+            flight.order = known.get(flight.order.key) or self._dealt(request)
             flight.done.clear()
             self._plan(request, flight)
 
@@ -284,12 +311,29 @@ class Dispatcher:
             if call.device == device
         )
 
+    def _take(
+        self,
+        steps: Sequence[Step],
+        outputs: Sequence[str],
+        replicas: Sequence[Replica],
+        deal: Sequence[int],
+    ) -> None:
+        self._steps = tuple(steps)
+        self._deal = tuple(deal)
+        self._orders = [
+            _Order(self._steps, tuple(outputs), replica)
+            for replica in replicas or (Replica(0, len(steps)),)
+        ]
+
+    def _dealt(self, request: int) -> _Order:
+        return self._orders[self._deal[request % len(self._deal)]]
+
     def _undo(self, flight: Flight, device: str) -> None:
-        flight.done -= {i for i in flight.done if self._order.steps[i].device == device}
+        flight.done -= {i for i in flight.done if self._steps[i].device == device}
 
     def _plan(self, request: int, flight: Flight) -> None:
         """Work out anew which steps a request needs, and what they wait for."""
-        order = self._order
+        order = flight.order
         running = {call.step for call in flight.running if call.version == self.version}
         while True:
             needed = order.needed(flight, running)
@@ -313,4 +357,4 @@ class Dispatcher:
                 self._push(request, flight, index)
 
     def _push(self, request: int, flight: Flight, index: int) -> None:
-        heapq.heappush(self._ready[self._order.steps[index].device], (request, index, flight.round))
+        heapq.heappush(self._ready[self._steps[index].device], (request, index, flight.round))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import queue
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from hetsim.timeline import Timeline
 if TYPE_CHECKING:
     from hetsim.plans import Plan
     from hetsim.problem import Contention
-    from hetsim.simulation.lowering import Template
+    from hetsim.simulation.lowering import Lowered
 
 _SHORTEST_RUN_S = 2.0
 _ROOM = 4.0
@@ -128,11 +128,16 @@ def emulate(
     from hetsim.execution.weights import staged
     from hetsim.problem import check_contention
     from hetsim.simulation.clock import simulate
-    from hetsim.simulation.lowering import lower
+    from hetsim.simulation.lowering import lower_all
 
     rule = plan.problem.contention if contention is None else check_contention(contention)
     predicted = simulate(plan, requests, contention=rule, trace=False)
-    template = lower(plan, rule)
+    lowered = lower_all(plan, rule)
+    held_s = [
+        float(seconds)
+        for template in lowered.templates
+        for seconds in template.duration[: template.groups]
+    ]
     given = given_inputs(model, inputs, seed)
     widths = dict(zip(plan.problem.devices, plan.problem.streams, strict=True))
     with staged(model) as staged_model:
@@ -142,19 +147,20 @@ def emulate(
         with transports(executor, address, room, widths, timeout_s) as connect:
             transport = connect(events.put)
 
-            def played(version: int, scale: float, count: int) -> Stage:
-                real_s = [float(seconds) * scale for seconds in template.duration]
+            def played(version: int, lowered: Lowered, scale: float, count: int) -> Stage:
+                real_s = [seconds * scale for seconds in held_s]
                 program = assemble(plan, staged_model, hold_s=real_s)
-                stage = Stage(program, template, real_s, transport, events, timeout_s, version)
+                stage = Stage(program, lowered, scale, transport, events, timeout_s, version)
                 stage.load()
                 stage.play(given, count)
                 return stage
 
             try:
                 if time_scale is None:
-                    first = played(0, 0.0, 1)
-                    time_scale = _roomy(template, predicted, first.longest_s)
-                stage = played(1, time_scale, requests)
+                    each = replace(plan, deal=tuple(range(len(plan.sizes))))
+                    first = played(0, lower_all(each, rule), 0.0, len(plan.replicas))
+                    time_scale = _roomy(lowered.widest, held_s, predicted, first.longest_s)
+                stage = played(1, lowered, time_scale, requests)
             finally:
                 transport.close()
         reference = run_whole(staged_model, given) if verify else None
@@ -181,7 +187,9 @@ def emulate(
     )
 
 
-def _roomy(template: Template, predicted: Timeline, longest_s: Mapping[int, float]) -> float:
+def _roomy(
+    tasks: int, held_s: Sequence[float], predicted: Timeline, longest_s: Mapping[int, float]
+) -> float:
     """A time scale at which kernels and messages of this machine take a small part of a run.
 
     Subgraphs that take longer here than they are held may add _SMALL of the time between one
@@ -190,13 +198,11 @@ def _roomy(template: Template, predicted: Timeline, longest_s: Mapping[int, floa
     scale = _SHORTEST_RUN_S / predicted.makespan_s if predicted.makespan_s else 1.0
     if not predicted.latency_s:
         return scale
-    scale = max(scale, template.tasks * _MESSAGE_S / predicted.latency_s)
+    scale = max(scale, tasks * _MESSAGE_S / predicted.latency_s)
     between_s = min(predicted.latency_s, predicted.makespan_s / len(predicted.latencies_s))
     # No scale gives room to what is modelled to take no time.
     held = [
-        (took_s, modelled_s)
-        for group, took_s in longest_s.items()
-        if (modelled_s := float(template.duration[group]))
+        (took_s, modelled_s) for group, took_s in longest_s.items() if (modelled_s := held_s[group])
     ]
 
     def overrun_s(scale: float) -> float:

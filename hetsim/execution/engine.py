@@ -65,7 +65,9 @@ class Engine:
         self._policy = policy
         self._transport = transport(self._events.put)
         self._alarms = Alarms(lambda event: self._ledger.awaited(event))
-        dispatcher = Dispatcher(program.steps, program.outputs, streams)
+        dispatcher = Dispatcher(
+            program.steps, program.outputs, streams, program.replicas, program.deal
+        )
         later = self._alarms.at
         self._fleet = Fleet(
             program, dispatcher, self._transport, self._events.put, policy, replan, later

@@ -231,7 +231,8 @@ class Fleet:
     def _switch(self) -> None:
         old = self._dispatcher.version
         requests: Sequence[int] = tuple(self._dispatcher.flights)
-        self._dispatcher.switch(self._target.steps, self._target.outputs)
+        target = self._target
+        self._dispatcher.switch(target.steps, target.outputs, target.replicas, target.deal)
         for name, state in self._devices.items():
             if state.status != "up":
                 continue

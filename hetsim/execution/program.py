@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hetsim.device.kernels import DEFAULT, KernelSettings
-from hetsim.execution.steps import Part, Step, schedule
+from hetsim.errors import UsageError
+from hetsim.execution.steps import Part, Replica, Step, schedule
 
 if TYPE_CHECKING:
     from hetsim.device.precision import Rounding
@@ -63,6 +64,10 @@ class Program:
         Folder that the pieces' locations are relative to.
     outputs : tuple of str
         Outputs of the model that some step makes.
+    replicas : tuple of Replica
+        Whose steps follow one another; empty: all steps are of one.
+    deal : tuple of int
+        Replica by request, over and over.
     """
 
     steps: tuple[Step, ...]
@@ -70,6 +75,8 @@ class Program:
     regions: Mapping[str, tuple[Region, ...]]
     weights_dir: str | None
     outputs: tuple[str, ...]
+    replicas: tuple[Replica, ...] = ()
+    deal: tuple[int, ...] = (0,)
 
     def steps_of(self, device: str) -> tuple[int, ...]:
         """Indices of the steps of `device`, in order."""
@@ -96,7 +103,8 @@ class Outcome:
 def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
     """Return, by node, the element types that its device in `plan` computes in another.
 
-    Raises UsageError where a device's `execution_dtype` is no rounding.
+    Raises UsageError where a device's `execution_dtype` is no rounding, or replicas round in
+    different ways.
     """
     from hetsim.device.precision import check_rounding
 
@@ -108,7 +116,13 @@ def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
         rounding = platform.devices[name].execution_dtype
         check_rounding(rounding, f"device '{name}'")
         by_device.append(rounding)
-    return tuple(by_device[device] for device in plan.assignment)
+    found = [tuple(by_device[device] for device in replica.assignment) for replica in plan.replicas]
+    if any(other != found[0] for other in found):
+        raise UsageError(
+            f"the replicas of the plan '{plan.strategy}' round in different ways",
+            hint="run one of them alone, a plan of plan.replicas, or in the graph's own types",
+        )
+    return found[0]
 
 
 def tolerance_of(plan: Plan) -> float:
@@ -131,7 +145,7 @@ def assemble(
 
     `roundings` are those of ``roundings_of``; None computes in the types of the graph. With
     `hold_s`, real seconds by subgraph, devices take that long for each at least, and every
-    subgraph is a step of its own. Complexity: linear in the graph.
+    subgraph is a step of its own. Complexity: linear in the graph, for each replica.
     """
     # Not at the top: device processes read the records above, and need no onnx.
     from hetsim.execution.weights import regions_of
@@ -169,9 +183,18 @@ def assemble(
             )
         )
         regions[group.device].update(regions_of(subgraph.proto))
+    steps: list[Step] = []
+    replicas: list[Replica] = []
+    for first, replica in zip(plan.offsets, plan.replicas, strict=True):
+        own = parts[first : first + len(replica.groups)]
+        made_by = schedule(own, model.graph.outputs, fused=hold_s is None)
+        replicas.append(Replica(len(steps), len(made_by), replica.groups))
+        steps += [
+            replace(step, parts=tuple(first + part for part in step.parts)) for step in made_by
+        ]
     made = {name for part in parts for name in part.outputs}
     return Program(
-        steps=schedule(parts, model.graph.outputs, fused=hold_s is None),
+        steps=tuple(steps),
         code={device: tuple(entries) for device, entries in code.items()},
         regions={
             device: tuple(sorted(found, key=lambda r: (r.location, r.offset, r.nbytes)))
@@ -179,6 +202,8 @@ def assemble(
         },
         weights_dir=str(model.weights_dir) if model.weights_dir is not None else None,
         outputs=tuple(name for name in model.graph.outputs if name in made),
+        replicas=tuple(replicas),
+        deal=plan.period,
     )
 
 

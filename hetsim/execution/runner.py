@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ class Run:
     timeline : Timeline
         What the plan costs on the virtual clock.
     wall_s : float
-        Real seconds of the execution, devices ready before it.
+        Real seconds of the execution, devices ready before it; to the end of all replicas.
     reference : dict of str to array, or None
         Outputs of the whole canonical model in one session, its values rounded where the
         run's were; None where not asked for.
@@ -89,6 +89,9 @@ def run(
 ) -> Run:
     """Run `plan` with ONNX Runtime, one worker a device, and return what it computed.
 
+    A plan of several replicas gets one request for each, all of the same inputs; what is
+    returned is of the first, and the outputs of all must be right.
+
     Parameters
     ----------
     plan : Plan
@@ -129,32 +132,42 @@ def run(
     model = model_of(plan)
     plan.validate()
     given = given_inputs(model, inputs, seed)
-    timeline = simulate(plan, failures=failing)
+    replicas = len(plan.replicas)
+    each = replace(plan, deal=tuple(range(replicas))) if plan.sizes else plan
+    timeline = simulate(each, replicas, failures=failing)
     with Session(
-        plan,
+        each,
         executor,
         address=address,
         timeout_s=timeout_s,
-        max_in_flight=1,
+        max_in_flight=replicas,
         precision=precision,
     ) as session:
         model = session.model
         roundings = roundings_of(plan) if precision == "device" else None
         session.inject(failing)
-        request = session.run_async(given)
-        outputs = request.result()
+        asked = [session.run_async(given) for _ in range(replicas)]
+        answers = [request.result() for request in asked]
+        outputs = answers[0]
         recoveries = session.recoveries
         reference = run_whole(model, given, roundings) if verify else None
         exact = run_whole(model, given) if verify and roundings is not None else None
     tolerance = tolerance_of(plan)
-    verdict = None if reference is None else judged(outputs, reference, tolerance)
+    verdicts = []
+    if reference is not None:
+        verdicts = [judged(answer, reference, tolerance) for answer in answers]
+    wall_s = max(request.wall_s or 0.0 for request in asked)
     return Run(
         outputs=outputs,
         timeline=timeline,
-        wall_s=request.wall_s or 0.0,
+        wall_s=wall_s,
         reference=reference,
-        bitwise_equal=None if verdict is None else verdict.bitwise_equal,
-        mismatches=() if verdict is None else verdict.mismatches,
+        bitwise_equal=all(v.bitwise_equal for v in verdicts) if verdicts else None,
+        mismatches=tuple(
+            f"replica {index}: {mismatch}" if replicas > 1 else mismatch
+            for index, verdict in enumerate(verdicts)
+            for mismatch in verdict.mismatches
+        ),
         tolerance=tolerance,
         recoveries=recoveries,
         executor=executor,

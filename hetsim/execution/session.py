@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 class Session:
     """A compiled plan whose devices stay up until it is closed.
 
-    Requests run in the order in which they came: a device takes, of the steps that it could
-    run, that of the earliest request, as many at once as it has streams. A device that dies
+    Requests go to the plan's replicas as its deal says, in the order in which they come. A
+    device takes, of the steps that it could run, that of the earliest request, as many at once
+    as it has streams. A device that dies
     is started again, and what it lost is run again from what the request still has; where it
     stays away, the plan's strategy plans without it. The outputs are the same to the last bit.
 
@@ -65,7 +66,7 @@ class Session:
     compile_s : float
         Real seconds until every device was ready.
     steps : int
-        Calls to devices a request.
+        Calls to devices a request, the most of a replica's.
 
     Raises
     ------
@@ -133,7 +134,7 @@ class Session:
                 )
             )
             self.compile_s = self._engine.start_s
-            self.steps = len(program.steps)
+            self.steps = max(replica.count for replica in program.replicas)
             self._stack = stack.pop_all()
 
     @property
@@ -239,7 +240,11 @@ class Session:
 
 
 def crossing_bytes(plan: Plan) -> int:
-    """Bytes of the values that cross devices or leave the model, each once."""
+    """Bytes of the values that cross devices or leave the model: the most of a replica."""
+    return max(_crossing_bytes(replica) for replica in plan.replicas)
+
+
+def _crossing_bytes(plan: Plan) -> int:
     crossing = 0
     for value in plan.problem.values:
         ends = (value.producer, *value.consumers)

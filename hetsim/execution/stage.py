@@ -1,4 +1,4 @@
-"""A template played in real time by one thread, on the devices of a transport."""
+"""Templates played in real time by one thread, on the devices of a transport."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hetsim.execution.transport import Ended, Fetched, Loaded, Transport
 from hetsim.simulation.turns import Turns
 
 if TYPE_CHECKING:
-    from hetsim.simulation.lowering import Template
+    from hetsim.simulation.lowering import Lowered
 
 
 class Stage:
@@ -26,9 +26,9 @@ class Stage:
     ----------
     program : Program
         One step a subgraph.
-    template : Template
-    real_s : sequence of float
-        Real seconds of each task of the template.
+    lowered : Lowered
+    scale : float
+        Real seconds that a virtual second lasts.
     transport : Transport
     events : queue
         Into which the transport posts.
@@ -42,9 +42,9 @@ class Stage:
     wall_s : list of float
         By request: real seconds to its end.
     overrun_s : float
-        The most by which a call took longer than its `real_s`.
+        The most by which a call took longer than modelled.
     longest_s : dict of int to float
-        By subgraph: the longest that a call took.
+        By subgraph, of all replicas: the longest that a call took.
     outputs : dict of int to mapping
         By request.
     """
@@ -52,21 +52,20 @@ class Stage:
     def __init__(
         self,
         program: Program,
-        template: Template,
-        real_s: Sequence[float],
+        lowered: Lowered,
+        scale: float,
         transport: Transport,
         events: queue.SimpleQueue[object],
         timeout_s: float,
         version: int,
     ) -> None:
         self._program = program
-        self._template = template
-        self._real_s = real_s
+        self._scale = scale
         self._transport = transport
         self._events = events
         self._timeout_s = timeout_s
         self._version = version
-        self._turns = Turns(template)
+        self._turns = Turns(lowered)
         self._values: list[dict[str, Any]] = []
         self._moving: list[tuple[float, int, int]] = []
         self._called: dict[tuple[int, int], float] = {}
@@ -99,7 +98,7 @@ class Stage:
         left = requests
         for request in range(requests):
             turns.admit(request)
-            if not self._template.tasks:
+            if not turns.template_of(request).tasks:
                 left -= 1
         self._start(began)
         while left:
@@ -110,7 +109,7 @@ class Stage:
                 _, request, task = heapq.heappop(self._moving)
                 ended = request, task
             else:
-                late = sorted({self._device(task) for _, task in self._called})
+                late = sorted({self._program.steps[step].device for _, step in self._called})
                 event = self._next(min(wake, deadline), late, "running the plan", deadline)
                 if isinstance(event, Ended):
                     ended = self._finished(event)
@@ -122,23 +121,29 @@ class Stage:
         self._fetch(requests, deadline)
 
     def _start(self, now: float) -> None:
-        groups = self._template.groups
         for request, task in self._turns.starts():
-            if task >= groups:
-                heapq.heappush(self._moving, (now + self._real_s[task], request, task))
+            template = self._turns.template_of(request)
+            if task >= template.groups:
+                real_s = float(template.duration[task]) * self._scale
+                heapq.heappush(self._moving, (now + real_s, request, task))
                 continue
-            step = self._program.steps[task]
+            index = template.first_group + task
+            step = self._program.steps[index]
             received = [self._values[request][name] for name in step.receives]
-            self._called[request, task] = time.monotonic()
-            self._transport.call(Call(request, task, step.device, self._version), 0, step, received)
+            self._called[request, index] = time.monotonic()
+            call = Call(request, index, step.device, self._version)
+            self._transport.call(call, 0, step, received)
 
     def _finished(self, event: Ended) -> tuple[int, int]:
         if event.fault is not None:
             raise event.fault.error
-        request, task = event.call.request, event.call.step
-        took = time.monotonic() - self._called.pop((request, task))
-        self.longest_s[task] = max(took, self.longest_s.get(task, 0.0))
-        self.overrun_s = max(self.overrun_s, took - self._real_s[task])
+        request, index = event.call.request, event.call.step
+        template = self._turns.template_of(request)
+        task = index - template.first_group
+        took = time.monotonic() - self._called.pop((request, index))
+        self.longest_s[index] = max(took, self.longest_s.get(index, 0.0))
+        modelled = float(template.duration[task]) * self._scale
+        self.overrun_s = max(self.overrun_s, took - modelled)
         self._values[request].update(event.sent)
         return request, task
 
@@ -158,9 +163,6 @@ class Stage:
         for device in self._program.code:
             for request in range(requests):
                 self._transport.forget(device, self._version, request)
-
-    def _device(self, task: int) -> str:
-        return self._program.steps[task].device
 
     def _next(
         self, until: float, late: Sequence[str], doing: str, deadline: float | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -47,6 +47,23 @@ class Step:
     sends: tuple[str, ...]
     keeps: tuple[str, ...]
     frees: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """The steps of one of a plan's replicas.
+
+    Attributes
+    ----------
+    first, count : int
+        They are ``steps[first : first + count]``.
+    key : hashable
+        By which it is known again in a program that takes the place of this one.
+    """
+
+    first: int
+    count: int
+    key: Hashable = 0
 
 
 def schedule(

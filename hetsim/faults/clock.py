@@ -14,7 +14,7 @@ from typing import Literal
 
 from hetsim.errors import PlanError
 from hetsim.faults.failure import Failure
-from hetsim.faults.tasks import Layout, Progress, Task
+from hetsim.faults.tasks import Progress, Task, Version
 from hetsim.plans import Plan
 from hetsim.problem import Contention
 
@@ -41,7 +41,7 @@ class FailingClock:
         By request.
     log : list of Task
         All that started, in the order in which it did; cut off where it was lost.
-    layouts : list of Layout
+    versions : list of Version
         The plan, and those that took its place.
     happened : list of Failure
         Those that came before the last request ended.
@@ -75,7 +75,7 @@ class FailingClock:
         self.finish = [math.nan] * len(arrival)
         self.log: list[Task] = []
         self.happened: list[Failure] = []
-        self.layouts = [Layout(plan, 0, contention)]
+        self.versions = [Version(plan, 0, contention)]
 
     def play(self) -> None:
         """Run until all requests have ended.
@@ -115,7 +115,7 @@ class FailingClock:
                         break
 
     def _admit(self, request: int, now: float) -> None:
-        progress, free = self.layouts[-1].fresh(request)
+        progress, free = self.versions[-1].fresh(request)
         if not progress.remaining:
             self.finish[request] = now
             return
@@ -223,10 +223,9 @@ class FailingClock:
             self._down[device] = True
             if math.isinf(failure.back_s):
                 self._lost.append(failure.device)
-                layout = self.layouts[-1]
-                if device in layout.template.group_device:
+                if self.versions[-1].uses(device):
                     plan = self._replan(self._plan, tuple(self._lost))
-                    self.layouts.append(Layout(plan, len(self.layouts), self._contention))
+                    self.versions.append(Version(plan, len(self.versions), self._contention))
             self._go_on(now)
         else:
             self._stopped[device] = self._down[device] = False
@@ -264,7 +263,7 @@ class FailingClock:
             if head is not None:
                 queue.append(head)
         for request, progress in sorted(self._open.items()):
-            free = self.layouts[-1].rest(request, progress)
+            free = self.versions[-1].rest(request, progress)
             if not progress.remaining:
                 self.finish[request] = now
                 del self._open[request]

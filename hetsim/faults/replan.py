@@ -51,8 +51,9 @@ def without(problem: Problem, lost: Sequence[str]) -> Problem:
 def replan(planned: Plan, lost: Sequence[str]) -> Plan:
     """Return a valid plan of the same model on the devices that are not lost.
 
-    By the plan's own strategy and options, but for pins to a lost device, which no plan can
-    keep; or by ``FALLBACK`` where the strategy is not known or needs a lost device.
+    Replicas that ran on none of them carry on, with a deal of their own. Elsewhere by the
+    plan's own strategy and options, but for pins to a lost device, which no plan can keep; or
+    by ``FALLBACK`` where the strategy is not known or needs a lost device.
 
     Raises
     ------
@@ -64,6 +65,16 @@ def replan(planned: Plan, lost: Sequence[str]) -> Plan:
     from hetsim.placement.registry import again, plan
 
     left = without(planned.problem, lost)
+    if planned.sizes:
+        spared = [one for one in planned.replicas if not set(one.devices_used) & set(lost)]
+        if spared:
+            from hetsim.placement.deal import dealt_out
+
+            spared = [replace(one, problem=left) for one in spared]
+            named = ", ".join(f"'{name}'" for name in lost)
+            reason = f"the replicas without {named} carry on"
+            made = dealt_out(spared, strategy=planned.strategy, reason=reason)
+            return replace(made, options=planned.options)
     limits = Constrained()
     try:
         limits = Constrained.of(planned)

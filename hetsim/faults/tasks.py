@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hetsim.partitioning.partition import Group
 from hetsim.plans import Plan
 from hetsim.problem import GRAPH_INPUT, Contention
-from hetsim.simulation.lowering import Template, lower
+from hetsim.simulation.lowering import Lowered, Template, lower_all
 
 
 @dataclass(slots=True, eq=False)
@@ -22,7 +23,8 @@ class Task:
     device : int
         Where a subgraph runs; -1 for a transfer.
     group : int
-        The subgraph; of a transfer the one that sends it, -1 where none does any more.
+        The subgraph, counted over all replicas; of a transfer the one that sends it, -1 where
+        none does any more.
     value, source, target : int
         Of a transfer.
     resources : tuple of int
@@ -80,6 +82,8 @@ class Progress:
     ----------
     held : dict of int to set of int
         Devices that hold a value.
+    groups : tuple of Group
+        Of the replica that it runs.
     computed : set of int
         Nodes that nobody reads from and that have run.
     turns : list of list of Task
@@ -91,19 +95,46 @@ class Progress:
     """
 
     held: dict[int, set[int]]
+    groups: tuple[Group, ...]
     computed: set[int] = field(default_factory=set)
     turns: list[list[Task]] = field(default_factory=list)
     remaining: int = 0
     running: dict[Task, None] = field(default_factory=dict)
 
 
-class Layout:
-    """A plan as tasks, O(V + E); versions of it follow one another as devices are lost."""
+class Version:
+    """A plan as tasks, a layout a replica; versions follow one another as devices are lost."""
 
     def __init__(self, plan: Plan, version: int, contention: Contention) -> None:
         self.plan = plan
+        self.lowered: Lowered = lower_all(plan, contention)
+        self.layouts = [
+            Layout(template, version, contention) for template in self.lowered.templates
+        ]
+
+    def fresh(self, request: int) -> tuple[Progress, list[Task]]:
+        """Return a request that has just come; see ``Layout.fresh``."""
+        return self.layouts[self.plan.replica_of(request)].fresh(request)
+
+    def rest(self, request: int, progress: Progress) -> list[Task]:
+        """Lay out anew what a request has to do: on its replica, where that is left."""
+        for layout in self.layouts:
+            if layout.plan.groups == progress.groups:
+                return layout.rest(request, progress)
+        return self.layouts[self.plan.replica_of(request)].rest(request, progress)
+
+    def uses(self, device: int) -> bool:
+        """Whether some replica runs anything on a device."""
+        return any(device in template.group_device for template in self.lowered.templates)
+
+
+class Layout:
+    """A template as tasks of each request, O(V + E)."""
+
+    def __init__(self, template: Template, version: int, contention: Contention) -> None:
+        self.plan = plan = template.plan
         self.version = version
-        self.template: Template = lower(plan, contention)
+        self.template = template
         self._fifo = contention == "fifo"
         problem = plan.problem
         owner, groups = self.template.owner, self.template.groups
@@ -145,7 +176,7 @@ class Layout:
                     index,
                     seconds[index],
                     -1,
-                    transfer.group,
+                    transfer.group if transfer.group < 0 else template.first_group + transfer.group,
                     transfer.value,
                     transfer.source,
                     transfer.target,
@@ -157,7 +188,8 @@ class Layout:
             for earlier in before:
                 task.wait_for(tasks[earlier])
         host = self.plan.problem.host
-        progress = Progress({} if host is None else {value: {host} for value in self.inputs})
+        held = {} if host is None else {value: {host} for value in self.inputs}
+        progress = Progress(held, self.plan.groups)
         self._queue(progress, tasks[: template.groups])
         progress.remaining = len(tasks)
         return progress, [task for task in tasks[template.groups :] if not task.waits]
@@ -169,6 +201,7 @@ class Layout:
         nowhere is computed again, with all that this needs.
         """
         template, problem = self.template, self.plan.problem
+        progress.groups = self.plan.groups
         coming: dict[tuple[int, int], Task] = {}
         for task in progress.running:
             task.followers.clear()
@@ -288,7 +321,8 @@ class Layout:
         device = self.template.group_device[group]
         gives = tuple((value, device) for value in self.gives[group])
         ends = self.ends[group]
-        return Task(request, self.version, group, seconds, device, group, gives=gives, ends=ends)
+        number = self.template.first_group + group
+        return Task(request, self.version, group, seconds, device, number, gives=gives, ends=ends)
 
     def _queue(self, progress: Progress, tasks: Iterable[Task]) -> None:
         progress.turns = [[] for _ in self.plan.problem.devices]

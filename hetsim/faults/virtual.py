@@ -71,7 +71,7 @@ def simulate(
     arrival = clock.arrivals(requests, arrivals_s).tolist()
     rule = plan.problem.contention if contention is None else check_contention(contention)
     played = FailingClock(plan, arrival, failing, rule, replan)
-    weights = resident_weights(played.layouts[0].template)
+    weights = resident_weights(played.versions[0].lowered)
     check_capacity(plan.problem, weights, weights)
     played.play()
     return _timeline(played, arrival, weights, trace=trace)
@@ -80,11 +80,11 @@ def simulate(
 def _timeline(
     played: FailingClock, arrival: Sequence[float], weights: Sequence[int], *, trace: bool
 ) -> Timeline:
-    template = played.layouts[0].template
-    problem = template.plan.problem
+    problem = played.versions[0].plan.problem
+    links = played.versions[0].lowered.links
     makespan = max(played.finish)
     device_busy = [0.0] * len(problem.devices)
-    link_busy = [0.0] * len(template.links)
+    link_busy = [0.0] * len(links)
     # What a request had no more use for may go on after its end: time is counted to the end.
     log = [task for task in played.log if task.start <= makespan]
     moves = [task for task in log if task.device < 0]
@@ -100,28 +100,28 @@ def _timeline(
         makespan_s=makespan,
         events=_events(played, log, makespan) if trace else (),
         device_busy_s=dict(zip(problem.devices, device_busy, strict=True)),
-        link_busy_s=dict(zip(template.links, link_busy, strict=True)),
+        link_busy_s=dict(zip(links, link_busy, strict=True)),
         device_utilization={
             name: min(busy / most, 1.0) if most > 0 else 0.0
             for name, busy, most in zip(problem.devices, device_busy, whole, strict=True)
         },
         link_utilization={
             name: min(busy / makespan, 1.0) if makespan > 0 else 0.0
-            for name, busy in zip(template.links, link_busy, strict=True)
+            for name, busy in zip(links, link_busy, strict=True)
         },
         transfers=len(moves),
         transferred_bytes=sum(problem.values[task.value].nbytes for task in moves),
         transfer_s=sum(task.end - task.start for task in moves),
         peak_memory_bytes={},
         weight_bytes=dict(zip(problem.devices, weights, strict=True)),
-        energy_j=energy(template, device_busy, makespan),
+        energy_j=energy(problem, device_busy, makespan),
         critical_path=(),
     )
 
 
 def _events(played: FailingClock, log: Sequence[Task], makespan: float) -> tuple[Event, ...]:
     """Failures and tasks by (start, request, version of the plan, plan order)."""
-    problem = played.layouts[0].plan.problem
+    problem = played.versions[0].plan.problem
     found: list[tuple[tuple[float, int, int, int], Event]] = []
     for at, failure in enumerate(played.happened):
         device = problem.devices.index(failure.device)
@@ -137,8 +137,8 @@ def _events(played: FailingClock, log: Sequence[Task], makespan: float) -> tuple
 
 
 def _event(played: FailingClock, task: Task) -> Event:
-    layout = played.layouts[task.version]
-    problem = layout.plan.problem
+    version = played.versions[task.version]
+    problem = version.plan.problem
     ours = task.version == 0
     if task.device >= 0:
         name = problem.devices[task.device]
@@ -160,7 +160,7 @@ def _event(played: FailingClock, task: Task) -> Event:
         request=task.request,
         start_s=task.start,
         end_s=task.end,
-        tracks=tuple(layout.template.links[link] for link in task.resources),
+        tracks=tuple(version.lowered.links[link] for link in task.resources),
         device=problem.devices[task.target],
         source=problem.devices[task.source],
         group=task.group if ours else -1,

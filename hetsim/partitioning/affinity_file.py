@@ -72,7 +72,7 @@ def read_affinity(path: str | os.PathLike[str]) -> Affinity:
         Of a JSON or YAML file in one of three forms: ``pins`` (node: device), ``exclude``
         (a list of ``device``, ``ops``, ``nodes``), ``priority`` and ``default``, all
         optional; or nothing but ``node: device`` entries; or what ``hetsim partition
-        --json`` or a saved plan says, whose groups then are the pins.
+        --json`` or a saved plan of one replica says, whose groups then are the pins.
 
     Raises
     ------
@@ -134,6 +134,12 @@ def _of_groups(source: Source) -> Affinity:
     groups = source.data["groups"]
     if not isinstance(groups, list):
         raise source.error(("groups",), "'groups' is no list")
+    if "deal" in source.data:
+        raise source.error(
+            ("deal",),
+            "the plan deals requests out to several replicas, and a node is on a device in each",
+            "save the plan of one: plan.replicas[0].save(...)",
+        )
     pins: dict[str, str] = {}
     places: dict[tuple[str | int, ...], str] = {(): source.shown}
     complaints: list[Complaint] = []

@@ -30,8 +30,9 @@ def lower_bound(problem: Problem, objective: Objective = "latency") -> float:
     Latency is the larger of the area bound and the device-indexed critical path with the join
     rule (``bound_paths.heads``), raised by halving: a limit is refuted where, once no node is
     offered to a device on which it would end too late, some node has no device left or the
-    windows of ``bound_area.crowded`` are too small for the work. Throughput is the area bound,
-    and the node that is longest where it is shortest.
+    windows of ``bound_area.crowded`` are too small for the work. Throughput is the area bound
+    alone, which lets a node run here for one request and there for another: no deal among
+    replicas is below it.
 
     Raises
     ------
@@ -47,7 +48,7 @@ def lower_bound(problem: Problem, objective: Objective = "latency") -> float:
         return float("inf")
     terms = 4 * (problem.n + len(problem.values) + len(problem.devices))
     rounding = terms * float(np.finfo(np.float64).eps)
-    found = _throughput(problem) if objective == "throughput" else _latency(problem)
+    found = area_bound(problem) if objective == "throughput" else _latency(problem)
     return found * (1.0 - rounding)
 
 
@@ -65,13 +66,6 @@ def area_bound(problem: Problem) -> float:
     """Return the least time in which all streams together can do the work, in seconds."""
     setting = Setting.of(problem)
     return balanced(setting.shares, setting.streams)
-
-
-def _throughput(problem: Problem) -> float:
-    setting = Setting.of(problem)
-    width = np.array(setting.streams, dtype=np.float64)
-    whole = float((setting.shares / width).min(axis=1).max())
-    return max(whole, balanced(setting.shares, setting.streams))
 
 
 def _latency(problem: Problem) -> float:

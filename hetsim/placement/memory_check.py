@@ -28,7 +28,7 @@ def check_memory(
     ----------
     problem, plan : Problem, Plan
     computed, moved : sequence of mappings, by request
-        Events by subgraph, and by tensor and device.
+        Events by subgraph of the request's replica, and by tensor and device.
     latencies_s : sequence of float
         By request.
 
@@ -39,18 +39,16 @@ def check_memory(
     """
     if problem.capacity_bytes is None:
         return
-    device_of = [0] * problem.n
-    owner = [0] * problem.n
-    for index, group in enumerate(plan.groups):
-        for node in group.nodes:
-            device_of[node], owner[node] = problem.devices.index(group.device), index
+    homes = [_home(problem, replica) for replica in plan.replicas]
     steps: list[list[tuple[float, int]]] = [[] for _ in problem.devices]
     weights = [0] * len(problem.devices)
     for constant in problem.constants:
-        for device in {device_of[node] for node in constant.consumers}:
+        for device in {device_of[v] for device_of, _, _ in homes for v in constant.consumers}:
             weights[device] += constant.nbytes
-    inside = _inside(problem, plan, owner)
+    whole = plan
     for request, runs in enumerate(computed):
+        plan = whole.replicas[whole.replica_of(request)]
+        device_of, owner, inside = homes[whole.replica_of(request)]
         moves: dict[str, list[Event]] = {}
         for (name, _), event in moved[request].items():
             moves.setdefault(name, []).append(event)
@@ -95,6 +93,15 @@ def check_memory(
                     f"and has {problem.capacity_bytes[device]}",
                     where="timeline, memory",
                 )
+
+
+def _home(problem: Problem, plan: Plan) -> tuple[list[int], list[int], list[int]]:
+    """Device and subgraph by node, and the peak inside each subgraph."""
+    device_of, owner = [0] * problem.n, [0] * problem.n
+    for index, group in enumerate(plan.groups):
+        for node in group.nodes:
+            device_of[node], owner[node] = problem.devices.index(group.device), index
+    return device_of, owner, _inside(problem, plan, owner)
 
 
 def _inside(problem: Problem, plan: Plan, owner: Sequence[int]) -> list[int]:

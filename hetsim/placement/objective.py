@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -10,8 +11,8 @@ from hetsim.errors import UsageError, nearest
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.simulation.clock import play, simulate
-from hetsim.simulation.lowering import lower
-from hetsim.timeline import Timeline
+from hetsim.simulation.lowering import lower_all
+from hetsim.simulation.metrics import busy_seconds
 
 Objective = Literal["latency", "throughput"]
 OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput")
@@ -28,12 +29,19 @@ def check_objective(name: str) -> Objective:
 def measure(plan: Plan, objective: Objective) -> float:
     """Return what the clock says `plan` costs, in seconds; less is better.
 
-    ``latency``: end to end, of one request alone. ``throughput``: see ``bottleneck``.
-    Raises what ``simulate`` raises.
+    ``latency``: end to end, of the first request alone. ``throughput``: see ``bottleneck``.
+    Raises what ``simulate`` raises. Memory must hold one request of each replica at once.
     """
-    if objective == "latency":
-        return latency_of(plan)
-    return bottleneck(plan, simulate(plan, trace=False))
+    if plan.sizes:
+        check_room(plan)
+    elif objective == "throughput":
+        simulate(plan, trace=False)
+    return latency_of(plan) if objective == "latency" else bottleneck(plan)
+
+
+def check_room(plan: Plan) -> None:
+    """Raise OutOfMemory where a device cannot hold one request of each replica at once."""
+    simulate(replace(plan, deal=tuple(range(len(plan.replicas)))), len(plan.replicas))
 
 
 def latency_of(plan: Plan) -> float:
@@ -47,7 +55,7 @@ def latency_of(plan: Plan) -> float:
         problem.capacity_bytes, default=0
     ):
         return simulate(plan, trace=False).latency_s
-    recording = play(lower(plan, problem.contention), np.zeros(1), traced=False)
+    recording = play(lower_all(plan, problem.contention), np.zeros(1), traced=False)
     return float(recording.finish[0])
 
 
@@ -57,12 +65,24 @@ def _everything(problem: Problem) -> int:
     return weights + sum(value.nbytes for value in problem.values)
 
 
-def bottleneck(plan: Plan, timeline: Timeline) -> float:
-    """Return the seconds a request of the busiest device or link, of one request's `timeline`.
+def bottleneck(plan: Plan) -> float:
+    """Return the seconds a request of the busiest device or link, over one period of the deal.
 
     With enough requests in flight, no fewer seconds pass from one end to the next. A device
     of several streams shares its work over them; links count under contention only.
     """
-    streams = dict(zip(plan.problem.devices, plan.problem.streams, strict=True))
-    devices = (busy / streams[name] for name, busy in timeline.device_busy_s.items())
-    return max((*devices, *timeline.link_busy_s.values()), default=0.0)
+    device_s, link_s = seconds_a_request(plan)
+    return max((*device_s, *link_s), default=0.0)
+
+
+def seconds_a_request(plan: Plan) -> tuple[list[float], list[float]]:
+    """Return seconds a request by device, over its streams, and by link.
+
+    Of the requests of one period of the deal, on average. O(V + E) a replica.
+    """
+    problem = plan.problem
+    device_s, link_s = busy_seconds(lower_all(plan, problem.contention), plan.shares)
+    requests = len(plan.period)
+    return [
+        busy / width / requests for busy, width in zip(device_s, problem.streams, strict=True)
+    ], [busy / requests for busy in link_s]

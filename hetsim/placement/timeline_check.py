@@ -45,7 +45,8 @@ def check_timeline(
     Complexity: O((V + E) requests + K log K) for K events.
     """
     course = _Course.read(problem, plan, timeline)
-    _check_groups(problem, plan)
+    for replica in plan.replicas:
+        _check_groups(problem, replica)
     if bound_s is None:
         bound_s = lower_bound(problem)
     for request in range(len(timeline.latencies_s)):
@@ -58,10 +59,12 @@ def check_timeline(
 
 @dataclass(frozen=True, slots=True)
 class _Course:
+    """A timeline by request; subgraphs are counted within the request's replica."""
+
     problem: Problem
     plan: Plan
     device: Mapping[str, int]
-    owner: Sequence[int]
+    owners: Sequence[Sequence[int]]
     computed: Sequence[Mapping[int, Event]]
     moved: Sequence[Mapping[tuple[str, str], Event]]
     slack_s: float
@@ -80,27 +83,38 @@ class _Course:
             if not 0.0 <= event.start_s <= event.end_s < float("inf"):
                 raise _broken(f"it lasts from {event.start_s} to {event.end_s}", event)
             if event.kind == "compute":
-                if event.group in computed[event.request]:
+                group = event.group - plan.offsets[plan.replica_of(event.request)]
+                if group in computed[event.request]:
                     raise _broken("the subgraph runs twice", event)
-                computed[event.request][event.group] = event
+                computed[event.request][group] = event
             else:
                 key = (event.name, event.device)
                 if key in moved[event.request]:
                     raise _broken("the tensor is moved there twice", event)
                 moved[event.request][key] = event
-        owner = [-1] * problem.n
-        for index, group in enumerate(plan.groups):
-            for node in group.nodes:
-                if not 0 <= node < problem.n:
-                    raise _broken(f"subgraph {index} has node {node}, which does not exist")
-                if owner[node] >= 0:
-                    raise _broken(f"node {node} runs twice, in subgraphs {owner[node]} and {index}")
-                owner[node] = index
-        if -1 in owner:
-            raise _broken(f"node {owner.index(-1)} never runs")
+        owners = [_owner(problem, replica) for replica in plan.replicas]
         slack_s = TOLERANCE * max((event.end_s for event in timeline.events), default=0.0)
         device = {name: index for index, name in enumerate(problem.devices)}
-        return cls(problem, plan, device, owner, computed, moved, slack_s)
+        return cls(problem, plan, device, owners, computed, moved, slack_s)
+
+    def of(self, request: int) -> tuple[Plan, Sequence[int], int]:
+        """The replica that a request ran, its subgraphs by node, and the first of its numbers."""
+        index = self.plan.replica_of(request)
+        return self.plan.replicas[index], self.owners[index], self.plan.offsets[index]
+
+
+def _owner(problem: Problem, plan: Plan) -> list[int]:
+    owner = [-1] * problem.n
+    for index, group in enumerate(plan.groups):
+        for node in group.nodes:
+            if not 0 <= node < problem.n:
+                raise _broken(f"subgraph {index} has node {node}, which does not exist")
+            if owner[node] >= 0:
+                raise _broken(f"node {node} runs twice, in subgraphs {owner[node]} and {index}")
+            owner[node] = index
+    if -1 in owner:
+        raise _broken(f"node {owner.index(-1)} never runs")
+    return owner
 
 
 def _broken(what: str, event: Event | None = None, hint: str | None = None) -> InvalidInput:
@@ -121,7 +135,8 @@ def _check_groups(problem: Problem, plan: Plan) -> None:
 
 
 def _check_computing(course: _Course, request: int) -> None:
-    problem, plan, computed = course.problem, course.plan, course.computed[request]
+    problem, computed = course.problem, course.computed[request]
+    plan, _, _ = course.of(request)
     began: dict[str, float] = {}
     for index, group in enumerate(plan.groups):
         event = computed.get(index)
@@ -144,7 +159,8 @@ def _check_computing(course: _Course, request: int) -> None:
 
 def _check_moves(course: _Course, request: int) -> None:
     """Every tensor is where it is read, when it is read, and moved for that alone."""
-    problem, plan = course.problem, course.plan
+    problem = course.problem
+    plan, owner, first = course.of(request)
     computed, moved = course.computed[request], course.moved[request]
     host = None if problem.host is None else problem.devices[problem.host]
     needed: set[tuple[str, str]] = set()
@@ -155,9 +171,9 @@ def _check_moves(course: _Course, request: int) -> None:
                 continue
             home, sender = host, -1
         else:
-            sender = course.owner[value.producer]
+            sender = owner[value.producer]
             home, made_s = plan.groups[sender].device, computed[sender].end_s
-        readers = sorted({course.owner[node] for node in value.consumers} - {sender})
+        readers = sorted({owner[node] for node in value.consumers} - {sender})
         arrived = {home: made_s}
         targets = [plan.groups[reader].device for reader in readers]
         if value.is_output and host is not None:
@@ -171,7 +187,8 @@ def _check_moves(course: _Course, request: int) -> None:
                     f"tensor '{value.name}' never gets to '{target}' in request {request}"
                 )
             needed.add((value.name, target))
-            _check_move(course, event, home, sender, value.nbytes, made_s)
+            number = -1 if sender < 0 else first + sender
+            _check_move(course, event, home, number, value.nbytes, made_s)
             arrived[target] = event.end_s
         for reader in readers:
             there_s = arrived[plan.groups[reader].device]

@@ -214,10 +214,13 @@ def _body(plan: Plan, event: Event, critical: bool) -> Entry:
 def _arrows(plan: Plan, timeline: Timeline) -> Iterator[tuple[int, int, str]]:
     """Yield (event, event, value name): the maker to its transfer, the transfer to each reader."""
     problem = plan.problem
-    owner = [-1] * problem.n
-    for index, group in enumerate(plan.groups):
-        for node in group.nodes:
-            owner[node] = index
+    owners = []
+    for first, replica in zip(plan.offsets, plan.replicas, strict=True):
+        owner = [-1] * problem.n
+        for index, group in enumerate(replica.groups, start=first):
+            for node in group.nodes:
+                owner[node] = index
+        owners.append(owner)
     computing = {
         (event.request, event.group): index
         for index, event in enumerate(timeline.events)
@@ -230,6 +233,7 @@ def _arrows(plan: Plan, timeline: Timeline) -> Iterator[tuple[int, int, str]]:
         maker = computing.get((event.request, event.group))
         if maker is not None:
             yield maker, index, event.name
+        owner = owners[plan.replica_of(event.request)]
         readers = dict.fromkeys(owner[node] for node in consumers.get(event.name, ()))
         for reader in sorted(readers):
             reading = computing.get((event.request, reader))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,37 +13,14 @@ from hetsim.errors import PlanError, UsageError
 from hetsim.plans import Plan
 from hetsim.problem import Contention, check_contention
 from hetsim.simulation import kernel
-from hetsim.simulation.lowering import Template, flat, lower
+from hetsim.simulation.lowering import Lowered, flat, lower_all
 from hetsim.simulation.memory import check_capacity, curves, resident_weights
 from hetsim.simulation.metrics import summarise
+from hetsim.simulation.recording import Recording
 from hetsim.timeline import Timeline
 
 COMPILE_FROM = 100_000
 """Task events from which loading the machine code costs less CPU time than it saves."""
-
-
-@dataclass(frozen=True, eq=False)
-class Recording:
-    """What the engine saw.
-
-    Attributes
-    ----------
-    arrival, finish : float array [requests]
-    start, end : float array [requests, tasks]
-    sequence : int array [requests, tasks]
-        The how-manieth start it was.
-    stream : int array [requests, tasks]
-        The stream that ran a subgraph; 0 for transfers.
-
-    The last four have no rows where no trace was recorded.
-    """
-
-    arrival: NDArray[np.float64]
-    finish: NDArray[np.float64]
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
-    sequence: NDArray[np.int64]
-    stream: NDArray[np.int64]
 
 
 def simulate(
@@ -56,6 +32,8 @@ def simulate(
     trace: bool = True,
 ) -> Timeline:
     """Play `plan` on the virtual clock and return what happened and what it cost.
+
+    Requests go to the plan's replicas as its deal says.
 
     Parameters
     ----------
@@ -87,32 +65,34 @@ def simulate(
     """
     arrival = arrivals(requests, arrivals_s)
     rule = plan.problem.contention if contention is None else check_contention(contention)
-    template = lower(plan, rule)
-    weights = resident_weights(template)
+    lowered = lower_all(plan, rule)
+    weights = resident_weights(lowered)
     check_capacity(plan.problem, weights, weights)
     recorded = trace or len(arrival) == 1
-    recording = play(template, arrival, traced=recorded)
+    recording = play(lowered, arrival, traced=recorded)
     peaks: list[int] | None = None
     if recorded:
-        held = curves(template, recording.arrival, recording.finish, recording.start, recording.end)
-        peaks = [int(amounts.max()) for _, amounts in held]
+        peaks = [int(amounts.max()) for _, amounts in curves(lowered, recording)]
         check_capacity(plan.problem, peaks, weights)
-    return summarise(template, recording, weights, peaks, trace=trace)
+    return summarise(lowered, recording, weights, peaks, trace=trace)
 
 
 def play(
-    template: Template,
+    lowered: Lowered,
     arrival: NDArray[np.float64],
+    template: NDArray[np.int64] | None = None,
     *,
     traced: bool,
     machine_code: bool | None = None,
 ) -> Recording:
-    """Run the engine on `template`.
+    """Run the engine on what was lowered.
 
     Parameters
     ----------
-    template : Template
+    lowered : Lowered
     arrival : float array [requests]
+    template : int array [requests], optional
+        Which template each request runs; absent: as the plan deals them out.
     traced : bool
         Whether to record every start and end.
     machine_code : bool, optional
@@ -124,38 +104,52 @@ def play(
     PlanError
         Where some subgraph never starts.
     """
-    problem = template.plan.problem
-    requests, tasks, groups = len(arrival), template.tasks, template.groups
-    events = requests * tasks
+    problem, templates = lowered.plan.problem, lowered.templates
+    requests, devices = len(arrival), len(problem.devices)
+    if template is None:
+        template = lowered.of_requests(requests)
+    tasks = np.array([one.tasks for one in templates], dtype=np.int64)
+    entry_at = (
+        np.concatenate(([0], np.cumsum(tasks[template])))
+        if traced
+        else np.zeros(requests + 1, dtype=np.int64)
+    )
+    events = int(tasks[template].sum())
     if machine_code is None:
         machine_code = events >= COMPILE_FROM
-    followers: list[list[int]] = [[] for _ in range(tasks)]
-    for task, before in enumerate(template.predecessors):
-        for predecessor in before:
-            followers[predecessor].append(task)
-    turns: list[list[int]] = [[] for _ in problem.devices]
-    for group, device in enumerate(template.group_device):
-        turns[device].append(group)
-    none_held: list[tuple[int, ...]] = [()] * groups
-    successor_at, successors = flat(followers)
-    issue_at, issue = flat(turns)
-    held_at, held = flat(none_held + [transfer.resources for transfer in template.transfers])
-    structure = (
-        successor_at, successors, template.group_device, issue_at, issue, problem.streams,
-        held_at, held,
-    )  # fmt: skip
-    waits = [len(before) for before in template.predecessors]
+    first, duration, waits, device = [0], [], [], []
+    followers: list[list[int]] = []
+    turns: list[list[int]] = []
+    held: list[tuple[int, ...]] = []
+    for one in templates:
+        base = first[-1]
+        first.append(base + one.tasks)
+        duration += one.duration.tolist()
+        waits += [len(before) for before in one.predecessors]
+        device += [*one.group_device, *[-1] * len(one.transfers)]
+        followers += [[] for _ in range(one.tasks)]
+        for task, before in enumerate(one.predecessors, start=base):
+            for predecessor in before:
+                followers[base + predecessor].append(task)
+        turns += [[] for _ in range(devices)]
+        for group, place in enumerate(one.group_device):
+            turns[place - devices].append(base + group)
+        held += [()] * one.groups + [transfer.resources for transfer in one.transfers]
+    structure = (waits, *flat(followers), device, *flat(turns), problem.streams, *flat(held))
     size = events if traced else 0
     if machine_code:
         finish = np.full(requests, np.nan)
         times = np.zeros((2, size))
         orders = np.zeros((2, size), dtype=np.int64)
         finished = kernel.compiled()(
-            groups,
-            len(template.links),
-            template.duration,
-            *(np.array(array, dtype=np.int64) for array in (waits, *structure)),
+            devices,
+            len(lowered.links),
+            np.array(first, dtype=np.int64),
+            np.array(duration, dtype=np.float64),
+            *(np.array(array, dtype=np.int64) for array in structure),
             arrival,
+            template,
+            entry_at,
             finish,
             traced,
             *times,
@@ -165,12 +159,14 @@ def play(
         finish_list = [math.nan] * requests
         lists = ([0.0] * size, [0.0] * size, [0] * size, [0] * size)
         finished = kernel.play(
-            groups,
-            len(template.links),
-            template.duration.tolist(),
-            waits,
+            devices,
+            len(lowered.links),
+            first,
+            duration,
             *structure,
             arrival.tolist(),
+            template.tolist(),
+            entry_at.tolist(),
             finish_list,
             traced,
             *lists,
@@ -181,16 +177,10 @@ def play(
     if finished < requests:
         raise PlanError(
             "its subgraphs wait for each other and never start",
-            where=f"plan '{template.plan.strategy}'",
+            where=f"plan '{lowered.plan.strategy}'",
             hint="order every group after the groups that feed it",
         )
-    rows = requests if traced else 0
-    return Recording(
-        arrival,
-        finish,
-        *times.reshape(2, rows, tasks),
-        *orders.reshape(2, rows, tasks),
-    )
+    return Recording(arrival, finish, template, entry_at, *times, *orders)
 
 
 def arrivals(requests: int, arrivals_s: Sequence[float] | None) -> NDArray[np.float64]:

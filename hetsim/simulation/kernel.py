@@ -125,8 +125,9 @@ def pop_request(heap: Ints, first: int, size: int) -> None:
 
 
 def play(
-    groups: int,
+    devices: int,
     links: int,
+    first: Sequence[int],
     duration: Sequence[float],
     waits: Sequence[int],
     successor_at: Sequence[int],
@@ -138,6 +139,8 @@ def play(
     held_at: Sequence[int],
     held: Sequence[int],
     arrival: Sequence[float],
+    template: Sequence[int],
+    entry_at: Sequence[int],
     finish: Floats,
     traced: bool,
     start: Floats,
@@ -145,40 +148,48 @@ def play(
     sequence: Ints,
     stream: Ints,
 ) -> int:
-    """Play a template of tasks once for each arrival and return how many requests finished.
+    """Play a template of tasks for each arrival and return how many requests finished.
 
-    Tasks 0 .. `groups` - 1 are subgraphs, the rest transfers. Fewer finished requests than
-    arrivals mean that the order of subgraphs on devices contradicts their dependencies.
+    Templates' tasks follow one another; in each, subgraphs stand before transfers. Fewer
+    finished requests than arrivals mean that the order of subgraphs on devices contradicts
+    their dependencies.
 
     Parameters
     ----------
-    groups, links : int
+    devices, links : int
+    first : [templates + 1]
+        Tasks of template t are ``first[t] .. first[t + 1] - 1``.
     duration, waits : [tasks]
         Seconds, and how many tasks must end first.
     successor_at, successors : [tasks + 1], [dependencies]
         Tasks that wait for task i are ``successors[successor_at[i]:successor_at[i + 1]]``.
-    device : [groups]
-    issue_at, issue : [devices + 1], [groups]
-        Subgraphs of device d in their order: ``issue[issue_at[d]:issue_at[d + 1]]``.
+    device : [tasks]
+        Of a subgraph; -1 for transfers.
+    issue_at, issue : [templates * devices + 1], [subgraphs]
+        Subgraphs of template t on device d in their order:
+        ``issue[issue_at[k]:issue_at[k + 1]]`` for k = t * devices + d.
     streams : [devices]
     held_at, held : [tasks + 1], [holds]
         Links that task i holds; none for subgraphs.
     arrival : [requests]
         Seconds, ascending.
+    template : [requests]
+    entry_at : [requests]
+        Where the request's tasks begin in the arrays of the trace.
     finish : [requests]
         Out: when the request's last task ended; untouched where it never did.
     traced : bool
         Whether the four arrays below are filled; they may be empty otherwise.
-    start, end, sequence, stream : [requests * tasks]
-        Out, by request * tasks + task: seconds, the how-manieth start it was, the stream
-        that ran it.
+    start, end, sequence, stream : [sum of the requests' tasks]
+        Out, by request, then task: seconds, the how-manieth start it was, the stream that
+        ran it.
 
     Complexity: O(E log A) time for E ends of tasks and A tasks and requests in flight. Space
     O(A tasks) where A counts the requests between the oldest unfinished and the latest to
     arrive; with a trace O(requests * tasks).
     """
     tasks = len(duration)
-    devices = len(streams)
+    templates = len(first) - 1
     requests = len(arrival)
 
     # A task of a request is packed in one number that sorts by (request, task).
@@ -187,9 +198,13 @@ def play(
         shift += 1
     mask = (1 << shift) - 1
 
-    # State of the requests in flight, in a ring: request r lives in slot r & (window - 1).
+    # State of the requests in flight, in a ring: request r lives in slot r & (window - 1), and
+    # task i of its template t in that slot's row, at i - first[t].
+    width = 0
+    for t in range(templates):
+        width = max(width, first[t + 1] - first[t])
     window = 16
-    pending = new_counts(window * tasks)
+    pending = new_counts(window * width)
     turn = new_counts(window * devices)
     remaining = new_counts(window)
     oldest = 0
@@ -223,17 +238,21 @@ def play(
     times = new_times(space)
     codes = new_codes(space)
     size = 0
-    fresh = new_codes(tasks + 1)
-    starting = new_codes(tasks + links + 1)
+    fresh = new_codes(width + 1)
+    starting = new_codes(width + links + 1)
     started = 0
-    margin = 2 * tasks + links + all_streams + 2
+    margin = 2 * width + links + all_streams + 2
 
+    # Transfers that wait for nothing, by template.
     roots = new_counts(tasks)
+    root_at = new_counts(templates + 1)
     n_roots = 0
-    for task in range(groups, tasks):
-        if waits[task] == 0:
-            roots[n_roots] = task
-            n_roots += 1
+    for t in range(templates):
+        for task in range(first[t], first[t + 1]):
+            if device[task] < 0 and waits[task] == 0:
+                roots[n_roots] = task
+                n_roots += 1
+        root_at[t + 1] = n_roots
 
     while size > 0 or arrived < requests:
         if size > 0 and (arrived == requests or times[0] <= arrival[arrived]):
@@ -263,16 +282,17 @@ def play(
                 request = code >> shift
                 task = code & mask
                 slot = request & (window - 1)
-                row = slot * tasks
-                if task < groups:
-                    d = device[task]
+                row = slot * width - first[template[request]]
+                d = device[task]
+                if d >= 0:
                     free[d] += 1
                     if ready_size[d] > 0 and not listed[d]:
                         listed[d] = 1
                         able[n_able] = d
                         n_able += 1
                     if traced:
-                        occupied[d * most_streams + stream[request * tasks + task]] = 0
+                        entry = entry_at[request] + task - first[template[request]]
+                        occupied[d * most_streams + stream[entry]] = 0
                 else:
                     for h in range(held_at[task], held_at[task + 1]):
                         link = held[h]
@@ -281,7 +301,9 @@ def play(
                         queue_size[link] -= 1
                         if queue_size[link] > 0:
                             code = queue[link * room + head]
-                            place = ((code >> shift) & (window - 1)) * tasks + (code & mask)
+                            other = code >> shift
+                            place = (other & (window - 1)) * width
+                            place += (code & mask) - first[template[other]]
                             pending[place] -= 1
                             if pending[place] == 0:
                                 starting[n_starting] = code
@@ -290,8 +312,8 @@ def play(
                     follower = successors[s]
                     pending[row + follower] -= 1
                     if pending[row + follower] == 0:
-                        if follower < groups:
-                            d = device[follower]
+                        d = device[follower]
+                        if d >= 0:
                             if issue[turn[slot * devices + d]] == follower:
                                 push_request(ready, d * window, ready_size[d], request)
                                 ready_size[d] += 1
@@ -312,7 +334,7 @@ def play(
             elif arrived < requests and arrival[arrived] == now:
                 if arrived - oldest == window:
                     wider = 2 * window
-                    grown_pending = new_counts(wider * tasks)
+                    grown_pending = new_counts(wider * width)
                     grown_turn = new_counts(wider * devices)
                     grown_remaining = new_counts(wider)
                     grown_ready = new_codes(wider * devices)
@@ -320,8 +342,8 @@ def play(
                         here = r & (window - 1)
                         there = r & (wider - 1)
                         grown_remaining[there] = remaining[here]
-                        for i in range(tasks):
-                            grown_pending[there * tasks + i] = pending[here * tasks + i]
+                        for i in range(width):
+                            grown_pending[there * width + i] = pending[here * width + i]
                         for i in range(devices):
                             grown_turn[there * devices + i] = turn[here * devices + i]
                     for d in range(devices):
@@ -335,27 +357,30 @@ def play(
                 request = arrived
                 arrived += 1
                 slot = request & (window - 1)
-                row = slot * tasks
-                remaining[slot] = tasks
-                for i in range(tasks):
-                    pending[row + i] = waits[i]
+                t = template[request]
+                begin = first[t]
+                row = slot * width
+                remaining[slot] = first[t + 1] - begin
+                for i in range(first[t + 1] - begin):
+                    pending[row + i] = waits[begin + i]
                 for d in range(devices):
-                    at = issue_at[d]
+                    at = issue_at[t * devices + d]
                     turn[slot * devices + d] = at
-                    if at < issue_at[d + 1] and waits[issue[at]] == 0:
+                    if at < issue_at[t * devices + d + 1] and waits[issue[at]] == 0:
                         push_request(ready, d * window, ready_size[d], request)
                         ready_size[d] += 1
                         if not listed[d]:
                             listed[d] = 1
                             able[n_able] = d
                             n_able += 1
-                for i in range(n_roots):
-                    fresh[i] = (request << shift) + roots[i]
-                n_fresh = n_roots
-                if tasks == 0:
+                for i in range(root_at[t], root_at[t + 1]):
+                    fresh[n_fresh] = (request << shift) + roots[i]
+                    n_fresh += 1
+                if remaining[slot] == 0:
                     finish[request] = now
                     finished += 1
-                    oldest += 1
+                    while oldest < arrived and remaining[oldest & (window - 1)] == 0:
+                        oldest += 1
 
             else:
                 for i in range(n_able):
@@ -363,13 +388,17 @@ def play(
                     listed[d] = 0
                     while free[d] > 0 and ready_size[d] > 0:
                         request = ready[d * window]
+                        t = template[request]
                         slot = request & (window - 1)
                         at = turn[slot * devices + d]
                         task = issue[at]
                         turn[slot * devices + d] = at + 1
                         # The request stays first in the heap where its next subgraph on this
                         # device could start as well: it is the earliest still.
-                        if at + 1 == issue_at[d + 1] or pending[slot * tasks + issue[at + 1]] > 0:
+                        if (
+                            at + 1 == issue_at[t * devices + d + 1]
+                            or pending[slot * width + issue[at + 1] - first[t]] > 0
+                        ):
                             pop_request(ready, d * window, ready_size[d])
                             ready_size[d] -= 1
                         free[d] -= 1
@@ -379,7 +408,7 @@ def play(
                             while occupied[d * most_streams + server] != 0:
                                 server += 1
                             occupied[d * most_streams + server] = 1
-                            entry = request * tasks + task
+                            entry = entry_at[request] + task - first[t]
                             stream[entry] = server
                             start[entry] = now
                             end[entry] = then
@@ -414,7 +443,8 @@ def play(
                     queue_size[link] += 1
                 # A ready transfer waits for no task any more: its count is reused for the
                 # queues in which it is not first.
-                pending[(request & (window - 1)) * tasks + task] = behind
+                place = (request & (window - 1)) * width + task - first[template[request]]
+                pending[place] = behind
                 if behind == 0:
                     starting[n_starting] = code
                     n_starting += 1
@@ -424,7 +454,8 @@ def play(
                 task = code & mask
                 then = now + duration[task]
                 if traced:
-                    entry = (code >> shift) * tasks + task
+                    request = code >> shift
+                    entry = entry_at[request] + task - first[template[request]]
                     start[entry] = now
                     end[entry] = then
                     sequence[entry] = started

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,7 @@ class Template:
     Attributes
     ----------
     plan : Plan
+        Of one replica.
     group_device : tuple of int
     transfers : tuple of Transfer
     owner : tuple of int
@@ -61,6 +62,8 @@ class Template:
         Tasks that must end before a task, ascending.
     links : tuple of str
         Names of what transfers hold; empty without contention.
+    first_group : int
+        Where its subgraphs begin among those of all replicas.
     """
 
     plan: Plan
@@ -70,6 +73,7 @@ class Template:
     duration: NDArray[np.float64]
     predecessors: tuple[tuple[int, ...], ...]
     links: tuple[str, ...]
+    first_group: int = 0
 
     @property
     def groups(self) -> int:
@@ -82,8 +86,48 @@ class Template:
         return len(self.group_device) + len(self.transfers)
 
 
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """What requests run: a template a replica, and which one a request has.
+
+    Attributes
+    ----------
+    plan : Plan
+    templates : tuple of Template
+        By replica.
+    """
+
+    plan: Plan
+    templates: tuple[Template, ...]
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Names of what transfers hold; empty without contention."""
+        return self.templates[0].links
+
+    @property
+    def widest(self) -> int:
+        """The most tasks of a request."""
+        return max(template.tasks for template in self.templates)
+
+    def of_requests(self, requests: int) -> NDArray[np.int64]:
+        """Return the template of each of `requests` requests, as the plan deals them out."""
+        return np.resize(np.array(self.plan.period, dtype=np.int64), requests)
+
+
+def lower_all(plan: Plan, contention: Contention) -> Lowered:
+    """Lay out every replica of `plan`; see ``lower``."""
+    plan.check_deal(f"plan '{plan.strategy}'")
+    found = [lower(replica, contention) for replica in plan.replicas]
+    placed = [
+        replace(template, first_group=first)
+        for template, first in zip(found, plan.offsets, strict=True)
+    ]
+    return Lowered(plan, tuple(placed))
+
+
 def lower(plan: Plan, contention: Contention) -> Template:
-    """Check `plan` and lay its tasks out. O(V + E).
+    """Check `plan`, which has one replica, and lay its tasks out. O(V + E).
 
     Raises
     ------

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from hetsim.errors import InvalidInput, OutOfMemory
 from hetsim.plans import Plan
 from hetsim.problem import GRAPH_INPUT, Problem
-from hetsim.simulation.lowering import Template, lower
+from hetsim.simulation.lowering import Lowered, Template, lower_all
+from hetsim.simulation.recording import Recording
 from hetsim.timeline import Timeline
 from hetsim.units import format_bytes
 
@@ -38,12 +39,19 @@ class Holding:
     until: tuple[int, ...]
 
 
-def resident_weights(template: Template) -> list[int]:
-    """Return bytes of weights by device: each constant once where a consumer runs. O(E)."""
-    problem = template.plan.problem
+def resident_weights(lowered: Lowered) -> list[int]:
+    """Return bytes of weights by device: each constant once where a consumer runs.
+
+    A device that several replicas use holds what they share once. O(E) a replica.
+    """
+    problem = lowered.plan.problem
     resident = [0] * len(problem.devices)
     for constant in problem.constants:
-        for device in {template.group_device[template.owner[v]] for v in constant.consumers}:
+        for device in {
+            template.group_device[template.owner[v]]
+            for template in lowered.templates
+            for v in constant.consumers
+        }:
             resident[device] += constant.nbytes
     return resident
 
@@ -111,19 +119,15 @@ def _peak_inside(problem: Problem, nodes: Sequence[int], values: Sequence[int]) 
 
 
 def curves(
-    template: Template,
-    arrival: NDArray[np.float64],
-    finish: NDArray[np.float64],
-    start: NDArray[np.float64],
-    end: NDArray[np.float64],
+    lowered: Lowered, recording: Recording
 ) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
     """Return memory over time, weights included, by device.
 
     Parameters
     ----------
-    template : Template
-    arrival, finish : float array [requests]
-    start, end : float array [requests, tasks]
+    lowered : Lowered
+    recording : Recording
+        With its trace.
 
     Returns
     -------
@@ -131,18 +135,27 @@ def curves(
     strictly, and the last entry holds the weights alone. What goes at an instant makes room
     for what comes at it. Complexity: O(K log K) for K holdings of all requests.
     """
-    devices = len(template.plan.problem.devices)
-    weights = resident_weights(template)
+    devices = len(lowered.plan.problem.devices)
+    weights = resident_weights(lowered)
     times: list[list[NDArray[np.float64]]] = [[np.zeros(1)] for _ in range(devices)]
     deltas: list[list[NDArray[np.int64]]] = [
         [np.array([weights[d]], dtype=np.int64)] for d in range(devices)
     ]
-    for held in holdings(template):
-        since = arrival if held.since == AT_ARRIVAL else start[:, held.since]
-        until = finish if held.until == (AT_FINISH,) else end[:, list(held.until)].max(axis=1)
-        amount = np.full(len(arrival), held.nbytes, dtype=np.int64)
-        times[held.device] += [since, until]
-        deltas[held.device] += [amount, -amount]
+    for index, template in enumerate(lowered.templates):
+        served = np.flatnonzero(recording.template == index)
+        rows = recording.entry_at[served]
+        for held in holdings(template):
+            if held.since == AT_ARRIVAL:
+                since = recording.arrival[served]
+            else:
+                since = recording.start[rows + held.since]
+            if held.until == (AT_FINISH,):
+                until = recording.finish[served]
+            else:
+                until = recording.end[rows[:, None] + np.array(held.until)].max(axis=1)
+            amount = np.full(len(served), held.nbytes, dtype=np.int64)
+            times[held.device] += [since, until]
+            deltas[held.device] += [amount, -amount]
     found: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
     for d in range(devices):
         instants, place = np.unique(np.concatenate(times[d]), return_inverse=True)
@@ -165,29 +178,43 @@ def memory_profile(
     InvalidInput
         Where the events do not give every subgraph and transfer of the plan once a request.
     """
-    template = lower(plan, plan.problem.contention)
+    lowered = lower_all(plan, plan.problem.contention)
     requests = len(timeline.latencies_s)
-    task_of = {
-        (plan.problem.values[transfer.value].name, plan.problem.devices[transfer.target]): task
-        for task, transfer in enumerate(template.transfers, start=template.groups)
-    }
-    start = np.full((requests, template.tasks), np.nan)
-    end = np.full((requests, template.tasks), np.nan)
+    dealt = lowered.of_requests(requests)
+    task_of = [
+        {
+            (plan.problem.values[transfer.value].name, plan.problem.devices[transfer.target]): task
+            for task, transfer in enumerate(template.transfers, start=template.groups)
+        }
+        for template in lowered.templates
+    ]
+    tasks = np.array([template.tasks for template in lowered.templates], dtype=np.int64)
+    entry_at = np.concatenate(([0], np.cumsum(tasks[dealt])))
+    start = np.full(entry_at[-1], np.nan)
+    end = np.full(entry_at[-1], np.nan)
     for event in timeline.events:
-        task = event.group if event.kind == "compute" else task_of.get((event.name, event.device))
-        if task is not None and 0 <= event.request < requests and task < template.tasks:
-            start[event.request, task] = event.start_s
-            end[event.request, task] = event.end_s
+        if not 0 <= event.request < requests:
+            continue
+        replica = int(dealt[event.request])
+        template = lowered.templates[replica]
+        task: int | None = event.group - template.first_group
+        if event.kind != "compute":
+            task = task_of[replica].get((event.name, event.device))
+        if task is not None and 0 <= task < template.tasks:
+            start[entry_at[event.request] + task] = event.start_s
+            end[entry_at[event.request] + task] = event.end_s
     if np.isnan(start).any():
         raise InvalidInput(
-            f"the timeline's {len(timeline.events)} events do not cover the plan's "
-            f"{requests} x {template.tasks} tasks",
+            f"the timeline's {len(timeline.events)} events do not cover the "
+            f"{len(start)} tasks that the plan has for {requests} requests",
             hint="simulate the same plan with trace=True",
         )
-    finish = end.max(axis=1, initial=0.0)
+    finish = np.zeros(requests)
+    np.maximum.at(finish, np.repeat(np.arange(requests), tasks[dealt]), end)
     arrival = np.maximum(finish - np.array(timeline.latencies_s), 0.0)
-    named = zip(plan.problem.devices, curves(template, arrival, finish, start, end), strict=True)
-    return dict(named)
+    nowhere = np.zeros(len(start), dtype=np.int64)
+    recording = Recording(arrival, finish, dealt, entry_at, start, end, nowhere, nowhere)
+    return dict(zip(plan.problem.devices, curves(lowered, recording), strict=True))
 
 
 def check_capacity(problem: Problem, peaks: Sequence[int], weights: Sequence[int]) -> None:

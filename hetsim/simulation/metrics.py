@@ -4,35 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.lowering import Template
+from hetsim.problem import Problem
+from hetsim.simulation.lowering import Lowered, Template
+from hetsim.simulation.recording import Recording
 from hetsim.timeline import Event, Timeline
 
 
-class Recorded(Protocol):
-    """What is read of ``hetsim.simulation.clock.Recording``."""
-
-    @property
-    def arrival(self) -> NDArray[np.float64]: ...
-    @property
-    def finish(self) -> NDArray[np.float64]: ...
-    @property
-    def start(self) -> NDArray[np.float64]: ...
-    @property
-    def end(self) -> NDArray[np.float64]: ...
-    @property
-    def sequence(self) -> NDArray[np.int64]: ...
-    @property
-    def stream(self) -> NDArray[np.int64]: ...
-
-
 def summarise(
-    template: Template,
-    recording: Recorded,
+    lowered: Lowered,
+    recording: Recording,
     weights: Sequence[int],
     peaks: Sequence[int] | None,
     *,
@@ -42,8 +26,8 @@ def summarise(
 
     Parameters
     ----------
-    template : Template
-    recording : Recorded
+    lowered : Lowered
+    recording : Recording
     weights : sequence of int
         Bytes by device.
     peaks : sequence of int, or None
@@ -53,62 +37,74 @@ def summarise(
 
     Complexity: O(tasks + requests), with a trace O(E log E) for E events.
     """
-    problem = template.plan.problem
-    requests = len(recording.arrival)
+    problem, templates = lowered.plan.problem, lowered.templates
+    ran = np.bincount(recording.template, minlength=len(templates)).tolist()
     makespan = float(recording.finish.max())
-    device_busy, link_busy = busy_seconds(template, requests)
+    device_busy, link_busy = busy_seconds(lowered, ran)
+    moved = [
+        (times, transfer)
+        for times, template in zip(ran, templates, strict=True)
+        for transfer in template.transfers
+    ]
     events: tuple[Event, ...] = ()
     path: tuple[int, ...] = ()
     if trace:
         order = event_order(recording)
-        events = build_events(template, recording, order)
-        path = critical_path(template, recording, order)
+        owner = request_of(recording)
+        events = build_events(lowered, recording, order, owner)
+        path = critical_path(lowered, recording, order, owner)
     return Timeline(
         latencies_s=tuple((recording.finish - recording.arrival).tolist()),
         makespan_s=makespan,
         events=events,
         device_busy_s=dict(zip(problem.devices, device_busy, strict=True)),
-        link_busy_s=dict(zip(template.links, link_busy, strict=True)),
+        link_busy_s=dict(zip(lowered.links, link_busy, strict=True)),
         device_utilization={
             name: _share(busy, makespan * width)
             for name, busy, width in zip(problem.devices, device_busy, problem.streams, strict=True)
         },
         link_utilization={
             name: _share(busy, makespan)
-            for name, busy in zip(template.links, link_busy, strict=True)
+            for name, busy in zip(lowered.links, link_busy, strict=True)
         },
-        transfers=requests * len(template.transfers),
-        transferred_bytes=requests
-        * sum(problem.values[transfer.value].nbytes for transfer in template.transfers),
-        transfer_s=requests * sum(transfer.seconds for transfer in template.transfers),
+        transfers=sum(times for times, _ in moved),
+        transferred_bytes=sum(times * problem.values[t.value].nbytes for times, t in moved),
+        transfer_s=sum(times * transfer.seconds for times, transfer in moved),
         peak_memory_bytes=dict(zip(problem.devices, peaks, strict=True)) if peaks else {},
         weight_bytes=dict(zip(problem.devices, weights, strict=True)),
-        energy_j=energy(template, device_busy, makespan),
+        energy_j=energy(problem, device_busy, makespan),
         critical_path=path,
     )
 
 
-def busy_seconds(template: Template, requests: int) -> tuple[list[float], list[float]]:
+def busy_seconds(lowered: Lowered, ran: Sequence[int]) -> tuple[list[float], list[float]]:
     """Return busy seconds by device, summed over streams, and by link.
 
-    The same tasks run in every request, so no recording is needed.
+    `ran` says how many requests each template had: the same tasks run in every request of
+    one, so no recording is needed.
     """
-    device_busy = [0.0] * len(template.plan.problem.devices)
-    for device, seconds in zip(template.group_device, template.duration.tolist(), strict=False):
-        device_busy[device] += seconds
-    link_busy = [0.0] * len(template.links)
-    for transfer in template.transfers:
-        for link in transfer.resources:
-            link_busy[link] += transfer.seconds
-    return [requests * busy for busy in device_busy], [requests * busy for busy in link_busy]
+    device_busy = [0.0] * len(lowered.plan.problem.devices)
+    link_busy = [0.0] * len(lowered.links)
+    for times, template in zip(ran, lowered.templates, strict=True):
+        spent = [0.0] * len(device_busy)
+        for device, seconds in zip(template.group_device, template.duration.tolist(), strict=False):
+            spent[device] += seconds
+        carried = [0.0] * len(link_busy)
+        for transfer in template.transfers:
+            for link in transfer.resources:
+                carried[link] += transfer.seconds
+        for device, seconds in enumerate(spent):
+            device_busy[device] += times * seconds
+        for link, seconds in enumerate(carried):
+            link_busy[link] += times * seconds
+    return device_busy, link_busy
 
 
-def energy(template: Template, device_busy: Sequence[float], makespan: float) -> float:
+def energy(problem: Problem, device_busy: Sequence[float], makespan: float) -> float:
     """Return joules: idle power over the makespan, and what busy streams add to it.
 
     Power between idle and busy is taken to grow linearly with the streams in use.
     """
-    problem = template.plan.problem
     total = 0.0
     for idle, full, busy, width in zip(
         problem.idle_w, problem.busy_w, device_busy, problem.streams, strict=False
@@ -117,36 +113,46 @@ def energy(template: Template, device_busy: Sequence[float], makespan: float) ->
     return total
 
 
-def event_order(recording: Recorded) -> NDArray[np.int64]:
-    """Return request * tasks + task by (start, request, task)."""
-    # A stable sort: among equal starts the codes stay in (request, task) order.
-    return np.argsort(recording.start.ravel(), kind="stable").astype(np.int64)
+def event_order(recording: Recording) -> NDArray[np.int64]:
+    """Return the recording's entries by (start, request, task)."""
+    # A stable sort: among equal starts entries stay in (request, task) order.
+    return np.argsort(recording.start, kind="stable").astype(np.int64)
+
+
+def request_of(recording: Recording) -> list[int]:
+    """Return the request of every entry of the recording."""
+    tasks = np.diff(recording.entry_at)
+    found: list[int] = np.repeat(np.arange(len(tasks)), tasks).tolist()
+    return found
 
 
 def build_events(
-    template: Template, recording: Recorded, order: NDArray[np.int64]
+    lowered: Lowered, recording: Recording, order: NDArray[np.int64], owner: Sequence[int]
 ) -> tuple[Event, ...]:
-    """Name what happened, in the given order."""
-    problem = template.plan.problem
-    tasks, groups = template.tasks, template.groups
-    starts = recording.start.ravel().tolist()
-    ends = recording.end.ravel().tolist()
-    streams = recording.stream.ravel().tolist()
+    """Name what happened, in the given order; `owner` is ``request_of``."""
+    problem = lowered.plan.problem
+    of_request = [lowered.templates[index] for index in recording.template.tolist()]
+    entry_at = recording.entry_at.tolist()
+    starts = recording.start.tolist()
+    ends = recording.end.tolist()
+    streams = recording.stream.tolist()
     found: list[Event] = []
-    for code in order.tolist():
-        request, task = divmod(code, tasks)
+    for entry in order.tolist():
+        request = owner[entry]
+        template, task = of_request[request], entry - entry_at[request]
+        groups, first = template.groups, template.first_group
         if task < groups:
             device = problem.devices[template.group_device[task]]
             found.append(
                 Event(
                     kind="compute",
-                    name=f"g{task}",
+                    name=f"g{first + task}",
                     request=request,
-                    start_s=starts[code],
-                    end_s=ends[code],
-                    tracks=(f"{device}/{streams[code]}",),
+                    start_s=starts[entry],
+                    end_s=ends[entry],
+                    tracks=(f"{device}/{streams[entry]}",),
                     device=device,
-                    group=task,
+                    group=first + task,
                 )
             )
         else:
@@ -157,12 +163,12 @@ def build_events(
                     kind="transfer",
                     name=value.name,
                     request=request,
-                    start_s=starts[code],
-                    end_s=ends[code],
+                    start_s=starts[entry],
+                    end_s=ends[entry],
                     tracks=tuple(template.links[link] for link in transfer.resources),
                     device=problem.devices[transfer.target],
                     source=problem.devices[transfer.source],
-                    group=transfer.group,
+                    group=-1 if transfer.group < 0 else first + transfer.group,
                     nbytes=value.nbytes,
                 )
             )
@@ -170,7 +176,7 @@ def build_events(
 
 
 def critical_path(
-    template: Template, recording: Recorded, order: NDArray[np.int64]
+    lowered: Lowered, recording: Recording, order: NDArray[np.int64], owner: Sequence[int]
 ) -> tuple[int, ...]:
     """Return positions in `order` of a chain of events without gaps that ends last.
 
@@ -181,47 +187,41 @@ def critical_path(
     """
     if not order.size:
         return ()
-    tasks, groups = template.tasks, template.groups
-    start = recording.start.ravel().tolist()
-    end = recording.end.ravel().tolist()
-    sequence = recording.sequence.ravel().tolist()
+    start = recording.start.tolist()
+    end: list[float] = recording.end.tolist()
+    sequence = recording.sequence.tolist()
     arrival = recording.arrival.tolist()
-
-    def holds(task: int) -> tuple[int, ...]:
-        if task < groups:
-            return (-1 - template.group_device[task],)
-        return template.transfers[task - groups].resources
+    entry_at: list[int] = recording.entry_at.tolist()
+    of_request: list[int] = recording.template.tolist()
+    holds = [_held(template) for template in lowered.templates]
+    before_on_device = [_before_on_device(template) for template in lowered.templates]
 
     # Ends at each device (-1, -2, ...) and link (0, 1, ...), ascending.
-    by_end = np.lexsort((recording.sequence.ravel(), recording.end.ravel())).tolist()
+    by_end: list[int] = np.lexsort((recording.sequence, recording.end)).tolist()
     history: dict[int, list[int]] = {}
     for code in by_end:
-        for resource in holds(code % tasks):
+        request = owner[code]
+        for resource in holds[of_request[request]][code - entry_at[request]]:
             history.setdefault(resource, []).append(code)
     end_of = {resource: [end[code] for code in codes] for resource, codes in history.items()}
 
-    before_on_device: dict[int, int] = {}
-    latest: dict[int, int] = {}
-    for group, device in enumerate(template.group_device):
-        if device in latest:
-            before_on_device[group] = latest[device]
-        latest[device] = group
-
     def cause(code: int) -> int | None:
         now = start[code]
-        task = code % tasks
-        row = code - task
+        row = entry_at[owner[code]]
+        task = code - row
+        replica = of_request[owner[code]]
+        template = lowered.templates[replica]
         while True:
             for predecessor in template.predecessors[task]:
                 if end[row + predecessor] == now:
                     return row + predecessor
             # A subgraph starts no sooner than the one before it on its device and request:
             # where that one started now as well, what kept it is the cause of both.
-            before = before_on_device.get(task)
+            before = before_on_device[replica].get(task)
             if before is None or start[row + before] != now:
                 break
             task = before
-        for resource in holds(task):
+        for resource in holds[replica][task]:
             at = bisect_right(end_of[resource], now) - 1
             while at >= 0 and end_of[resource][at] == now:
                 other = history[resource][at]
@@ -236,10 +236,27 @@ def critical_path(
     path: list[int] = []
     while current is not None:
         path.append(position[current])
-        if start[current] == arrival[current // tasks]:
+        if start[current] == arrival[owner[current]]:
             break
         current = cause(current)
     return tuple(reversed(path))
+
+
+def _held(template: Template) -> list[tuple[int, ...]]:
+    """By task: its device as -1, -2, ..., or its links as 0, 1, ..."""
+    devices: list[tuple[int, ...]] = [(-1 - device,) for device in template.group_device]
+    return devices + [transfer.resources for transfer in template.transfers]
+
+
+def _before_on_device(template: Template) -> dict[int, int]:
+    """By subgraph: the one before it on its device, where there is one."""
+    found: dict[int, int] = {}
+    latest: dict[int, int] = {}
+    for group, device in enumerate(template.group_device):
+        if device in latest:
+            found[group] = latest[device]
+        latest[device] = group
+    return found
 
 
 def _share(busy: float, whole: float) -> float:

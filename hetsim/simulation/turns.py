@@ -5,14 +5,29 @@ from __future__ import annotations
 import heapq
 from collections import deque
 
-from hetsim.simulation.lowering import Template
+from hetsim.simulation.lowering import Lowered, Template
 
 Task = tuple[int, int]
 """Request, and task of the template."""
 
 
+class _Rules:
+    """What of a template waits for what, and in which order devices take its subgraphs."""
+
+    def __init__(self, template: Template) -> None:
+        self.template = template
+        self.waits = [len(before) for before in template.predecessors]
+        self.followers: list[list[int]] = [[] for _ in range(template.tasks)]
+        for task, before in enumerate(template.predecessors):
+            for predecessor in before:
+                self.followers[predecessor].append(task)
+        self.issue: list[list[int]] = [[] for _ in template.plan.problem.devices]
+        for group, device in enumerate(template.group_device):
+            self.issue[device].append(group)
+
+
 class Turns:
-    """Who holds streams and links, for those who play a template at times of their own.
+    """Who holds streams and links, for those who play templates at times of their own.
 
     The rules are those of ``simulation.kernel``: a device starts the subgraph of the earliest
     request whose inputs are there and whose turn it is; a transfer starts when it stands first
@@ -20,25 +35,19 @@ class Turns:
 
     Parameters
     ----------
-    template : Template
+    lowered : Lowered
+        Requests run its templates as the plan deals them out.
 
     Complexity: O(log A) a task for A requests in flight, and its followers and links.
     """
 
-    def __init__(self, template: Template) -> None:
-        self._template = template
-        problem = template.plan.problem
-        self._waits = [len(before) for before in template.predecessors]
-        self._followers: list[list[int]] = [[] for _ in range(template.tasks)]
-        for task, before in enumerate(template.predecessors):
-            for predecessor in before:
-                self._followers[predecessor].append(task)
-        self._issue: list[list[int]] = [[] for _ in problem.devices]
-        for group, device in enumerate(template.group_device):
-            self._issue[device].append(group)
+    def __init__(self, lowered: Lowered) -> None:
+        problem = lowered.plan.problem
+        self._plan = lowered.plan
+        self._rules = [_Rules(template) for template in lowered.templates]
         self._free = list(problem.streams)
         self._ready: list[list[int]] = [[] for _ in problem.devices]
-        self._queues: list[deque[Task]] = [deque() for _ in template.links]
+        self._queues: list[deque[Task]] = [deque() for _ in lowered.links]
         self._pending: dict[int, list[int]] = {}
         self._turn: dict[int, list[int]] = {}
         self._left: dict[int, int] = {}
@@ -47,19 +56,28 @@ class Turns:
 
     def admit(self, request: int) -> None:
         """Take a request; later ones have higher numbers."""
-        template = self._template
-        self._pending[request] = list(self._waits)
-        self._turn[request] = [0] * len(self._issue)
+        rules = self._of(request)
+        template = rules.template
+        self._pending[request] = list(rules.waits)
+        self._turn[request] = [0] * len(rules.issue)
         self._left[request] = template.tasks
-        for device in range(len(self._issue)):
+        for device in range(len(rules.issue)):
             self._offer(request, device)
         for task in range(template.groups, template.tasks):
-            if not self._waits[task]:
+            if not rules.waits[task]:
                 self._queue(request, task)
+
+    def template_of(self, request: int) -> Template:
+        """Return the template that a request runs."""
+        return self._of(request).template
+
+    def _of(self, request: int) -> _Rules:
+        return self._rules[self._plan.replica_of(request)]
 
     def end(self, request: int, task: int) -> bool:
         """Note that a task has ended; return whether it was the last of its request."""
-        template = self._template
+        rules = self._of(request)
+        template = rules.template
         if task < template.groups:
             self._free[template.group_device[task]] += 1
         else:
@@ -69,7 +87,7 @@ class Turns:
                 if queue:
                     self._step_up(queue[0])
         pending = self._pending[request]
-        for follower in self._followers[task]:
+        for follower in rules.followers[task]:
             pending[follower] -= 1
             if pending[follower]:
                 continue
@@ -78,7 +96,7 @@ class Turns:
             else:
                 device = template.group_device[follower]
                 turn = self._turn[request][device]
-                if self._issue[device][turn] == follower:
+                if rules.issue[device][turn] == follower:
                     heapq.heappush(self._ready[device], request)
         self._left[request] -= 1
         if self._left[request]:
@@ -95,20 +113,21 @@ class Turns:
                 turn = self._turn[request][device]
                 self._turn[request][device] = turn + 1
                 self._free[device] -= 1
-                found.append((request, self._issue[device][turn]))
+                found.append((request, self._of(request).issue[device][turn]))
                 self._offer(request, device)
         return found
 
     def _offer(self, request: int, device: int) -> None:
         """Put a request up where its next subgraph on a device waits for nothing else."""
         turn = self._turn[request][device]
-        issue = self._issue[device]
+        issue = self._of(request).issue[device]
         if turn < len(issue) and not self._pending[request][issue[turn]]:
             heapq.heappush(self._ready[device], request)
 
     def _queue(self, request: int, task: int) -> None:
         behind = 0
-        for link in self._template.transfers[task - self._template.groups].resources:
+        template = self.template_of(request)
+        for link in template.transfers[task - template.groups].resources:
             queue = self._queues[link]
             behind += bool(queue)
             queue.append((request, task))

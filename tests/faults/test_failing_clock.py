@@ -19,27 +19,29 @@ from hetsim.faults.replan import replan
 from hetsim.faults.virtual import simulate
 from hetsim.plans import Plan
 from hetsim.problem import GRAPH_INPUT
-from oracles.clock_plans import arrivals, plans
+from oracles.clock_plans import arrivals, dealt_plans
 
 
 def test_without_failures_it_keeps_the_engines_time() -> None:
     """Bit for bit, with ties, zero durations, shared links and several streams."""
 
     @settings(max_examples=150, deadline=None)
-    @given(plans(), arrivals())
+    @given(dealt_plans(), arrivals())
     def check(plan: Plan, times: list[float]) -> None:
         expected = hetsim.simulate(plan, arrivals_s=times)
         played = FailingClock(plan, times, (), plan.problem.contention, replan)
         played.play()
         found = {(t.request, t.index): (t.start, t.end) for t in played.log}
-        task_of = {}
-        template = played.layouts[0].template
         names = [value.name for value in plan.problem.values]
-        for index, transfer in enumerate(template.transfers, start=template.groups):
-            task_of[names[transfer.value], plan.problem.devices[transfer.target]] = index
         for event in expected.events:
-            compute = event.kind == "compute"
-            index = event.group if compute else task_of[event.name, event.device]
+            template = played.versions[0].layouts[plan.replica_of(event.request)].template
+            task_of = {
+                (names[transfer.value], plan.problem.devices[transfer.target]): index
+                for index, transfer in enumerate(template.transfers, start=template.groups)
+            }
+            index = event.group - template.first_group
+            if event.kind == "transfer":
+                index = task_of[event.name, event.device]
             assert found.pop((event.request, index)) == (event.start_s, event.end_s)
         assert found == {}
         assert (
@@ -53,7 +55,7 @@ def test_without_failures_it_keeps_the_engines_time() -> None:
 @st.composite
 def failing(draw: st.DrawFn) -> tuple[Plan, list[float], tuple[Failure, ...]]:
     """A plan, arrivals, and failures that leave one device at least."""
-    plan = draw(plans())
+    plan = draw(dealt_plans())
     times = draw(arrivals())
     devices = list(plan.problem.devices)
     half = st.integers(0, 40).map(lambda k: k / 2)
@@ -92,7 +94,7 @@ def test_every_request_ends_and_nothing_reads_what_is_not_there(
 
 def check_occupation(played: FailingClock, failures: tuple[Failure, ...]) -> None:
     """No stream runs two things at once, nor a link; nothing runs on a device that is gone."""
-    problem = played.layouts[0].plan.problem
+    problem = played.versions[0].plan.problem
     streams: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
     links: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for task in played.log:
@@ -115,7 +117,7 @@ def check_lineage(
     played: FailingClock, request: int, came: float, failures: tuple[Failure, ...]
 ) -> None:
     """What a task reads is on its device when it starts; at the end all outputs have arrived."""
-    problem = played.layouts[0].plan.problem
+    problem = played.versions[0].plan.problem
     host = problem.host
     there: dict[int, set[int]] = defaultdict(set)
     computed: set[int] = set()
@@ -145,14 +147,14 @@ def check_lineage(
     for now, what, at in order:
         task = log[at]
         lose_until(now)
-        layout = played.layouts[task.version]
+        groups = played.versions[task.version].plan.groups
         if what % 2 == 0:
             for value, device in task.gives:
                 there[value].add(device)
             if task.device >= 0:
-                computed.update(layout.plan.groups[task.group].nodes)
+                computed.update(groups[task.group].nodes)
         elif task.device >= 0:
-            inside = set(layout.plan.groups[task.group].nodes)
+            inside = set(groups[task.group].nodes)
             for index, value in enumerate(problem.values):
                 if value.producer not in inside and inside.intersection(value.consumers):
                     assert task.device in there[index]

@@ -64,8 +64,21 @@ def rich_problems(draw: st.DrawFn, max_nodes: int = 8) -> Problem:
 
 @st.composite
 def plans(draw: st.DrawFn, max_nodes: int = 8) -> Plan:
-    """Any valid plan: pieces of a random topological order, so the graph of groups is acyclic."""
+    """Any valid plan of one replica."""
+    return one_plan(draw, draw(rich_problems(max_nodes)))
+
+
+@st.composite
+def dealt_plans(draw: st.DrawFn, max_nodes: int = 6) -> Plan:
+    """Any valid plan: one replica, or up to three, on whatever devices, in any deal."""
     problem = draw(rich_problems(max_nodes))
+    replicas = [one_plan(draw, problem) for _ in range(draw(st.integers(1, 3)))]
+    deal = [*range(len(replicas)), *draw(st.lists(st.sampled_from(range(len(replicas)))))]
+    return Plan.dealt(replicas, draw(st.permutations(deal)), strategy="manual")
+
+
+def one_plan(draw: st.DrawFn, problem: Problem) -> Plan:
+    """Pieces of a random topological order, so the graph of groups is acyclic."""
     waiting = list(range(problem.n))
     order: list[int] = []
     while waiting:

@@ -47,7 +47,12 @@ def home(plan: Plan, node: int) -> tuple[int, int]:
     raise AssertionError(f"node {node} is in no group")
 
 
+def replica_of(plan: Plan, request: int) -> int:
+    return plan.deal[request % len(plan.deal)] if plan.deal else 0
+
+
 def rules(plan: Plan, contention: str) -> Rules:
+    """Of a plan of one replica."""
     problem = plan.problem
     found = Rules({}, {}, {}, {}, {})
     for index, members in enumerate(plan.groups):
@@ -84,11 +89,11 @@ def rules(plan: Plan, contention: str) -> Rules:
 
 def replay(plan: Plan, arrivals: Sequence[float], contention: str) -> Replay:
     problem = plan.problem
-    law = rules(plan, contention)
     requests = range(len(arrivals))
-    transfers = sorted(law.rank, key=lambda task: law.rank[task])
-    groups = sorted(law.device)
-    everything = [(r, task) for r in requests for task in [*groups, *transfers]]
+    alone = [rules(replica, contention) for replica in plan.replicas]
+    laws = [alone[replica_of(plan, r)] for r in requests]
+    moves = [sorted(law.rank, key=lambda task, law=law: law.rank[task]) for law in laws]
+    everything = [(r, task) for r in requests for task in [*sorted(laws[r].device), *moves[r]]]
     start: dict[tuple[int, Task], float] = {}
     due: dict[tuple[int, Task], float] = {}
     end: dict[tuple[int, Task], float] = {}
@@ -97,34 +102,36 @@ def replay(plan: Plan, arrivals: Sequence[float], contention: str) -> Replay:
 
     def begin(r: int, task: Task, now: float) -> None:
         start[r, task] = now
-        due[r, task] = now + law.seconds[task]
+        due[r, task] = now + laws[r].seconds[task]
 
     def inputs_are_there(r: int, task: Task, now: float) -> bool:
-        return arrivals[r] <= now and all((r, need) in end for need in law.needs[task])
+        return arrivals[r] <= now and all((r, need) in end for need in laws[r].needs[task])
 
     def move(now: float) -> None:
         for r, task in sorted(due, key=lambda key: key[0]):
             if (r, task) not in end and due[r, task] == now:
                 end[r, task] = now
-                for link in law.links.get(task, ()):
+                for link in laws[r].links.get(task, ()):
                     assert queues[link].pop(0) == (r, task)
         for r in requests:
-            for task in transfers:
+            for task in moves[r]:
                 if (r, task) not in queued and inputs_are_there(r, task, now):
                     queued.add((r, task))
-                    for link in law.links[task]:
+                    for link in laws[r].links[task]:
                         queues[link].append((r, task))
         for r, task in queued:
-            if (r, task) not in start and all(queues[k][0] == (r, task) for k in law.links[task]):
+            if (r, task) not in start and all(
+                queues[k][0] == (r, task) for k in laws[r].links[task]
+            ):
                 begin(r, task, now)
 
     def issue(now: float) -> None:
         for device, width in enumerate(problem.streams):
-            own = [task for task in groups if law.device[task] == device]
             for r in requests:
+                own = [task for task in sorted(laws[r].device) if laws[r].device[task] == device]
                 for place, task in enumerate(own):
                     running = sum(
-                        (q, t) in due and (q, t) not in end for q in requests for t in own
+                        key not in end and laws[key[0]].device.get(key[1]) == device for key in due
                     )
                     in_turn = all((r, earlier) in start for earlier in own[:place])
                     if (
@@ -159,14 +166,17 @@ def replay(plan: Plan, arrivals: Sequence[float], contention: str) -> Replay:
     return Replay(start, end, finish)
 
 
-def bytes_at(plan: Plan, replayed: Replay, arrivals: Sequence[float], now: float) -> list[int]:
+def bytes_at(whole: Plan, replayed: Replay, arrivals: Sequence[float], now: float) -> list[int]:
     """Bytes that each device holds at `now`, which no event may fall on; one node at a time."""
+    plan = whole
     problem = plan.problem
     held = [0] * len(problem.devices)
     for constant in problem.constants:
-        for device in {home(plan, node)[1] for node in constant.consumers}:
+        for device in {home(p, node)[1] for p in plan.replicas for node in constant.consumers}:
             held[device] += constant.nbytes
+    replicas = plan.replicas
     for r, arrival in enumerate(arrivals):
+        plan = replicas[replica_of(whole, r)]
 
         def started(task: Task, r: int = r) -> bool:
             return replayed.start[r, task] < now

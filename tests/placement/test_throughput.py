@@ -43,7 +43,7 @@ def test_the_clock_counts_what_a_subgraph_stages() -> None:
     timeline = hetsim.simulate(plan)
     # 1 + 2 stored, then 4, then 6 fetched (8 + 4 bytes) + 3.
     assert timeline.latency_s == 1.0 + 2.0 + 4.0 + 6.0 + 3.0
-    assert bottleneck(plan, timeline) == 12.0 >= max_load(problem, plan.assignment)
+    assert bottleneck(plan) == 12.0 >= max_load(problem, plan.assignment)
 
 
 def test_staging_is_checked_and_part_of_the_fingerprint() -> None:

@@ -16,6 +16,7 @@ from hetsim.partitioning.partition import Group
 from hetsim.plans import Plan
 from hetsim.problem import Constant, Problem
 from hetsim.timeline import Event, Timeline
+from oracles.clock_plans import arrivals, dealt_plans
 
 
 @settings(max_examples=40, deadline=None)
@@ -25,6 +26,21 @@ def test_what_the_clock_gives_passes(problem: Problem, requests: int) -> None:
     for strategy in ("hetero", "heft"):
         plan = hetsim.plan(problem, strategy)
         hetsim.check_timeline(problem, plan, hetsim.simulate(plan, requests))
+
+
+@settings(max_examples=60, deadline=None)
+@given(dealt_plans(), arrivals())
+def test_what_the_clock_gives_of_replicas_passes(plan: Plan, times: list[float]) -> None:
+    timeline = hetsim.simulate(plan, arrivals_s=times)
+    peaks = tuple(timeline.peak_memory_bytes[name] for name in plan.problem.devices)
+    problem = replace(plan.problem, capacity_bytes=peaks)
+    hetsim.check_timeline(problem, plan, timeline)
+    if len(times) > 1 and len(set(plan.deal)) > 1:
+        shifted = replace(plan, deal=(*plan.deal[1:], plan.deal[0]))
+        other = hetsim.simulate(shifted, arrivals_s=times)
+        if other.events != timeline.events:
+            with pytest.raises(InvalidInput):
+                hetsim.check_timeline(plan.problem, plan, other)
 
 
 @settings(max_examples=40, deadline=None)

@@ -14,16 +14,17 @@ from hetsim.errors import OutOfMemory
 from hetsim.plans import Plan
 from hetsim.problem import Contention
 from hetsim.simulation.clock import play, simulate
-from hetsim.simulation.lowering import lower
+from hetsim.simulation.lowering import lower, lower_all
 from hetsim.simulation.memory import memory_profile
 from hetsim.timeline import Event, Timeline
-from oracles.clock_plans import arrivals, plans
+from oracles.clock_plans import arrivals, dealt_plans, plans
 from oracles.virtual_clock import Replay, Task, bytes_at, replay
 
 
 def task_of(plan: Plan, event: Event) -> tuple[int, Task]:
     if event.kind == "compute":
-        return event.request, Task("g", event.group, -1)
+        first = plan.offsets[plan.replica_of(event.request)]
+        return event.request, Task("g", event.group - first, -1)
     names = [value.name for value in plan.problem.values]
     target = plan.problem.devices.index(event.device)
     return event.request, Task("t", names.index(event.name), target)
@@ -35,7 +36,7 @@ def both(plan: Plan, times: list[float]) -> tuple[Timeline, Replay]:
 
 
 @settings(max_examples=400, deadline=None)
-@given(plans(), arrivals(), st.sampled_from(["fifo", "none", None]))
+@given(dealt_plans(), arrivals(), st.sampled_from(["fifo", "none", None]))
 def test_same_times(plan: Plan, times: list[float], contention: Contention | None) -> None:
     timeline = simulate(plan, arrivals_s=times, contention=contention)
     expected = replay(plan, times, contention or plan.problem.contention)
@@ -48,7 +49,7 @@ def test_same_times(plan: Plan, times: list[float], contention: Contention | Non
 
 
 @settings(max_examples=300, deadline=None)
-@given(plans(), arrivals())
+@given(dealt_plans(), arrivals())
 def test_memory_is_what_a_count_at_every_moment_gives(plan: Plan, times: list[float]) -> None:
     timeline, replayed = both(plan, times)
     profile = memory_profile(plan, timeline)
@@ -64,7 +65,7 @@ def test_memory_is_what_a_count_at_every_moment_gives(plan: Plan, times: list[fl
 
 
 @settings(max_examples=100, deadline=None)
-@given(plans(), arrivals(), st.data())
+@given(dealt_plans(), arrivals(), st.data())
 def test_capacity_is_the_line_between_running_and_not(
     plan: Plan, times: list[float], data: st.DataObject
 ) -> None:
@@ -138,7 +139,7 @@ def test_what_holds_always(plan: Plan, times: list[float]) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(plans(), arrivals())
+@given(dealt_plans(), arrivals())
 def test_critical_path_has_no_gap_and_ends_last(plan: Plan, times: list[float]) -> None:
     timeline = simulate(plan, arrivals_s=times)
     path = [timeline.events[index] for index in timeline.critical_path]
@@ -167,7 +168,7 @@ def test_one_request_takes_at_least_its_longest_chain(plan: Plan) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(plans(), arrivals())
+@given(dealt_plans(), arrivals())
 def test_doubling_every_time_doubles_every_result(plan: Plan, times: list[float]) -> None:
     problem = plan.problem
     twice = dataclasses.replace(
@@ -199,11 +200,11 @@ def test_doubling_every_time_doubles_every_result(plan: Plan, times: list[float]
 
 
 @settings(max_examples=60, deadline=None)
-@given(plans(), arrivals(most=8), st.booleans())
+@given(dealt_plans(), arrivals(most=8), st.booleans())
 def test_machine_code_gives_the_same_bits(plan: Plan, times: list[float], traced: bool) -> None:
     # Thirds make every sum round, so that another order of operations would show.
     uneven = dataclasses.replace(plan.problem, seconds=plan.problem.seconds / 3)
-    template = lower(dataclasses.replace(plan, problem=uneven), plan.problem.contention)
+    template = lower_all(dataclasses.replace(plan, problem=uneven), plan.problem.contention)
     arrival = np.array(times) / 7
     plain = play(template, arrival, traced=traced, machine_code=False)
     compiled = play(template, arrival, traced=traced, machine_code=True)
@@ -214,7 +215,7 @@ def test_machine_code_gives_the_same_bits(plan: Plan, times: list[float], traced
 
 
 @settings(max_examples=100, deadline=None)
-@given(plans(), arrivals())
+@given(dealt_plans(), arrivals())
 def test_without_trace_the_figures_are_the_same(plan: Plan, times: list[float]) -> None:
     full = simulate(plan, arrivals_s=times)
     lean = simulate(plan, arrivals_s=times, trace=False)

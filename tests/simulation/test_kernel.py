@@ -16,7 +16,7 @@ from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.simulation import kernel
 from hetsim.simulation.clock import play
-from hetsim.simulation.lowering import lower
+from hetsim.simulation.lowering import Lowered, lower, lower_all
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 50)), max_size=60))
@@ -58,7 +58,7 @@ def test_requests_leave_in_order(steps: list[tuple[bool, int]], first: int) -> N
 def test_subgraphs_that_wait_for_each_other_are_an_error(machine_code: bool) -> None:
     problem = Problem.from_arrays([[1.0], [1.0]], edges=[(0, 1, 0)])
     template = lower(Plan(problem, "manual", (Group("d0", (0,)), Group("d0", (1,)))), "fifo")
-    backwards = dataclasses.replace(template, predecessors=((1,), ()))
+    backwards = Lowered(template.plan, (dataclasses.replace(template, predecessors=((1,), ())),))
     with pytest.raises(PlanError, match="plan 'manual': its subgraphs wait for each other"):
         play(backwards, np.zeros(3), traced=True, machine_code=machine_code)
 
@@ -69,7 +69,7 @@ def test_state_grows_with_the_requests_in_flight(requests: int, contention: str)
     """A burst on one slow link: the last tensor arrives after all before it."""
     problem = Problem.from_arrays([[0.0, 1.0], [1.0, 0.0]], edges=[(0, 1, 2)], bytes_per_s=1.0)
     plan = Plan(problem, "manual", (Group("d0", (0,)), Group("d1", (1,))))
-    template = lower(plan, "fifo" if contention == "fifo" else "none")
+    template = lower_all(plan, "fifo" if contention == "fifo" else "none")
     for machine_code in (False, True):
         recording = play(template, np.zeros(requests), traced=True, machine_code=machine_code)
         waits = np.arange(requests) if contention == "fifo" else np.zeros(requests)

@@ -13,14 +13,13 @@ from hetsim.placement.registry import plan
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.simulation.clock import arrivals, play
-from hetsim.simulation.lowering import lower
+from hetsim.simulation.lowering import lower_all
 from hetsim.simulation.turns import Turns
 
 
 def played(made: Plan, arrival: list[float]) -> tuple[list[float], dict[tuple[int, int], float]]:
     """When each request ends and each task starts, by ``Turns`` on a heap of ends."""
-    template = lower(made, made.problem.contention)
-    turns = Turns(template)
+    turns = Turns(lower_all(made, made.problem.contention))
     heap: list[tuple[float, int, int]] = [(time, -1, r) for r, time in enumerate(arrival)]
     finish = [0.0] * len(arrival)
     start: dict[tuple[int, int], float] = {}
@@ -34,7 +33,8 @@ def played(made: Plan, arrival: list[float]) -> tuple[list[float], dict[tuple[in
                 finish[request] = now
         for request, task in turns.starts():
             start[request, task] = now
-            heapq.heappush(heap, (now + float(template.duration[task]), request, task))
+            duration = turns.template_of(request).duration
+            heapq.heappush(heap, (now + float(duration[task]), request, task))
     return finish, start
 
 
@@ -42,9 +42,12 @@ def played(made: Plan, arrival: list[float]) -> tuple[list[float], dict[tuple[in
 @given(
     problems(),
     st.sampled_from(["hetero", "heft", "single"]),
+    st.sampled_from([None, "hetero", "single:d0"]),
     st.lists(st.floats(0, 3), min_size=1, max_size=6),
 )
-def test_the_simulator_gives_the_same(problem: Problem, strategy: str, gaps: list[float]) -> None:
+def test_the_simulator_gives_the_same(
+    problem: Problem, strategy: str, other: str | None, gaps: list[float]
+) -> None:
     # Times without ties: at one instant the two may take things in different orders.
     rng = np.random.default_rng(7)
     problem = Problem.from_arrays(
@@ -57,13 +60,16 @@ def test_the_simulator_gives_the_same(problem: Problem, strategy: str, gaps: lis
         contention="fifo",
     )
     made = plan(problem, strategy)
+    if other is not None:
+        replicas = (made, plan(problem, other))
+        made = Plan.dealt(replicas, (0, 1, 1), strategy="two")
     arrival = np.cumsum([0.0, *gaps]).tolist()
     finish, start = played(made, arrival)
-    template = lower(made, problem.contention)
-    recording = play(template, arrivals(1, arrival), traced=True)
+    lowered = lower_all(made, problem.contention)
+    recording = play(lowered, arrivals(1, arrival), traced=True)
     assert finish == recording.finish.tolist()
     assert start == {
-        (request, task): recording.start[request, task]
+        (request, task): recording.start[recording.entry_at[request] + task]
         for request in range(len(arrival))
-        for task in range(template.tasks)
+        for task in range(lowered.templates[recording.template[request]].tasks)
     }
