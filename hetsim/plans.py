@@ -266,6 +266,11 @@ def parse(text: str, where: str) -> dict[str, Any]:
         raise PlanError(
             f"not JSON: {error.msg}", where=f"{where}:{error.lineno}", hint="give a saved plan.json"
         ) from None
+    except (ValueError, RecursionError) as error:
+        # Numbers of thousands of digits, and lists in lists without end.
+        raise PlanError(
+            f"not a plan: {error}", where=where, hint="give a plan.json that hetsim wrote"
+        ) from None
     if not isinstance(record, dict) or record.get("schema") not in (SCHEMA, REPLICATED):
         raise PlanError(
             f"not a plan of schema {SCHEMA} or {REPLICATED}",

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hetsim.errors import PlanError
-from hetsim.graph.model import load_model
+from hetsim.files import read_regular
+from hetsim.graph.extension import Extension, names_library, read_extension
+from hetsim.graph.model import Model, load_model
 from hetsim.hardware.catalog import load_platform
 from hetsim.plans import Plan, parse
 from hetsim.problem import Problem, check_contention
 
 
-def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> Plan:
+def load_plan(
+    path: str | os.PathLike[str],
+    problem: Problem | None = None,
+    *,
+    extensions: Sequence[str | os.PathLike[str] | Extension] = (),
+) -> Plan:
     """Read a plan that ``Plan.save`` wrote.
 
     Parameters
@@ -21,51 +30,161 @@ def load_plan(path: str | os.PathLike[str], problem: Problem | None = None) -> P
     problem : Problem, optional
         The problem it was made for. Absent: the model and platform that the file names
         are loaded again and must not have changed.
+    extensions : sequence of path or Extension
+        The libraries of custom operators that the plan names: a file alone never has
+        native code loaded. Function bodies are read where the plan says.
 
     Raises
     ------
     PlanError
-        Where the file is missing, no plan, or does not belong to the problem.
+        Where the file is missing, no plan, does not belong to the problem, or needs a
+        library that is not among `extensions`.
     """
     where = os.fspath(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_regular(path).decode("utf-8")
+    except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else "not a text file"
         raise PlanError(
             f"cannot read: {what}", where=where, hint="give a saved plan.json"
         ) from None
-    return Plan.from_json(
-        text, problem if problem is not None else _problem(text, where), where=where
+    if problem is None:
+        problem = _problem(text, where, extensions)
+    return Plan.from_json(text, problem, where=where)
+
+
+def stated_model(
+    stated: object,
+    where: str,
+    extensions: Sequence[str | os.PathLike[str] | Extension] = (),
+) -> Model:
+    """Load the model that a plan's record names, where it is as it was.
+
+    Parameters
+    ----------
+    stated : object
+        The record's entry ``model``, as it was read.
+    where : str
+        The plan, for messages.
+    extensions : sequence of path or Extension
+        As for ``load_plan``.
+
+    Raises
+    ------
+    PlanError
+        Where the entry is broken, the model changed, or it needs a library that is not
+        among `extensions`.
+    ModelError
+        Where the model cannot be loaded.
+    """
+    entry = _checked_entry(stated, where)
+    model = load_model(
+        entry["source"],
+        dims=entry["dims"],
+        shapes=entry["shapes"],
+        canonical=entry["canonical"],
+        extensions=_named_again(entry.get("extensions", []), extensions, where),
     )
+    _check_same("model", model.sha256, entry["sha256"], where)
+    return model
 
 
-def _problem(text: str, where: str) -> Problem:
+def named_libraries(stated: object) -> tuple[str, ...]:
+    """Return the libraries of custom operators that a plan's record of its model names."""
+    sources = stated.get("extensions") if isinstance(stated, dict) else None
+    if not isinstance(sources, list):
+        return ()
+    # What is no text cannot be told from a library.
+    return tuple(str(s) for s in sources if not isinstance(s, str) or names_library(s))
+
+
+def _problem(
+    text: str, where: str, extensions: Sequence[str | os.PathLike[str] | Extension]
+) -> Problem:
     record = parse(text, where)
-    model_of, platform_of = record.get("model"), record.get("platform")
-    if model_of is None or platform_of is None:
+    if record.get("model") is None or record.get("platform") is None:
         raise PlanError(
             "it names no model or platform", where=where, hint="give the problem it was made for"
         )
-    try:
-        model = load_model(
-            model_of["source"],
-            dims=model_of["dims"],
-            shapes=model_of["shapes"],
-            canonical=model_of["canonical"],
-            extensions=model_of.get("extensions", ()),
-        )
-        platform = load_platform(platform_of["source"])
-        for name, is_now, was in (
-            ("model", model.sha256, model_of["sha256"]),
-            ("platform", platform.sha256, platform_of["sha256"]),
-        ):
-            if is_now != was:
-                raise PlanError(
-                    f"the {name} changed since the plan was made", where=where, hint="plan again"
-                )
-    except (KeyError, TypeError) as error:
-        raise PlanError(
-            f"the plan's model or platform entry is broken: {error}", where=where
-        ) from None
+    platform_of = record["platform"]
+    if not _has_texts(platform_of, ("source", "sha256")):
+        raise _broken("platform", where)
+    platform = load_platform(platform_of["source"])
+    _check_same("platform", platform.sha256, platform_of["sha256"], where)
+    model = stated_model(record["model"], where, extensions)
     return Problem.of(model, platform, contention=check_contention(record["contention"]))
+
+
+def _named_again(
+    stated: Sequence[str],
+    given: Sequence[str | os.PathLike[str] | Extension],
+    where: str,
+) -> list[str | Extension]:
+    """The extensions to load: libraries as the caller names them, bodies as the plan does."""
+    offered = [read_extension(extension) for extension in given]
+    chosen: list[str | Extension] = []
+    for source in stated:
+        again = next((each for each in offered if _means(source, each)), None)
+        if again is None and names_library(source):
+            raise PlanError(
+                f"it uses the library '{source}', which is loaded only where you name it",
+                where=where,
+                hint=f"if you trust that library, add --extension {source}",
+            )
+        chosen.append(source if again is None else again)
+    for extension in offered:
+        if extension not in chosen:
+            raise PlanError(
+                f"it was made without '{extension.source}'",
+                where=where,
+                hint="leave that extension out, or plan again with it",
+            )
+    return chosen
+
+
+def _means(source: str, extension: Extension) -> bool:
+    """Whether `source` names the files of `extension`."""
+    mine, others = (
+        [Path(part).resolve() for part in text.split("=") if part]
+        for text in (source, extension.source)
+    )
+    return mine == others
+
+
+def _checked_entry(stated: object, where: str) -> dict[str, Any]:
+    """The record of a model, every field of its type."""
+    if not isinstance(stated, dict) or not _has_texts(stated, ("source", "sha256", "canonical")):
+        raise _broken("model", where)
+    dims, shapes = stated.get("dims"), stated.get("shapes")
+    extensions = stated.get("extensions", [])
+    fits = (
+        isinstance(dims, dict)
+        and all(type(size) is int for size in dims.values())
+        and isinstance(shapes, dict)
+        and all(isinstance(shape, list) for shape in shapes.values())
+        and all(type(size) is int for shape in shapes.values() for size in shape)
+        and isinstance(extensions, list)
+        and all(isinstance(source, str) for source in extensions)
+    )
+    if not fits:
+        raise _broken("model", where)
+    return stated
+
+
+def _has_texts(record: object, keys: Sequence[str]) -> bool:
+    return isinstance(record, Mapping) and all(isinstance(record.get(key), str) for key in keys)
+
+
+def _broken(what: str, where: str) -> PlanError:
+    return PlanError(
+        f"the plan's {what} entry lacks fields or has some of the wrong type",
+        where=where,
+        hint="give a plan.json that hetsim wrote",
+    )
+
+
+def _check_same(what: str, is_now: str, was: str, where: str) -> None:
+    if is_now != was:
+        raise PlanError(
+            f"the {what} changed since the plan was made", where=where, hint="plan again"
+        )

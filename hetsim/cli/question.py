@@ -81,7 +81,6 @@ def read_plan(
                 "--dim": dims,
                 "--shape": shapes,
                 "--canonical": canonical,
-                "--extension": current().extensions,
                 "--set": current().settings,
                 "--affinity": current().affinity,
             }
@@ -89,7 +88,7 @@ def read_plan(
         from hetsim.saved import load_plan
 
         with current().progress(f"reading {source}"):
-            return load_plan(source)
+            return load_plan(source, extensions=current().extensions)
     name = strategy or DEFAULT_STRATEGY
     options = read_strategy_options((name,))
     problem = read_problem(source, platform, dims, shapes, canonical, contention)

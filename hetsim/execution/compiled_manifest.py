@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,11 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from hetsim.device.artifact_values import ValueSpec
 from hetsim.errors import InvalidInput
 from hetsim.execution.steps import Part, Step, schedule
+from hetsim.files import TEXT_LIMIT_BYTES, open_regular
 
 SCHEMA = "hetsim-compiled/1"
 MANIFEST, PLAN = "manifest.json", "plan.json"
 
-_LIMIT_BYTES = 2**28
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _AGAIN = "compile the plan again, or copy the folder anew"
 
@@ -224,22 +223,19 @@ def opened(folder: Path, name: str) -> Iterator[BinaryIO]:
             hint=_AGAIN,
         )
     try:
-        descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        stream = open_regular(folder / name, follow=False)
     except OSError as error:
         what = "it is a link" if (folder / name).is_symlink() else error.strerror
         raise InvalidInput(f"cannot be read: {what}", where=where, hint=_AGAIN) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise InvalidInput("it is no regular file", where=where, hint=_AGAIN)
-    with os.fdopen(descriptor, "rb") as stream:
+    with stream:
         yield stream
 
 
 def _read(folder: Path, name: str, where: str) -> bytes:
     with opened(folder, name) as stream:
-        data = stream.read(_LIMIT_BYTES + 1)
-    if len(data) > _LIMIT_BYTES:
-        raise InvalidInput(f"larger than {_LIMIT_BYTES} bytes", where=where)
+        data = stream.read(TEXT_LIMIT_BYTES + 1)
+    if len(data) > TEXT_LIMIT_BYTES:
+        raise InvalidInput(f"larger than {TEXT_LIMIT_BYTES} bytes", where=where)
     return data
 
 

@@ -21,6 +21,7 @@ from hetsim.execution.program import Code, Program
 from hetsim.execution.weights import Region, regions_of
 from hetsim.hardware.catalog import load_platform
 from hetsim.plans import parse
+from hetsim.saved import named_libraries
 
 if TYPE_CHECKING:
     from hetsim.hardware.spec import DeviceSpec
@@ -68,6 +69,12 @@ def open_compiled(folder: Path) -> CompiledPlan:
     folder = folder.resolve()
     manifest, steps, text = read_manifest(folder)
     plan = parse(text, str(folder / PLAN))
+    for library in named_libraries(plan.get("model")):
+        raise InvalidInput(
+            f"its plan names the library '{library}', and a compiled folder has no code loaded",
+            where=str(folder / PLAN),
+            hint="give the plan itself, with --extension",
+        )
     specs = _foreign_specs(manifest, plan, folder)
     code: dict[str, list[Code]] = {device.name: [] for device in manifest.devices}
     regions: dict[str, set[Region]] = {device.name: set() for device in manifest.devices}

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from hetsim.errors import HetsimError, InvalidInput
 from hetsim.execution.bindings import check_how, given_inputs
+from hetsim.execution.compiled_manifest import PLAN
 from hetsim.execution.equality import judged
 from hetsim.execution.opening import execute
 from hetsim.execution.runner import run_whole
 from hetsim.graph.graph import Graph, Node, Tensor
-from hetsim.graph.model import Model, load_model
+from hetsim.graph.model import Model
+from hetsim.saved import stated_model
 
 if TYPE_CHECKING:
     from hetsim.execution.compiled_open import CompiledPlan
@@ -142,33 +144,13 @@ def _reference(
     from hetsim.execution.weights import staged
 
     try:
-        model = _same_model(compiled.plan.get("model"))
+        model = stated_model(compiled.plan.get("model"), str(compiled.folder / PLAN))
         roundings = _roundings(compiled, model)
     except HetsimError as error:
-        return None, f"no whole model to compare with: {error.what}"
+        place = f"{error.where}: " if error.where else ""
+        return None, f"no whole model to compare with: {place}{error.what}"
     with staged(model) as staged_model:
         return run_whole(staged_model, inputs, roundings), None
-
-
-def _same_model(stated: object) -> Model:
-    """The model of a plan's record. Raises HetsimError where it is not there as it was."""
-    if not isinstance(stated, dict):
-        raise InvalidInput("the plan names none")
-    try:
-        model = load_model(
-            stated["source"],
-            dims=stated["dims"],
-            shapes=stated["shapes"],
-            canonical=stated["canonical"],
-            extensions=stated.get("extensions", ()),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"the plan's entry of it is broken: {error}") from error
-    except HetsimError as error:
-        raise InvalidInput(f"'{stated['source']}': {error.what}") from error
-    if model.sha256 != stated.get("sha256"):
-        raise InvalidInput(f"'{stated['source']}' changed since the plan was made")
-    return model
 
 
 def _roundings(compiled: CompiledPlan, model: Model) -> list[Mapping[str, str]] | None:

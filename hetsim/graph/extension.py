@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetsim.errors import ModelError
+from hetsim.files import open_regular
 from hetsim.graph.onnx_types import OWN_DOMAINS
 
 if TYPE_CHECKING:
@@ -63,6 +64,11 @@ class Custom:
 NONE = Custom()
 
 
+def names_library(source: str) -> bool:
+    """Whether what ``read_extension`` takes names native code, not function bodies alone."""
+    return not source.partition("=")[0].endswith(_ONNX)
+
+
 def read_extension(source: str | os.PathLike[str] | Extension) -> Extension:
     """Read custom operators from files.
 
@@ -104,10 +110,11 @@ def read_extension(source: str | os.PathLike[str] | Extension) -> Extension:
 
 def _content(path: Path, where: str) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
+        with open_regular(path) as stream:
+            return stream.read()
+    except (OSError, ValueError) as error:
         raise ModelError(
-            f"cannot be read: {error.strerror}",
+            f"cannot be read: {getattr(error, 'strerror', None) or error}",
             where=where,
             hint="give the path of an onnxruntime custom-op library",
         ) from error

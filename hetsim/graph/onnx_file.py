@@ -13,11 +13,15 @@ from typing import Any
 import onnx
 
 from hetsim.errors import ModelError, nearest
+from hetsim.files import open_regular
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.onnx_types import dtype_name
 
 INLINE_BYTES = 8192
 """External tensors up to this size are read at once: shapes, axes and scales steer inference."""
+
+_MEMORY_TAG = "_ORT_MEM_ADDR_"
+"""In the locations by which ONNX Runtime, within a process, means an address and no file."""
 
 _PROTOBUF_LIMIT_BYTES = 2**31 - 1
 
@@ -158,13 +162,17 @@ def _read(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise ModelError("it is a folder, not a model", where=str(path), hint=_siblings(path))
-        if path.stat().st_size > _PROTOBUF_LIMIT_BYTES:
-            raise ModelError(
-                "larger than 2 GiB, which an ONNX file cannot be",
-                where=str(path),
-                hint="save it with its weights as external data",
-            )
-        return path.read_bytes()
+        with open_regular(path) as stream:
+            # Its stated size may be less than what there is to read.
+            if os.fstat(stream.fileno()).st_size <= _PROTOBUF_LIMIT_BYTES:
+                content = stream.read(_PROTOBUF_LIMIT_BYTES + 1)
+                if len(content) <= _PROTOBUF_LIMIT_BYTES:
+                    return content
+        raise ModelError(
+            "larger than 2 GiB, which an ONNX file cannot be",
+            where=str(path),
+            hint="save it with its weights as external data",
+        )
     except FileNotFoundError as error:
         raise ModelError("no such file", where=str(path), hint=_siblings(path)) from error
     except (OSError, ValueError) as error:
@@ -240,6 +248,12 @@ def _reference(tensor: onnx.TensorProto, path: Path) -> tuple[str, int, int]:
 def _external_size(location: str, tensor: onnx.TensorProto, path: Path) -> int:
     folder = path.parent.resolve()
     outside = os.path.isabs(location) or ".." in Path(location).parts
+    if _MEMORY_TAG in location:
+        raise ModelError(
+            f"external data {location!r} of tensor {tensor.name!r} is an address in memory",
+            where=str(path),
+            hint="save the model anew with its weights in a file",
+        )
     try:
         target = (folder / location).resolve()
         if outside or not target.is_relative_to(folder):

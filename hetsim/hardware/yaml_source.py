@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 import yaml
 
 from hetsim.errors import PlatformError
+from hetsim.files import read_regular
 
 YamlPath = tuple[str | int, ...]
 """Keys and list positions from the top of a file down to a value."""
@@ -153,16 +155,17 @@ def read_yaml(
 def _text(path: Path, shown: str, holds: str) -> str:
     if path.is_dir():
         raise PlatformError("this is a directory", where=shown, hint="name a .yaml file in it")
-    if path.exists() and not path.is_file():
-        raise PlatformError("not a regular file", where=shown)
     try:
-        return path.read_text(encoding="utf-8")
+        # Lines end in one way, as in every file that is opened as text.
+        return io.TextIOWrapper(io.BytesIO(read_regular(path)), encoding="utf-8").read()
     except FileNotFoundError:
         raise PlatformError("no such file", where=shown) from None
     except UnicodeDecodeError:
         raise PlatformError(
             "not UTF-8 text", where=shown, hint=f"name a YAML description of {holds}"
         ) from None
+    except ValueError as error:
+        raise PlatformError(f"cannot be read: {error}", where=shown) from None
     except OSError as error:
         raise PlatformError(f"cannot be read: {error.strerror}", where=shown) from None
 

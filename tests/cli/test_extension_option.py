@@ -31,11 +31,13 @@ def test_verbs_read_models_with_custom_ops(cli: Cli, tmp_path: Path) -> None:
     )  # fmt: skip
     assert ran.exit_code == 0
     assert json.loads(ran.stdout)["bitwise_equal"] is True
-    again = cli("run", out / "plan.json", "--executor", "threads", "--json")
+    words = ("run", out / "plan.json", "--executor", "threads", "--json")
+    again = cli(*words, "--extension", described)
     assert json.loads(again.stdout)["outputs"] == json.loads(ran.stdout)["outputs"]
-    twice = cli("run", out / "plan.json", "--extension", held)
-    assert twice.exit_code == 2
-    assert "--extension" in twice.output
+    for verb in (words, ("simulate", out / "plan.json"), ("compile", out / "plan.json", "-o", "x")):
+        unnamed = cli(*verb)
+        assert unnamed.exit_code == 3
+        assert f"add --extension {described}" in unnamed.output.replace("\n", " ")
 
 
 def test_an_extension_that_is_none(cli: Cli, tmp_path: Path) -> None:

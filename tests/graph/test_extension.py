@@ -66,14 +66,14 @@ def test_a_library_runs_its_kernels_and_a_body_says_what_they_do(
     np.testing.assert_array_equal(outputs["y"], np.minimum(-2 * x, 0) + x)
     np.testing.assert_allclose(outputs["z"], np.exp(np.maximum(-2 * x, 0)), rtol=1e-6)
     plan.save(tmp_path / "plan.json")
-    again = hetsim.load_plan(tmp_path / "plan.json")
+    again = hetsim.load_plan(tmp_path / "plan.json", extensions=[extension])
     assert again.groups == plan.groups
     assert again.problem.model is not None
     assert again.problem.model.libraries == (LIBRARY,)
     save(make_model([op("Neg", "x", "y")], [value("x")], [value("y")], functions=[other()]),
          tmp_path, "bodies.onnx")  # fmt: skip
     with pytest.raises(hetsim.errors.PlanError, match="the model changed"):
-        hetsim.load_plan(tmp_path / "plan.json")
+        hetsim.load_plan(tmp_path / "plan.json", extensions=[extension])
 
 
 def test_a_library_alone_leaves_shapes_open(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import onnx
@@ -18,6 +18,7 @@ from onnx import helper
 from onnx_builders import make_model, op, save, value
 
 from hetsim.errors import HetsimError, ModelError, UsageError
+from hetsim.graph import onnx_file
 from hetsim.graph.model import load_model
 
 PLAIN = make_model([op("Relu", "x", "y", "r")], [value("x")], [value("y")])
@@ -72,11 +73,11 @@ def test_a_zoo_name_without_its_prefix(tmp_path: Path, monkeypatch: pytest.Monke
 def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(PLAIN, tmp_path)
 
-    def deny(_: Path) -> bytes:
+    def deny(_: Path) -> BinaryIO:
         # Root reads whatever the mode says, so the mode alone would not test this everywhere.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(Path, "read_bytes", deny)
+    monkeypatch.setattr(onnx_file, "open_regular", deny)
     refused(path, "cannot be read: Permission denied", "permissions")
 
 

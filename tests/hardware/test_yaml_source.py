@@ -98,7 +98,7 @@ def test_directory_missing_and_binary_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_device_file_of_the_system_is_not_read() -> None:
-    with pytest.raises(PlatformError, match="not a regular file"):
+    with pytest.raises(PlatformError, match="no regular file"):
         read_yaml(Path("/dev/zero"))
 
 
