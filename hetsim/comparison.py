@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetsim.errors import Infeasible, UsageError, nearest
-from hetsim.placement.bound import lower_bound
+from hetsim.placement.bound import stated_bound
 from hetsim.placement.constraints import NAMES, Constrained
 from hetsim.placement.objective import Objective, bottleneck, check_objective
 from hetsim.placement.options import option_types, under
@@ -37,7 +37,7 @@ class Row:
     speedup_over_best_single : float or None
         The same over the fastest of them; None where no device can.
     gap : float or None
-        Cost over the lower bound, less 1.
+        Cost over the lower bound, less 1; None where there is no bound.
     cost_s : float or None
         What the objective counts: the latency, or the seconds a request of the busiest device
         or link.
@@ -77,8 +77,9 @@ class Comparison:
     problem : Problem
     rows : tuple of Row
         By cost, then in the order asked for; those without a plan last.
-    bound_s : float
-        ``lower_bound(problem, objective)``; inf where a node runs nowhere.
+    bound_s : float or None
+        ``lower_bound(problem, objective)``; inf where a node runs nowhere, None where a node
+        is not priced.
     best_single : str or None
         The device that is fastest alone.
     single_s : mapping of str to float
@@ -88,7 +89,7 @@ class Comparison:
 
     problem: Problem
     rows: tuple[Row, ...]
-    bound_s: float
+    bound_s: float | None
     best_single: str | None
     single_s: Mapping[str, float]
     objective: Objective = "latency"
@@ -96,7 +97,7 @@ class Comparison:
     @property
     def ceiling(self) -> float | None:
         """Proven ceiling on the speed-up of any plan over the best single device."""
-        if self.best_single is None or self.bound_s <= 0:
+        if self.best_single is None or not self.bound_s:
             return None
         return self.single_s[self.best_single] / self.bound_s
 
@@ -140,7 +141,7 @@ def compare(
                 f"no strategy here has an option '{key}'", hint=nearest(key, sorted(known))
             )
     limits = Constrained(**{key: value for key, value in options.items() if key in NAMES})
-    bound_s = lower_bound(limits.narrow(problem), objective)
+    bound_s = stated_bound(limits.narrow(problem), objective)
 
     def attempt(strategy: str) -> tuple[Plan | None, Timeline | None, str | None]:
         return _attempt(limits, problem, strategy, objective, options)
@@ -175,7 +176,7 @@ def compare(
                     if best_single is not None and cost_s is not None
                     else None
                 ),
-                gap=cost_s / bound_s - 1.0 if cost_s is not None and bound_s > 0 else None,
+                gap=cost_s / bound_s - 1.0 if cost_s is not None and bound_s else None,
                 cost_s=cost_s,
             )
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hetsim.errors import Infeasible
 from hetsim.partitioning.flow import partition
-from hetsim.placement.bound import lower_bound
+from hetsim.placement.bound import stated_bound
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import (
     Objective,
@@ -91,8 +91,10 @@ class Explanation:
     plan, timeline : Plan, Timeline
         The timeline is of one request.
     objective : "latency" or "throughput"
-    cost_s, bound_s : float
-        What the plan costs and what none can go below.
+    cost_s : float
+        What the plan costs.
+    bound_s : float or None
+        What none can go below; None where a node is not priced.
     path : tuple of Step
         The critical path of the first request, first to last.
     shares : mapping of str to float
@@ -108,7 +110,7 @@ class Explanation:
     timeline: Timeline = field(repr=False)
     objective: Objective
     cost_s: float
-    bound_s: float
+    bound_s: float | None
     path: tuple[Step, ...]
     shares: Mapping[str, float]
     changes: tuple[Change, ...]
@@ -162,7 +164,7 @@ def explain(
         timeline=timeline,
         objective=objective,
         cost_s=cost_s,
-        bound_s=lower_bound(problem, objective),
+        bound_s=stated_bound(problem, objective),
         path=path,
         shares=_shares(plan, timeline, objective, path),
         changes=changes,

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 
-from hetsim.cost.fusion import fused_chains
-from hetsim.cost.model import CostModel, Kernel
+from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
 from hetsim.device.registry import platform_devices
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph
 from hetsim.graph.model import Model
-from hetsim.graph.work import Work, graph_work, op_key
+from hetsim.graph.work import graph_work, op_key
 from hetsim.hardware.routes import build_routes
-from hetsim.hardware.spec import DeviceSpec, Platform
+from hetsim.hardware.spec import Platform
 from hetsim.problem import (
     GRAPH_INPUT,
     Constant,
@@ -37,31 +33,23 @@ def price(
 ) -> Problem:
     """Build the problem of running `model` on `platform`; see ``Problem.of``. O((V + E) P)."""
     graph = model.graph
-    chosen = cost_model(cost)
     works = graph_work(graph)
-    uses = _Uses(graph, graph.consumers(), frozenset(graph.outputs))
     names = tuple(platform.devices)
     seconds = np.full((len(graph.nodes), len(names)), np.inf)
+    least = np.full_like(seconds, np.inf)
     fused: list[FusedKernel] = []
     refusals: list[dict[int, str]] = []
     for p, device in enumerate(platform_devices(platform, model.extensions).values()):
-        spec = device.spec
         support = device.query_model(graph)
         refusals.append(dict(support.reasons))
+        prices = Prices(device.spec, cost_model(cost))
         for node, taken in enumerate(support.supported):
             if taken:
-                seconds[node, p] = chosen.estimate(spec, Kernel((works[node],))).seconds
-        for match in support.composites:
-            together = _fused_seconds(uses, works, match.nodes, spec, chosen)
-            fused.append(FusedKernel(p, match.nodes, together, match.pattern))
-        free = list(support.supported)
-        for match in support.composites:
-            for node in match.nodes:
-                free[node] = False
-        for members in fused_chains(graph, spec, free):
-            together = _fused_seconds(uses, works, members, spec, chosen)
-            if together < float(seconds[list(members), p].sum()):
-                fused.append(FusedKernel(p, members, together))
+                seconds[node, p], least[node, p] = prices.node(graph, graph.nodes[node])
+        fused += [
+            FusedKernel(p, kernel.nodes, kernel.seconds, kernel.pattern)
+            for kernel in prices.fused(graph, support, seconds[:, p].tolist())
+        ]
     link_names, routes = build_routes(platform)
     specs = tuple(platform.devices.values())
     return Problem(
@@ -69,7 +57,7 @@ def price(
         devices=names,
         seconds=seconds,
         values=values_of(graph),
-        constants=_constants(graph),
+        constants=constants_of(graph),
         routes=routes,
         dispatch_s=tuple(spec.dispatch_s for spec in specs),
         streams=tuple(spec.streams for spec in specs),
@@ -84,37 +72,14 @@ def price(
         op_types=tuple(op_key(node) for node in graph.nodes),
         origins=tuple(node.origins for node in graph.nodes),
         refusals=tuple(refusals),
+        unpriced={node.id: works[node.id].why for node in graph.nodes if not works[node.id].rule},
+        least_s={
+            node: tuple(least[node].tolist())
+            for node in np.flatnonzero((least < seconds).any(axis=1)).tolist()
+        },
         model=model,
         platform=platform,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Uses:
-    """A graph and who reads its values."""
-
-    graph: Graph
-    readers: Mapping[str, tuple[int, ...]]
-    outputs: frozenset[str]
-
-
-def _fused_seconds(
-    uses: _Uses,
-    works: tuple[Work, ...],
-    members: tuple[int, ...],
-    spec: DeviceSpec,
-    cost: CostModel,
-) -> float:
-    # A value that is made and read inside never moves: nor is it written, if none else reads it.
-    inside = set(members)
-    hidden = 0
-    for node in members:
-        for name in uses.graph.nodes[node].writes:
-            readers = uses.readers.get(name, ())
-            own = sum(reader in inside for reader in readers)
-            unwritten = 0 < own == len(readers) and name not in uses.outputs
-            hidden += (own + unwritten) * uses.graph.tensors[name].nbytes
-    return cost.estimate(spec, Kernel(tuple(works[node] for node in members), hidden)).seconds
 
 
 def values_of(graph: Graph, *, open_bytes: int | None = None) -> tuple[Value, ...]:
@@ -141,10 +106,17 @@ def values_of(graph: Graph, *, open_bytes: int | None = None) -> tuple[Value, ..
     return tuple(values)
 
 
-def _constants(graph: Graph) -> tuple[Constant, ...]:
+def constants_of(graph: Graph) -> tuple[Constant, ...]:
+    """Return the constants that nodes read, and those that they carry themselves. O(V + E)."""
     consumers = graph.consumers()
-    return tuple(
+    read = [
         Constant(name, graph.tensors[name].nbytes, consumers[name])
         for name in sorted(graph.constants)
         if name in consumers
-    )
+    ]
+    held = [
+        Constant(tensor.name, tensor.nbytes, (node.id,))
+        for node in graph.nodes
+        for tensor in node.held
+    ]
+    return (*read, *held)

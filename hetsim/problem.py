@@ -134,6 +134,13 @@ class Problem:
         Names in the user's file that each node stands for.
     refusals : tuple of mapping of int to str
         By device: why it does not support a node.
+    unpriced : mapping of int to str
+        Nodes of which it is not known what they do, and why: `seconds` has what is known of
+        them, which is no bound. Nothing is claimed of any plan where there are any.
+    least_s : mapping of int to tuple of float
+        By node, then device: the time of nodes that may take less than `seconds` says, such as
+        an If of which it is not known which branch it takes. Bounds count on it; all else
+        counts on `seconds`.
     model, platform : Model, Platform or None
         Where the problem came from; None for instances given as arrays.
     """
@@ -158,6 +165,8 @@ class Problem:
     op_types: tuple[str, ...] = field(default=(), repr=False)
     origins: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
     refusals: tuple[Mapping[int, str], ...] = field(default=(), repr=False)
+    unpriced: Mapping[int, str] = field(default_factory=dict, repr=False)
+    least_s: Mapping[int, tuple[float, ...]] = field(default_factory=dict, repr=False)
     model: Model | None = field(default=None, repr=False)
     platform: Platform | None = field(default=None, repr=False)
 
@@ -221,7 +230,7 @@ class Problem:
         A fused kernel's seconds are split over its members in proportion to their own
         times, so that a sum over whole kernels is exact; members that are not supported
         alone get what the others leave, in equal parts. Never above `seconds`, and hence
-        what bounds and list schedulers weigh nodes by.
+        what list schedulers weigh nodes by.
         """
         shared = self.seconds.copy()
         for kernel in self.fused:
@@ -234,6 +243,22 @@ class Problem:
             rest = max(0.0, kernel.seconds - total)
             shared[nodes[~finite], kernel.device] = rest / max(1, int((~finite).sum()))
         return shared
+
+    @cached_property
+    def least_seconds(self) -> NDArray[np.float64]:
+        """Float array [n, P]: the least time of node v on device p, in any plan and any run.
+
+        `shared_seconds`, less in the proportion in which `least_s` is below `seconds`; inf where
+        not runnable.
+        """
+        if not self.least_s:
+            return self.shared_seconds
+        least = self.shared_seconds.copy()
+        for node, few in self.least_s.items():
+            for p, alone in enumerate(self.seconds[node].tolist()):
+                if few[p] < alone < np.inf:
+                    least[node, p] *= few[p] / alone
+        return least
 
     @cached_property
     def _kernel_of(self) -> tuple[dict[int, FusedKernel], ...]:
@@ -330,6 +355,9 @@ class Problem:
         }
         if self.staging is not None:
             plain["staging"] = (self.staging.fetch_s_per_byte, self.staging.store_s_per_byte)
+        if self.unpriced or self.least_s:
+            plain["unpriced"] = sorted(self.unpriced.items())
+            plain["least_s"] = sorted(self.least_s.items())
         digest.update(json.dumps(plain, sort_keys=True).encode())
         digest.update(np.ascontiguousarray(self.seconds).tobytes())
         return digest.hexdigest()

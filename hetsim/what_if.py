@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.cost.model import Kernel
+from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
 from hetsim.errors import UsageError, nearest
-from hetsim.graph.work import graph_work
 from hetsim.hardware.routes import build_routes
 from hetsim.problem import Problem
 
@@ -74,6 +73,10 @@ def faster_device(problem: Problem, device: int, factor: float = 2.0) -> Problem
             replace(kernel, seconds=kernel.seconds / factor) if kernel.device == device else kernel
             for kernel in problem.fused
         ),
+        least_s={
+            node: tuple(taken / factor if p == device else taken for p, taken in enumerate(least))
+            for node, least in problem.least_s.items()
+        },
     )
 
 
@@ -113,9 +116,9 @@ def with_op(problem: Problem, missing: Missing) -> Problem:
 def _estimates(problem: Problem, missing: Missing) -> list[float]:
     if problem.model is not None and problem.platform is not None:
         spec = problem.platform.devices[problem.devices[missing.device]]
-        works = graph_work(problem.model.graph)
-        chosen = cost_model("roofline")
-        return [chosen.estimate(spec, Kernel((works[node],))).seconds for node in missing.nodes]
+        graph = problem.model.graph
+        prices = Prices(spec, cost_model("roofline"))
+        return [prices.node(graph, graph.nodes[node])[0] for node in missing.nodes]
     others = [p for p in range(len(problem.devices)) if p != missing.device]
     elsewhere: NDArray[np.float64] = problem.seconds[:, others].min(axis=1, initial=np.inf)
     own = problem.seconds[:, missing.device]

@@ -161,3 +161,43 @@ def function_model() -> onnx.ModelProto:
         domains={"my": 1},
         functions=[inner, outer],
     )
+
+
+WIDE = 64
+"""Weights of WIDE x WIDE are no small constants: their contents are not looked at."""
+
+
+def _product(name: str, columns: int) -> onnx.GraphProto:
+    """A branch that multiplies the outer `x` by weights of its own."""
+    weights = np.ones((WIDE, columns), np.float32)
+    return helper.make_graph(
+        [op("MatMul", "x w", f"{name}_p"), op("ReduceMax", f"{name}_p", f"{name}_out", axes=[1])],
+        name,
+        [],
+        [value(f"{name}_out", None)],
+        [onnx.numpy_helper.from_array(weights, "w")],
+    )
+
+
+def if_model(dear: int = WIDE, cheap: int = WIDE // 2) -> onnx.ModelProto:
+    """A choice between two products of different width, by an input."""
+    node = op(
+        "If", "c", "y", "choice", then_branch=_product("t", dear), else_branch=_product("e", cheap)
+    )
+    return make_model(
+        [node], [value("c", [], "BOOL"), value("x", [2, WIDE])], [value("y", [2, 1])], opset=17
+    )
+
+
+def texts_model() -> onnx.ModelProto:
+    """A product, and texts of which nobody knows how long they are."""
+    nodes = [
+        op("MatMul", "x w", "y"),
+        op("StringConcat", "t t", "u", name="twice"),
+    ]
+    return make_model(
+        nodes,
+        [value("x", [8, 8]), value("t", [3], "STRING")],
+        [value("y", [8, 8]), value("u", [3], "STRING")],
+        {"w": np.ones((8, 8), np.float32)},
+    )

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import onnx
 
 from hetsim.graph.extension import NONE, Custom, is_custom, key_of
-from hetsim.graph.function_bodies import function_bodies
-from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.graph.graph import Graph, Node, Seen, Tensor
 from hetsim.graph.half_precision import hold_casts, mentions_half
 from hetsim.graph.inference import annotate
+from hetsim.graph.inner_graphs import Inner, inner_graphs
 from hetsim.graph.onnx_types import to_tensor
 from hetsim.graph.provenance import Operation, trace
 from hetsim.graph.pruning import prune
@@ -29,9 +29,14 @@ from hetsim.graph.structure import (
     sort_nodes,
 )
 
+if TYPE_CHECKING:
+    from hetsim.graph.observed import Observed
+
+T = TypeVar("T")
+
 _SMALL_CONSTANT_ELEMENTS = 1024
 _COMPARED_BYTES = 1024
-_INTEGERS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+_INTEGERS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BOOL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ def canonicalise(
     declared: Mapping[str, onnx.TypeProto],
     where: str,
     custom: Custom = NONE,
+    observed: Observed | None = None,
 ) -> Canonical:
     """Return the canonical form of a regular model.
 
@@ -66,6 +72,8 @@ def canonicalise(
         Types the file states of its outputs.
     custom : Custom
         What extensions give to the model.
+    observed : Observed or None
+        What a run showed.
     """
     originals = _operations(nodes)
     stored = _contents(proto.graph)
@@ -92,7 +100,7 @@ def canonicalise(
     )
     if rewritten:
         origins = _sort_as_in_file(proto.graph, origins, originals, where)
-    return Canonical(proto, _graph(proto, name, origins, custom), folded)
+    return Canonical(proto, _graph(proto, name, origins, custom, observed), folded)
 
 
 def _sort_as_in_file(
@@ -162,16 +170,26 @@ def _elements(dims: Sequence[int]) -> int:
     return count
 
 
-def _body_graph(proto: onnx.ModelProto) -> Graph:
-    """The Graph of a function's body: a model of its own, of which nobody knows the origins."""
-    return _graph(proto, proto.graph.name, [(node.name,) for node in proto.graph.node], NONE)
-
-
 def _graph(
-    proto: onnx.ModelProto, name: str, origins: Sequence[tuple[str, ...]], custom: Custom
+    proto: onnx.ModelProto,
+    name: str,
+    origins: Sequence[tuple[str, ...]],
+    custom: Custom,
+    observed: Observed | None,
+    path: str = "",
 ) -> Graph:
+    """Read a typed model as a Graph; `path` is that of the node that it is inside of."""
     graph = proto.graph
-    inner = function_bodies(proto, custom.bodies, _body_graph)
+
+    def inside(body: onnx.ModelProto, place: str) -> Graph:
+        # Nobody knows the origins of what is inside.
+        own = [(node.name,) for node in body.graph.node]
+        return _graph(body, body.graph.name, own, custom, observed, place)
+
+    shapes = {} if observed is None else observed.inner
+
+    inner = inner_graphs(proto, custom.bodies, inside, shapes, path)
+    nothing = Inner()
     tensors: dict[str, Tensor] = {}
     for values in (graph.input, graph.value_info, graph.output):
         for value in values:
@@ -194,8 +212,11 @@ def _graph(
             captures=captures(node),
             attributes=_attributes(node),
             origins=origins[i],
-            body=inner.get(node.name),
+            body=inner.get(node.name, nothing).body,
             custom=is_custom(node, functions),
+            whole=inner.get(node.name, nothing).whole,
+            branches=inner.get(node.name, nothing).branches,
+            held=inner.get(node.name, nothing).held,
         )
         for i, node in enumerate(graph.node)
     )
@@ -214,7 +235,23 @@ def _graph(
             and tensor.data_location != onnx.TensorProto.EXTERNAL
             and _elements(tensor.dims) <= _SMALL_CONSTANT_ELEMENTS
         },
+        seen=_seen(observed, path),
     )
+
+
+def _seen(observed: Observed | None, path: str) -> Seen | None:
+    """What was seen of the control flow right below `path`, by the names there."""
+    if observed is None:
+        return None
+    # What is seen of a body that runs many times is what it did most often, or on average.
+    loops = any(f"{place}/body/" in path for place in observed.trips)
+    return Seen(
+        _below(observed.branches, path), _below(observed.trips, path), observed.given and not loops
+    )
+
+
+def _below(found: Mapping[str, T], path: str) -> dict[str, T]:
+    return {name.removeprefix(path): it for name, it in found.items() if name.startswith(path)}
 
 
 def _attributes(node: onnx.NodeProto) -> dict[str, object]:

@@ -106,9 +106,18 @@ class Node:
         Names of the nodes of the user's file that this one stands for: itself, or all
         that were fused into it. Never empty.
     body : Graph or None
-        What a call of a function does, with the types of that call.
+        What a call of a function does, with the types of that call; or what the standard says
+        that the operator does, where that is known in no other way.
     custom : bool
         Whether its kernel comes from a library of custom operators.
+    whole : bool
+        Whether it is one kernel that does all of `body`; else that runs node by node.
+    branches : mapping of str to Graph or None
+        The graphs that a control-flow node runs, by attribute, with their types; None where
+        those cannot be inferred.
+    held : tuple of Tensor
+        Constants that the node carries itself: in its branches and its body, or as lists of
+        numbers. Their names begin with its own.
     """
 
     id: int
@@ -122,6 +131,9 @@ class Node:
     origins: tuple[str, ...] = ()
     body: Graph | None = None
     custom: bool = False
+    whole: bool = False
+    branches: Mapping[str, Graph | None] = field(default_factory=dict)
+    held: tuple[Tensor, ...] = ()
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -132,6 +144,25 @@ class Node:
     def writes(self) -> tuple[str, ...]:
         """Names of the values the node produces, absent ones left out."""
         return tuple(name for name in self.outputs if name)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the control flow of a graph did in a run.
+
+    Attributes
+    ----------
+    branches : mapping of str to str
+        By If: ``then_branch`` or ``else_branch``.
+    trips : mapping of str to float
+        By Loop and Scan: turns.
+    sure : bool
+        Whether every request does so: the caller gave the inputs, and no Loop is around.
+    """
+
+    branches: Mapping[str, str]
+    trips: Mapping[str, float]
+    sure: bool
 
 
 @dataclass(frozen=True)
@@ -154,8 +185,10 @@ class Graph:
     opsets : mapping of str to int
         Version of each operator-set domain.
     constant_values : mapping of str to tuple
-        Flattened contents of small integer constants (shapes, axes, repeats), where an
+        Flattened contents of small integer and boolean constants (shapes, axes), where an
         op's cost depends on them.
+    seen : Seen or None
+        What its control flow did in a run.
     """
 
     name: str
@@ -166,6 +199,7 @@ class Graph:
     constants: frozenset[str]
     opsets: Mapping[str, int]
     constant_values: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    seen: Seen | None = None
 
     @cached_property
     def dtypes(self) -> dict[str, str]:

@@ -59,7 +59,7 @@ def captures(node: onnx.NodeProto) -> tuple[str, ...]:
     """
     found: dict[str, None] = {}
     for body in bodies(node):
-        found.update(dict.fromkeys(_free_names(body)))
+        found.update(dict.fromkeys(free_names(body)))
     own = set(node.input)
     return tuple(name for name in found if name not in own)
 
@@ -175,7 +175,8 @@ def _regularise_opsets(proto: onnx.ModelProto, where: str) -> None:
             entry.domain = ""
 
 
-def _free_names(graph: onnx.GraphProto) -> Iterator[str]:
+def free_names(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield the outer values that a body reads, as often as it reads them."""
     own = {value.name for value in graph.input} | constant_names(graph).keys()
     for node in graph.node:
         for name in (*node.input, *captures(node)):

@@ -34,7 +34,13 @@ def problem_record(problem: Problem) -> Record:
         "devices": list(problem.devices),
         "host": None if problem.host is None else problem.devices[problem.host],
         "contention": problem.contention,
+        "unpriced": unpriced_record(problem),
     }
+
+
+def unpriced_record(problem: Problem) -> dict[str, str]:
+    """Return the nodes that are not priced, and why, by name."""
+    return {problem.node_names[node]: why for node, why in sorted(problem.unpriced.items())}
 
 
 def partition_record(partition: Partition) -> Record:

@@ -22,6 +22,8 @@ LARGE = 300
 def lower_bound(problem: Problem, objective: Objective = "latency") -> float:
     """Return seconds that no plan can go below; inf where a node runs nowhere.
 
+    0, which claims nothing, where ``problem.unpriced`` names nodes.
+
     For ``latency``: no plan's end-to-end latency. For ``throughput``: no plan's seconds a
     request at its most loaded device, and so no rate of requests above its inverse. Both hold
     without contention, and so with it, and are less the largest rounding error that the sums
@@ -46,10 +48,18 @@ def lower_bound(problem: Problem, objective: Objective = "latency") -> float:
         return 0.0
     if not problem.runnable.any(axis=1).all():
         return float("inf")
+    if problem.unpriced:
+        return 0.0
     terms = 4 * (problem.n + len(problem.values) + len(problem.devices))
     rounding = terms * float(np.finfo(np.float64).eps)
     found = area_bound(problem) if objective == "throughput" else _latency(problem)
     return found * (1.0 - rounding)
+
+
+def stated_bound(problem: Problem, objective: Objective = "latency") -> float | None:
+    """Return ``lower_bound``, or None where a node that is not priced leaves nothing to state."""
+    found = lower_bound(problem, objective)
+    return None if problem.unpriced and np.isfinite(found) else found
 
 
 def critical_path_bound(problem: Problem) -> float:

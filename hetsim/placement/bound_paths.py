@@ -22,7 +22,7 @@ class Setting:
     Attributes
     ----------
     shares : float array [n, P]
-        Least time of a node on a device: ``problem.shared_seconds``; inf where not runnable.
+        Least time of a node on a device: ``problem.least_seconds``; inf where not runnable.
     streams : tuple of int
     before, after : by node, tuple of (neighbour, bytes)
         Producers and readers, with the largest tensor between the two.
@@ -80,7 +80,7 @@ class Setting:
                 np.maximum(return_s[u], travel, out=return_s[u])
         np.fill_diagonal(latency_s, np.inf)
         return cls(
-            shares=np.where(problem.runnable, problem.shared_seconds, np.inf),
+            shares=np.where(problem.runnable, problem.least_seconds, np.inf),
             streams=problem.streams,
             before=tuple(tuple(sorted(found.items())) for found in before),
             after=tuple(tuple(sorted(found.items())) for found in after),

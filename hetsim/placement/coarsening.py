@@ -162,8 +162,26 @@ def _contracted(problem: Problem, members: tuple[tuple[int, ...], ...]) -> Coars
             {task_of[v]: why for v, why in reversed(tuple(refused.items()))}
             for refused in problem.refusals
         ),
+        unpriced={task_of[v]: why for v, why in problem.unpriced.items()},
+        least_s=_least(problem, members, task_of, seconds),
     )
     return Coarse(problem, coarse, members, tuple(task_of))
+
+
+def _least(
+    problem: Problem,
+    members: Sequence[tuple[int, ...]],
+    task_of: Sequence[int],
+    seconds: np.typing.NDArray[np.float64],
+) -> dict[int, tuple[float, ...]]:
+    """The least time of tasks that hold a node which may take less than it is priced at."""
+    easier = sorted({task_of[v] for v in problem.least_s})
+    return {
+        task: tuple(
+            np.minimum(seconds[task], problem.least_seconds[list(members[task])].sum(axis=0))
+        )
+        for task in easier
+    }
 
 
 def _first(names: Sequence[str], members: Sequence[Sequence[int]]) -> tuple[str, ...]:

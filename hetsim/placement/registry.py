@@ -227,6 +227,9 @@ def plan(problem: Problem, strategy: str = "heft", **options: Any) -> Plan:
     """
     made = resolve(strategy, options).solve(problem)
     made.validate()
+    if problem.unpriced and made.reason:
+        nodes = "1 node is" if len(problem.unpriced) == 1 else f"{len(problem.unpriced)} nodes are"
+        made = replace(made, reason=f"{made.reason}; of what is priced: {nodes} not")
     if options:
         # Types are read where there is something to write.
         from hetsim.placement.options import option_texts

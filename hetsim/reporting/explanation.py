@@ -7,8 +7,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from hetsim.explanation import Explanation, Step
+from hetsim.partitioning.record import unpriced_record
 from hetsim.problem import Problem
 from hetsim.reporting.console import cell, new_table, pairs
+from hetsim.reporting.table import unpriced_rows
 from hetsim.reporting.text import ABSENT, count, percent
 from hetsim.text import Record, plain
 from hetsim.units import format_seconds
@@ -30,10 +32,14 @@ def explanation_report(explanation: Explanation) -> RenderableType:
 
 def _summary(explanation: Explanation) -> RenderableType:
     of = "latency" if explanation.objective == "latency" else "seconds a request"
-    gap = explanation.cost_s / explanation.bound_s - 1.0 if explanation.bound_s > 0 else None
+    bound_s = explanation.bound_s
+    above = "no lower bound"
+    if bound_s is not None:
+        gap = explanation.cost_s / bound_s - 1.0 if bound_s > 0 else None
+        above = f"{percent(gap)} above the lower bound"
     rows = [
         ("plan", plain(explanation.plan.strategy)),
-        (of, f"{format_seconds(explanation.cost_s)}, {percent(gap)} above the lower bound"),
+        (of, f"{format_seconds(explanation.cost_s)}, {above}"),
     ]
     whole = explanation.cost_s
     shares = ", ".join(
@@ -42,6 +48,7 @@ def _summary(explanation: Explanation) -> RenderableType:
     )
     label = "critical path" if explanation.objective == "latency" else "load"
     rows.append((label, shares or ABSENT))
+    rows += unpriced_rows(explanation.plan.problem)
     if explanation.limited_by:
         rows.append(("limited by", plain(explanation.limited_by)))
     return pairs(rows)
@@ -105,6 +112,7 @@ def explanation_record(explanation: Explanation) -> Record:
         "objective": explanation.objective,
         "cost_s": explanation.cost_s,
         "lower_bound_s": explanation.bound_s,
+        "unpriced": unpriced_record(explanation.plan.problem),
         "limited_by": explanation.limited_by,
         "shares_s": dict(explanation.shares),
         "critical_path": [

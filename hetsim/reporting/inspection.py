@@ -31,7 +31,9 @@ class OpFacts:
         Sums over the nodes; None where a dimension that they need is not bound. A weight
         that several nodes read counts at each; `read_bytes` leaves weights out.
     costed : bool
-        Whether there is a rule for its FLOPs; without one, it is costed by its bytes.
+        Whether all that its nodes compute is known; what is not is costed by its bytes.
+    why : str
+        Why it is not; ``""`` where it is.
     """
 
     op: str
@@ -42,6 +44,7 @@ class OpFacts:
     write_bytes: int | None
     weight_bytes: int | None
     costed: bool
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class Inspection:
     model : Model
     parameters, weight_bytes : int
         Elements and bytes of the constants of floating-point or quantized type that nodes
-        read.
+        read, or carry: in the branches of control flow, bodies of functions, trees.
     flops : int or None
         None where a dimension is not bound.
     unbound : tuple of str
@@ -124,7 +127,7 @@ def _ops(graph: Graph) -> tuple[tuple[OpFacts, ...], str | None]:
     facts: list[OpFacts] = []
     for op, nodes in members.items():
         flops = read_bytes = write_bytes = weight_bytes = 0
-        op_class = "?"
+        op_class, why = "?", ""
         bound = costed = True
         for node in nodes:
             try:
@@ -133,7 +136,7 @@ def _ops(graph: Graph) -> tuple[tuple[OpFacts, ...], str | None]:
                 bound, needs = False, needs or str(error)
                 continue
             op_class = work.op_class
-            costed = costed and work.rule
+            costed, why = costed and work.rule, why or work.why
             flops += work.flops
             read_bytes += work.read_bytes
             write_bytes += work.write_bytes
@@ -148,6 +151,7 @@ def _ops(graph: Graph) -> tuple[tuple[OpFacts, ...], str | None]:
                 write_bytes if bound else None,
                 weight_bytes if bound else None,
                 costed,
+                why,
             )
         )
     facts.sort(
@@ -163,8 +167,8 @@ def _ops(graph: Graph) -> tuple[tuple[OpFacts, ...], str | None]:
 def _weights(graph: Graph) -> tuple[int, int]:
     read = {name for node in graph.nodes for name in node.reads}
     parameters = weight_bytes = 0
-    for name in sorted(graph.constants & read):
-        tensor = graph.tensors[name]
+    held = [tensor for node in graph.nodes for tensor in node.held]
+    for tensor in (*(graph.tensors[name] for name in sorted(graph.constants & read)), *held):
         # Shapes, axes and indices are stored as constants too, but nobody trained them.
         if tensor.dtype in ("int64", "int32", "bool", "string"):
             continue

@@ -59,10 +59,8 @@ def _header(inspection: Inspection) -> list[tuple[str, str]]:
     if inspection.unbound:
         flags = " ".join(f"--dim {name}=N" for name in inspection.unbound)
         rows.append(("unbound", f"{', '.join(inspection.unbound)}: bind with {flags}"))
-    uncosted = [op.op for op in inspection.ops if not op.costed]
-    rows.append(
-        ("uncosted ops", f"{', '.join(uncosted)}: costed by their bytes" if uncosted else "none")
-    )
+    uncosted = [f"{op.op}: {op.why}" for op in inspection.ops if not op.costed]
+    rows.append(("not priced", plain("; ".join(uncosted)) or "none"))
     return rows
 
 
@@ -165,7 +163,9 @@ def inspection_record(inspection: Inspection, platform: str | None) -> dict[str,
         "weight_bytes": inspection.weight_bytes,
         "flops": inspection.flops,
         "unbound_dims": list(inspection.unbound),
-        "uncosted_ops": sorted(op.op for op in inspection.ops if not op.costed),
+        "unpriced_ops": {
+            op.op: op.why for op in sorted(inspection.ops, key=lambda op: op.op) if not op.costed
+        },
         "inputs": [_tensor_record(graph.tensors[name]) for name in graph.inputs],
         "outputs": [_tensor_record(graph.tensors[name]) for name in graph.outputs],
         "ops": [

@@ -15,9 +15,12 @@ from hetsim.problem import Problem
 from hetsim.reporting.alike import folded
 from hetsim.reporting.comparison_table import brief_table, wide_table
 from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.text import count, percent, ratio
-from hetsim.text import plain
+from hetsim.reporting.text import count, listed, percent, ratio
+from hetsim.text import plain, tally
 from hetsim.units import format_seconds
+
+UNPRICED_SHOWN = 3
+"""Op types that are not priced, and reasons why, that are listed; the JSON has every node."""
 
 PAYS = 1.05
 """Speed-up over the best single device below which splitting is called not worth it."""
@@ -67,13 +70,28 @@ def question(problem: Problem) -> list[tuple[str, str]]:
             f"{', '.join(folded(problem.devices))}{host}; {links[problem.contention]}",
         )
     )
-    return rows
+    return [*rows, *unpriced_rows(problem)]
+
+
+def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:
+    """Return the line that names what is not priced, and why; none where all is."""
+    if not problem.unpriced:
+        return []
+    nodes = listed(tally(problem.op_types[node] for node in problem.unpriced), limit=UNPRICED_SHOWN)
+    reasons = tally(problem.unpriced.values())
+    whys = "; ".join(plain(why) for why in list(reasons)[:UNPRICED_SHOWN])
+    more = len(reasons) - UNPRICED_SHOWN
+    whys += f"; +{more} more" if more > 0 else ""
+    return [("not priced", f"{count(len(problem.unpriced), 'node')} ({nodes}): {whys}")]
 
 
 def comparison_header(comparison: Comparison) -> Table:
     """Return model, platform, lower bound, and the proven ceiling on any speed-up."""
     rows = question(comparison.problem)
-    if math.isinf(comparison.bound_s):
+    unpriced = len(comparison.problem.unpriced)
+    if comparison.bound_s is None:
+        rows.append(("lower bound", f"none: {count(unpriced, 'node is', 'nodes are')} not priced"))
+    elif math.isinf(comparison.bound_s):
         rows.append(("lower bound", "none: a node runs on no device"))
     else:
         none = {
@@ -86,9 +104,9 @@ def comparison_header(comparison: Comparison) -> Table:
     else:
         alone_s = comparison.single_s[comparison.best_single]
         rows.append(("best single", f"{comparison.best_single} alone, {format_seconds(alone_s)}"))
-        rows.append(
-            ("ceiling", f"{ratio(comparison.ceiling)}: the most that splitting can gain over it")
-        )
+        if comparison.bound_s is not None:
+            gain = "the most that splitting can gain over it"
+            rows.append(("ceiling", f"{ratio(comparison.ceiling)}: {gain}"))
     return pairs(rows)
 
 

@@ -40,13 +40,13 @@ def test_inspect_counts_what_the_model_has(cli: Cli, model: Path, platform: Path
     assert read["parameters"] == 8 * 16 + 16 * 4 + 1
     assert read["weight_bytes"] == 4 * read["parameters"]
     assert read["inputs"] == [{"name": "x", "dtype": "float32", "shape": [2, 8]}]
-    assert read["uncosted_ops"] == []
+    assert read["unpriced_ops"] == {}
     assert read["support"]["cpu"] == {"nodes": 6, "refused": {}}
     assert read["support"]["npu"]["nodes"] == 4
     assert read["support"]["npu"]["refused"]["Where"] == {"op Where": 1}
     table = cli(*words).stdout
     assert "npu: op Where" in table
-    assert "uncosted ops  none" in table
+    assert "not priced  none" in table
 
 
 def test_inspect_shows_what_there_is_to_bind(cli: Cli, dynamic_model: Path) -> None:

@@ -7,19 +7,23 @@ Conventions
   ``hetsim.graph.work.elementwise``. Work on padding is counted, as the definitions have it.
 - Bytes are those that a node run alone moves: each value that it reads and each that it
   writes once. Views move none; gathers read the rows they name, not the table.
-- A call of a function is costed by the body that it stands for.
-- An op without a rule is costed by its bytes, with 0 FLOP and ``rule=False``, and
-  `uncosted` names it.
+- A call of a function is costed by the body that it stands for, control flow by the graphs
+  that it runs (``hetsim.graph.work.control``), and an op without a rule by what the standard
+  says in other ops.
+- What data decide is costed at the most that it can be, with `least` beside it.
+- An op of which nothing says what it computes is costed by its bytes, with ``rule=False`` and
+  the reason, and `uncosted` names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from hetsim.errors import ModelError
+from hetsim.errors import HetsimError, ModelError, UnboundDimension
 from hetsim.graph.graph import ITEM_BITS, Graph, Node
 from hetsim.graph.work import contraction, elementwise, layers, movement, numeric, sequence
+from hetsim.graph.work.control import Ways, ways
 from hetsim.graph.work.rule import NodeView, Rule, moved_bytes
 
 __all__ = ["Work", "graph_work", "node_work", "op_key", "ruled_ops", "uncosted"]
@@ -44,7 +48,11 @@ class Work:
         input, else output; for integer products ``int8`` or ``int4`` by their first
         operand, whatever its sign; else that of the first plain operand.
     rule : bool
-        False where no rule is known and `flops` is 0 for that reason.
+        False where what it computes is not known, or not in full.
+    why : str
+        Why that is; ``""`` where `rule` is True.
+    least : Work or None
+        What it does at the least, where data decide and that is less; None where it is the same.
     """
 
     flops: int
@@ -54,6 +62,8 @@ class Work:
     op_class: str
     dtype: str
     rule: bool
+    why: str = ""
+    least: Work | None = None
 
 
 _RULES: Mapping[str, Rule] = {
@@ -65,7 +75,24 @@ _RULES: Mapping[str, Rule] = {
     **numeric.RULES,
 }
 
-_CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+_TEXTS = "it works on texts, whose sizes are known only in a run"
+_GENERATES = "its bodies run as often as the data say"
+_OPAQUE = "it holds a program for one device, which nothing can look into"
+UNPRICED: Mapping[str, str] = {
+    **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"), _TEXTS),
+    "com.microsoft:Tokenizer": _TEXTS,
+    **dict.fromkeys(
+        (f"com.microsoft:{op}" for op in ("BeamSearch", "GreedySearch", "Sampling")), _GENERATES
+    ),
+    "com.microsoft:WhisperBeamSearch": _GENERATES,
+    "com.microsoft:EPContext": _OPAQUE,
+    "com.microsoft:Snpe": _OPAQUE,
+    "ImageDecoder": "the size of what it decodes is known only in a run",
+}
+"""Why there is no rule for some ops of ONNX and ONNX Runtime."""
+
+_UNKNOWN = "what it computes is not known"
+_UNDECIDED = "what it computes depends on data, or on an attribute that is not known"
 
 
 def node_work(graph: Graph, node: Node) -> Work:
@@ -78,15 +105,20 @@ def node_work(graph: Graph, node: Node) -> Work:
     ModelError
         Where the shapes do not fit the op.
     """
+    inside = ways(graph, node)
+    if inside is not None:
+        return _work_inside(graph, node, inside)
     key = op_key(node)
     rule = _RULES.get(key)
     if rule is None and node.body is not None:
-        return _body_work(graph, node, node.body)
+        return _whole_work(graph, node, node.body)
     view = NodeView(graph, node)
     flops: int | None = None
+    least: int | None = None
     try:
         if rule is not None:
             flops = rule.flops(view)
+            least = None if rule.least is None else rule.least(view)
         moved = moved_bytes(view) if rule is None or flops is None else rule.bytes(view)
     except (ArithmeticError, LookupError, ValueError) as error:
         raise ModelError(
@@ -94,41 +126,93 @@ def node_work(graph: Graph, node: Node) -> Work:
             where=f"node '{node.name}'",
             hint="check the model with onnx.checker",
         ) from error
-    if rule is not None:
-        op_class = rule.op_class
-    else:
-        op_class = "control_flow" if key in _CONTROL_FLOW else "other"
     read, constant, written = moved
-    return Work(
+    work = Work(
         flops=flops or 0,
         read_bytes=read,
         write_bytes=written,
         weight_bytes=constant,
-        op_class=op_class,
+        op_class="other" if rule is None else rule.op_class,
         dtype=_dtype(graph, node, rule),
         rule=flops is not None,
+        why="" if flops is not None else _UNDECIDED if rule is not None else _reason(node),
     )
+    if least is not None and least < work.flops:
+        return replace(work, least=replace(work, flops=least))
+    return work
 
 
-def _body_work(graph: Graph, node: Node, body: Graph) -> Work:
-    """The work of a function's body: run node by node, or as the one kernel of a library."""
-    inner = graph_work(body)
-    if node.custom:
+def _reason(node: Node) -> str:
+    return UNPRICED.get(op_key(node), _UNKNOWN)
+
+
+def _work_inside(graph: Graph, node: Node, inside: Ways) -> Work:
+    """The work of the dearest of the graphs that a node may run, and of the cheapest."""
+    is_call = node.body is not None
+    why = inside.unknown
+    sums: list[Work] = []
+    others: list[Work] = []
+    for into, runs in ((sums, inside.runs), (others, inside.instead)):
+        for body, turns in runs:
+            try:
+                into.append(_sum(graph_work(body), turns))
+            except HetsimError as error:
+                why = why or f"inside it, {error}"
+    if not sums:
         read, constant, written = moved_bytes(NodeView(graph, node))
-    else:
-        read = sum(work.read_bytes for work in inner)
-        constant = sum(work.weight_bytes for work in inner)
-        written = sum(work.write_bytes for work in inner)
-    heaviest = max(inner, key=lambda work: (work.flops, work.read_bytes), default=None)
-    return Work(
-        flops=sum(work.flops for work in inner),
-        read_bytes=read,
-        write_bytes=written,
-        weight_bytes=constant,
-        op_class="other" if heaviest is None else heaviest.op_class,
-        dtype=_dtype(graph, node, None) if heaviest is None else heaviest.dtype,
-        rule=all(work.rule for work in inner),
+        dtype = _dtype(graph, node, None)
+        return Work(0, read, written, constant, "control_flow", dtype, False, why)
+    most = max(sums, key=_size)
+    least = min((work.least or work for work in (*sums, *others)), key=_size)
+    why = why or next((work.why for work in (*sums, *others) if work.why), "")
+    return replace(
+        most,
+        op_class=most.op_class if is_call else "control_flow",
+        rule=not why,
+        why=why,
+        least=None if least == replace(most, least=None) else least,
     )
+
+
+def _size(work: Work) -> tuple[int, int]:
+    return work.flops, work.read_bytes + work.write_bytes + work.weight_bytes
+
+
+def _sum(works: Sequence[Work], turns: float) -> Work:
+    """The work of the nodes of a graph that runs `turns` times."""
+
+    def total(parts: Sequence[Work]) -> Work:
+        heaviest = max(parts, key=_size, default=None)
+        return Work(
+            flops=round(turns * sum(work.flops for work in parts)),
+            read_bytes=round(turns * sum(work.read_bytes for work in parts)),
+            write_bytes=round(turns * sum(work.write_bytes for work in parts)),
+            weight_bytes=round(turns * sum(work.weight_bytes for work in parts)),
+            op_class="other" if heaviest is None else heaviest.op_class,
+            dtype="float32" if heaviest is None else heaviest.dtype,
+            rule=all(work.rule for work in parts),
+            why=next((work.why for work in parts if not work.rule), ""),
+        )
+
+    most = total(works)
+    if all(work.least is None for work in works):
+        return most
+    return replace(most, least=total([work.least or work for work in works]))
+
+
+def _whole_work(graph: Graph, node: Node, body: Graph) -> Work:
+    """The work of one kernel that does all of `body`: its arithmetic, and the node's own bytes."""
+    read, constant, written = moved_bytes(NodeView(graph, node))
+    try:
+        inner = _sum(graph_work(body), 1)
+    except UnboundDimension as error:
+        dtype = _dtype(graph, node, None)
+        return Work(0, read, written, constant, "other", dtype, False, f"inside it, {error}")
+
+    def alone(work: Work) -> Work:
+        return replace(work, read_bytes=read, weight_bytes=constant, write_bytes=written)
+
+    return replace(alone(inner), least=None if inner.least is None else alone(inner.least))
 
 
 def graph_work(graph: Graph) -> tuple[Work, ...]:
@@ -155,9 +239,12 @@ def op_key(node: Node) -> str:
     >>> op_key(Node(0, "n", "Gelu", "com.microsoft", ("x",), ("y",)))
     'com.microsoft:Gelu'
     """
-    if node.domain in ("", "ai.onnx"):
-        return node.op_type
-    return f"{node.domain}:{node.op_type}"
+    return key_of_op(node.op_type, node.domain)
+
+
+def key_of_op(op_type: str, domain: str) -> str:
+    """Return what an operator is named by, as `op_key` does of a node."""
+    return op_type if domain in ("", "ai.onnx") else f"{domain}:{op_type}"
 
 
 def _dtype(graph: Graph, node: Node, rule: Rule | None) -> str:

@@ -136,12 +136,15 @@ class Rule:
     integer_input : int or None
         Position of the input whose integer type the arithmetic is done in; None where it
         is done in the type of the first floating-point value.
+    least : callable or None
+        FLOP that it takes at the least, where data decide; None where `flops` says all.
     """
 
     op_class: str
     flops: Flops
     bytes: Bytes = moved_bytes
     integer_input: int | None = None
+    least: Flops | None = None
 
 
 def per_output(op_class: str, weight: int) -> Rule:

@@ -1,0 +1,121 @@
+"""What the nodes of a graph take on one device: as kernels, fused ones, and graphs inside nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hetsim.cost.fusion import fused_chains
+from hetsim.cost.model import CostModel, Kernel
+from hetsim.device.support import Support, by_rules
+from hetsim.graph.graph import Graph, Node
+from hetsim.graph.work import Work, graph_work, node_work
+from hetsim.graph.work.control import ways
+from hetsim.hardware.spec import DeviceSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """Nodes that run as one kernel, and how long it takes; `pattern` as ``FusedKernel`` has it."""
+
+    nodes: tuple[int, ...]
+    seconds: float
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """One device and a cost model; it remembers what the graphs inside nodes cost.
+
+    Attributes
+    ----------
+    spec : DeviceSpec
+    cost : CostModel
+    """
+
+    spec: DeviceSpec
+    cost: CostModel
+    _known: dict[int, tuple[Graph, tuple[float, float]]] = field(default_factory=dict)
+
+    def node(self, graph: Graph, node: Node) -> tuple[float, float]:
+        """Return the most and the least seconds of `node` alone.
+
+        They differ where data decide what it does. A node with graphs inside is the kernels of
+        the one that it runs, as many times as it runs it, fused where the device fuses; it
+        launches none of its own. O(nodes inside).
+        """
+        inside = ways(graph, node)
+        if inside is not None and inside.runs:
+            most = max(turns * self._graph(body)[0] for body, turns in inside.runs)
+            every = (*inside.runs, *inside.instead)
+            return most, min(most, *(turns * self._graph(body)[1] for body, turns in every))
+        work = node_work(graph, node)
+        most = self._seconds((work,))
+        return most, most if work.least is None else min(most, self._seconds((work.least,)))
+
+    def fused(self, graph: Graph, support: Support, seconds: Sequence[float]) -> tuple[Fused, ...]:
+        """Return what the device runs as one kernel: its patterns, and chains where they pay.
+
+        `seconds` are those of the nodes alone.
+        """
+        works = graph_work(graph)
+        uses = _Uses(graph, graph.consumers(), frozenset(graph.outputs))
+        found = [
+            Fused(match.nodes, self._together(uses, works, match.nodes), match.pattern)
+            for match in support.composites
+        ]
+        free = list(support.supported)
+        for match in support.composites:
+            for member in match.nodes:
+                free[member] = False
+        for members in fused_chains(graph, self.spec, free):
+            together = self._together(uses, works, members)
+            if together < float(sum(seconds[member] for member in members)):
+                found.append(Fused(members, together))
+        return tuple(found)
+
+    def _graph(self, graph: Graph) -> tuple[float, float]:
+        """The most and the least seconds of a graph inside a node."""
+        known = self._known.get(id(graph))
+        if known is None:
+            known = self._known[id(graph)] = (graph, self._summed(graph))
+        return known[1]
+
+    def _summed(self, graph: Graph) -> tuple[float, float]:
+        prices = [self.node(graph, node) for node in graph.nodes]
+        support = Support(self.spec.name, (True,) * len(prices), {})
+        if self.spec.patterns:
+            support = by_rules(self.spec.name, self.spec, graph, library=True)
+        alone = [most for most, _ in prices]
+        most, least = sum(alone), sum(few for _, few in prices)
+        for kernel in self.fused(graph, support, alone):
+            apart = sum(alone[member] for member in kernel.nodes)
+            if kernel.seconds < apart:
+                most -= apart - kernel.seconds
+                # A chain has no node with graphs inside: its members take what they take.
+                least -= min(apart - kernel.seconds, sum(prices[v][1] for v in kernel.nodes))
+        return max(0.0, most), max(0.0, least)
+
+    def _together(self, uses: _Uses, works: tuple[Work, ...], members: tuple[int, ...]) -> float:
+        # A value made and read inside never moves: nor is it written, if none else reads it.
+        inside = set(members)
+        hidden = 0
+        for node in members:
+            for name in uses.graph.nodes[node].writes:
+                readers = uses.readers.get(name, ())
+                own = sum(reader in inside for reader in readers)
+                unwritten = 0 < own == len(readers) and name not in uses.outputs
+                hidden += (own + unwritten) * uses.graph.tensors[name].nbytes
+        return self._seconds(tuple(works[node] for node in members), hidden)
+
+    def _seconds(self, works: tuple[Work, ...], hidden: int = 0) -> float:
+        return self.cost.estimate(self.spec, Kernel(works, hidden)).seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """A graph and who reads its values."""
+
+    graph: Graph
+    readers: Mapping[str, tuple[int, ...]]
+    outputs: frozenset[str]

@@ -1,0 +1,321 @@
+"""The graphs inside nodes: bodies of functions, and what control flow runs, with their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import onnx
+import onnx.inliner
+
+from hetsim.errors import HetsimError
+from hetsim.graph.body_types import body_types
+from hetsim.graph.extension import FunctionKey, key_of
+from hetsim.graph.graph import Graph, Tensor
+from hetsim.graph.onnx_file import INLINE_BYTES
+from hetsim.graph.onnx_types import to_tensor
+from hetsim.graph.structure import constant_names, free_names
+from hetsim.graph.work import key_of_op, ruled_ops
+from hetsim.graph.work.control import CONTROL_FLOW
+
+ToGraph = Callable[[onnx.ModelProto, str], Graph]
+"""Makes a Graph of a typed model, given the path of the node that it is inside of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What is inside one node; fields as ``Node`` has them."""
+
+    body: Graph | None = None
+    whole: bool = False
+    branches: Mapping[str, Graph | None] = field(default_factory=dict)
+    held: tuple[Tensor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """A typed model, and what makes a Graph of one that is inside of it."""
+
+    proto: onnx.ModelProto
+    types: Mapping[str, onnx.TypeProto]
+    stored: Mapping[str, onnx.TensorProto]
+    functions: Mapping[FunctionKey, onnx.FunctionProto]
+    to_graph: ToGraph
+    shapes: Mapping[str, Mapping[str, tuple[int, ...]]]
+    path: str
+    known: dict[bytes, Graph | None]
+
+    def type_of(self, name: str) -> onnx.TypeProto:
+        tensor = self.stored.get(name)
+        if tensor is not None:
+            return onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        return self.types[name]
+
+
+def inner_graphs(
+    proto: onnx.ModelProto,
+    described: Mapping[FunctionKey, onnx.FunctionProto],
+    to_graph: ToGraph,
+    shapes: Mapping[str, Mapping[str, tuple[int, ...]]],
+    path: str = "",
+) -> dict[str, Inner]:
+    """Return what is inside the nodes of `proto`, by node name; nodes without are left out.
+
+    Parameters
+    ----------
+    proto : onnx.ModelProto
+        All its values are typed.
+    described : mapping
+        Functions that say what operators of libraries do, besides those of the model.
+    to_graph : callable
+    shapes : mapping
+        Of values inside, as ``Observed.inner`` has them, for what cannot be inferred.
+    path : str
+        Of the node that `proto` is inside of; ``""`` for a model of the user.
+
+    Graphs whose types cannot be inferred are None. O(calls with their bodies): calls that
+    differ in names alone are worked out once.
+    """
+    types = {
+        value.name: value.type
+        for values in (proto.graph.input, proto.graph.value_info, proto.graph.output)
+        for value in values
+    }
+    stored = {tensor.name: tensor for tensor in proto.graph.initializer}
+    functions = {**described, **{key_of(function): function for function in proto.functions}}
+    scope = _Scope(proto, types, stored, functions, to_graph, shapes, path, {})
+    ruled = frozenset(ruled_ops())
+    found: dict[str, Inner] = {}
+    for node in proto.graph.node:
+        if (node.domain, node.op_type, node.overload) in functions:
+            inner = _called(scope, node, whole=key_of_call(node) in described)
+        elif key_of_op(node.op_type, node.domain) in CONTROL_FLOW:
+            inner = _controlled(scope, node)
+        elif key_of_op(node.op_type, node.domain) not in ruled:
+            inner = _defined(scope, node)
+        else:
+            continue
+        found[node.name] = inner
+    return found
+
+
+def key_of_call(node: onnx.NodeProto) -> FunctionKey:
+    """Return what `node` names a function by, if it calls one."""
+    return node.domain, node.op_type, node.overload
+
+
+def _called(scope: _Scope, node: onnx.NodeProto, *, whole: bool) -> Inner:
+    """A function of the model, or what one says of an operator of a library."""
+    body, own = _body_of_call(scope, node, tuple(scope.functions.values()))
+    return Inner(body, whole, {}, _held(node.name, "", body, own))
+
+
+def _defined(scope: _Scope, node: onnx.NodeProto) -> Inner:
+    """An operator without a rule, of which the standard says in other operators what it does."""
+    versions = {entry.domain: entry.version for entry in scope.proto.opset_import}
+    kinds = [scope.type_of(name) if name else onnx.TypeProto() for name in node.input]
+    try:
+        function = _standard_function(node, versions, kinds)
+        if function is None:
+            return Inner()
+        body, _ = _body_of_call(scope, node, (function,))
+    except (onnx.defs.SchemaError, RuntimeError, ValueError, TypeError, KeyError):
+        return Inner()
+    return Inner(body, whole=True)
+
+
+def _standard_function(
+    node: onnx.NodeProto, versions: Mapping[str, int], kinds: Sequence[onnx.TypeProto]
+) -> onnx.FunctionProto | None:
+    version = versions.get(node.domain, 1)
+    # The stubs lack what a schema says of functions.
+    schema: Any = onnx.defs.get_schema(node.op_type, version, node.domain)
+    if schema.has_function:
+        function = onnx.FunctionProto()
+        function.CopyFrom(schema.function_body)
+        for entry in function.opset_import:
+            # It holds for every later version up to that of the schema, which is the one asked for.
+            entry.version = versions.get(entry.domain, entry.version)
+    elif schema.has_context_dependent_function:
+        content = schema.get_context_dependent_function(
+            node.SerializeToString(), [kind.SerializeToString() for kind in kinds]
+        )
+        function = onnx.FunctionProto.FromString(content)
+    else:
+        return None
+    function.domain, function.name, function.overload = node.domain, node.op_type, node.overload
+    return function
+
+
+def _body_of_call(
+    scope: _Scope, node: onnx.NodeProto, functions: Sequence[onnx.FunctionProto]
+) -> tuple[Graph | None, tuple[str, ...]]:
+    """The graph of a call, and the constants in it that are the function's own."""
+    call, given = _call(scope, node)
+    key = call.SerializeToString(deterministic=True)
+    if key not in scope.known:
+        call.functions.extend(functions)
+        imported = {entry.domain for entry in call.opset_import}
+        for function in functions:
+            for entry in function.opset_import:
+                if entry.domain not in imported:
+                    imported.add(entry.domain)
+                    call.opset_import.add(domain=entry.domain, version=entry.version)
+        try:
+            flat = onnx.inliner.inline_local_functions(call)
+        except (ValueError, RuntimeError, onnx.checker.ValidationError):
+            scope.known[key] = None
+        else:
+            scope.known[key] = _typed(flat, scope, f"{scope.path}{node.name}/", given)
+    body = scope.known[key]
+    own = () if body is None else tuple(sorted(body.constants - given))
+    return body, own
+
+
+def _call(scope: _Scope, node: onnx.NodeProto) -> tuple[onnx.ModelProto, frozenset[str]]:
+    """A model of the one node, its values named by position; and which of them are constants."""
+    call = onnx.ModelProto(ir_version=scope.proto.ir_version)
+    call.opset_import.extend(scope.proto.opset_import)
+    graph = call.graph
+    graph.name = "body"
+    own = graph.node.add()
+    own.CopyFrom(node)
+    own.name = "call"
+    constants = set()
+    for port, name in enumerate(node.input):
+        if not name:
+            continue
+        own.input[port] = f"in{port}"
+        if name in scope.stored:
+            constants.add(f"in{port}")
+        _give(scope, graph, name, f"in{port}")
+    for port, name in enumerate(node.output):
+        if name:
+            own.output[port] = f"out{port}"
+            graph.output.add(name=f"out{port}").type.CopyFrom(scope.types[name])
+    return call, frozenset(constants)
+
+
+def _give(scope: _Scope, graph: onnx.GraphProto, name: str, known_as: str) -> None:
+    """Let `graph` have an outer value: small constants by content, all else by its type."""
+    tensor = scope.stored.get(name)
+    if tensor is not None and not _is_heavy(tensor):
+        graph.initializer.add().CopyFrom(tensor)
+        graph.initializer[-1].name = known_as
+    else:
+        graph.input.add(name=known_as).type.CopyFrom(scope.type_of(name))
+
+
+def _is_heavy(tensor: onnx.TensorProto) -> bool:
+    return tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.ByteSize() > INLINE_BYTES
+
+
+def _controlled(scope: _Scope, node: onnx.NodeProto) -> Inner:
+    """The graphs among the attributes of a control-flow node."""
+    branches: dict[str, Graph | None] = {}
+    held: list[Tensor] = []
+    for attribute in node.attribute:
+        if not attribute.HasField("g"):
+            continue
+        branch = onnx.ModelProto(ir_version=scope.proto.ir_version)
+        branch.opset_import.extend(scope.proto.opset_import)
+        branch.functions.extend(scope.proto.functions)
+        branch.graph.CopyFrom(attribute.g)
+        _type_inputs(scope, node, branch.graph)
+        outer = tuple(dict.fromkeys(free_names(attribute.g)))
+        try:
+            for name in outer:
+                _give(scope, branch.graph, name, name)
+        except KeyError:
+            # A value of unknown type: an outer one that ONNX Runtime alone knows.
+            branches[attribute.name] = None
+            continue
+        given = frozenset(name for name in outer if name in scope.stored)
+        path = f"{scope.path}{node.name}/{attribute.name}/"
+        graph = _typed(branch, scope, path, given)
+        branches[attribute.name] = graph
+        own = () if graph is None else tuple(sorted(graph.constants - given))
+        held += _held(node.name, f"{attribute.name}/", graph, own)
+        if graph is None:
+            held += _stored_in(attribute.g, f"{node.name}/{attribute.name}/")
+    return Inner(None, False, branches, tuple(held))
+
+
+def _type_inputs(scope: _Scope, node: onnx.NodeProto, graph: onnx.GraphProto) -> None:
+    """Give the inputs of a body the types of what it is started with, in place."""
+    kinds = [scope.type_of(name) if name else None for name in node.input]
+    version = next((e.version for e in scope.proto.opset_import if not e.domain), 1)
+    for value, kind in zip(graph.input, body_types(node, kinds, version), strict=False):
+        if kind is not None:
+            value.type.CopyFrom(kind)
+
+
+def _typed(proto: onnx.ModelProto, scope: _Scope, path: str, given: frozenset[str]) -> Graph | None:
+    """The Graph of a model inside a node; `given` are constants of outside."""
+    from hetsim.graph.inference import annotate
+    from hetsim.graph.pruning import prune
+    from hetsim.graph.structure import regularise
+    from hetsim.graph.structure import replace as replace_field
+
+    try:
+        regularise(proto, "body")
+        prune(proto)
+        heavy = [tensor for tensor in proto.graph.initializer if _is_heavy(tensor)]
+        for tensor in heavy:
+            # Types are inferred from copies, and asked of sessions: weights do not matter there.
+            kind = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+            proto.graph.input.add(name=tensor.name).type.CopyFrom(kind)
+        light = [tensor for tensor in proto.graph.initializer if not _is_heavy(tensor)]
+        names = frozenset(tensor.name for tensor in heavy)
+        replace_field(proto.graph.initializer, light)
+        annotate(proto, None, {}, "body", accepted=True)
+        _fill(proto.graph, scope.shapes.get(path.removesuffix("/"), {}))
+        graph = scope.to_graph(proto, path)
+    except (HetsimError, ValueError, RuntimeError, KeyError, onnx.checker.ValidationError):
+        return None
+    constants = graph.constants | names | given
+    inputs = tuple(name for name in graph.inputs if name not in constants)
+    return replace(graph, inputs=inputs, constants=constants & graph.tensors.keys())
+
+
+def _fill(graph: onnx.GraphProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Give values that inference leaves open the shapes that were seen, in place."""
+    for value in (*graph.value_info, *graph.output):
+        kind = value.type.tensor_type
+        if value.name in shapes and value.type.HasField("tensor_type"):
+            dims = [dim.dim_value for dim in kind.shape.dim if dim.HasField("dim_value")]
+            if not kind.HasField("shape") or len(dims) < len(kind.shape.dim):
+                del kind.shape.dim[:]
+                kind.shape.SetInParent()
+                for size in shapes[value.name]:
+                    kind.shape.dim.add(dim_value=size)
+
+
+def _held(node: str, place: str, graph: Graph | None, own: Sequence[str]) -> tuple[Tensor, ...]:
+    if graph is None:
+        return ()
+    tensors = [graph.tensors[name] for name in own]
+    tensors += [tensor for inner in graph.nodes for tensor in inner.held]
+    return tuple(replace(tensor, name=f"{node}/{place}{tensor.name}") for tensor in tensors)
+
+
+def _stored_in(graph: onnx.GraphProto, prefix: str) -> list[Tensor]:
+    """The constants of a body of which no Graph could be made."""
+    found: list[Tensor] = []
+    for tensor in graph.initializer:
+        kind = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        found.append(to_tensor(f"{prefix}{tensor.name}", kind))
+    taken = constant_names(graph)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if (
+                attribute.HasField("t")
+                and node.op_type == "Constant"
+                and node.output[0] not in taken
+            ):
+                kind = onnx.helper.make_tensor_type_proto(attribute.t.data_type, attribute.t.dims)
+                found.append(to_tensor(f"{prefix}{node.output[0]}", kind))
+            elif attribute.HasField("g"):
+                found += _stored_in(attribute.g, f"{prefix}{node.name}/{attribute.name}/")
+    return found

@@ -1,0 +1,144 @@
+"""What nodes with graphs inside may run: which graph, and how many times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hetsim.graph.graph import Graph, Node
+from hetsim.graph.work.rule import NodeView
+
+CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+_SHAPES = "the shapes inside it are not known"
+_GROWS = "a value that it carries on changes its shape from turn to turn"
+_TURNS = "how many turns it makes is not known: --input FILE.npz shows it in a run"
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """What a node with graphs inside may do.
+
+    Attributes
+    ----------
+    runs : tuple of (Graph, float)
+        It runs one of these graphs, that many times; what it takes is counted by the dearest.
+        Empty where it is not known what any of them does.
+    instead : tuple of (Graph, float)
+        What it may do instead: a lower bound counts the cheapest of all.
+    unknown : str
+        Why these are not all; ``""`` where they are.
+    """
+
+    runs: tuple[tuple[Graph, float], ...]
+    instead: tuple[tuple[Graph, float], ...] = ()
+    unknown: str = ""
+
+
+def ways(graph: Graph, node: Node) -> Ways | None:
+    """Return what the graphs inside `node` come to; None where it runs as one kernel.
+
+    A call of a function runs its body once. An If runs the branch that its condition, where
+    that is a constant, names, or that a run was seen to take; else either. A Loop makes as many
+    turns as its scanned results have entries, as its constant limit says where nothing can end
+    it sooner, or as were seen; else none to that many. A Scan makes one for each slice. What
+    was seen of inputs that nobody gave, or within a Loop, need not come again. O(inputs).
+    """
+    if node.body is not None and not node.whole:
+        return Ways(((node.body, 1),))
+    if node.domain not in ("", "ai.onnx") or node.op_type not in CONTROL_FLOW:
+        return None
+    view = NodeView(graph, node)
+    if node.op_type == "If":
+        return _branches(view)
+    body = node.branches.get("body")
+    if body is None:
+        return Ways((), unknown=_SHAPES)
+    turns = _turns(view, body)
+    if turns is None:
+        return Ways(((body, 1),), unknown=_TURNS)
+    most, certain = turns
+    if _grows(node, body):
+        known = graph.seen is not None and node.name in graph.seen.trips
+        return Ways(((body, most),), ((body, 0),), "" if known else _GROWS)
+    return Ways(((body, most),), () if certain else ((body, 0),))
+
+
+def _branches(view: NodeView) -> Ways:
+    branches = {name: view.node.branches.get(name) for name in ("then_branch", "else_branch")}
+    condition, seen = view.constant(0), view.graph.seen
+    wanted, others = [*branches], []
+    if condition:
+        wanted = ["then_branch" if condition[0] else "else_branch"]
+    elif seen is not None and view.node.name in seen.branches:
+        wanted = [seen.branches[view.node.name]]
+        others = [] if seen.sure else [name for name in branches if name not in wanted]
+    run = _known(branches, wanted)
+    whole = len(run) == len(wanted) and len(_known(branches, others)) == len(others)
+    return Ways(run, _known(branches, others), "" if whole else _SHAPES)
+
+
+def _known(
+    branches: Mapping[str, Graph | None], names: Sequence[str]
+) -> tuple[tuple[Graph, float], ...]:
+    found = (branches[name] for name in names)
+    return tuple((branch, 1) for branch in found if branch is not None)
+
+
+def _grows(node: Node, body: Graph) -> bool:
+    """Whether a value leaves the body in another shape than it came."""
+    if node.op_type != "Loop":
+        return False
+    count = _carried(node)
+    return any(
+        body.tensors[before].shape != body.tensors[after].shape
+        for before, after in zip(body.inputs[2 : 2 + count], body.outputs[1:], strict=False)
+    )
+
+
+def _turns(view: NodeView, body: Graph) -> tuple[float, bool] | None:
+    """How many turns are made, and whether that is so in every run; None where it is not known."""
+    node, graph = view.node, view.graph
+    if node.op_type == "Scan":
+        return _slices(view), True
+    if node.op_type == "Loop":
+        for name in node.outputs[_carried(node) :]:
+            shape = graph.tensors[name].shape if name else None
+            if shape and isinstance(shape[0], int) and graph.seen is None:
+                return shape[0], True
+        most = view.constant(0)
+        if most is not None and _goes_on(view, body):
+            return most[0], True
+    seen = graph.seen
+    if seen is not None and node.name in seen.trips:
+        return seen.trips[node.name], seen.sure
+    if node.op_type == "Loop" and most is not None:
+        return most[0], False
+    return None
+
+
+def _carried(node: Node) -> int:
+    """Number of values that a Loop carries on; its other results collect one entry a turn."""
+    return max(0, len(node.inputs) - 2)
+
+
+def _goes_on(view: NodeView, body: Graph) -> bool:
+    """Whether nothing but its limit ends a Loop: the condition starts true and stays as it is."""
+    starts = not view.has(1) or view.constant(1) in ((1,), (True,))
+    after = body.outputs[0]
+    makers = {name: node for node in body.nodes for name in node.writes}
+    while after in makers and makers[after].op_type == "Identity":
+        after = makers[after].inputs[0]
+    stays = after == body.inputs[1] or body.constant_values.get(after) == (True,)
+    return starts and stays
+
+
+def _slices(view: NodeView) -> int:
+    node, count = view.node, view.integer("num_scan_inputs", 1)
+    first = node.inputs[len(node.inputs) - count]
+    shape = view.graph.tensors[first].static_shape
+    if view.graph.opsets.get("", 9) < 9:
+        return math.prod(shape[:2])
+    axes = view.integers("scan_input_axes")
+    return shape[axes[0] if axes else 0]

@@ -1,0 +1,181 @@
+"""Graphs inside nodes: what If, Loop, Scan and functions do is what their bodies do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from onnx import numpy_helper, parser
+
+from hetsim.graph import work
+from hetsim.graph.graph import Seen
+from hetsim.graph.model import model_of
+from hetsim.graph.work import graph_work, node_work, uncosted
+from tests.onnx_builders import WIDE, if_model, make_model, op, value
+
+
+def costs(columns):
+    """FLOP of one branch: the product, and one for each element that the maximum is of."""
+    return 2 * 2 * WIDE * columns + 2 * columns
+
+
+def only(graph):
+    (node,) = graph.nodes
+    return node
+
+
+@pytest.mark.parametrize("canonical", ["none", "basic", "extended"])
+def test_an_if_is_its_dearer_branch_and_at_least_its_cheaper(canonical):
+    graph = model_of(if_model(), canonical=canonical).graph
+    done = node_work(graph, only(graph))
+    assert done.rule
+    assert done.flops == costs(WIDE)
+    assert done.least is not None
+    assert done.least.flops == costs(WIDE // 2)
+    assert done.weight_bytes == 4 * WIDE * WIDE
+    held = {tensor.name: tensor.nbytes for tensor in only(graph).held}
+    assert sum(held.values()) == 4 * WIDE * (WIDE + WIDE // 2)
+    assert len(held) == 2
+
+
+def test_a_branch_that_was_seen_is_the_one_that_counts():
+    graph = model_of(if_model()).graph
+    name = only(graph).name
+    for sure, least in ((True, None), (False, costs(WIDE // 2))):
+        seen = replace(graph, seen=Seen({name: "then_branch"}, {}, sure))
+        done = node_work(seen, only(seen))
+        assert done.flops == costs(WIDE)
+        assert (done.least and done.least.flops) == least
+    cheap = replace(graph, seen=Seen({name: "else_branch"}, {}, True))
+    assert node_work(cheap, only(cheap)).flops == costs(WIDE // 2)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_constant_condition_decides(taken):
+    proto = if_model()
+    del proto.graph.input[0]
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(taken), "c"))
+    graph = model_of(proto, canonical="none").graph
+    done = node_work(graph, only(graph))
+    assert done.flops == costs(WIDE if taken else WIDE // 2)
+    assert done.least is None
+
+
+LOOP = """
+<ir_version: 8, opset_import: ["": 17]>
+looped (float[4, 8] x, int64 n, bool go) => (float[4, 8] last, float[k, 4, 8] all)
+{
+    last, all = Loop(LIMIT, GO, x) <body = body (int64 i, bool c, float[4, 8] v)
+        => (bool on, float[4, 8] w, float[4, 8] s)
+        { e = Exp(v)
+          w = Add(e, x)
+          s = Relu(w)
+          on = CONDITION }>
+}
+"""
+
+
+def loop(limit, go, condition):
+    text = LOOP.replace("LIMIT", limit).replace("GO", go).replace("CONDITION", condition)
+    proto = parser.parse_model(text)
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(5), "five"))
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(True), "yes"))
+    return model_of(proto, canonical="none").graph
+
+
+A_TURN = 32 * (16 + 1 + 1)
+
+
+def test_a_loop_is_its_body_by_its_turns():
+    graph = loop("five", "", "Identity(c)")
+    done = node_work(graph, only(graph))
+    assert (done.flops, done.rule, done.least) == (5 * A_TURN, True, None)
+    assert graph.nodes[0].branches["body"].nodes[1].op_type == "Add"
+
+
+def test_a_loop_that_may_end_early_may_do_nothing():
+    # The comparison counts 1 a turn.
+    graph = loop("five", "go", "Not(c)")
+    done = node_work(graph, only(graph))
+    assert (done.flops, done.rule) == (5 * (A_TURN + 1), True)
+    assert done.least is not None
+    assert done.least.flops == 0
+    seen = replace(graph, seen=Seen({}, {only(graph).name: 3.0}, True))
+    assert node_work(seen, only(seen)).flops == 3 * (A_TURN + 1)
+    assert node_work(seen, only(seen)).least is None
+
+
+def test_a_loop_without_a_known_end_says_what_to_give():
+    graph = loop("n", "", "Identity(c)")
+    done = node_work(graph, only(graph))
+    assert not done.rule
+    assert "--input" in done.why
+    assert done.flops == A_TURN
+    assert uncosted(graph) == ("Loop",)
+
+
+def test_a_loop_whose_value_grows_is_not_priced():
+    proto = parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 17]>
+    grown (float[4, 8] x) => (float[N, 8] y)
+    <int64 five = {5}>
+    { y = Loop(five, , x) <body = body (int64 i, bool c, float[N, 8] v)
+        => (bool on, float[N, 8] w) { w = Concat <axis = 0> (v, x) on = Identity(c) }> }
+    """)
+    proto.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 24
+    graph = model_of(proto, canonical="none").graph
+    done = node_work(graph, only(graph))
+    assert not done.rule
+    assert "changes its shape" in done.why or "not known" in done.why
+
+
+def test_a_scan_is_its_body_for_every_slice():
+    proto = parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 17]>
+    scanned (float[3] s, float[3, 7] x) => (float[3] t, float[7, 3] y)
+    { t, y = Scan <num_scan_inputs = 1, scan_input_axes = [1], body = body (float[3] a, float[3] b)
+        => (float[3] c, float[3] d) { c = Add(a, b) d = Exp(c) }> (s, x) }
+    """)
+    graph = model_of(proto, canonical="none").graph
+    done = node_work(graph, only(graph))
+    assert (done.flops, done.rule) == (7 * 3 * (1 + 16), True)
+
+
+def test_bodies_within_bodies():
+    proto = parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 17]>
+    nested (float[4] x, bool b) => (float[4] y)
+    <int64 three = {3}>
+    { y = Loop(three, , x) <body = body (int64 i, bool c, float[4] v) => (bool on, float[4] w)
+        { w = If(b) <then_branch = t () => (float[4] p) { p = Exp(v) },
+                     else_branch = e () => (float[4] q) { q = Relu(v) }>
+          on = Identity(c) }> }
+    """)
+    graph = model_of(proto, canonical="none").graph
+    done = node_work(graph, only(graph))
+    assert done.flops == 3 * 4 * 16
+    assert done.least is not None
+    assert done.least.flops == 3 * 4
+
+
+def test_an_op_that_the_standard_describes_is_costed_by_the_description(monkeypatch):
+    """An operator without a rule of its own: its function says what it does, in one kernel."""
+    model = make_model([op("HardSwish", "x", "y")], [value("x", [4, 8])], [value("y", [4, 8])])
+    rules = {name: rule for name, rule in work._RULES.items() if name != "HardSwish"}
+    monkeypatch.setattr(work, "_RULES", rules)
+    graph = model_of(model, canonical="none").graph
+    (done,) = graph_work(graph)
+    # HardSwish is x times HardSigmoid(x), says the standard.
+    assert (done.flops, done.rule) == (32 * (4 + 1), True)
+    assert (done.read_bytes, done.write_bytes) == (4 * 32, 4 * 32)
+
+
+def test_types_of_bodies_survive_their_weights():
+    """Weights that are not small are inside the graph as constants, without their contents."""
+    graph = model_of(if_model()).graph
+    branch = only(graph).branches["then_branch"]
+    assert branch is not None
+    assert "x" in branch.inputs
+    (weights,) = branch.constants
+    assert branch.tensors[weights].shape == (WIDE, WIDE)
