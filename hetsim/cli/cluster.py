@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetsim.cli.once import Family
 from hetsim.cli.options import common_options, json_option, platform_option
 from hetsim.cli.session import current
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, PlatformError, UsageError, nearest
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import Platform
 
 
-@click.group()
+@click.group(cls=Family)
 @common_options
 def cluster() -> None:
     """The Ray cluster that plans run on."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from hetsim.cli.once import Command
 from hetsim.cli.options import (
     common_options,
     contention_option,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from hetsim.problem import Contention
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model")
 @platform_option
 @click.option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from hetsim.cli.once import Command
 from hetsim.cli.options import (
     common_options,
     json_option,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from hetsim.execution.compiled_run import CompiledRun
 
 
-@click.command("compile")
+@click.command("compile", cls=Command)
 @click.argument("source", metavar="MODEL|PLAN.json")
 @platform_option
 @strategy_options

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hetsim.cli.once import Family
 from hetsim.cli.options import common_options, json_option, model_options, wide_option
 from hetsim.cli.session import current
 from hetsim.errors import PlatformError, UsageError, nearest
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 SORTS = ("device", "link", "platform")
 
 
-@click.group()
+@click.group(cls=Family)
 @common_options
 def devices() -> None:
     """The catalog's devices, links and platforms, and files that describe others."""

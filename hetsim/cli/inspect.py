@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hetsim.cli.once import Command
 from hetsim.cli.options import (
     common_options,
     json_option,
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model")
 @model_options
 @platform_option

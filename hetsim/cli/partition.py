@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hetsim.cli.once import Command
 from hetsim.cli.options import (
     FROM_MODEL,
     common_options,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 ALL = "all"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model")
 @platform_option
 @click.option(

@@ -23,14 +23,19 @@ class Rules:
 
 
 def read_rules(settings: Sequence[str]) -> Rules:
-    """Read ``KEY=VALUE`` texts; a later one goes before an earlier one.
+    """Read ``KEY=VALUE`` texts, each key once.
 
-    Raises UsageError for an unknown key, with the nearest, or a value that does not fit.
+    Raises UsageError for an unknown key, with the nearest, one that comes twice, or a value that
+    does not fit.
     """
     sizes: dict[str, Any] = {}
     housekeeping: dict[str, Any] = {}
+    seen: set[str] = set()
     for text in settings:
         key, _, value = text.partition("=")
+        if key in seen:
+            raise UsageError(f"'{key}' is given twice", where="--set", hint="leave one out")
+        seen.add(key)
         if key not in KEYS:
             raise UsageError(f"no rule '{key}'", where="--set", hint=nearest(key, KEYS))
         if key == "fit_weights":

@@ -104,29 +104,34 @@ def read_strategy_options(strategies: Sequence[str]) -> dict[str, Any]:
 
     for name in strategies:
         resolve(name)
-    affinity = current().affinity
-    if affinity is not None and affinity != FROM_MODEL:
-        for key in ("priority", "default"):
-            if getattr(affinity, key) is not None:
-                raise UsageError(
-                    f"'{key}' has no effect on a strategy",
-                    where="--affinity",
-                    hint="leave it out, and name the devices: --strategy hetero:npu,gpu,cpu",
-                )
     return read_settings(strategies, current().settings, "--set")
 
 
 def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
-    """Add to `options` those that ``--affinity`` stands for."""
+    """Add to `options` those that ``--affinity`` stands for.
+
+    Its default is what exclusions without a device spare; which devices are asked first is for
+    the strategies to find, and the user is told so.
+    """
     from hetsim.partitioning.affinity import affinity_of_model
 
-    affinity = current().affinity
-    if affinity is None:
+    session = current()
+    wished = session.affinity
+    if wished is None:
         return dict(options)
-    asked = affinity_of_model(problem) if affinity == FROM_MODEL else affinity
+    if wished == FROM_MODEL:
+        wished = affinity_of_model(problem)
     # Names that mean nothing are told with the line of the file.
-    asked.on(problem)
-    wishes = {"pins": dict(asked.pins), "exclude": asked.exclude}
+    asked = wished.on(problem)
+    for text in asked.notes:
+        session.note(f"--affinity: {text}")
+    for key in ("priority", "default"):
+        if getattr(wished, key) is not None:
+            session.note(
+                f"{wished.place(key)}: '{key}' orders the devices of `hetsim partition`; "
+                "strategies find their own order, but for --strategy hetero:npu,gpu,cpu"
+            )
+    wishes = {"pins": dict(wished.pins), "exclude": wished.exclusions(problem)}
     found = {key: value for key, value in wishes.items() if value}
     for key in found:
         if key in options:

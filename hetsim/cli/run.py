@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from hetsim.cli.emulate import check_emulate, emulate_options, run_emulated
 from hetsim.cli.inject import inject_option, recovery_lines
+from hetsim.cli.once import Command
 from hetsim.cli.options import (
     common_options,
     files,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from hetsim.faults.failure import Failure
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("source", metavar="MODEL|PLAN.json|DIR")
 @platform_option
 @strategy_options

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hetsim.cli.inject import inject_option
+from hetsim.cli.once import Command
 from hetsim.cli.options import (
     common_options,
     contention_option,
@@ -29,7 +30,7 @@ FOLLOWED = 1000
 """Requests up to which memory is followed over time; beyond, the weights alone are checked."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("source", metavar="MODEL|PLAN.json")
 @platform_option
 @strategy_options

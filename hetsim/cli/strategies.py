@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from hetsim.cli.once import Command
 from hetsim.cli.options import common_options, json_option
 from hetsim.cli.session import current
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("name", required=False)
 @json_option
 @common_options

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from hetsim.cli.once import Family
 from hetsim.cli.options import common_options, json_option, wide_option
 from hetsim.cli.session import current
 
 
-@click.group()
+@click.group(cls=Family)
 @common_options
 def zoo() -> None:
     """The models that zoo:NAME takes."""

@@ -99,8 +99,22 @@ def canonicalise(
         [value.name for value in proto.graph.output],
     )
     if rewritten:
+        _release_names(proto.graph.node, origins, {op.name for op in originals})
         origins = _sort_as_in_file(proto.graph, origins, originals, where)
     return Canonical(proto, _graph(proto, name, origins, custom, observed), folded)
+
+
+def _release_names(
+    nodes: Sequence[onnx.NodeProto], origins: Sequence[tuple[str, ...]], known: set[str]
+) -> None:
+    """Rename nodes that were given the name of one of the file's that they do not stand for.
+
+    The runtime takes names anew whose nodes it has folded.
+    """
+    for node, names in zip(nodes, origins, strict=True):
+        if node.name in known and node.name not in names:
+            node.name = ""
+    name_nodes(nodes, known)
 
 
 def _sort_as_in_file(

@@ -188,7 +188,7 @@ def _siblings(path: Path) -> str:
         models = [entry.name for entry in folder.iterdir() if entry.suffix == ".onnx"]
     except OSError:
         return f"there is no folder {folder!r}"
-    return nearest(path.name, models) if models else f"there is no .onnx file in {folder!r}"
+    return nearest(path.name, models) if models else f"there is no .onnx file in '{folder}'"
 
 
 def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:

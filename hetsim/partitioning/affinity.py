@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from hetsim.errors import InvalidInput, nearest
 from hetsim.graph.device_notes import LAYER_KEY
@@ -38,7 +38,10 @@ class Affinity:
     Attributes
     ----------
     pins : mapping of str to str
-        Device by node; nodes go by their name in the canonical graph or in the user's file.
+        Device by node; nodes go by their name in the canonical graph or in the user's file. A
+        name of the file means all nodes that stand for it, but for those of them that are
+        pinned by names of their own: a pin of every node of the canonical graph says where
+        each is.
     exclude : tuple of Exclusion
     priority : tuple of str, or None
         Devices to ask for the nodes that no pin places.
@@ -66,29 +69,11 @@ class Affinity:
 
         Complexity: O(V + names).
         """
-        ids = _ids(problem)
-        pins: dict[int, int] = {}
-        pinned_by: dict[int, str] = {}
-        vanished: list[str] = []
-        folded = set(problem.model.folded) if problem.model is not None else set[str]()
-        for name, device in self.pins.items():
-            where = self._where("pins", name)
-            column = _device(problem, device, where)
-            for node in _nodes(problem, name, ids, folded, where):
-                if pins.setdefault(node, column) != column:
-                    raise InvalidInput(
-                        f"'{name}' is pinned to '{device}' and '{pinned_by[node]}' to "
-                        f"'{problem.devices[pins[node]]}', but both are part of node "
-                        f"'{problem.node_names[node]}'",
-                        where=where,
-                        hint="pin them to one device, or load the model with less optimisation",
-                    )
-                pinned_by.setdefault(node, name)
-            if name in folded and name not in ids:
-                vanished.append(name)
+        names = _Names.of(problem)
+        pins, vanished = self._pins(problem, names)
         excluded: list[tuple[int | None, tuple[int, ...], str]] = []
         for index, wish in enumerate(self.exclude):
-            where = self._where("exclude", index)
+            where = self.place("exclude", index)
             device_id = None if wish.device is None else _device(problem, wish.device, where)
             for op in wish.ops:
                 chosen = tuple(v for v, own in enumerate(problem.op_types) if own == op)
@@ -96,15 +81,15 @@ class Affinity:
                     check_op(problem, op, where)
                 excluded.append((device_id, chosen, f"op {op} is excluded"))
             for name in wish.nodes:
-                chosen = _nodes(problem, name, ids, folded, where)
+                chosen = names.nodes(name, where)
                 excluded.append((device_id, chosen, f"'{name}' is excluded"))
         priority = self.priority
         default = (
-            None if self.default is None else _device(problem, self.default, self._where("default"))
+            None if self.default is None else _device(problem, self.default, self.place("default"))
         )
         if priority is not None:
             for name in priority:
-                _device(problem, name, self._where("priority"))
+                _device(problem, name, self.place("priority"))
         elif self.default is not None:
             priority = (self.default,)
         notes = (
@@ -117,7 +102,51 @@ class Affinity:
         )
         return Asked(pins, tuple(excluded), priority, default, notes)
 
-    def _where(self, *key: str | int) -> str:
+    def _pins(self, problem: Problem, names: _Names) -> tuple[dict[int, int], list[str]]:
+        """The device of each pinned node, and the names whose nodes became constants."""
+        pins: dict[int, int] = {}
+        pinned_by: dict[int, str] = {}
+        vanished: list[str] = []
+        for name, device in self.pins.items():
+            where = self.place("pins", name)
+            column = _device(problem, device, where)
+            if not names.nodes(name, where):
+                vanished.append(name)
+            own = names.own.get(name)
+            if own is not None:
+                pins[own] = column
+                pinned_by[own] = name
+        for name, device in self.pins.items():
+            where = self.place("pins", name)
+            column = _device(problem, device, where)
+            for node in names.nodes(name, where):
+                if pins.setdefault(node, column) == column:
+                    pinned_by.setdefault(node, name)
+                elif name not in names.own or pinned_by[node] != problem.node_names[node]:
+                    raise InvalidInput(
+                        f"'{name}' is pinned to '{device}' and '{pinned_by[node]}' to "
+                        f"'{problem.devices[pins[node]]}', but both are part of node "
+                        f"'{problem.node_names[node]}'",
+                        where=where,
+                        hint="pin them to one device, or load the model with less optimisation",
+                    )
+        return pins, vanished
+
+    def exclusions(self, problem: Problem) -> tuple[Exclusion, ...]:
+        """Return the exclusions with the devices spelled out that a `default` leaves them."""
+        others = [name for name in problem.devices if name != self.default]
+        return tuple(
+            one
+            for wish in self.exclude
+            for one in (
+                [wish]
+                if self.default is None or wish.device is not None
+                else [replace(wish, device=name) for name in others]
+            )
+        )
+
+    def place(self, *key: str | int) -> str:
+        """Say where a wish was written, as far as that is known."""
         return self.places.get(key) or self.places.get(()) or "affinity"
 
 
@@ -209,33 +238,52 @@ def affinity_of_model(problem: Problem, configuration: str | None = None) -> Aff
     return Affinity(pins, places=places)
 
 
-def _ids(problem: Problem) -> dict[str, tuple[int, ...]]:
-    """The nodes that each name means: a name of the user's file goes before canonical ones."""
-    by_origin: dict[str, list[int]] = {}
-    for node, origins in enumerate(problem.origins):
-        for name in origins:
-            by_origin.setdefault(name, []).append(node)
-    found = {name: tuple(nodes) for name, nodes in by_origin.items()}
-    for node, name in enumerate(problem.node_names):
-        if name not in found:
-            found[name] = (node,)
-    return found
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What names mean in one problem.
 
+    Attributes
+    ----------
+    problem : Problem
+    own : mapping of str to int
+        Each node by its own name.
+    standing : mapping of str to tuple of int
+        By name in the user's file: the nodes that stand for that node.
+    folded : tuple of str
+        Nodes of the file that became constants or vanished.
+    """
 
-def _nodes(
-    problem: Problem,
-    name: str,
-    ids: Mapping[str, tuple[int, ...]],
-    folded: Iterable[str],
-    where: str,
-) -> tuple[int, ...]:
-    if name in ids:
-        return ids[name]
-    if name in folded:
-        return ()
-    raise InvalidInput(
-        f"no node '{name}' in {problem.name}", where=where, hint=nearest(name, (*ids, *folded))
-    )
+    problem: Problem
+    own: Mapping[str, int]
+    standing: Mapping[str, tuple[int, ...]]
+    folded: tuple[str, ...]
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Names:
+        standing: dict[str, list[int]] = {}
+        for node, origins in enumerate(problem.origins):
+            for name in origins:
+                standing.setdefault(name, []).append(node)
+        return cls(
+            problem,
+            {name: node for node, name in enumerate(problem.node_names)},
+            {name: tuple(nodes) for name, nodes in standing.items()},
+            problem.model.folded if problem.model is not None else (),
+        )
+
+    def nodes(self, name: str, where: str) -> tuple[int, ...]:
+        """Return the nodes that a name means: what stands for it in the file, or has it."""
+        if name in self.standing:
+            return self.standing[name]
+        if name in self.own:
+            return (self.own[name],)
+        if name in self.folded:
+            return ()
+        raise InvalidInput(
+            f"no node '{name}' in {self.problem.name}",
+            where=where,
+            hint=nearest(name, (*self.own, *self.standing, *self.folded)),
+        )
 
 
 def _device(problem: Problem, name: str, where: str) -> int:

@@ -94,8 +94,8 @@ def partition(
     else:
         asked = affinity.on(problem) if affinity is not None else None
         order = device_order(problem, priority or (asked.priority if asked else None))
-        if asked is not None and asked.default is not None and asked.default not in order:
-            order = (*order, asked.default)
+        if asked is not None and asked.default is not None:
+            order = (*(device for device in order if device != asked.default), asked.default)
         offered = regions or annotate(problem)
         if asked is not None:
             offered = asked.restrict(offered, order[-1])

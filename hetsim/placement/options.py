@@ -73,20 +73,24 @@ def _shown(text: str) -> str:
 def read_settings(strategies: Sequence[str], settings: Sequence[str], where: str) -> dict[str, Any]:
     """Read ``KEY=VALUE`` texts as options that at least one of `strategies` has.
 
-    A value is a number, a word, ``true`` or ``false``, a list ``a,b``, or JSON. A later text
-    goes before an earlier one of the same key. `where` names the texts in errors.
+    A value is a number, a word, ``true`` or ``false``, a list ``a,b``, or JSON. A key may
+    come once. `where` names the texts in errors.
 
     Raises
     ------
     UsageError
-        For an unknown strategy or key, with the nearest, or a value of another type.
+        For an unknown strategy or key, with the nearest, a key that comes twice, or a value of
+        another type.
     """
     types: dict[str, Any] = {}
     for strategy in reversed(strategies):
         types |= option_types(strategy)
     texts: dict[str, str] = {}
     for text in settings:
-        key, equals, texts[key] = text.partition("=")
+        key, equals, value = text.partition("=")
+        if key in texts:
+            raise UsageError(f"'{key}' is given twice", where=where, hint="leave one out")
+        texts[key] = value
         if key not in types:
             named = ", ".join(f"'{strategy}'" for strategy in dict.fromkeys(strategies))
             raise UsageError(

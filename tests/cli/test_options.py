@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import click
 import pytest
 from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetsim.cli.main import main
 from hetsim.cli.options import whole_number
 
 Cli = Callable[..., Result]
@@ -72,6 +74,18 @@ def test_a_wrong_value_names_option_and_form(cli: Cli, option: str, value: str, 
         (["devices", "shw", "x"], "No such command"),
         (["simulate", "plan.json", "--platform", "laptop"], "--platform cannot go with a saved"),
         (["run", "plan.json", "--strategy", "heft"], "--strategy cannot go with a saved"),
+        (["compare", "x", "--platform", "a", "--platform", "b"], "once a platform"),
+        (["simulate", "x", "--strategy", "heft", "--strategy", "peft"], "compare` takes several"),
+        (
+            ["compile", "x", "-o", "a", "--output", "b"],
+            "'--output' takes one value",
+        ),
+        (
+            ["compare", "x", "--objective", "latency", "--objective", "latency"],
+            "'--objective'",
+        ),
+        (["run", "x", "--input", "x=a.npy", "--input", "x=b.npy"], "'x' is given twice"),
+        (["partition", "x", "--set", "min_nodes=2", "--set", "min_nodes=3"], "is given twice"),
         (["simulate", "plan.json", "--dim", "n=1"], "--dim cannot go with a saved"),
     ],
 )
@@ -81,6 +95,37 @@ def test_a_wrong_command_line_is_one_line_that_helps(cli: Cli, words: list[str],
     assert result.stderr.count("\n") == 1
     assert result.stderr.startswith("error: ")
     assert says in result.stderr
+
+
+def every(command: click.Command) -> Iterator[tuple[list[str], click.Command]]:
+    """Every verb, and every verb of a verb."""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            inner = command.get_command(click.Context(command), name)
+            assert inner is not None
+            for words, found in every(inner):
+                yield [name, *words], found
+    else:
+        yield [], command
+
+
+def test_every_option_of_one_value_is_refused_where_it_comes_twice(cli: Cli) -> None:
+    tried = 0
+    for words, command in every(main):
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.multiple and not option.is_flag:
+                name = option.opts[0]
+                once = [name, *["a"] * option.nargs]
+                result = cli(*words, *once, *once)
+                assert result.exit_code == 2
+                assert "takes one value and is given twice" in result.stderr
+                assert f"see hetsim {' '.join(words)} --help" in result.stderr
+                tried += 1
+    assert tried > 50
+
+
+def test_flags_may_be_repeated(cli: Cli) -> None:
+    assert cli("zoo", "list", "--json", "--json", "-q", "-q").exit_code == 0
 
 
 @given(st.integers(1, 10**18 - 1))

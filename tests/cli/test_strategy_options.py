@@ -107,9 +107,6 @@ def test_options_that_do_not_go_together(
     both = cli(*words, "--affinity", affinity, "--set", 'pins={"first": "npu"}')
     assert both.exit_code == 2
     assert "both say pins" in both.stderr
-    listed = tmp_path / "priority.yaml"
-    listed.write_text("priority: [npu, cpu]\n")
-    assert "--strategy hetero" in cli(*words, "--affinity", listed).stderr
     objective = cli("compare", model, "--platform", platform, "--set", "objective=throughput")
     assert objective.exit_code == 2
     assert "use --objective" in objective.stderr
@@ -117,6 +114,45 @@ def test_options_that_do_not_go_together(
     saved = cli("simulate", tmp_path / "saved" / "plan.json", "--set", "max_devices=1")
     assert saved.exit_code == 2
     assert "--set cannot go with a saved plan" in saved.stderr
+
+
+@pytest.mark.parametrize(("default", "allowed"), [("npu", "npu"), ("cpu", "cpu"), (None, "cpu")])
+def test_a_file_for_partition_serves_a_strategy_too(
+    cli: Cli, model: Path, platform: Path, tmp_path: Path, default: str | None, allowed: str
+) -> None:
+    path = tmp_path / "both.yaml"
+    path.write_text(
+        "exclude: [{ops: [MatMul]}]\npriority: [npu, cpu]\n"
+        + (f"default: {default}\n" if default else "")
+    )
+    words = ["simulate", model, "--platform", platform, "--out", tmp_path / "out"]
+    result = cli(*words, "--affinity", path)
+    assert result.exit_code == 0, result.stderr
+    # What has no effect is told; an exclusion without a device spares the default, as there.
+    assert "both.yaml:2: 'priority' orders the devices of `hetsim partition`" in result.stderr
+    assert ("both.yaml:3: 'default' orders" in result.stderr) == (default is not None)
+    record = json.loads((tmp_path / "out" / "plan.json").read_text())
+    device_of = {name: group["device"] for group in record["groups"] for name in group["nodes"]}
+    assert {device_of["first"], device_of["second"]} == {allowed}
+
+
+def test_a_saved_plan_is_an_affinity_of_every_verb(
+    cli: Cli, model: Path, platform: Path, tmp_path: Path
+) -> None:
+    words = [model, "--platform", platform]
+    cli("simulate", *words, "--strategy", "hetero:npu,cpu", "--out", tmp_path / "out")
+    saved = tmp_path / "out" / "plan.json"
+    plan = json.loads(saved.read_text())
+    placed = {name: group["device"] for group in plan["groups"] for name in group["nodes"]}
+    assert len(set(placed.values())) == 2
+    cli("simulate", *words, "--affinity", saved, "--out", tmp_path / "again")
+    made = [
+        json.loads((tmp_path / "again" / "plan.json").read_text()),
+        parsed(cli("partition", *words, "--affinity", saved, "--json")),
+    ]
+    for record in made:
+        groups = record["groups"]
+        assert placed == {name: group["device"] for group in groups for name in group["nodes"]}
 
 
 def test_a_strategy_tells_its_options(cli: Cli) -> None:

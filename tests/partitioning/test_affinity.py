@@ -81,6 +81,11 @@ def test_a_default_alone_takes_all_that_is_not_pinned() -> None:
         hetsim.partition(CHAIN, affinity=Affinity(default="gpu"))
 
 
+def test_a_default_is_asked_last_wherever_the_priority_has_it() -> None:
+    wishes = Affinity(priority=("gpu", "npu", "cpu"), default="gpu")
+    assert devices_of(hetsim.partition(CHAIN, affinity=wishes), 4) == ["npu", "npu", "npu", "cpu"]
+
+
 def test_a_pin_goes_before_an_exclusion() -> None:
     wishes = Affinity({"n0": "npu"}, (Exclusion("npu", ops=("Task",)),))
     assert devices_of(hetsim.partition(CHAIN, affinity=wishes), 4) == ["npu", "cpu", "gpu", "gpu"]
