@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hetsim.graph.observed import Observed
 
 T = TypeVar("T")
+_NUMBERS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)
 
 _SMALL_CONSTANT_ELEMENTS = 1024
 _COMPARED_BYTES = 1024
@@ -230,7 +231,7 @@ def _graph(
             custom=is_custom(node, functions),
             whole=inner.get(node.name, nothing).whole,
             branches=inner.get(node.name, nothing).branches,
-            held=inner.get(node.name, nothing).held,
+            held=(*inner.get(node.name, nothing).held, *_listed(node)),
         )
         for i, node in enumerate(graph.node)
     )
@@ -249,6 +250,13 @@ def _graph(
             and tensor.data_location != onnx.TensorProto.EXTERNAL
             and _elements(tensor.dims) <= _SMALL_CONSTANT_ELEMENTS
         },
+        constant_numbers={
+            tensor.name: float(onnx.numpy_helper.to_array(tensor).ravel()[0])
+            for tensor in graph.initializer
+            if tensor.data_type in _NUMBERS
+            and tensor.data_location != onnx.TensorProto.EXTERNAL
+            and _elements(tensor.dims) == 1
+        },
         seen=_seen(observed, path),
     )
 
@@ -266,6 +274,23 @@ def _seen(observed: Observed | None, path: str) -> Seen | None:
 
 def _below(found: Mapping[str, T], path: str) -> dict[str, T]:
     return {name.removeprefix(path): it for name, it in found.items() if name.startswith(path)}
+
+
+def _listed(node: onnx.NodeProto) -> tuple[Tensor, ...]:
+    """The numbers that an op of ``ai.onnx.ml`` holds as attributes: trees, coefficients."""
+    if node.domain != "ai.onnx.ml":
+        return ()
+    kinds = {onnx.AttributeProto.FLOATS: "float32", onnx.AttributeProto.INTS: "int64"}
+    found: list[Tensor] = []
+    for attribute in node.attribute:
+        name = f"{node.name}/{attribute.name}"
+        if attribute.type in kinds:
+            size = len(attribute.floats) + len(attribute.ints)
+            found.append(Tensor(name, kinds[attribute.type], (size,)))
+        elif attribute.type == onnx.AttributeProto.TENSOR:
+            kind = onnx.helper.make_tensor_type_proto(attribute.t.data_type, attribute.t.dims)
+            found.append(to_tensor(name, kind))
+    return tuple(found)
 
 
 def _attributes(node: onnx.NodeProto) -> dict[str, object]:

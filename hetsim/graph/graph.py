@@ -187,6 +187,8 @@ class Graph:
     constant_values : mapping of str to tuple
         Flattened contents of small integer and boolean constants (shapes, axes), where an
         op's cost depends on them.
+    constant_numbers : mapping of str to float
+        Contents of constants that are one floating-point number, where a cost depends on them.
     seen : Seen or None
         What its control flow did in a run.
     """
@@ -199,6 +201,7 @@ class Graph:
     constants: frozenset[str]
     opsets: Mapping[str, int]
     constant_values: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    constant_numbers: Mapping[str, float] = field(default_factory=dict)
     seen: Seen | None = None
 
     @cached_property

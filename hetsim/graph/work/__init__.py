@@ -22,9 +22,20 @@ from dataclasses import dataclass, replace
 
 from hetsim.errors import HetsimError, ModelError, UnboundDimension
 from hetsim.graph.graph import ITEM_BITS, Graph, Node
-from hetsim.graph.work import contraction, elementwise, layers, movement, numeric, sequence
+from hetsim.graph.work import (
+    contraction,
+    elementwise,
+    layers,
+    machine_learning,
+    movement,
+    numeric,
+    runtime_ops,
+    sequence,
+    sequences,
+)  # fmt: skip
 from hetsim.graph.work.control import Ways, ways
 from hetsim.graph.work.rule import NodeView, Rule, moved_bytes
+from hetsim.graph.work.unpriced import UNPRICED
 
 __all__ = ["Work", "graph_work", "node_work", "op_key", "ruled_ops", "uncosted"]
 
@@ -73,23 +84,10 @@ _RULES: Mapping[str, Rule] = {
     **movement.RULES,
     **sequence.RULES,
     **numeric.RULES,
+    **sequences.RULES,
+    **machine_learning.RULES,
+    **runtime_ops.RULES,
 }
-
-_TEXTS = "it works on texts, whose sizes are known only in a run"
-_GENERATES = "its bodies run as often as the data say"
-_OPAQUE = "it holds a program for one device, which nothing can look into"
-UNPRICED: Mapping[str, str] = {
-    **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"), _TEXTS),
-    "com.microsoft:Tokenizer": _TEXTS,
-    **dict.fromkeys(
-        (f"com.microsoft:{op}" for op in ("BeamSearch", "GreedySearch", "Sampling")), _GENERATES
-    ),
-    "com.microsoft:WhisperBeamSearch": _GENERATES,
-    "com.microsoft:EPContext": _OPAQUE,
-    "com.microsoft:Snpe": _OPAQUE,
-    "ImageDecoder": "the size of what it decodes is known only in a run",
-}
-"""Why there is no rule for some ops of ONNX and ONNX Runtime."""
 
 _UNKNOWN = "what it computes is not known"
 _UNDECIDED = "what it computes depends on data, or on an attribute that is not known"
@@ -248,6 +246,9 @@ def key_of_op(op_type: str, domain: str) -> str:
 
 
 def _dtype(graph: Graph, node: Node, rule: Rule | None) -> str:
+    stated = rule.dtype(NodeView(graph, node)) if rule is not None and rule.dtype else None
+    if stated is not None:
+        return stated
     if rule is not None and rule.integer_input is not None:
         dtype = graph.tensors[node.inputs[rule.integer_input]].dtype
         if dtype in ITEM_BITS and "float" not in dtype:

@@ -109,9 +109,21 @@ def _dynamic_matmul(view: NodeView) -> int:
 
 
 def _matmul_nbits(view: NodeView) -> int:
-    """A product in the type of the activations, after each weight is scaled and shifted."""
+    """A product, after each weight is scaled and shifted; some kernels do without the latter."""
     depth, columns = view.integer("K", 0), view.integer("N", 0)
-    return (2 * depth + view.has(5)) * view.out_elements() + 2 * depth * columns
+    return _product_nbits(view) + 2 * depth * columns
+
+
+def _product_nbits(view: NodeView) -> int:
+    return (2 * view.integer("K", 0) + view.has(5)) * view.out_elements()
+
+
+_INT8_ACTIVATIONS = 4
+"""``accuracy_level`` at which activations are quantised, and the product is one of integers."""
+
+
+def _type_nbits(view: NodeView) -> str | None:
+    return "int8" if view.integer("accuracy_level", 0) == _INT8_ACTIVATIONS else None
 
 
 def einsum_flops(equation: str, shapes: Sequence[tuple[int, ...]]) -> int:
@@ -186,5 +198,7 @@ RULES: Mapping[str, Rule] = {
     "com.microsoft:FusedMatMulActivation": _matmul(),
     "com.microsoft:MatMulIntegerToFloat": _matmul(added=(6,), requantize=1, integer_input=0),
     "com.microsoft:DynamicQuantizeMatMul": Rule("matmul", _dynamic_matmul, integer_input=1),
-    "com.microsoft:MatMulNBits": Rule("matmul", _matmul_nbits),
+    "com.microsoft:MatMulNBits": Rule(
+        "matmul", _matmul_nbits, least=_product_nbits, dtype=_type_nbits
+    ),
 }

@@ -39,7 +39,7 @@ TRANSCENDENTAL: Mapping[str, int] = {
     "Acos": TRIGONOMETRIC, "Acosh": LOG + SQRT + 3, "Asin": TRIGONOMETRIC,
     "Asinh": LOG + SQRT + 3, "Atan": TRIGONOMETRIC, "Atanh": LOG + 4, "Celu": EXP + 5,
     "Cos": TRIGONOMETRIC, "Cosh": EXP + 3, "Elu": EXP + 3, "Erf": ERF, "Exp": EXP, "Log": LOG,
-    "Mish": SOFTPLUS + TANH + 1, "Pow": POW, "Selu": EXP + 4, "Sigmoid": SIGMOID,
+    "Mish": SOFTPLUS + TANH + 1, "Selu": EXP + 4, "Sigmoid": SIGMOID,
     "Sin": TRIGONOMETRIC, "Sinh": EXP + 3, "Softplus": SOFTPLUS, "Sqrt": SQRT,
     "SwiGLU": SIGMOID + 3, "Swish": SIGMOID + 2, "Tan": TRIGONOMETRIC, "Tanh": TANH,
 }  # fmt: skip
@@ -60,6 +60,21 @@ def _variadic(view: NodeView) -> int:
     terms = len([name for name in view.node.inputs if name])
     operations = terms - 1 + (view.node.op_type == "Mean")
     return operations * view.out_elements()
+
+
+_POWERS: Mapping[float, int] = {0.5: SQRT, 1.0: 1, 2.0: 1, 3.0: 2, -1.0: 1, -0.5: SQRT + 1}
+"""FLOP an element of powers that kernels and compilers know as something simpler."""
+
+
+def _pow(view: NodeView) -> int:
+    exponent = view.one_number(1)
+    each = POW if exponent is None else _POWERS.get(exponent, POW)
+    return each * view.out_elements()
+
+
+def _pow_least(view: NodeView) -> int:
+    """An exponent that comes with the data may be one of those."""
+    return view.out_elements() if view.one_number(1) is None else _pow(view)
 
 
 def _gelu(view: NodeView) -> int:
@@ -105,6 +120,7 @@ RULES: Mapping[str, Rule] = {
     **{op: per_output("transcendental", weight) for op, weight in TRANSCENDENTAL.items()},
     **{op: Rule("elementwise", _variadic) for op in ("Max", "Mean", "Min", "Sum")},
     "CastLike": Rule("elementwise", lambda view: view.out_elements(), _unread_second),
+    "Pow": Rule("transcendental", _pow, least=_pow_least),
     "Range": per_output("elementwise", 2),
     "Gelu": Rule("transcendental", _gelu),
     "RotaryEmbedding": Rule("elementwise", _rotary),

@@ -75,7 +75,7 @@ def _lp_norm(view: NodeView) -> int:
 
 
 def _roi_pool(view: NodeView) -> int:
-    """Upper bound: how many elements a region spans is known only in a run."""
+    """At most: how many elements a region spans is known only in a run."""
     _, channels, height, width = view.shape(0)
     return view.shape(1)[0] * channels * height * width
 
@@ -157,7 +157,7 @@ RULES: Mapping[str, Rule] = {
     "GlobalAveragePool": per_input("pooling", 1),
     "GlobalMaxPool": per_input("pooling", 1),
     "GlobalLpPool": Rule("pooling", _global_lp_pool),
-    "MaxRoiPool": Rule("pooling", _roi_pool),
+    "MaxRoiPool": Rule("pooling", _roi_pool, least=lambda view: 0),
     "com.microsoft:NhwcMaxPool": Rule("pooling", _pool),
     "ArgMax": _reduce(1),
     "ArgMin": _reduce(1),

@@ -79,14 +79,39 @@ def _affine_grid(view: NodeView) -> int:
     return 2 * (dims + 1) * view.out_elements()
 
 
-def _roi_align(view: NodeView) -> int | None:
-    """Samples of 4 neighbours (8 FLOP) and their sum; adaptive sampling has no rule.
+def _roi_align(view: NodeView) -> int:
+    """Samples of 4 neighbours (8 FLOP) and their sum.
 
-    With ``sampling_ratio`` 0 the number of samples depends on each region's size, which
-    is known only in a run.
+    With ``sampling_ratio`` 0 the number of samples depends on each region's size: at most that
+    of the whole map, at least one sample for each element of the result.
     """
     ratio = view.integer("sampling_ratio", 0)
-    return 9 * ratio * ratio * view.out_elements() if ratio > 0 else None
+    if ratio > 0:
+        return 9 * ratio * ratio * view.out_elements()
+    across = zip(view.shape(0)[2:], view.output().static_shape[2:], strict=True)
+    return 9 * view.out_elements() * math.prod(-(-whole // part) for whole, part in across)
+
+
+def _roi_align_least(view: NodeView) -> int:
+    return 9 * max(1, view.integer("sampling_ratio", 0)) ** 2 * view.out_elements()
+
+
+_OVERLAP = 15
+"""FLOP of one box against another: corners, two areas, their common one, and the comparison."""
+
+
+def _suppression(view: NodeView) -> int:
+    """A sort of every class's scores, then each box against those kept before."""
+    batch, classes, boxes = view.shape(1)
+    limit = view.constant(2)
+    kept = min(boxes, limit[0]) if limit else boxes
+    sort = boxes * max(1, (boxes - 1).bit_length())
+    return batch * classes * (sort + _OVERLAP * kept * boxes)
+
+
+def _suppression_least(view: NodeView) -> int:
+    """No score is above the threshold: each is compared with it."""
+    return view.elements(1)
 
 
 def _add_inputs(view: NodeView) -> int:
@@ -119,6 +144,7 @@ RULES: Mapping[str, Rule] = {
     "GridSample": Rule("resize", _grid_sample),
     "com.microsoft:GridSample": Rule("resize", _grid_sample),
     "Resize": Rule("resize", _resize),
-    "RoiAlign": Rule("resize", _roi_align),
+    "NonMaxSuppression": Rule("other", _suppression, least=_suppression_least),
+    "RoiAlign": Rule("resize", _roi_align, least=_roi_align_least),
     "Upsample": Rule("resize", _resize),
 }

@@ -28,7 +28,7 @@ def _quantized_reduction(view: NodeView) -> int:
     return view.elements() + (1 + REQUANTIZE) * view.out_elements()
 
 
-def _fft(length: int) -> int:
+def fft_flops(length: int) -> int:
     """5 n log2 n, the customary count of a complex transform of n points."""
     return 5 * length * max(1, (length - 1).bit_length())
 
@@ -50,7 +50,7 @@ def _dft(view: NodeView) -> int | None:
             return None
         length = stated[0]
     rows = math.prod(shape[:-1]) // max(1, shape[axis])
-    return rows * _fft(length)
+    return rows * fft_flops(length)
 
 
 def _stft(view: NodeView) -> int | None:
@@ -64,7 +64,7 @@ def _stft(view: NodeView) -> int | None:
         length = bins if not view.integer("onesided", 1) else None
     if length is None:
         return None
-    return batch * frames * (_fft(length) + length * view.has(2))
+    return batch * frames * (fft_flops(length) + length * view.has(2))
 
 
 def _det(view: NodeView) -> int:

@@ -84,6 +84,14 @@ class NodeView:
             return None
         return self.graph.constant_values.get(self.node.inputs[position])
 
+    def one_number(self, position: int) -> float | None:
+        """The value of input `position` where it is a constant of one number, else None."""
+        if not self.has(position):
+            return None
+        name = self.node.inputs[position]
+        whole = self.graph.constant_values.get(name, ())
+        return float(whole[0]) if len(whole) == 1 else self.graph.constant_numbers.get(name)
+
     @property
     def _where(self) -> str:
         return f"node '{self.node.name}'"
@@ -136,6 +144,8 @@ class Rule:
     integer_input : int or None
         Position of the input whose integer type the arithmetic is done in; None where it
         is done in the type of the first floating-point value.
+    dtype : callable or None
+        Type that the arithmetic is done in where the node says another; None of it: as above.
     least : callable or None
         FLOP that it takes at the least, where data decide; None where `flops` says all.
     """
@@ -145,6 +155,7 @@ class Rule:
     bytes: Bytes = moved_bytes
     integer_input: int | None = None
     least: Flops | None = None
+    dtype: Callable[[NodeView], str | None] | None = None
 
 
 def per_output(op_class: str, weight: int) -> Rule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from hetsim.graph.work.elementwise import EXP, SIGMOID, TANH
 from hetsim.graph.work.rule import NodeView, Rule
@@ -14,8 +15,8 @@ def attention_flops(
     """FLOP of softmax(Q K^T) V for `scores` pairs of query and key over all heads.
 
     A pair takes a MAC an element of the key, one of the value, a scale factor, what is
-    `added` to it (masks, biases), and a softmax. What a causal mask hides is counted too:
-    kernels differ in whether they skip it.
+    `added` to it (masks, biases), and a softmax. What a causal mask hides is counted too, but
+    not at the least: kernels differ in whether they skip it.
     """
     pair = 2 * key_width + 2 * value_width + 1 + added + EXP + 4
     if softcap:
@@ -23,7 +24,15 @@ def attention_flops(
     return scores * pair
 
 
-def _attention(view: NodeView) -> int:
+def _pairs(rows: int, columns: int, *, hidden: bool) -> int:
+    """Pairs of query and key; without those that a causal mask hides where `hidden` says so."""
+    if not hidden:
+        return rows * columns
+    seen = min(rows, columns)
+    return rows * columns - seen * (seen - 1) // 2
+
+
+def _attention(view: NodeView, *, least: bool = False) -> int:
     """ONNX Attention: 4-D (batch, heads, length, width) or 3-D with the heads packed."""
     query, key, value = (view.shape(i) for i in range(3))
     if len(query) == 4:
@@ -35,8 +44,9 @@ def _attention(view: NodeView) -> int:
         columns, value_width = key[1], value[2] // kv_heads
     if view.has(4):
         columns += view.shape(4)[2]
+    pairs = _pairs(rows, columns, hidden=least and view.integer("is_causal", 0) == 1)
     return attention_flops(
-        batch * heads * rows * columns,
+        batch * heads * pairs,
         key_width,
         value_width,
         added=int(view.has(3)),
@@ -44,7 +54,9 @@ def _attention(view: NodeView) -> int:
     )
 
 
-def _projected_attention(bias: int, past: int, masks: tuple[int, ...]) -> Callable[[NodeView], int]:
+def _projected_attention(
+    bias: int, past: int, masks: tuple[int, ...], *, least: bool = False
+) -> Callable[[NodeView], int]:
     """com.microsoft Attention: one product gives queries, keys and values together."""
 
     def flops(view: NodeView) -> int:
@@ -54,8 +66,9 @@ def _projected_attention(bias: int, past: int, masks: tuple[int, ...]) -> Callab
         sizes = view.integers("qkv_hidden_sizes") or (columns // 3,) * 3
         length = rows + (view.shape(past)[3] if view.has(past) else 0)
         projection = (2 * depth + view.has(bias)) * batch * rows * columns
+        hidden = least and view.integer("unidirectional", 0) == 1
         return projection + attention_flops(
-            batch * heads * rows * length,
+            batch * heads * _pairs(rows, length, hidden=hidden),
             sizes[0] // heads,
             sizes[2] // heads,
             added=sum(view.has(position) for position in masks),
@@ -64,7 +77,7 @@ def _projected_attention(bias: int, past: int, masks: tuple[int, ...]) -> Callab
     return flops
 
 
-def _multi_head(view: NodeView) -> int:
+def _multi_head(view: NodeView, *, least: bool = False) -> int:
     """com.microsoft MultiHeadAttention: separate, packed (5-D) or per-head (4-D) K and V."""
     query, heads = view.shape(0), view.integer("num_heads", 1)
     batch, rows = query[:2]
@@ -80,12 +93,16 @@ def _multi_head(view: NodeView) -> int:
     if view.has(6):
         length += view.shape(6)[2]
     masks = int(view.has(4)) + int(view.has(5))
-    scores = batch * heads * rows * length
+    hidden = least and view.integer("unidirectional", 0) == 1
+    scores = batch * heads * _pairs(rows, length, hidden=hidden)
     return bias + attention_flops(scores, width, value_width, added=masks)
 
 
-def _grouped(view: NodeView) -> int:
-    """com.microsoft GroupQueryAttention, over the whole cache where it has a fixed length."""
+def _grouped(view: NodeView, *, least: bool = False) -> int:
+    """com.microsoft GroupQueryAttention, over the whole cache where it has a fixed length.
+
+    At the least nothing is in the cache, and each position sees those before it, in its window.
+    """
     heads, kv_heads = view.integer("num_heads", 1), view.integer("kv_num_heads", 1)
     batch, rows, columns = view.shape(0)
     packed = not view.has(1)
@@ -96,13 +113,26 @@ def _grouped(view: NodeView) -> int:
     elif view.has(3):
         length += view.shape(3)[2]
     rotated = batch * rows * (heads + kv_heads) * width if view.integer("do_rotary", 0) else 0
+    pairs = rows * length
+    if least:
+        window = view.integer("local_window_size", -1)
+        pairs = min(_pairs(rows, rows, hidden=True), rows * (window if window > 0 else rows))
     return 3 * rotated + attention_flops(
-        batch * heads * rows * length,
+        batch * heads * pairs,
         width,
         width,
         added=int(view.has(10)),
         softcap=view.number("softcap", 0.0) != 0.0,
     )
+
+
+def _masked(view: NodeView, *, least: bool = False) -> int:
+    """com.microsoft DecoderMaskedMultiHeadAttention: one position, and a cache that fills up."""
+    query, heads = view.shape(0), view.integer("num_heads", 1)
+    batch, rows = query[:2]
+    width = query[-1] if len(query) == 5 else query[2] // heads
+    length = 1 if least else view.shape(5)[2] if view.has(5) else rows
+    return attention_flops(batch * heads * rows * length, width, width, added=int(view.has(4)))
 
 
 def _linear_attention(view: NodeView) -> int:
@@ -124,21 +154,28 @@ def _linear_attention(view: NodeView) -> int:
 def _recurrent(gates: int, pointwise: int, peepholes: int = 0) -> Rule:
     """`gates` products of input and state a step and direction, then `pointwise` FLOP a cell.
 
-    The activations are counted as the op's default ones. Sequences count at full length.
+    The activations are counted as the op's default ones. Sequences count at full length where
+    lengths come with the data; they may be empty then.
     """
 
     def flops(view: NodeView) -> int:
+        lengths = view.constant(4)
+        x = view.shape(0)
+        return a_step(view) * (x[0] * x[1] if lengths is None else sum(lengths))
+
+    def least(view: NodeView) -> int:
+        return 0 if view.has(4) and view.constant(4) is None else flops(view)
+
+    def a_step(view: NodeView) -> int:
         weights = view.shape(1)
         directions, rows = weights[0], weights[1]
         hidden = rows // gates
-        x = view.shape(0)
-        steps_times_batch = x[0] * x[1]
-        products = 2 * rows * (x[2] + hidden)
+        products = 2 * rows * (view.shape(0)[2] + hidden)
         biases = 2 * rows if view.has(3) else 0
         extra = peepholes * hidden if peepholes and view.has(7) else 0
-        return directions * steps_times_batch * (products + biases + extra + pointwise * hidden)
+        return directions * (products + biases + extra + pointwise * hidden)
 
-    return Rule("recurrent", flops)
+    return Rule("recurrent", flops, least=least)
 
 
 _LSTM_POINTWISE = 3 * SIGMOID + 2 * TANH + 4
@@ -148,16 +185,29 @@ _GRU_POINTWISE = 2 * SIGMOID + TANH + 5
 """Two gates and the candidate squashed; the reset product; h = (1 - z) n + z h."""
 
 RULES: Mapping[str, Rule] = {
-    "Attention": Rule("attention", _attention),
+    "Attention": Rule("attention", _attention, least=partial(_attention, least=True)),
     "LinearAttention": Rule("attention", _linear_attention),
     "com.microsoft:Attention": Rule(
-        "attention", _projected_attention(bias=2, past=4, masks=(3, 5))
+        "attention",
+        _projected_attention(bias=2, past=4, masks=(3, 5)),
+        least=_projected_attention(bias=2, past=4, masks=(3, 5), least=True),
+    ),
+    "com.microsoft:DecoderMaskedMultiHeadAttention": Rule(
+        "attention", _masked, least=partial(_masked, least=True)
     ),
     "com.microsoft:QAttention": Rule(
-        "attention", _projected_attention(bias=2, past=8, masks=(5,)), integer_input=0
+        "attention",
+        _projected_attention(bias=2, past=8, masks=(5,)),
+        integer_input=0,
+        least=_projected_attention(bias=2, past=8, masks=(5,), least=True),
     ),
-    "com.microsoft:MultiHeadAttention": Rule("attention", _multi_head),
-    "com.microsoft:GroupQueryAttention": Rule("attention", _grouped),
+    "com.microsoft:MultiHeadAttention": Rule(
+        "attention", _multi_head, least=partial(_multi_head, least=True)
+    ),
+    "com.microsoft:GroupQueryAttention": Rule(
+        "attention", _grouped, least=partial(_grouped, least=True)
+    ),
+    "com.microsoft:SparseAttention": Rule("attention", _grouped, least=lambda view: 0),
     "com.microsoft:LinearAttention": Rule("attention", _linear_attention),
     "GRU": _recurrent(3, _GRU_POINTWISE),
     "LSTM": _recurrent(4, _LSTM_POINTWISE, peepholes=6),
