@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hetsim.graph.dag import Dag
 from hetsim.partitioning import stage
 from hetsim.partitioning.condensed import Condensed
+from hetsim.partitioning.fewest import improve
 from hetsim.partitioning.partition import components
 
 VISITS_PER_EDGE = 32
@@ -47,10 +48,15 @@ def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[i
     THOROUGH_UP_TO nodes are also solved without that, and the better result is kept; larger
     ones are scanned once for each of the two steps.
 
+    A scan decides every edge once and takes nothing back, so that it can miss the minimum.
+    Weakly connected parts of up to ``fewest.SEARCHED_UP_TO`` nodes, of graphs of up to
+    THOROUGH_UP_TO, are searched for it: there are no fewer groups, off the host first, there.
+
     Complexity: O((V + E) * VISITS_PER_EDGE) at most; near linear on layered graphs.
     """
     if host is None or host not in device_of:
-        return min(_scans(dag, device_of), key=_count)
+        scanned = min(_scans(dag, device_of), key=_count)
+        return improve(dag, device_of, scanned) if dag.n <= THOROUGH_UP_TO else scanned
     apart = [device if device != host else -1 - v for v, device in enumerate(device_of)]
     if dag.n > THOROUGH_UP_TO:
         labels, finished = _contract(dag, apart, None, by_producer=False, visits=VISITS_WITH_HOST)
@@ -67,7 +73,7 @@ def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[i
         pairs = zip(labels, device_of, strict=True)
         return len({label for label, device in pairs if device != host}), _count(labels)
 
-    return min(found, key=size)
+    return improve(dag, device_of, min(found, key=size), host)
 
 
 def _count(labels: Sequence[int]) -> int:

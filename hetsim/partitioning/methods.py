@@ -72,6 +72,7 @@ _METHODS: Mapping[str, MethodInfo] = {
             "typed-fusion levels; groups need not be connected",
             "hetsim.partitioning.stage",
             connected=False,
+            knows_host=True,
         ),
     )
 }

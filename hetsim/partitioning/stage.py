@@ -11,14 +11,22 @@ ALL_ORDERS_UP_TO = 3
 """Devices up to which every order within a level is tried; above, the given and its reverse."""
 
 
-def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
+def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[int]:
     """Label every node by its level and device: as few groups as levels allow, not connected.
 
     Within a level the devices run in one fixed order. The level of a node is the largest,
     over its predecessors, of their level, plus one where the step between the two devices
     goes against that order. So every edge between groups ascends in (level, order), and
-    the graph of groups cannot have a cycle. With one device beside the host, the device's
-    groups are the fewest possible when groups need not be connected.
+    the graph of groups cannot have a cycle. Of the orders tried, the one with the fewest
+    groups off the `host` is kept, then with the fewest in all; without a host the latter.
+
+    On two devices, where groups need not be connected, there are no fewer: of the device
+    beside the host, or in all where no host is told. A path that changes device k times has
+    k + 1 groups. With the host first, the other device has as many groups as the path that
+    leaves it most often. Without a host, an order gives one group more than the longest path
+    has only where such a path begins against it; where one begins on each device, no
+    partition does without that group. On more devices levels may take more than there must
+    be.
 
     Complexity: O(V + E) an order of devices tried.
     Source: K. Kennedy, K. S. McKinley, Typed fusion with applications to parallel and
@@ -31,13 +39,15 @@ def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
     else:
         orders = [tuple(used), tuple(reversed(used))]
     best: list[int] = []
-    fewest = dag.n + 1
+    fewest = (dag.n + 1, dag.n + 1)
     for order in orders:
         place = {device: index for index, device in enumerate(order)}
         keys = _levels(dag, map(place.__getitem__, device_of), len(order))
-        count = len(set(keys))
-        if count < fewest:
-            best, fewest = keys, count
+        groups = set(keys)
+        hosts = place.get(host, -1) if host is not None else -1
+        off = sum(key % len(order) != hosts for key in groups) if hosts >= 0 else len(groups)
+        if (off, len(groups)) < fewest:
+            best, fewest = keys, (off, len(groups))
     return best
 
 

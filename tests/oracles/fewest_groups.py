@@ -26,23 +26,35 @@ def acyclic(labels: Sequence[int], edges: Sequence[tuple[int, int]]) -> bool:
     return done == len(waits)
 
 
-def fewest_connected(dag: Dag, device_of: Sequence[int], known: int) -> int:
-    """The minimum, where `known` groups are possible. Exponential in the inner edges."""
+def fewest_connected(
+    dag: Dag, device_of: Sequence[int], known: tuple[int, int], host: int | None = None
+) -> tuple[int, int]:
+    """The least (groups off the host, groups), where `known` is possible; 0 without a host.
+
+    Exponential in the inner edges.
+    """
     edges = list(dag.edges())
     inner = [(u, v) for u, v in edges if device_of[u] == device_of[v]]
+    weight = [int(host is not None and device != host) for device in device_of]
+    # What contracting each edge and all after it can save at most.
+    rest = [(0, 0)]
+    for u, _ in reversed(inner):
+        rest.append((rest[-1][0] + weight[u], rest[-1][1] + 1))
+    rest.reverse()
     best = known
 
-    def search(at: int, labels: list[int], count: int) -> None:
+    def search(at: int, labels: list[int], cost: tuple[int, int]) -> None:
         nonlocal best
-        if count < best and acyclic(labels, edges):
-            best = count
-        # Each edge that is left can save one group at most.
-        if at == len(inner) or count - (len(inner) - at) >= best:
+        if cost < best and acyclic(labels, edges):
+            best = cost
+        if at == len(inner) or (cost[0] - rest[at][0], cost[1] - rest[at][1]) >= best:
             return
-        a, b = labels[inner[at][0]], labels[inner[at][1]]
+        u, v = inner[at]
+        a, b = labels[u], labels[v]
         if a != b:
-            search(at + 1, [a if label == b else label for label in labels], count - 1)
-        search(at + 1, labels, count)
+            merged = [a if label == b else label for label in labels]
+            search(at + 1, merged, (cost[0] - weight[u], cost[1] - 1))
+        search(at + 1, labels, cost)
 
-    search(0, list(range(dag.n)), dag.n)
+    search(0, list(range(dag.n)), (sum(weight), dag.n))
     return best
