@@ -46,6 +46,8 @@ def price(
         for node, taken in enumerate(support.supported):
             if taken:
                 seconds[node, p], least[node, p] = prices.node(graph, graph.nodes[node])
+        for node, took_s in prices.loads(graph, support).items():
+            seconds[node, p] = least[node, p] = took_s
         fused += [
             FusedKernel(p, kernel.nodes, kernel.seconds, kernel.pattern)
             for kernel in prices.fused(graph, support, seconds[:, p].tolist())
@@ -97,7 +99,8 @@ def values_of(graph: Graph, *, open_bytes: int | None = None) -> tuple[Value, ..
         is_output = name in outputs and producer != GRAPH_INPUT
         if readers or is_output:
             try:
-                nbytes = graph.tensors[name].nbytes
+                # Weights are where they are needed before the clock starts.
+                nbytes = 0 if name in graph.dequantized else graph.tensors[name].nbytes
             except UnboundDimension:
                 if open_bytes is None:
                     raise
@@ -109,10 +112,13 @@ def values_of(graph: Graph, *, open_bytes: int | None = None) -> tuple[Value, ..
 def constants_of(graph: Graph) -> tuple[Constant, ...]:
     """Return the constants that nodes read, and those that they carry themselves. O(V + E)."""
     consumers = graph.consumers()
+    readers = {name: set(consumers[name]) for name in graph.constants if name in consumers}
+    for value, behind in graph.dequantized.items():
+        for name in behind:
+            readers[name].update(consumers.get(value, ()))
     read = [
-        Constant(name, graph.tensors[name].nbytes, consumers[name])
-        for name in sorted(graph.constants)
-        if name in consumers
+        Constant(name, graph.tensors[name].nbytes, tuple(sorted(readers[name])))
+        for name in sorted(readers)
     ]
     held = [
         Constant(tensor.name, tensor.nbytes, (node.id,))

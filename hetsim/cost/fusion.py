@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hetsim.device.quantized import fusing_key
 from hetsim.graph.graph import Graph
-from hetsim.graph.work import op_key
 from hetsim.hardware.spec import DeviceSpec
 
 
@@ -14,7 +14,7 @@ def fused_chains(
 ) -> tuple[tuple[int, ...], ...]:
     """Match the device's fusion chains on the graph.
 
-    A chain v1, v2, ... matches where each node has an op type the chain allows at its
+    A chain v1, v2, ... matches where each node is of an op type the chain allows at its
     place, is supported, and the value it hands on is read by the next node alone and is
     no output of the graph. Nodes are tried in graph order, longer chains first; a node
     belongs to one match at most. O(V * chains).
@@ -26,7 +26,7 @@ def fused_chains(
     found: list[tuple[int, ...]] = []
     for node in graph.nodes:
         for chain in chains:
-            match = _match(graph, chain, node.id, supported, taken, consumers, outputs)
+            match = _match(graph, spec, chain, node.id, supported, taken, consumers, outputs)
             if match is not None:
                 taken.update(match)
                 found.append(match)
@@ -36,6 +36,7 @@ def fused_chains(
 
 def _match(
     graph: Graph,
+    spec: DeviceSpec,
     chain: tuple[tuple[str, ...], ...],
     first: int,
     supported: Sequence[bool],
@@ -47,7 +48,7 @@ def _match(
     at = first
     for place, allowed in enumerate(chain):
         node = graph.nodes[at]
-        if at in taken or not supported[at] or op_key(node) not in allowed:
+        if at in taken or not supported[at] or fusing_key(node, spec) not in allowed:
             return None
         members.append(at)
         if place == len(chain) - 1:

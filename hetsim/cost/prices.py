@@ -7,6 +7,13 @@ from dataclasses import dataclass, field
 
 from hetsim.cost.fusion import fused_chains
 from hetsim.cost.model import CostModel, Kernel
+from hetsim.cost.quantized import (
+    composite_dtype,
+    kernel_sets,
+    quantized_kernel,
+    shared_loads,
+)
+from hetsim.device.quantized import Quantized
 from hetsim.device.support import Support, by_rules
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.work import Work, graph_work, node_work
@@ -58,6 +65,9 @@ class Prices:
 
         `seconds` are those of the nodes alone.
         """
+        quantized = Quantized(graph)
+        if quantized and self.spec.quantized:
+            return self._quantized(quantized, support)
         works = graph_work(graph)
         uses = _Uses(graph, graph.consumers(), frozenset(graph.outputs))
         found = [
@@ -74,6 +84,38 @@ class Prices:
                 found.append(Fused(members, together))
         return tuple(found)
 
+    def loads(self, graph: Graph, support: Support) -> dict[int, float]:
+        """Return the seconds of nodes alone that share a DequantizeLinear, and of that: none.
+
+        Each of them reads the integers, and converts as it loads.
+        """
+        quantized = Quantized(graph)
+        if not (quantized and self.spec.quantized):
+            return {}
+        shared = shared_loads(quantized, kernel_sets(quantized, self.spec, support))
+        works = graph_work(graph)
+        found = {v: 0.0 for v in sorted(shared) if support.supported[v]}
+        for v in sorted({reader for load in found for reader in quantized.readers_of(load)}):
+            if support.supported[v] and v not in shared and ways(graph, graph.nodes[v]) is None:
+                kernel = quantized_kernel(quantized, works, (v,), None)
+                found[v] = self.cost.estimate(self.spec, kernel).seconds
+        return found
+
+    def _quantized(self, quantized: Quantized, support: Support) -> tuple[Fused, ...]:
+        """The kernels of a graph with integers in it; see ``kernel_sets``."""
+        works = graph_work(quantized.graph)
+        wanted = [
+            (match.nodes, composite_dtype(quantized, self.spec, match.nodes), match.pattern)
+            for match in support.composites
+        ]
+        sets = kernel_sets(quantized, self.spec, support)
+        wanted += [(one.nodes, one.dtype, "") for one in sets]
+        found: list[Fused] = []
+        for nodes, dtype, pattern in wanted:
+            kernel = quantized_kernel(quantized, works, nodes, dtype)
+            found.append(Fused(nodes, self.cost.estimate(self.spec, kernel).seconds, pattern))
+        return tuple(found)
+
     def _graph(self, graph: Graph) -> tuple[float, float]:
         """The most and the least seconds of a graph inside a node."""
         known = self._known.get(id(graph))
@@ -86,6 +128,8 @@ class Prices:
         support = Support(self.spec.name, (True,) * len(prices), {})
         if self.spec.patterns:
             support = by_rules(self.spec.name, self.spec, graph, library=True)
+        for v, took_s in self.loads(graph, support).items():
+            prices[v] = took_s, took_s
         alone = [most for most, _ in prices]
         most, least = sum(alone), sum(few for _, few in prices)
         for kernel in self.fused(graph, support, alone):

@@ -15,10 +15,11 @@ class Roofline:
     """The larger of arithmetic time and memory time, plus one launch.
 
     Arithmetic of a member runs at the device's dense peak for its element type times the
-    efficiency of its op class; a type without a peak runs at the slowest one stated, and
-    the estimate says so. Memory time is all bytes but the hidden ones, over peak
-    bandwidth times ``memory_efficiency``. Where the device computes a type in another
-    (``execution_dtype``), rates and bytes are those of the other. A kernel that neither
+    efficiency of its op class; a type without a peak runs at that of the narrowest type that
+    holds it, where none does at the slowest one stated, and the estimate says so. Memory
+    time is all bytes but the hidden ones, over peak bandwidth times ``memory_efficiency``.
+    Where the device computes a type in another (``execution_dtype``), rates and bytes are those
+    of the other. A kernel that neither
     computes nor moves anything, a view, is free.
 
     Source: S. Williams, A. Waterman, D. Patterson, Roofline, CACM 52(4), 2009.
@@ -31,7 +32,8 @@ class Roofline:
         notes: dict[str, None] = {}
         for work in kernel.works:
             compute_s += self._compute_s(device, work, notes)
-            moved += (work.read_bytes + work.write_bytes + work.weight_bytes) * scale(device, work)
+            nbytes = work.read_bytes + work.write_bytes + work.weight_bytes
+            moved += (nbytes - work.integer_bytes) * scale(device, work) + work.integer_bytes
         moved -= kernel.hidden_bytes * scale(device, kernel.works[0])
         memory_s = max(moved, 0.0) / (device.bytes_per_s * device.memory_efficiency)
         busy_s = max(compute_s, memory_s)
@@ -51,13 +53,31 @@ class Roofline:
         dtype = device.execution_dtype.get(work.dtype, work.dtype)
         rate = device.flops_per_s.get(dtype)
         if rate is None:
-            slowest = min(device.flops_per_s, key=lambda name: (device.flops_per_s[name], name))
-            rate = device.flops_per_s[slowest]
-            notes[f"no {dtype} peak, taken as {slowest}"] = None
+            instead = _instead(device, dtype)
+            rate = device.flops_per_s[instead]
+            notes[f"no {dtype} peak, taken as {instead}"] = None
         efficiency = device.efficiency.get(work.op_class)
         if efficiency is None:
             efficiency = device.efficiency["default"]
         return work.flops / (rate * efficiency)
+
+
+def _instead(device: DeviceSpec, dtype: str) -> str:
+    """The stated type that stands for one without a peak.
+
+    A narrow integer is widened: to int8, else to what has its bits at least. A float is
+    computed in one that is wider. Of several the narrowest counts, then the fastest.
+    """
+    rates = device.flops_per_s
+    bits = ITEM_BITS.get(dtype, 0)
+    wider = [
+        name
+        for name in rates
+        if ITEM_BITS[name] >= bits and ("float" in name or "float" not in dtype)
+    ]
+    if bits and wider and dtype != "bool":
+        return min(wider, key=lambda name: (ITEM_BITS[name], -rates[name], name))
+    return min(rates, key=lambda name: (rates[name], name))
 
 
 def scale(device: DeviceSpec, work: Work) -> float:

@@ -45,7 +45,7 @@ class Support:
 
 
 def by_rules(name: str, spec: DeviceSpec, graph: Graph, *, library: bool = False) -> Support:
-    """Apply the spec's support rule to every node, and match its patterns.
+    """Apply the spec's support rule to every node, match its patterns, and find its units.
 
     Members of a composite need not be among the ops that the rule accepts, nor have the
     attributes; all else that the rule says holds for them too. Operators of libraries are
@@ -58,8 +58,51 @@ def by_rules(name: str, spec: DeviceSpec, graph: Graph, *, library: bool = False
         if reason is not None:
             reasons[node.id] = reason
     supported = tuple(node.id not in reasons for node in graph.nodes)
-    if not spec.patterns:
-        return Support(name, supported, reasons)
+    matched = _by_patterns(spec, graph, reasons) if spec.patterns else ()
+    if spec.quantized and not all(supported):
+        matched += _quantized_units(spec, graph, supported, matched, reasons)
+    return Support(name, supported, reasons, tuple(sorted(matched, key=lambda m: m.nodes)))
+
+
+def _quantized_units(
+    spec: DeviceSpec,
+    graph: Graph,
+    supported: tuple[bool, ...],
+    matched: tuple[Match, ...],
+    reasons: dict[int, str],
+) -> tuple[Match, ...]:
+    """Units of integers that it takes whole though not their nodes alone; see `Quantized`."""
+    from hetsim.device.quantized import Quantized, contraction, integer_units
+    from hetsim.patterns.matching import Match
+
+    quantized = Quantized(graph)
+    if not quantized:
+        return ()
+
+    def refuse(v: int) -> str | None:
+        op = op_key(graph.nodes[v])
+        if op in spec.quantized and _listed(spec.support, op):
+            return reasons[v]
+        return refusal_in_pattern(spec, graph, v)
+
+    state = contraction(graph)
+    for match in matched:
+        state.add(match.nodes)
+    found: list[Match] = []
+    for unit in integer_units(quantized, spec, supported, state, refuse):
+        if all(supported[v] for v in unit.nodes):
+            continue
+        ops = [v for v in unit.nodes if v not in quantized.dequantize | quantized.quantize]
+        name = f"quantized {op_key(graph.nodes[ops[0]])}"
+        found.append(Match(name, unit.nodes))
+        for v in unit.nodes:
+            if v in reasons:
+                reasons[v] += f"; taken only as a part of '{name}'"
+    return tuple(found)
+
+
+def _by_patterns(spec: DeviceSpec, graph: Graph, reasons: dict[int, str]) -> tuple[Match, ...]:
+    """Match the patterns of the description, and say in `reasons` what came of them."""
     from hetsim.patterns.matching import find_matches
     from hetsim.patterns.names import check_names
 
@@ -74,7 +117,7 @@ def by_rules(name: str, spec: DeviceSpec, graph: Graph, *, library: bool = False
         for node_id in refused.nodes:
             if node_id in reasons:
                 reasons[node_id] += f"; no match of '{refused.pattern}': {refused.reason}"
-    return Support(name, supported, reasons, matches.found)
+    return matches.found
 
 
 def without_lone_housekeeping(support: Support, graph: Graph, idle: frozenset[int]) -> Support:

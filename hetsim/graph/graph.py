@@ -18,6 +18,8 @@ ITEM_BITS: Mapping[str, int] = {
 }  # fmt: skip
 """Bits an element, by dtype name. Strings are absent: their size is not known before a run."""
 
+_LAYOUT = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -208,6 +210,26 @@ class Graph:
     def dtypes(self) -> dict[str, str]:
         """Element type of every value."""
         return {name: tensor.dtype for name, tensor in self.tensors.items()}
+
+    @cached_property
+    def dequantized(self) -> dict[str, tuple[str, ...]]:
+        """By value: the stored integers, scales and zero points that it is made of. O(V + E).
+
+        A DequantizeLinear of constants, and what views or turns its result, is folded when a
+        device compiles the graph: it takes no time in a run, and what reads it reads the
+        stored integers.
+        """
+        found: dict[str, tuple[str, ...]] = {}
+        for node in self.nodes:
+            if node.domain not in ("", "ai.onnx", "com.microsoft") or len(node.writes) != 1:
+                continue
+            if node.op_type == "DequantizeLinear" and self.constants.issuperset(node.reads):
+                found[node.writes[0]] = node.reads
+            elif node.op_type in _LAYOUT and self.constants.issuperset(node.reads[1:]):
+                behind = found.get(node.inputs[0])
+                if behind is not None:
+                    found[node.writes[0]] = behind
+        return found
 
     def edges(self) -> Iterator[tuple[int, int]]:
         """Yield (producer, reader) node ids, one for each value that a node reads. O(V + E)."""

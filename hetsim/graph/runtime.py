@@ -19,6 +19,10 @@ LEVELS = ("none", "basic", "extended")
 
 _GIST_LENGTH = 300
 
+_OF_CPU_KERNELS = ["QDQSelectorActionTransformer"]
+"""Optimisers that are left out: they turn quantized units into what CPU kernels take, and every
+device makes its own of them."""
+
 _MANY_BYTES = 2**30
 """Of weights in files. Above, large constants are not folded: what is folded is stored in the
 model, which ends at 2 GiB, and is private to every process, where files are shared."""
@@ -190,7 +194,12 @@ def open_session(
                 hint=f"build it for ONNX Runtime {ort.__version__} on this machine",
             ) from error
     try:
-        return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(
+            content,
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=_OF_CPU_KERNELS,
+        )
     except Exception as error:  # onnxruntime's exceptions share no base class of their own
         raise _translated(str(error), proto, where, f"ONNX Runtime {ort.__version__}") from error
 

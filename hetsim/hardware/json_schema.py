@@ -44,6 +44,8 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "support": "What it accepts; absent: every op.",
         "fusions": "Chains of op types that run as one kernel.",
         "patterns": "What it takes as one kernel and as a whole, by name.",
+        "quantized": "Op types that it computes in integers between DequantizeLinear and "
+        "QuantizeLinear; absent: the customary ones where it has an int8 peak.",
         "backend": "What runs its subgraphs; absent: ONNX Runtime on the CPU.",
         "threads": "Threads that one kernel is spread over when subgraphs are really run.",
         "custom_ops": "Operators outside ONNX that it takes: those with a function as body, "

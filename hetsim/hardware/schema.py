@@ -38,7 +38,7 @@ from hetsim.hardware.figures import (
     refusal,
     refusals,
 )
-from hetsim.hardware.spec import CUSTOM_OPS, DeviceSpec, SupportRule
+from hetsim.hardware.spec import CUSTOM_OPS, QUANTIZED, DeviceSpec, SupportRule
 from hetsim.units import GIB, GIGA, MIB, TERA
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ class DeviceModel(Strict):
     support: SupportModel = Field(default_factory=SupportModel)
     fusions: tuple[Chain, ...] = ()
     patterns: dict[Name, PatternText] = Field(default_factory=dict)
+    quantized: tuple[OpType, ...] | None = None
     backend: Name = "simulated"
     threads: Count = 1
     custom_ops: tuple[CustomOp, ...] | None = None
@@ -199,6 +200,7 @@ class DeviceModel(Strict):
             ),
             fusions=tuple(sorted(self.fusions, key=len, reverse=True)),
             patterns=tuple(parsed(name, text) for name, text in self.patterns.items()),
+            quantized=frozenset(self._quantized()),
             backend=self.backend,
             threads=self.threads,
             custom_ops=frozenset(self._custom_ops()),
@@ -210,6 +212,15 @@ class DeviceModel(Strict):
         if self.support.foreign is not None:
             return frozenset(self.support.foreign)
         return None if self.kind == "cpu" else frozenset()
+
+    def _quantized(self) -> tuple[str, ...]:
+        """What it computes in integers; where nothing is said, what is customary and accepted."""
+        if self.quantized is not None:
+            return self.quantized
+        if "int8" not in self.peak_tflops:
+            return ()
+        ops, refused = self.support.ops, self.support.except_ops
+        return tuple(op for op in QUANTIZED if op not in refused and (ops is None or op in ops))
 
     def _custom_ops(self) -> tuple[str, ...]:
         """What it takes; where nothing is said, libraries of kernels are for CPUs."""

@@ -22,6 +22,18 @@ CUSTOM_OPS = ("function", "library")
 """What operators outside ONNX can come from."""
 
 
+QUANTIZED = (
+    "Add", "ArgMax", "AveragePool", "Clip", "Concat", "Conv", "ConvTranspose", "DepthToSpace",
+    "Div", "Expand", "Flatten", "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool",
+    "HardSigmoid", "HardSwish", "LeakyRelu", "MatMul", "Max", "MaxPool", "Min", "Mul", "Pad",
+    "PRelu", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Resize",
+    "Sigmoid", "Slice", "Softmax", "SpaceToDepth", "Split", "Squeeze", "Sub", "Sum", "Tanh",
+    "Tile", "Transpose", "Unsqueeze",
+)  # fmt: skip
+"""Op types that a device with a peak for int8 computes quantized where its file says nothing: those
+that runtimes for quantized networks have kernels for."""
+
+
 def numbered(kind: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return those of `names` that are numbered devices of a kind, in order.
 
@@ -107,6 +119,9 @@ class DeviceSpec:
     patterns : tuple of Pattern
         What it takes as one kernel and as a whole, even ops that `support` does not accept
         alone; the first goes before the later ones. Their names differ.
+    quantized : frozenset of str
+        Op types that it computes in integers where their inputs come from DequantizeLinear and
+        their result goes to QuantizeLinear, all of it as one kernel.
     backend : str
         What runs its subgraphs: ``simulated`` (ONNX Runtime on the CPU), or what an installed
         package adds under the entry point ``hetsim.devices``.
@@ -137,6 +152,7 @@ class DeviceSpec:
     support: SupportRule = field(default_factory=SupportRule)
     fusions: tuple[tuple[tuple[str, ...], ...], ...] = ()
     patterns: tuple[Pattern, ...] = ()
+    quantized: frozenset[str] = frozenset()
     backend: str = "simulated"
     threads: int = 1
     custom_ops: frozenset[str] = frozenset(CUSTOM_OPS)

@@ -128,6 +128,8 @@ def device_report(name: str, spec: DeviceSpec) -> RenderableType:
     if rule.ops is None:
         foreign = "all" if rule.foreign is None else ", ".join(sorted(rule.foreign)) or "none"
         rows.append(("other domains", foreign))
+    if spec.quantized:
+        rows.append(("quantized", ", ".join(sorted(spec.quantized))))
     rows.append(("dtypes", "all" if rule.dtypes is None else ", ".join(sorted(rule.dtypes))))
     if rule.opset is not None:
         rows.append(("operator set", f"{rule.opset[0]} to {rule.opset[1]}"))
@@ -252,6 +254,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
         },
         "fusions": [[list(step) for step in chain] for chain in spec.fusions],
         "patterns": {pattern.name: pattern.text for pattern in spec.patterns},
+        "quantized": sorted(spec.quantized),
         "backend": spec.backend,
         "provenance": {
             figure: {"status": status, "source": source}

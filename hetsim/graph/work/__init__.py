@@ -64,6 +64,9 @@ class Work:
         Why that is; ``""`` where `rule` is True.
     least : Work or None
         What it does at the least, where data decide and that is less; None where it is the same.
+    integer_bytes : int
+        Of `weight_bytes`: those of integers, which stay as they are stored on a device that
+        computes floats in another type.
     """
 
     flops: int
@@ -75,6 +78,7 @@ class Work:
     rule: bool
     why: str = ""
     least: Work | None = None
+    integer_bytes: int = 0
 
 
 _RULES: Mapping[str, Rule] = {
@@ -94,7 +98,7 @@ _UNDECIDED = "what it computes depends on data, or on an attribute that is not k
 
 
 def node_work(graph: Graph, node: Node) -> Work:
-    """Return what `node` does. O(inputs + outputs).
+    """Return what `node` does: nothing where it dequantizes constants. O(inputs + outputs).
 
     Raises
     ------
@@ -110,6 +114,8 @@ def node_work(graph: Graph, node: Node) -> Work:
     rule = _RULES.get(key)
     if rule is None and node.body is not None:
         return _whole_work(graph, node, node.body)
+    if graph.dequantized and node.writes and graph.dequantized.keys() >= set(node.writes):
+        return Work(0, 0, 0, 0, "quantize", graph.tensors[node.writes[0]].dtype, True)
     view = NodeView(graph, node)
     flops: int | None = None
     least: int | None = None
@@ -134,6 +140,7 @@ def node_work(graph: Graph, node: Node) -> Work:
         dtype=_dtype(graph, node, rule),
         rule=flops is not None,
         why="" if flops is not None else _UNDECIDED if rule is not None else _reason(node),
+        integer_bytes=min(constant, _integer_bytes(graph, node)) if constant else 0,
     )
     if least is not None and least < work.flops:
         return replace(work, least=replace(work, flops=least))
@@ -190,6 +197,7 @@ def _sum(works: Sequence[Work], turns: float) -> Work:
             dtype="float32" if heaviest is None else heaviest.dtype,
             rule=all(work.rule for work in parts),
             why=next((work.why for work in parts if not work.rule), ""),
+            integer_bytes=round(turns * sum(work.integer_bytes for work in parts)),
         )
 
     most = total(works)
@@ -208,7 +216,13 @@ def _whole_work(graph: Graph, node: Node, body: Graph) -> Work:
         return Work(0, read, written, constant, "other", dtype, False, f"inside it, {error}")
 
     def alone(work: Work) -> Work:
-        return replace(work, read_bytes=read, weight_bytes=constant, write_bytes=written)
+        return replace(
+            work,
+            read_bytes=read,
+            weight_bytes=constant,
+            write_bytes=written,
+            integer_bytes=min(constant, work.integer_bytes),
+        )
 
     return replace(alone(inner), least=None if inner.least is None else alone(inner.least))
 
@@ -258,6 +272,18 @@ def _dtype(graph: Graph, node: Node, rule: Rule | None) -> str:
     floating = [dtype for dtype in plain if "float" in dtype or "complex" in dtype]
     integers = [dtype for dtype in plain if dtype != "bool"]
     return (floating or integers or plain or found or ["bool"])[0]
+
+
+def _integer_bytes(graph: Graph, node: Node) -> int:
+    """Bytes of the stored integers behind the inputs of `node`."""
+    stored: dict[str, None] = {}
+    for name in node.reads:
+        if name in graph.dequantized:
+            stored.update(dict.fromkeys(graph.dequantized[name]))
+        elif name in graph.constants:
+            stored[name] = None
+    tensors = (graph.tensors[name] for name in stored)
+    return sum(tensor.nbytes for tensor in tensors if "float" not in tensor.dtype)
 
 
 def _shapes(graph: Graph, node: Node) -> str:

@@ -107,6 +107,8 @@ Bytes = Callable[[NodeView], tuple[int, int, int]]
 def moved_bytes(view: NodeView, instead: Mapping[int, int] | None = None) -> tuple[int, int, int]:
     """Count every value a node reads and writes once, as (activations, constants, written).
 
+    Constants that are dequantized first count as the integers that are stored.
+
     `instead` gives the bytes that are really touched of an input, by position.
     """
     graph, node = view.graph, view.node
@@ -114,7 +116,10 @@ def moved_bytes(view: NodeView, instead: Mapping[int, int] | None = None) -> tup
     read = constant = 0
     for name in node.reads:
         nbytes = touched[name] if name in touched else graph.tensors[name].nbytes
-        if name in graph.constants:
+        if name in graph.dequantized:
+            behind = sum(graph.tensors[stored].nbytes for stored in graph.dequantized[name])
+            constant += nbytes * behind // max(1, graph.tensors[name].nbytes)
+        elif name in graph.constants:
             constant += nbytes
         else:
             read += nbytes

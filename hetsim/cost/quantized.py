@@ -1,0 +1,287 @@
+"""Which kernels a device makes of a quantized graph, and what each of them does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hetsim.cost.model import Kernel
+from hetsim.device.quantized import DEQUANTIZE, QUANTIZE, Quantized, contraction, integer_units
+from hetsim.device.support import Support
+from hetsim.graph.contraction import Contraction
+from hetsim.graph.graph import Node, Tensor
+from hetsim.graph.work import Work, op_key
+from hetsim.graph.work.contraction import REQUANTIZE
+from hetsim.graph.work.numeric import DEQUANTIZE as SHIFT_AND_SCALE
+from hetsim.hardware.spec import DeviceSpec
+
+_CONVERSIONS = DEQUANTIZE | QUANTIZE
+_MOVES = frozenset({"data_movement", "gather_scatter"})
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSet:
+    """Nodes that are one kernel, ascending, and the type of its arithmetic where not theirs."""
+
+    nodes: tuple[int, ...]
+    dtype: str | None
+
+
+def kernel_sets(found: Quantized, spec: DeviceSpec, support: Support) -> tuple[KernelSet, ...]:
+    """Return the disjoint sets of nodes that a device that computes integers runs as kernels.
+
+    First the integer units, then the declared chains; then each conversion that is left joins
+    what alone reads it or alone makes what it reads, as a load or a store converts. The
+    composites of `support` are left as they are. A conversion whose neighbours are several
+    stays a kernel of its own. O((V + E) log V).
+    """
+    graph = found.graph
+    state = contraction(graph)
+    for match in support.composites:
+        state.add(match.nodes)
+    sets: list[list[int]] = []
+    dtypes: list[str | None] = []
+    home: dict[int, int] = {}
+
+    def put(nodes: Iterable[int], dtype: str | None = None) -> None:
+        home.update((v, len(sets)) for v in nodes)
+        sets.append(list(nodes))
+        dtypes.append(dtype)
+
+    for unit in integer_units(found, spec, support.supported, state):
+        put(unit.nodes, unit.dtype)
+    free = [
+        taken and not state.taken(v) and v not in found.dequantize and v not in found.quantize
+        for v, taken in enumerate(support.supported)
+    ]
+    for node in graph.nodes:
+        if free[node.id] and node.id not in home:
+            chain = found.chain(node, spec, support.supported)
+            if len(chain) > 1 and not any(v in home or state.taken(v) for v in chain):
+                put(chain)
+
+    def join(node: int, other: int) -> bool:
+        """Put `node` into the kernel of `other`, unless that is none of this device."""
+        if other not in home:
+            if not support.supported[other] or state.taken(other):
+                return False
+            put([other])
+        home[node] = home[other]
+        sets[home[other]].append(node)
+        return True
+
+    def place(node: int) -> int:
+        """The set of a node, or a number of its own."""
+        return home.get(node, -1 - node)
+
+    for v in sorted(found.quantize):
+        if v in home or state.taken(v) or not support.supported[v]:
+            continue
+        value, result = graph.nodes[v].inputs[0], graph.nodes[v].outputs[0]
+        maker = found.producers.get(value)
+        if maker is not None and found.only_reader(value) == v and join(v, maker):
+            continue
+        readers = found.readers.get(result, ())
+        if result not in found.outputs and len({place(reader) for reader in readers}) == 1:
+            loads = readers[0] in found.dequantize and readers[0] not in home
+            if not loads:
+                join(v, readers[0])
+    for v in sorted(found.dequantize):
+        source, value = graph.nodes[v].inputs[0], graph.nodes[v].outputs[0]
+        if v in home or state.taken(v) or value in graph.dequantized or not support.supported[v]:
+            continue
+        readers = found.readers.get(value, ())
+        same = len({place(reader) for reader in readers}) == 1
+        if same and value not in found.outputs and join(v, readers[0]):
+            continue
+        maker = found.producers.get(source)
+        leads = maker in found.quantize and maker not in home
+        if maker is not None and not leads and found.only_reader(source) == v:
+            join(v, maker)
+    merged = contraction(graph)
+    for match in support.composites:
+        merged.add(match.nodes)
+    return tuple(
+        KernelSet(nodes, dtype)
+        for own, dtype in zip(sets, dtypes, strict=True)
+        if len(nodes := _with_first_loads(found, own, support, home, merged)) > 1
+    )
+
+
+def _with_first_loads(
+    found: Quantized,
+    nodes: Sequence[int],
+    support: Support,
+    home: dict[int, int],
+    merged: Contraction,
+) -> tuple[int, ...]:
+    """A set with what quantizes the inputs of the graph, where it is the first that reads them.
+
+    Others read the integers that its kernel then writes, too. The set enters `merged`.
+    """
+    graph = found.graph
+    wanted: dict[int, None] = {}
+    for v in nodes:
+        for name in graph.nodes[v].reads:
+            source = found.source(name)
+            first = found.producers.get(source) if source is not None else None
+            load = found.producers.get(name)
+            if first is None or load is None or first not in found.quantize or first in home:
+                continue
+            if graph.nodes[first].inputs[0] in found.producers or not support.supported[first]:
+                continue
+            wanted[first] = None
+            if load not in home:
+                wanted[load] = None
+    larger = tuple(sorted({*nodes, *wanted}))
+    if wanted and not any(merged.taken(v) for v in larger) and not merged.cycle(larger):
+        merged.add(larger)
+        home.update(dict.fromkeys(wanted, home[nodes[0]]))
+        return larger
+    own = tuple(sorted(nodes))
+    merged.add(own)
+    return own
+
+
+def shared_loads(found: Quantized, sets: Sequence[KernelSet]) -> frozenset[int]:
+    """DequantizeLinear nodes that are no kernel: several read them, and convert as they load.
+
+    Where a graph is optimised each reader has a copy of its own, within its kernel. O(V + E).
+    """
+    within = {v for one in sets for v in one.nodes}
+    return frozenset(
+        v
+        for v in found.dequantize - within
+        if found.graph.nodes[v].outputs[0] not in found.outputs
+        and found.readers.get(found.graph.nodes[v].outputs[0])
+    )
+
+
+def quantized_kernel(
+    found: Quantized, works: Sequence[Work], nodes: Sequence[int], dtype: str | None
+) -> Kernel:
+    """Return what one kernel of `nodes` does, conversions within it.
+
+    Its arithmetic is of `dtype` where that is given. It reads integers where its nodes read
+    what was dequantized, and floats where it quantizes itself; it writes what is read
+    outside. What a node touches of its inputs, as a Gather does, it touches of the integers.
+    Scaling and rounding count as they do for ops that are quantized by themselves; loads and
+    stores that only convert count by their bytes. O(operands).
+    """
+    graph, inside = found.graph, set(nodes)
+    core = [graph.nodes[v] for v in nodes if v not in found.dequantize and v not in found.quantize]
+    done: list[Work] = []
+    for node in core:
+        work = works[node.id]
+        flops = work.flops
+        if dtype is not None and flops and work.op_class not in _MOVES:
+            out = sum(graph.tensors[name].elements for name in node.writes)
+            flops += REQUANTIZE * out if node is core[-1] else 0
+            if work.op_class not in ("conv", "matmul"):
+                flops += SHIFT_AND_SCALE * out
+        done.append(
+            replace(
+                work,
+                flops=flops,
+                read_bytes=0,
+                write_bytes=0,
+                weight_bytes=0,
+                integer_bytes=0,
+                dtype=dtype if dtype is not None else work.dtype,
+            )
+        )
+        done.extend(_moved(found, node, work, inside))
+    for v in nodes:
+        given = graph.nodes[v].inputs[0]
+        if v in found.quantize and found.producers.get(given) not in inside and core:
+            written = _Bytes()
+            for value in _written(found, graph.nodes[v].outputs[0], inside):
+                written.add(graph.tensors[value])
+            kept = replace(works[v], flops=0, read_bytes=0, weight_bytes=0, integer_bytes=0)
+            done.append(replace(kept, write_bytes=written.integers, dtype="int8"))
+    if not core:
+        done.extend(works[v] for v in nodes)
+    return Kernel(tuple(done))
+
+
+def _moved(found: Quantized, node: Node, work: Work, inside: set[int]) -> list[Work]:
+    """What a node moves as a member of a kernel: integers first, then what stays as it is."""
+    graph = found.graph
+    reads, stated = _Bytes(), 0
+    for name in node.reads:
+        if name in graph.constants or name in graph.dequantized:
+            continue
+        stated += graph.tensors[name].nbytes
+        maker = found.producers.get(name)
+        source = found.source(name)
+        if source is not None:
+            name, maker = source, found.producers.get(source) if maker in inside else None
+        if maker in found.quantize and maker in inside:
+            name = graph.nodes[maker].inputs[0]
+            maker = found.producers.get(name)
+        if maker not in inside:
+            reads.add(graph.tensors[name])
+    reads.share(work.read_bytes, stated)
+    writes, stated = _Bytes(), 0
+    for name in node.writes:
+        stated += graph.tensors[name].nbytes
+        for value in _written(found, name, inside):
+            writes.add(graph.tensors[value])
+    writes.share(work.write_bytes, stated)
+    blank = replace(work, flops=0, read_bytes=0, write_bytes=0, weight_bytes=0)
+    return [
+        replace(
+            blank,
+            read_bytes=reads.integers,
+            write_bytes=writes.integers,
+            integer_bytes=0,
+            dtype="int8",
+        ),
+        replace(
+            blank,
+            read_bytes=reads.floats,
+            write_bytes=writes.floats,
+            weight_bytes=work.weight_bytes,
+        ),
+    ]
+
+
+def _written(found: Quantized, name: str, inside: set[int]) -> list[str]:
+    """What leaves a kernel of the value `name` that it makes: itself, or what it is turned to."""
+    readers = found.readers.get(name, ())
+    leaving = [name] if name in found.outputs or not readers else []
+    for reader in readers:
+        if reader not in inside:
+            leaving.append(name)
+        elif reader in found.quantize or reader in found.dequantize:
+            leaving += _written(found, found.graph.nodes[reader].outputs[0], inside)
+    return list(dict.fromkeys(leaving))
+
+
+@dataclass(slots=True)
+class _Bytes:
+    """Bytes of integers, which are as wide on every device, and of floats."""
+
+    integers: int = 0
+    floats: int = 0
+
+    def add(self, tensor: Tensor) -> None:
+        if "float" in tensor.dtype:
+            self.floats += tensor.nbytes
+        else:
+            self.integers += tensor.nbytes
+
+    def share(self, touched: int, stated: int) -> None:
+        """Take the part that a node touches of the bytes that it states."""
+        if stated:
+            self.integers = self.integers * touched // stated
+            self.floats = self.floats * touched // stated
+
+
+def composite_dtype(found: Quantized, spec: DeviceSpec, nodes: Sequence[int]) -> str | None:
+    """The type in which a composite is computed, where it is a quantized unit."""
+    for v in nodes:
+        node = found.graph.nodes[v]
+        if op_key(node) not in _CONVERSIONS:
+            return found.arithmetic(node, spec.quantized)
+    return None

@@ -1,0 +1,304 @@
+"""Quantized units: what stands between dequantized inputs and a quantized output, as one kernel.
+
+ONNX writes an 8-bit network as float nodes between DequantizeLinear and QuantizeLinear. What
+computes integers takes such a node with the conversions around it as one integer kernel, and
+converts where it loads and stores around nodes that it computes in float.
+
+Source: the "node units" of ONNX Runtime's quantized graphs and the fusions of explicit
+quantization that TensorRT documents, restated as one rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hetsim.graph.contraction import Contraction
+from hetsim.graph.dag import Dag
+from hetsim.graph.graph import ITEM_BITS, Graph, Node
+from hetsim.graph.work import op_key
+from hetsim.hardware.spec import DeviceSpec
+
+DEQUANTIZE = frozenset({"DequantizeLinear", "com.microsoft:DequantizeLinear"})
+QUANTIZE = frozenset({"QuantizeLinear", "com.microsoft:QuantizeLinear"})
+PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+"""Ops that accumulate in wider integers, and can give them out as floats."""
+
+INTEGER_PRODUCTS = frozenset({"ConvInteger", "MatMulInteger"})
+_ACTIVATIONS = frozenset({"Clip", "HardSwish", "LeakyRelu", "Relu", "Sigmoid"})
+_SUMS = frozenset({"Add", "Sum"})
+_BINARY = frozenset({"Add", "Div", "Max", "Mean", "Min", "Mul", "Sub", "Sum"})
+_LONGEST = 3
+_BIAS = 2
+_NARROW = 8
+_SCALED = 2
+"""Where the Mul stands behind a product of integers."""
+_MANY = 1 << 16
+"""Elements above which a product of two values is no scale."""
+
+
+_ACTS_AS = {
+    "ConvInteger": "Conv", "MatMulInteger": "MatMul", "QLinearConv": "Conv",
+    "QLinearMatMul": "MatMul", "com.microsoft:QGemm": "Gemm", "com.microsoft:QLinearAdd": "Add",
+    "com.microsoft:QLinearConv": "Conv", "com.microsoft:QLinearLeakyRelu": "LeakyRelu",
+    "com.microsoft:QLinearSigmoid": "Sigmoid",
+}  # fmt: skip
+
+
+def fusing_key(node: Node, spec: DeviceSpec) -> str:
+    """The op type by which `node` takes its place in a chain.
+
+    For a device that computes integers a quantized op is what it does, as the float op is.
+    """
+    key = op_key(node)
+    return _ACTS_AS.get(key, key) if spec.quantized else key
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Nodes that are one kernel.
+
+    Attributes
+    ----------
+    nodes : tuple of int
+        Ascending.
+    dtype : str or None
+        What its arithmetic is done in: ``int8``, ``int16`` or an 8-bit float; None: in the
+        types of its nodes, and only loads and stores convert.
+    sealed : bool
+        Whether all that goes in and comes out is quantized, so that a device needs no float
+        arithmetic for it.
+    """
+
+    nodes: tuple[int, ...]
+    dtype: str | None
+    sealed: bool
+
+
+class Quantized:
+    """The quantizing nodes of a graph, and how units lie around them. O(V + E)."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.producers = graph.producers()
+        self.readers = graph.consumers()
+        self.outputs = frozenset(graph.outputs)
+        self.dequantize = {n.id for n in graph.nodes if op_key(n) in DEQUANTIZE}
+        self.quantize = {n.id for n in graph.nodes if op_key(n) in QUANTIZE}
+        self.products = {n.id for n in graph.nodes if op_key(n) in INTEGER_PRODUCTS}
+
+    def __bool__(self) -> bool:
+        return bool(self.dequantize or self.quantize or self.products)
+
+    def source(self, value: str) -> str | None:
+        """The integers that a DequantizeLinear makes `value` of, if one does."""
+        node = self.producers.get(value)
+        if node is None or node not in self.dequantize:
+            return None
+        return self.graph.nodes[node].inputs[0]
+
+    def arithmetic(self, node: Node, ops: frozenset[str]) -> str | None:
+        """What `node` can be computed in, given its inputs; None: nothing but its own types."""
+        op = op_key(node)
+        if op not in ops or node.captures:
+            return None
+        graph = self.graph
+        stored: list[str] = []
+        active = False
+        for position, name in enumerate(node.inputs):
+            if not name or "float" not in graph.tensors[name].dtype:
+                continue
+            if op in PRODUCTS and position == _BIAS:
+                if name in graph.constants or name in graph.dequantized or self.source(name):
+                    continue
+                return None
+            behind = graph.dequantized.get(name)
+            source = behind[0] if behind else self.source(name)
+            if source is not None:
+                stored.append(graph.tensors[source].dtype)
+                active |= behind is None
+                continue
+            scalar = op not in _BINARY or graph.tensors[name].elements <= 1
+            if name not in graph.constants or op in PRODUCTS or not scalar:
+                return None
+        return _widest(stored) if active else None
+
+    def path(self, node: Node, spec: DeviceSpec, supported: Sequence[bool]) -> list[int]:
+        """`node` with what follows it in its kernel.
+
+        The longest chain that the device declares, across conversions between its members,
+        or what is customary up to a QuantizeLinear; and the QuantizeLinear after it.
+        """
+        chain = self.chain(node, spec, supported)
+        found = max(chain, self._usual(node), key=len)
+        return found if found[-1] in self.quantize else [*found, *self._quantized_after(found[-1])]
+
+    def chain(self, node: Node, spec: DeviceSpec, supported: Sequence[bool]) -> list[int]:
+        """The longest declared chain that starts here, conversions between its nodes included.
+
+        `node` alone where there is none; a product of plain integers with what scales it.
+        """
+        start = [node.id, *self._scaled_after(node)]
+        if not all(supported[v] for v in start):
+            return [node.id]
+        chains = (self._chain(start, steps, spec, supported) for steps in spec.fusions)
+        return max((start, *chains), key=len)
+
+    def _chain(
+        self,
+        start: Sequence[int],
+        steps: Sequence[Sequence[str]],
+        spec: DeviceSpec,
+        supported: Sequence[bool],
+    ) -> list[int]:
+        if fusing_key(self.graph.nodes[start[0]], spec) not in steps[0]:
+            return []
+        found = list(start)
+        last = start[0] if len(start) == 1 else start[_SCALED]
+        for allowed in steps[1:]:
+            between: list[int] = []
+            after = self._after(last)
+            while after is not None and after in self.quantize | self.dequantize:
+                between.append(after)
+                after = self._after(after)
+            if after is None or not supported[after]:
+                return []
+            if fusing_key(self.graph.nodes[after], spec) not in allowed:
+                return []
+            found += [*between, after]
+            last = after
+        return found
+
+    def _scaled_after(self, node: Node) -> list[int]:
+        """The Cast and the Mul by which a product of integers becomes floats, and their scale."""
+        if op_key(node) not in INTEGER_PRODUCTS:
+            return []
+        cast = self._after(node.id)
+        if cast is None or op_key(self.graph.nodes[cast]) != "Cast":
+            return []
+        scaling = self._after(cast)
+        if scaling is None or op_key(self.graph.nodes[scaling]) != "Mul":
+            return []
+        for name in self.graph.nodes[scaling].reads:
+            maker = self.producers.get(name)
+            if maker is None or maker == cast or op_key(self.graph.nodes[maker]) != "Mul":
+                continue
+            if self._after(maker) == scaling and self.graph.tensors[name].elements < _MANY:
+                return [cast, scaling, maker]
+        return [cast, scaling]
+
+    def _usual(self, node: Node) -> list[int]:
+        """`node`, a sum where it is a product, and an activation, where all of it is quantized."""
+        found = [node.id]
+        while len(found) <= _LONGEST:
+            after = self._after(found[-1])
+            if after is None:
+                break
+            if after in self.quantize:
+                return found
+            op = op_key(self.graph.nodes[after])
+            summed = op_key(node) in PRODUCTS and len(found) == 1 and op in _SUMS
+            if not (op in _ACTIVATIONS or summed):
+                break
+            found.append(after)
+        return [node.id]
+
+    def conversions(self, nodes: Sequence[int]) -> list[int]:
+        """DequantizeLinear nodes whose values `nodes` alone read."""
+        inside = set(nodes)
+        found: dict[int, None] = {}
+        for v in nodes:
+            for name in self.graph.nodes[v].reads:
+                before = self.producers.get(name)
+                if (
+                    before in self.dequantize
+                    and before not in inside
+                    and name not in self.outputs
+                    and inside.issuperset(self.readers[name])
+                ):
+                    found[before] = None
+        return list(found)
+
+    def readers_of(self, v: int) -> tuple[int, ...]:
+        """The nodes that read what node `v` makes."""
+        values = self.graph.nodes[v].writes
+        return tuple(w for value in values for w in self.readers.get(value, ()))
+
+    def _after(self, v: int) -> int | None:
+        """The only reader of all that node `v` makes."""
+        writes = self.graph.nodes[v].writes
+        return self.only_reader(writes[0]) if len(writes) == 1 else None
+
+    def only_reader(self, value: str) -> int | None:
+        """The node that reads `value`, where no other does and it is no output."""
+        readers = self.readers.get(value, ())
+        return readers[0] if len(readers) == 1 and value not in self.outputs else None
+
+    def _quantized_after(self, v: int) -> list[int]:
+        after = [self.only_reader(name) for name in self.graph.nodes[v].writes]
+        if any(one is None or one not in self.quantize for one in after):
+            return []
+        return [one for one in after if one is not None]
+
+
+def integer_units(
+    found: Quantized,
+    spec: DeviceSpec,
+    supported: Sequence[bool],
+    state: Contraction,
+    refuse: Callable[[int], str | None] | None = None,
+) -> Iterator[Unit]:
+    """Yield the units that a device computes in integers, in graph order; they enter `state`.
+
+    Parameters
+    ----------
+    found : Quantized
+    spec : DeviceSpec
+    supported : sequence of bool
+        By node: whether the device takes it alone.
+    state : Contraction
+        Of the graph; no node that is taken becomes a member.
+    refuse : callable, optional
+        Why a node that is not supported alone may not be a member of a sealed unit, or None.
+        Absent: all members must be supported.
+    """
+    graph = found.graph
+    for node in graph.nodes:
+        if state.taken(node.id):
+            continue
+        dtype = found.arithmetic(node, spec.quantized)
+        if dtype is None:
+            continue
+        path = found.path(node, spec, supported)
+        quantized = path[-1] in found.quantize
+        if not quantized and op_key(node) not in PRODUCTS:
+            continue
+        nodes = tuple(sorted({*path, *found.conversions(path)}))
+        if any(state.taken(v) for v in nodes) or state.cycle(nodes):
+            continue
+        own = set(nodes)
+        sealed = quantized and all(
+            found.producers.get(name) in own or "float" not in graph.tensors[name].dtype
+            for v in path
+            for name in graph.nodes[v].reads
+            if name not in graph.constants
+        )
+        alone = [v for v in nodes if not supported[v]]
+        if alone and (not sealed or refuse is None or any(refuse(v) for v in alone)):
+            continue
+        state.add(nodes)
+        yield Unit(nodes, dtype, sealed)
+
+
+def contraction(graph: Graph) -> Contraction:
+    """The graph, none of it contracted yet."""
+    return Contraction(Dag.from_edges(len(graph.nodes), graph.edges()))
+
+
+def _widest(stored: Sequence[str]) -> str | None:
+    """What integers of these types are multiplied in; None where no arithmetic is meant."""
+    widest = max(stored, key=lambda dtype: ITEM_BITS[dtype])
+    bits = ITEM_BITS[widest]
+    if "float" in widest:
+        return widest if bits == _NARROW else None
+    return f"int{max(_NARROW, bits)}" if bits <= 2 * _NARROW else None
