@@ -143,8 +143,8 @@ def is_static(tensor: Tensor) -> bool:
 def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = False) -> str | None:
     """Return why a device of `spec` refuses the node by itself, or None where it takes it.
 
-    A call of a function that its rule does not name is taken where all of the body is.
-    O(node), and the nodes of its body.
+    A call of a function that its rule does not name is taken where all of the body is, control
+    flow where all that it may run is. O(node), and the nodes inside of it.
     """
     rule = spec.support
     node = graph.nodes[node_id]
@@ -155,8 +155,12 @@ def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = Fal
         custom = _custom_refusal(spec, graph, node_id, library)
         if custom is not None:
             return custom
-        if node.body is None and not node.custom and not _listed(rule, op):
+        if (node.body is None or node.whole) and not node.custom and not _listed(rule, op):
             return f"op {op}"
+    for attribute, branch in node.branches.items():
+        inside = None if branch is None else _first_refusal(spec, branch, library)
+        if inside is not None:
+            return f"{inside} in {attribute} of {op}"
     for name, accepted in rule.attributes.get(op, {}).items():
         value = attribute_of(graph, node, name)
         if value is not None and not AttributeTest(name, accepted).holds(graph, node):
@@ -181,15 +185,17 @@ def _custom_refusal(spec: DeviceSpec, graph: Graph, node_id: int, library: bool)
         return (
             None if library else f"op {op_key(node)} of a custom-op library that it was not given"
         )
-    if node.body is None:
+    if node.body is None or node.whole:
         return None
     if "function" not in spec.custom_ops:
         return f"op {op_key(node)}, a function (it takes none)"
-    for inner in node.body.nodes:
-        reason = refusal(spec, node.body, inner.id, library=library)
-        if reason is not None:
-            return f"{reason} in the body of {op_key(node)}"
-    return None
+    reason = _first_refusal(spec, node.body, library)
+    return None if reason is None else f"{reason} in the body of {op_key(node)}"
+
+
+def _first_refusal(spec: DeviceSpec, graph: Graph, library: bool) -> str | None:
+    reasons = (refusal(spec, graph, inner.id, library=library) for inner in graph.nodes)
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:

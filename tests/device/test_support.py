@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx_builders import load, make_model, op, value
+from onnx_builders import if_model, load, make_model, op, value
 
 import hetsim
 from hetsim.device.plugin import SimulatedDevice, Support
@@ -174,3 +174,13 @@ def test_ops_of_other_domains_are_taken_where_they_are_named(name: str, key: str
         assert spec.kind == "cpu" or (spec.kind, key) == ("gpu", "com.microsoft:MatMulNBits")
     else:
         assert reasons == {0: f"op {key}"}
+
+
+def test_control_flow_is_taken_where_all_that_it_may_run_is(tmp_path: Path) -> None:
+    ops = frozenset({"If", "MatMul", "ReduceMax"})
+    takes = replace(NPU, support=SupportRule(ops=ops))
+    lacks = replace(NPU, support=SupportRule(ops=ops - {"ReduceMax"}))
+    assert asked(takes, if_model(), tmp_path).supported == (True,)
+    assert asked(lacks, if_model(), tmp_path).reasons[0] == "op ReduceMax in else_branch of If"
+    except_one = replace(NPU, support=SupportRule(except_ops=frozenset({"MatMul"})))
+    assert "op MatMul in else_branch of If" in asked(except_one, if_model(), tmp_path).reasons[0]
