@@ -2,20 +2,80 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
+_NAME = "machine-code"
+_configuring = threading.Lock()
 
 
 def machine_code(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function`, of the subset of Python that numba knows, compiled by numba.
 
-    Division follows numpy: by zero it gives infinity or NaN. The machine code is kept on disk
-    where the package or the user's cache directory can be written.
+    Division follows numpy: by zero it gives infinity or NaN. The machine code is kept where
+    ``NUMBA_CACHE_DIR`` says, or else in a folder of the user's own below hetsim's cache
+    folder; never beside the package, which others may use. Where there is no such folder, it
+    is made anew by every process.
     """
     import numba
 
-    try:
-        made: Callable[..., Any] = numba.njit(cache=True, error_model="numpy")(function)
-    except RuntimeError:  # numba found no place to write to
-        made = numba.njit(error_model="numpy")(function)
-    return made
+    made = numba.njit(error_model="numpy")(function)
+    config: Any = numba.config
+    with _configuring:
+        named = config.CACHE_DIR
+        folder = named or _folder()
+        if folder:
+            config.CACHE_DIR = str(folder)
+            try:
+                # numba finds no place to write to after all: RuntimeError.
+                with suppress(RuntimeError, OSError):
+                    made.enable_caching()
+                    _forgive(made)
+            finally:
+                config.CACHE_DIR = named
+    compiled: Callable[..., Any] = made
+    return compiled
+
+
+def _folder() -> Path | None:
+    """Where machine code is kept: by what it depends on, numba's own checks of it apart."""
+    import llvmlite.binding
+    import numba
+
+    from hetsim import __version__
+    from hetsim.cache import private_folder
+
+    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    processor = llvmlite.binding.get_host_cpu_name() or "unknown"
+    return private_folder(
+        _NAME, f"hetsim{__version__}-numba{numba.__version__}-{python}-{processor}"
+    )
+
+
+def _forgive(made: Any) -> None:
+    """Let a cache that is damaged, or cannot be written when it comes to that, be no error."""
+    cache = made._cache
+    load, save = cache.load_overload, cache.save_overload
+
+    def loaded(*arguments: Any) -> Any:
+        try:
+            return load(*arguments)
+        except Exception:  # what unpickling of damaged bytes raises is anything
+            return None
+
+    def saved(*arguments: Any) -> None:
+        with suppress(OSError):
+            try:
+                save(*arguments)
+            except OSError:
+                raise
+            except Exception:
+                # Of the damaged list of what is kept, too; it is begun anew.
+                cache.flush()
+                save(*arguments)
+
+    cache.load_overload, cache.save_overload = loaded, saved

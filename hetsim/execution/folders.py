@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from hetsim.cache import cache_dir
 from hetsim.errors import ExecutionError
-from hetsim.graph.zoo import cache_dir
 
 _LOCK = "lock"
 _DRAFT = ".draft-"

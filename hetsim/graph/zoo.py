@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hetsim.cache import cache_dir as cache_dir
 from hetsim.errors import ModelError, UsageError, nearest
 from hetsim.graph.graph import Tensor
 
@@ -119,19 +120,6 @@ def materialise(name: str) -> Path:
                 hint="set HETSIM_CACHE_DIR to a folder that is writable and has room",
             ) from error
     return path
-
-
-def cache_dir() -> Path:
-    """Return hetsim's cache folder; it may not exist yet.
-
-    ``HETSIM_CACHE_DIR`` names it; else it is ``hetsim`` below ``XDG_CACHE_HOME`` or
-    ``~/.cache``.
-    """
-    own = os.environ.get("HETSIM_CACHE_DIR")
-    if own:
-        return Path(own).expanduser()
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "hetsim"
 
 
 def source_path(name: str) -> Path:

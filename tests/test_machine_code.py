@@ -1,0 +1,149 @@
+"""Machine code is kept in the user's own folder or not at all; never beside the package."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from hetsim.cache import cache_dir, private_folder
+from hetsim.machine_code import machine_code
+
+SOURCE = "def triple(x):\n    return 3.0 * x / x * 1.0\n"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setenv("HETSIM_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def triple(tmp_path: Path) -> Callable[..., float]:
+    """A function in a package of its own."""
+    file = tmp_path / "package" / "tripling.py"
+    file.parent.mkdir()
+    file.write_text(SOURCE)
+    scope: dict[str, Callable[..., float]] = {"__name__": "tripling"}
+    exec(compile(SOURCE, str(file), "exec"), scope)
+    return scope["triple"]
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_it_is_kept_in_the_users_cache_and_not_beside_the_source(
+    cache: Path, triple: Callable[..., float], tmp_path: Path
+) -> None:
+    made = machine_code(triple)
+    assert made(2.0) == 3.0
+    assert np.isnan(made(0.0))
+    kept = files(cache / "machine-code")
+    assert {path.suffix for path in kept} == {".nbi", ".nbc"}
+    assert (cache / "machine-code").stat().st_mode & 0o777 == 0o700
+    assert files(tmp_path / "package") == [tmp_path / "package" / "tripling.py"]
+    assert numba.config.CACHE_DIR == ""
+    again = machine_code(triple)
+    assert again(2.0) == 3.0
+    assert sum(again.stats.cache_hits.values()) == 1  # type: ignore[attr-defined]
+
+
+def test_damaged_machine_code_is_made_anew(cache: Path, triple: Callable[..., float]) -> None:
+    assert machine_code(triple)(2.0) == 3.0
+    for suffix in (".nbc", ".nbi"):
+        for path in files(cache):
+            if path.suffix == suffix:
+                path.write_bytes(b"\x80nonsense")
+        assert machine_code(triple)(2.0) == 3.0
+
+
+def test_without_a_folder_of_its_own_nothing_is_kept(
+    cache: Path, triple: Callable[..., float], tmp_path: Path
+) -> None:
+    cache.write_text("a file where the folder should be")
+    assert machine_code(triple)(2.0) == 3.0
+    assert files(tmp_path / "package") == [tmp_path / "package" / "tripling.py"]
+
+
+def test_a_disk_that_fills_up_is_no_error(
+    cache: Path, triple: Callable[..., float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = machine_code(triple)
+    (folder,) = (cache / "machine-code").iterdir()
+    for below in folder.iterdir():
+        below.rmdir()
+        below.write_text("")
+    assert made(2.0) == 3.0
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o750, 0o705])
+def test_a_folder_that_others_can_open_is_not_used(cache: Path, mode: int) -> None:
+    folder = private_folder("kept", "below")
+    assert folder == cache / "kept" / "below"
+    (cache / "kept").chmod(mode)
+    assert private_folder("kept", "below") is None
+    (cache / "kept").chmod(0o700)
+    assert private_folder("kept", "below") == folder
+
+
+def test_a_folder_of_somebody_else_is_not_used(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert private_folder("kept") is not None
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert private_folder("kept") is None
+    monkeypatch.undo()
+    monkeypatch.setenv("HETSIM_CACHE_DIR", str(tmp_path / "other"))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "other" / "kept").symlink_to(tmp_path / "elsewhere")
+    assert private_folder("kept") is None
+
+
+def test_the_cache_folder_follows_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("HETSIM_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_dir() == tmp_path / "hetsim"
+
+    def homeless() -> Path:
+        raise RuntimeError("there is no home")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    assert private_folder("kept") is None
+
+
+def test_a_folder_that_the_user_named_for_numba_is_used(
+    cache: Path, triple: Callable[..., float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "named"))
+    assert machine_code(triple)(2.0) == 3.0
+    assert files(tmp_path / "named")
+    assert not cache.exists()
+
+
+def test_the_package_is_left_as_it_is_and_numba_is_loaded_late(tmp_path: Path) -> None:
+    code = """
+import sys
+import hetsim, hetsim.machine_code
+assert "numba" not in sys.modules
+from hetsim.simulation import kernel
+made = kernel.compiled()
+print(made.stats.cache_path)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "HETSIM_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": ""},
+        capture_output=True, text=True, check=True, timeout=200,
+    )  # fmt: skip
+    assert done.stdout.startswith(str(tmp_path / "cache" / "machine-code"))
