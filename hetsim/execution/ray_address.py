@@ -29,7 +29,8 @@ def check_address(address: str) -> None:
     UsageError
         Where it is no such address.
     ExecutionError
-        Where nothing answers, or something that is no Ray of this version.
+        Where nothing answers, or something that is no Ray of this version, or wants another
+        token than the environment has.
     """
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check"]
     if address != "auto":
@@ -54,6 +55,12 @@ def check_address(address: str) -> None:
             hint=_HINT,
         ) from error
     if probe.returncode != 0:
+        if "InvalidAuthToken" in probe.stderr + probe.stdout:
+            raise ExecutionError(
+                "it asks for a token, and has not been given the right one",
+                where=f"address {address}",
+                hint="set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH",
+            )
         said = [line.strip() for line in (probe.stderr + probe.stdout).splitlines() if line.strip()]
         raise ExecutionError(
             f"no Ray that can be joined: {said[-1] if said else 'it is not healthy'}",

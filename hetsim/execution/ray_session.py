@@ -18,7 +18,7 @@ from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.interrupts import held_interrupts
 from hetsim.execution.processes import Process, command_line, descendants, end_all
 from hetsim.execution.ray_address import check_address, same_address
-from hetsim.execution.ray_settings import ENVIRONMENT, QUIET, restored
+from hetsim.execution.ray_settings import QUIET, private_environment, protected, restored
 from hetsim.execution.shipped_code import code_environment
 
 STORE_BYTES = 256 * 2**20
@@ -26,6 +26,8 @@ STORE_BYTES = 256 * 2**20
 
 _SMALLEST_STORE_BYTES = 128 * 2**20
 _TEMP_PREFIX = "hetsim-"
+_INSIDE = "r"
+"""Ray opens its folder to everybody: it gets one within ours, which stays shut."""
 _SHARED_MEMORY = Path("/dev/shm")
 _SOCKET_PATH_LIMIT = 107
 _SOCKET_BELOW_TEMP = len("/session_2000-01-01_00-00-00_000000_4194304/sockets/plasma_store")
@@ -96,8 +98,11 @@ def ray_session(
 
     A Ray that the caller has initialised in this process is used and left as it is. Else,
     without an address, a private Ray is started on this machine and stopped at the end, all
-    of its processes with it; no other Ray is ever joined, whatever ``RAY_ADDRESS`` says. With
-    an address that Ray is joined, and left at the end; this hetsim goes to all of its nodes.
+    of its processes with it; no other Ray is ever joined, whatever ``RAY_ADDRESS`` says. It
+    listens on the loopback device, asks for a token that this process and its own alone have,
+    and keeps its files in a folder that other users cannot open. With an address that Ray is
+    joined, with the login that the caller's environment names, and left at the end; this
+    hetsim goes to all of its nodes.
 
     A process has one Ray at a time: contexts that overlap, one in the other or not, share
     that of the first, and it ends with the last of them, on whatever thread.
@@ -146,7 +151,7 @@ def temp_base(candidates: Sequence[str]) -> str:
 
     Raises ExecutionError where none is: the path of a socket has at most 107 bytes.
     """
-    below = len("/") + len(_TEMP_PREFIX) + 8 + _SOCKET_BELOW_TEMP
+    below = len(f"/{_TEMP_PREFIX}12345678/{_INSIDE}") + _SOCKET_BELOW_TEMP
     for base in candidates:
         if len(os.fsencode(base)) + below <= _SOCKET_PATH_LIMIT and os.access(base, os.W_OK):
             return base
@@ -216,11 +221,13 @@ def _joined(address: str) -> Iterator[RaySession]:
 @contextlib.contextmanager
 def _private(store_bytes: int, plasma_dir: str | os.PathLike[str] | None) -> Iterator[RaySession]:
     base = temp_base((tempfile.gettempdir(), "/tmp", "/var/tmp"))
-    with restored(ENVIRONMENT):
+    with restored(private_environment()), protected():
         import ray
 
         temp = Path(tempfile.mkdtemp(prefix=_TEMP_PREFIX, dir=base))
-        store = plasma_dir or plasma_directory(store_bytes, _free_bytes(_SHARED_MEMORY), temp)
+        files = temp / _INSIDE
+        files.mkdir()
+        store = plasma_dir or plasma_directory(store_bytes, _free_bytes(_SHARED_MEMORY), files)
         try:
             with held_interrupts():
                 try:
@@ -233,7 +240,7 @@ def _private(store_bytes: int, plasma_dir: str | os.PathLike[str] | None) -> Ite
                         include_dashboard=False,
                         log_to_driver=False,
                         configure_logging=False,
-                        _temp_dir=str(temp),
+                        _temp_dir=str(files),
                         _plasma_directory=str(store),
                     )
                 except Exception as error:
