@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from hetsim.errors import Infeasible, UsageError
+from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.constructive import prepared
 from hetsim.placement.local_search import LocalSearch
 from hetsim.placement.objective import Objective, check_objective, measure
 from hetsim.placement.refinement import refine
-from hetsim.placement.starts import CONSTRUCTIVE, Start, starting_plans
+from hetsim.placement.starts import CONSTRUCTIVE, Start, start_that_fits, starting_plans
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -37,8 +37,10 @@ class Auto(Constrained):
     registered, those of other packages included; and, with `search`, ``local-search`` from
     the best of them, ``exact`` and the dynamic programs. What is too dear for the number of
     tasks is left out by the tables above, and the reason names it; what needs something
-    that is not installed or finds no plan is left out too. On a model the best is refined node
-    by node. Never worse than a device alone.
+    that is not installed or finds no plan is left out too. Where memory is so tight that no
+    strategy finds a plan, one is looked for (``fit.plan_that_fits``): a problem of up to about
+    eight nodes that has a plan is never refused. On a model the best is refined node by node.
+    Never worse than a device alone.
 
     Attributes
     ----------
@@ -61,15 +63,15 @@ class Auto(Constrained):
         Raises
         ------
         UnsupportedNode, OutOfMemory
-            Where no strategy finds a plan.
+            Where no strategy finds a plan; of memory the text says whether that is proven.
         """
         check_objective(self.objective)
         return self.within(problem, self._solve)
 
     def _solve(self, problem: Problem) -> Plan:
         coarse = prepared(problem)
-        refused: list[Infeasible] = []
         found: list[Start] = []
+        refused: list[Infeasible] = []
         try:
             found = starting_plans(coarse, self.objective)
         except Infeasible as error:
@@ -89,7 +91,9 @@ class Auto(Constrained):
                 # It lacks a package, or asks for what the problem does not tell.
                 left_out.append(name)
         if not found:
-            raise refused[0]
+            if not any(isinstance(error, OutOfMemory) for error in refused):
+                raise refused[0]
+            coarse, found = start_that_fits(coarse, self.objective)
         on_tasks = [start for start in found if start.groups or not problem.n]
         searched = self._searched(coarse, min(on_tasks, key=_worth)) if on_tasks else None
         if searched is not None:
@@ -111,7 +115,7 @@ class Auto(Constrained):
         if not self._tries("local-search", coarse.problem.n):
             return None
         search = LocalSearch(objective=self.objective, seed=self.seed)
-        groups, _, _ = search.improve(coarse.problem, start, 0.0)
+        groups, _, _ = search.improve(coarse, start, 0.0)
         plan = Plan(coarse.fine, "local-search", coarse.spread(groups))
         try:
             return Start("local-search", plan, groups, measure(plan, self.objective))
@@ -126,9 +130,11 @@ class Auto(Constrained):
         if name != "exact":
             own.pop("time_limit_s")
         known = {field.name for field in fields(strategy)} if is_dataclass(strategy) else set()
-        chosen: Plan = replace(
-            strategy, **{key: value for key, value in own.items() if key in known}
-        ).solve(problem)
+        strategy = replace(strategy, **{key: value for key, value in own.items() if key in known})
+        if isinstance(strategy, Constrained):
+            # What does not fit is one plan of many here, and not worth a search of its own.
+            return strategy._solve(problem)
+        chosen: Plan = strategy.solve(problem)
         return chosen
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -60,7 +60,7 @@ class Constrained:
         return {name: value for name in NAMES if (value := getattr(self, name))}
 
     def within(self, problem: Problem, solve: Solve) -> Plan:
-        """Return what `solve` makes of the problem that the constraints leave.
+        """Return what `solve` makes of the problem that the constraints leave, made to fit.
 
         Where the plan uses too many devices, the device whose loss costs least is closed, and
         so on until they are few enough: at most P^2 / 2 plans.
@@ -74,17 +74,27 @@ class Constrained:
         UnsupportedNode
             Where they leave a node without a device.
         OutOfMemory
-            Where `solve` leaves a device with more than it holds.
+            Where `solve` leaves a device with more than it holds, and no plan near to it fits.
         """
         if self.max_devices is not None and self.max_devices < 1:
             raise UsageError(f"max_devices is {self.max_devices}", hint="allow 1 or more")
+        # Read where there is a plan to fit: it asks the searches.
+        from hetsim.placement.fit import fitted
+
+        def fitting(narrowed: Problem) -> Plan:
+            return fitted(solve(narrowed), self.open_to(narrowed))
+
         if not self.given():
-            return solve(problem)
-        plan = self._few(self.narrow(problem), solve)
-        if self.capacity_bytes:
-            # Some strategies leave memory to the clock, which later has the problem's own.
-            measure(plan, "latency")
-        return replace(plan, problem=problem)
+            return fitting(problem)
+        return replace(self._few(self.narrow(problem), fitting), problem=problem)
+
+    def _solve(self, problem: Problem) -> Plan:
+        """Return what the strategy makes of a problem, constraints and memory aside."""
+        raise NotImplementedError
+
+    def open_to(self, problem: Problem) -> Problem:
+        """Return the problem where a plan that does not fit may be changed: itself."""
+        return problem
 
     def narrow(self, problem: Problem) -> Problem:
         """Return the problem with fewer choices and less memory; its ids stay. O(n P)."""
@@ -159,6 +169,14 @@ def without_devices(problem: Problem, devices: tuple[int, ...]) -> Problem:
             f"nothing but {names} supports it", where=f"node '{problem.node_names[node]}'"
         )
     return left
+
+
+def only_devices(problem: Problem, names: Sequence[str]) -> Problem:
+    """Return the problem with nothing to run but on the devices named; none means all."""
+    if not names:
+        return problem
+    kept = {problem.device_index(name) for name in names}
+    return without_devices(problem, tuple(sorted(set(range(len(problem.devices))) - kept)))
 
 
 def narrowed(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -12,6 +13,8 @@ from hetsim.partitioning.deconflict import by_priority
 from hetsim.partitioning.partition import Group
 from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
 from hetsim.placement.constraints import Constrained, without_devices
+from hetsim.placement.fit_weights import weights_that_fit
+from hetsim.placement.footprint import Footprint
 from hetsim.placement.listing import Schedule
 from hetsim.placement.objective import measure
 from hetsim.placement.regrouping import merge_where_it_pays
@@ -52,7 +55,10 @@ class Constructive(Constrained):
 
     def _solve(self, problem: Problem) -> Plan:
         coarse = prepared(problem)
-        groups, how = self.subgraphs(coarse)
+        try:
+            groups, how = self.subgraphs(coarse)
+        except OutOfMemory:
+            return self._near(coarse)
         reason = f"{self.how}, grouped by {how}"
         plan = Plan(problem, self.name, coarse.spread(groups), reason)
         if pays_to_coarsen(problem):
@@ -66,12 +72,12 @@ class Constructive(Constrained):
     def subgraphs(self, coarse: Coarse) -> tuple[tuple[Group, ...], str]:
         """Schedule the tasks and group them; return groups of tasks and how they were made.
 
-        A schedule sees the memory of weights alone. Where activations then do not fit, it is
-        made again with less room for weights on that device, up to ATTEMPTS times, at last
-        with none.
+        A schedule sees the memory of weights alone; where it gets stuck, it is made again with
+        room kept for every node. Where activations then do not fit, it is made again with less
+        room for weights on that device, up to ATTEMPTS times, at last with none.
         """
         tasks = left = coarse.problem
-        made = self.schedule(tasks)
+        made = self.scheduled(tasks)
         for attempt in range(ATTEMPTS + 1):
             try:
                 groups, how = best_grouping(tasks, made.assignment, made.order)
@@ -82,14 +88,41 @@ class Constructive(Constrained):
                     raise
                 try:
                     left = _with_less(left, error.device, error.over_bytes << attempt)
-                    made = self.schedule(left)
+                    made = self.scheduled(left)
                 except Infeasible:
                     raise error from None
         raise AssertionError("the last attempt neither returned nor raised")
 
+    def scheduled(self, problem: Problem) -> Schedule:
+        """Return the schedule; where weights get stuck, that along an assignment which fits.
+
+        Raises OutOfMemory where no such assignment was found.
+        """
+        try:
+            return self.schedule(problem)
+        except OutOfMemory:
+            homes = weights_that_fit(problem, Footprint.of(problem), problem.supported)
+            if homes is None:
+                raise
+            return self.schedule(problem, homes)
+
+    def _near(self, coarse: Coarse) -> Plan:
+        """Return a plan that fits, near to the schedule that memory aside would be made."""
+        # Read here: what it asks is built on this module.
+        from hetsim.placement.fit import plan_that_fits
+
+        problem, ample = coarse.fine, replace(coarse.problem, capacity_bytes=None)
+        made = self.schedule(ample)
+        groups, _ = best_grouping(ample, made.assignment, made.order)
+        found = plan_that_fits(problem, (Plan(problem, self.name, coarse.spread(groups)),))
+        return Plan(problem, self.name, found.groups, f"{self.how}, then {found.reason}")
+
     @abstractmethod
-    def schedule(self, problem: Problem) -> Schedule:
-        """Return the strategy's schedule of `problem`, each node a task."""
+    def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
+        """Return the strategy's schedule of `problem`, each node a task.
+
+        `homes` are devices by node for which room is kept; see ``Listing``.
+        """
 
 
 def _with_less(problem: Problem, device: int, nbytes: int) -> Problem:

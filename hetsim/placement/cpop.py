@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,9 +31,9 @@ class Cpop(Constructive):
     name: ClassVar[str] = "cpop"
     how: ClassVar[str] = "critical path on one device"
 
-    def schedule(self, problem: Problem) -> Schedule:
-        """Return the schedule; see ``Listing.earliest`` for the errors."""
-        listing = Listing(problem)
+    def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
+        """Return the schedule; see ``Listing`` for `homes` and the errors."""
+        listing = Listing(problem, homes)
         up, down = upward_ranks(problem), downward_ranks(problem)
         priority = rounded([a + b for a, b in zip(up, down, strict=True)])
         path = _critical_path(problem, priority)

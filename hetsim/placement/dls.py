@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -33,10 +34,10 @@ class Dls(Constructive):
     name: ClassVar[str] = "dls"
     how: ClassVar[str] = "highest dynamic level first"
 
-    def schedule(self, problem: Problem) -> Schedule:
-        """Return the schedule; see ``Listing.earliest`` for the errors."""
+    def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
+        """Return the schedule; see ``Listing`` for `homes` and the errors."""
         levels, medians = static_levels(problem)
-        return schedule_pairs(problem, _DynamicLevel(np.array(levels), np.array(medians)))
+        return schedule_pairs(problem, homes, _DynamicLevel(np.array(levels), np.array(medians)))
 
 
 class _DynamicLevel(PairRule):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +30,13 @@ class PairRule:
         """
 
 
-def schedule_pairs(problem: Problem, rule: PairRule) -> Schedule:
+def schedule_pairs(problem: Problem, homes: Sequence[int] | None, rule: PairRule) -> Schedule:
     """Place pairs until nothing is left; no gap is filled.
 
     Estimates, memory and errors are those of ``Listing``; ties go to the lower node, then to
     the lower device. O(n W P) for W ready nodes at once.
     """
-    listing = Listing(problem)
+    listing = Listing(problem, homes)
     waits = [len(before) for before in problem.dag.preds]
     free = [[0.0] * streams for streams in problem.streams]
     nodes = np.array([v for v, count in enumerate(waits) if not count], dtype=np.int64)

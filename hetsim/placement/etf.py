@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,12 +35,12 @@ class Etf(Constructive):
     name: ClassVar[str] = "etf"
     how: ClassVar[str] = "earliest end first"
 
-    def schedule(self, problem: Problem) -> Schedule:
-        """Return the schedule; see ``Listing.earliest`` for the errors."""
+    def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
+        """Return the schedule; see ``Listing`` for `homes` and the errors."""
         levels, _ = static_levels(problem)
         order = np.empty(problem.n, dtype=np.int64)
         order[np.argsort(-np.array(levels), kind="stable")] = np.arange(problem.n)
-        return schedule_pairs(problem, _EarliestEnd(order))
+        return schedule_pairs(problem, homes, _EarliestEnd(order))
 
 
 class _EarliestEnd(PairRule):

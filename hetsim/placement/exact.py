@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+
+import numpy as np
 
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.partition import Group
 from hetsim.placement.bound import lower_bound
-from hetsim.placement.coarsening import pays_to_coarsen
-from hetsim.placement.constraints import Constrained
+from hetsim.placement.coarsening import Coarse, pays_to_coarsen
+from hetsim.placement.constraints import Constrained, narrowed
 from hetsim.placement.constructive import prepared
 from hetsim.placement.evaluation import draft_of
 from hetsim.placement.exact_model import load_cp_model, solve_makespan
+from hetsim.placement.fit_all import Found, search_all
+from hetsim.placement.footprint import Footprint
 from hetsim.placement.listing import Listing, Schedule
 from hetsim.placement.local_search import LocalSearch
-from hetsim.placement.objective import measure
+from hetsim.placement.objective import latency_of, measure
 from hetsim.placement.regrouping import merge_where_it_pays
-from hetsim.placement.starts import starting_plans
+from hetsim.placement.starts import starts_that_fit
 from hetsim.placement.strategy import best_grouping
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
 MOST_TASKS = 200
 """Tasks above which the constraint model is not built: it could prove nothing there."""
+MOST_FORBIDDEN = 20
+"""Assignments whose activations do not fit that are ruled out, one after another."""
 EQUAL, ROUNDED = 1e-9, 1e-4
 """Relative differences within which a latency meets what is proven: where times are whole ticks
 of the solver's clock, and where they had to be rounded to them."""
@@ -72,30 +78,83 @@ class Exact(Constrained):
 
     def _solve(self, problem: Problem) -> Plan:
         coarse = prepared(problem)
-        tasks = coarse.problem
-        if tasks.n > MOST_TASKS:
+        if coarse.problem.n > MOST_TASKS:
             raise UsageError(
-                f"strategy 'exact' takes up to {MOST_TASKS} tasks, {problem.name} has {tasks.n}",
+                f"strategy 'exact' takes up to {MOST_TASKS} tasks, "
+                f"{problem.name} has {coarse.problem.n}",
                 hint="use local-search",
             )
-        start = starting_plans(coarse, "latency")[0]
-        groups, _, _ = LocalSearch().improve(tasks, start, 0.0)
+        coarse, starts = starts_that_fit(coarse, "latency")
+        tasks, start = coarse.problem, starts[0]
+        groups, _, _ = LocalSearch().improve(coarse, start, 0.0)
         plans = [start.plan, Plan(problem, "exact", coarse.spread(groups))]
         floor = lower_bound(problem)
-        horizon = min(map(_cost, plans))
-        proof = solve_makespan(tasks, horizon, _timed(tasks, groups), floor, self.time_limit_s)
-        if proof.schedule is not None:
-            # The solver knows the memory of weights alone: activations may not fit.
-            with suppress(OutOfMemory):
-                made, _ = best_grouping(tasks, proof.schedule.assignment, proof.schedule.order)
-                if pays_to_coarsen(problem):
-                    made = merge_where_it_pays(tasks, made)
-                plans.append(Plan(problem, "exact", coarse.spread(made)))
+        bound_s = 0.0
+        if tasks.n <= MOST_TASKS:
+            hint = _timed(tasks, groups)
+            found, bound_s = self._solved(coarse, min(map(_cost, plans)), hint, floor)
+            plans += found
         cost, best = min(((_cost(plan), index) for index, plan in enumerate(plans)))
         reason = _reason(
-            cost, max(proof.bound_s, floor), floor, None if tasks.n == problem.n else tasks.n
+            cost, max(bound_s, floor), floor, None if tasks.n == problem.n else tasks.n
         )
         return Plan(problem, "exact", plans[best].groups, reason)
+
+    def _solved(
+        self, coarse: Coarse, horizon_s: float, hint: Schedule, floor: float
+    ) -> tuple[list[Plan], float]:
+        """Return the plans made of the solver's schedules, and what is proven.
+
+        The solver knows weights, and what a node reads and makes. Where its schedule's
+        activations then do not fit in any grouping, its assignment is forbidden and it is asked
+        again. What it proves after that holds where ``search_all`` finds no plan for any of them.
+        """
+        tasks = coarse.problem
+        beside = _beside(coarse)
+        began = time.monotonic()
+        left_s = self.time_limit_s
+        forbidden: list[Sequence[int]] = []
+        bound_s, sound = 0.0, True
+        while left_s > 0 and len(forbidden) <= MOST_FORBIDDEN:
+            proof = solve_makespan(tasks, horizon_s, hint, floor, left_s, beside, forbidden)
+            if sound:
+                bound_s = horizon_s if proof.infeasible else max(bound_s, proof.bound_s)
+            if proof.schedule is None:
+                break
+            assignment = proof.schedule.assignment
+            try:
+                made, _ = best_grouping(tasks, assignment, proof.schedule.order)
+                if pays_to_coarsen(coarse.fine):
+                    made = merge_where_it_pays(tasks, made)
+                plan = Plan(coarse.fine, "exact", coarse.spread(made))
+                latency_of(plan)
+                return [plan], bound_s
+            except OutOfMemory:
+                few = _laid_out(coarse, assignment)
+                if few.groups is not None:
+                    return [Plan(coarse.fine, "exact", few.groups)], bound_s
+                sound = sound and few.complete
+                forbidden.append(assignment)
+            left_s = self.time_limit_s - (time.monotonic() - began)
+        return [], bound_s
+
+
+def _beside(coarse: Coarse) -> list[list[int]]:
+    """Bytes that a device needs beside its weights while it runs some node of a task."""
+    if coarse.fine.capacity_bytes is None:
+        return []
+    beside = Footprint.of(coarse.fine).beside
+    count = len(coarse.fine.devices)
+    return [[max(beside[v][p] for v in nodes) for p in range(count)] for nodes in coarse.members]
+
+
+def _laid_out(coarse: Coarse, assignment: Sequence[int]) -> Found:
+    """Look at every plan with one assignment of the tasks, where that is few."""
+    problem = coarse.fine
+    allowed = np.zeros((problem.n, len(problem.devices)), dtype=np.bool_)
+    for v, task in enumerate(coarse.task_of):
+        allowed[v, assignment[task]] = True
+    return search_all(narrowed(problem, allowed))
 
 
 def _cost(plan: Plan) -> float:

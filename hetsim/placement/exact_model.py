@@ -46,6 +46,8 @@ def solve_makespan(
     hint: Schedule | None,
     lower_s: float,
     time_limit_s: float,
+    beside: Sequence[Sequence[int]] = (),
+    forbidden: Sequence[Sequence[int]] = (),
 ) -> Proof:
     """Solve the contention-free relaxation of `problem`, in which nodes need not be grouped.
 
@@ -64,6 +66,10 @@ def solve_makespan(
         A bound that is known.
     time_limit_s : float
         Wall-clock seconds.
+    beside : [n][P] int, optional
+        Bytes that a device needs beside its weights while it runs a node.
+    forbidden : sequence of assignments
+        Devices by node that are not to be given again.
 
     Raises
     ------
@@ -71,7 +77,10 @@ def solve_makespan(
         Where OR-tools is not installed.
     """
     cp_model = load_cp_model()
-    return _Model(cp_model, problem, horizon_s, lower_s).solve(hint, time_limit_s)
+    model = _Model(cp_model, problem, horizon_s, lower_s, beside)
+    for assignment in forbidden:
+        model.forbid(assignment)
+    return model.solve(hint, time_limit_s)
 
 
 def load_cp_model() -> Any:
@@ -87,7 +96,14 @@ def load_cp_model() -> Any:
 
 
 class _Model:
-    def __init__(self, cp_model: Any, problem: Problem, horizon_s: float, lower_s: float) -> None:
+    def __init__(
+        self,
+        cp_model: Any,
+        problem: Problem,
+        horizon_s: float,
+        lower_s: float,
+        beside: Sequence[Sequence[int]],
+    ) -> None:
         self.cp_model, self.problem = cp_model, problem
         self.tick_s = _tick(problem, horizon_s)
         self.top = math.ceil(horizon_s / self.tick_s * (1 + 1e-12))
@@ -127,7 +143,7 @@ class _Model:
         self._transfers()
         self._dispatch()
         self._area()
-        self._memory()
+        self._memory(beside)
         model.minimize(self.makespan)
 
     def _down(self, seconds: float) -> int:
@@ -207,7 +223,13 @@ class _Model:
             if load:
                 self.model.add(sum(load) <= streams * self.makespan)
 
-    def _memory(self) -> None:
+    def forbid(self, assignment: Sequence[int]) -> None:
+        """Rule out one device for each node, all at once."""
+        literals = [self.on[v][p] for v, p in enumerate(assignment)]
+        self.model.add_bool_or([~on for on in literals if on is not None])
+
+    def _memory(self, beside: Sequence[Sequence[int]]) -> None:
+        """Weights fit, and with them what each node reads and makes while it runs."""
         if self.problem.capacity_bytes is None:
             return
         for p, capacity in enumerate(self.problem.capacity_bytes):
@@ -224,6 +246,9 @@ class _Model:
                 held.append(constant.nbytes * there)
             if held:
                 self.model.add(sum(held) <= capacity)
+            for v, on in enumerate(row[p] for row in self.on):
+                if beside and on is not None and beside[v][p]:
+                    self.model.add(sum(held) + beside[v][p] <= capacity).only_enforce_if(on)
 
     def solve(self, hint: Schedule | None, time_limit_s: float) -> Proof:
         if hint is not None:

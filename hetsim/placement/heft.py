@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,9 +31,9 @@ class Heft(Constructive):
     name: ClassVar[str] = "heft"
     how: ClassVar[str] = "earliest finish by upward rank"
 
-    def schedule(self, problem: Problem) -> Schedule:
-        """Return the schedule; see ``Listing.earliest`` for the errors."""
-        listing = Listing(problem)
+    def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
+        """Return the schedule; see ``Listing`` for `homes` and the errors."""
+        listing = Listing(problem, homes)
         for node in by_falling_rank(upward_ranks(problem)):
             listing.place(node, listing.earliest(node))
         return listing.schedule()

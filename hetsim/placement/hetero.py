@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hetsim.errors import UsageError
 from hetsim.partitioning.deconflict import default_priority
 from hetsim.partitioning.flow import partition
-from hetsim.placement.constraints import Constrained
+from hetsim.placement.constraints import Constrained, only_devices
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -54,6 +54,10 @@ class Hetero(Constrained):
             Where no listed device supports a node.
         """
         return self.within(problem, self._solve)
+
+    def open_to(self, problem: Problem) -> Problem:
+        """Return the problem on the devices of the list, where there is one."""
+        return only_devices(problem, self.priority)
 
     def _solve(self, problem: Problem) -> Plan:
         order = self.priority or default_priority(problem)

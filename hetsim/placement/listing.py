@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import NamedTuple
@@ -73,9 +73,16 @@ class Listing:
     soon as it exists; inputs start and outputs end on the host. A node pays its device's
     dispatch where none of its predecessors runs there. A device whose free memory the
     node's weights exceed does not take it. A node may fill a gap left before.
+
+    Parameters
+    ----------
+    problem : Problem
+    homes : sequence of int, optional
+        A device by node, for which room for its weights is kept until it is placed, or -1: where
+        all fit, none is ever left over. Absent: where one device alone supports the node.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, homes: Sequence[int] | None = None) -> None:
         n, count = problem.n, len(problem.devices)
         self.problem = problem
         self.count = count
@@ -109,7 +116,7 @@ class Listing:
         self.streams = [
             [Gaps(shortest[p]) for _ in range(problem.streams[p])] for p in range(count)
         ]
-        self.memory = Room(problem) if problem.capacity_bytes is not None else None
+        self.memory = Room(problem, homes) if problem.capacity_bytes is not None else None
         self.device = [-1] * n
         self.begin_s = [0.0] * n
         self.end_s = [0.0] * n

@@ -10,14 +10,21 @@ from dataclasses import dataclass
 
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.partition import Group
-from hetsim.placement.coarsening import pays_to_coarsen
+from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.constructive import prepared
 from hetsim.placement.evaluation import Draft, Estimator, draft_of
 from hetsim.placement.moves import Mover
-from hetsim.placement.objective import Objective, check_objective, measure
+from hetsim.placement.objective import (
+    Objective,
+    check_objective,
+    latency_of,
+    measure,
+    memory_binds,
+)
 from hetsim.placement.refinement import refine
-from hetsim.placement.starts import Start, starting_plans
+from hetsim.placement.room import Room
+from hetsim.placement.starts import Start, starts_that_fit
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -78,12 +85,15 @@ class LocalSearch(Constrained):
             if budget is not None and not 0 <= budget < math.inf:
                 raise UsageError(f"{name} is {budget}", hint="give 0 or more")
         began = time.process_time()
-        return self.within(problem, lambda narrowed: self._solve(narrowed, began))
+        return self.within(problem, lambda narrowed: self._search(narrowed, began))
 
-    def _solve(self, problem: Problem, began: float) -> Plan:
-        coarse = prepared(problem)
-        start = starting_plans(coarse, self.objective)[0]
-        groups, cost, tried = self.improve(coarse.problem, start, began)
+    def _solve(self, problem: Problem) -> Plan:
+        return self._search(problem, time.process_time())
+
+    def _search(self, problem: Problem, began: float) -> Plan:
+        coarse, starts = starts_that_fit(prepared(problem), self.objective)
+        start = starts[0]
+        groups, cost, tried = self.improve(coarse, start, began)
         plan = Plan(problem, "local-search", coarse.spread(groups))
         if cost < start.cost:
             try:
@@ -99,9 +109,14 @@ class LocalSearch(Constrained):
         return refine(found, self.objective, cost) if pays_to_coarsen(problem) else found
 
     def improve(
-        self, problem: Problem, start: Start, began: float
+        self, coarse: Coarse, start: Start, began: float
     ) -> tuple[tuple[Group, ...], float, int]:
-        """Return the best groups met on the tasks, their cost by the clock, and moves tried."""
+        """Return the best groups met on the tasks, their cost by the clock, and moves tried.
+
+        A move that overfills a device with weights is not made; where activations could, what
+        improves on everything before is played first, and taken back where it does not fit.
+        """
+        problem = coarse.problem
         judge = _Judge(problem, self.objective, start)
         moves = self.moves
         if moves is None:
@@ -120,6 +135,7 @@ class LocalSearch(Constrained):
             progress,
             judge,
             random.Random(self.seed),
+            _Memory(coarse) if memory_binds(coarse.fine) else None,
         )
         return judge.groups, judge.cost, tried
 
@@ -146,12 +162,28 @@ class _Judge:
             self.groups, self.cost = groups, cost
 
 
+class _Memory:
+    """Whether drafts fit the devices, nodes within tasks included."""
+
+    def __init__(self, coarse: Coarse) -> None:
+        self._coarse = coarse
+
+    def holds(self, groups: tuple[Group, ...]) -> bool:
+        """Whether the clock finds room for `groups`."""
+        try:
+            latency_of(Plan(self._coarse.fine, "draft", self._coarse.spread(groups)))
+        except Infeasible:
+            return False
+        return True
+
+
 def anneal(
     estimator: Estimator,
     draft: Draft,
     progress: Callable[[int], float],
     judge: Callable[..., None],
     rng: random.Random,
+    memory: _Memory | None = None,
 ) -> int:
     """Anneal from `draft`, give every fiftieth part of the way's best to `judge`.
 
@@ -164,12 +196,16 @@ def anneal(
         From moves tried to the part of the budget that is spent.
     judge : callable
     rng : random.Random
+    memory : _Memory, optional
+        Where a draft may not fit.
 
     Returns
     -------
     Moves tried.
     """
-    mover = Mover(estimator.problem, draft, rng, cuts=estimator.grouped)
+    problem = estimator.problem
+    room = Room(problem, draft.device) if memory is not None else None
+    mover = Mover(problem, draft, rng, cuts=estimator.grouped, room=room)
     now = best = estimator.cost(draft)
     best_draft = draft.copy()
     fresh = True
@@ -189,7 +225,9 @@ def anneal(
         if undo is None:
             continue
         cost = estimator.cost(draft)
-        if cost <= now or rng.random() < math.exp((now - cost) / temperature):
+        if cost < best and memory is not None and not memory.holds(estimator.groups(draft)):
+            undo()
+        elif cost <= now or rng.random() < math.exp((now - cost) / temperature):
             now = cost
             if cost < best:
                 best, best_draft, fresh = cost, draft.copy(), True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import ClassVar
@@ -30,9 +31,9 @@ class Lookahead(Constructive):
     name: ClassVar[str] = "lookahead"
     how: ClassVar[str] = "earliest finish of the children"
 
-    def schedule(self, problem: Problem) -> Schedule:
-        """Return the schedule; see ``Listing.earliest`` for the errors."""
-        listing = Listing(problem)
+    def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
+        """Return the schedule; see ``Listing`` for `homes` and the errors."""
+        listing = Listing(problem, homes)
         order = by_falling_rank(upward_ranks(problem))
         place = [0] * problem.n
         for index, node in enumerate(order):

@@ -29,7 +29,7 @@ class Mincut(Constrained):
     nodes to move there at once, until none helps. What a move would save on transfers from it to
     a third device is left out of its choice, so that the total never rises; else it is exact.
     Grouping is by the clock, which runs devices side by side: the latency is at most the total
-    and what dispatch adds. Memory is not weighed.
+    and what dispatch adds. Memory is not weighed; a plan that misses it is changed until it fits.
 
     Attributes
     ----------
@@ -65,7 +65,9 @@ class Mincut(Constrained):
     def _solve(self, problem: Problem) -> Plan:
         coarse = prepared(problem)
         assignment = least_serial(coarse.problem, self.rounds)
-        groups, how = best_grouping(coarse.problem, assignment, range(coarse.problem.n))
+        groups, how = best_grouping(
+            coarse.problem, assignment, range(coarse.problem.n), may_miss=True
+        )
         groups = merge_where_it_pays(coarse.problem, groups)
         reason = f"least total of compute and transfers, grouped by {how}"
         return Plan(problem, self.name, coarse.spread(groups), reason)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hetsim.placement.evaluation import Draft
+from hetsim.placement.room import Room
 from hetsim.problem import Problem
 
 Undo = Callable[[], None]
@@ -18,10 +19,20 @@ class Mover:
 
     Moves are: a node to another device; a node with a neighbour, or with all that follow it
     on one path, to one device; a node to another place in the order; both; and, where
-    subgraphs matter, a cut set or taken away.
+    subgraphs matter, a cut set or taken away. None overfills a device with weights.
     """
 
-    def __init__(self, problem: Problem, draft: Draft, rng: random.Random, *, cuts: bool) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        draft: Draft,
+        rng: random.Random,
+        *,
+        cuts: bool,
+        room: Room | None = None,
+    ) -> None:
+        """`room`, where memory counts, has every node where the draft has it."""
+        self._room = room
         self._dag, self._draft, self._rng, self._cuts = problem.dag, draft, rng, cuts
         self._able = [np.flatnonzero(row).tolist() for row in problem.supported]
         self._place = [0] * problem.n
@@ -74,17 +85,24 @@ class Mover:
         return path
 
     def _assign(self, nodes: list[int], target: int) -> Undo | None:
-        device = self._draft.device
+        device, room = self._draft.device, self._room
         changed = [(v, device[v]) for v in nodes if device[v] != target and target in self._able[v]]
         if not changed:
             return None
-        for v, _ in changed:
+        for v, own in changed:
             device[v] = target
+            if room is not None:
+                room.move(v, own, target)
 
         def undo() -> None:
             for v, own in changed:
                 device[v] = own
+                if room is not None:
+                    room.move(v, target, own)
 
+        if room is not None and room.left[target] < 0:
+            undo()
+            return None
         return undo
 
     def _shift(self, node: int) -> Undo | None:

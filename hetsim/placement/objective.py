@@ -41,6 +41,10 @@ def measure(plan: Plan, objective: Objective) -> float:
 
 def check_room(plan: Plan) -> None:
     """Raise OutOfMemory where a device cannot hold one request of each replica at once."""
+    if not plan.sizes:
+        if memory_binds(plan.problem):
+            simulate(plan, trace=False)
+        return
     simulate(replace(plan, deal=tuple(range(len(plan.replicas)))), len(plan.replicas))
 
 
@@ -50,19 +54,19 @@ def latency_of(plan: Plan) -> float:
     Memory is followed only where it could run out: it cannot where a device holds all
     weights and all tensors at once. Raises what ``simulate`` raises.
     """
-    problem = plan.problem
-    if problem.capacity_bytes is not None and _everything(problem) > min(
-        problem.capacity_bytes, default=0
-    ):
+    if memory_binds(plan.problem):
         return simulate(plan, trace=False).latency_s
-    recording = play(lower_all(plan, problem.contention), np.zeros(1), traced=False)
+    recording = play(lower_all(plan, plan.problem.contention), np.zeros(1), traced=False)
     return float(recording.finish[0])
 
 
-def _everything(problem: Problem) -> int:
-    """Bytes of all weights and tensors."""
+def memory_binds(problem: Problem) -> bool:
+    """Whether some device could not hold all weights and all tensors at once. O(V + weights)."""
+    if problem.capacity_bytes is None:
+        return False
     weights = sum(constant.nbytes for constant in problem.constants)
-    return weights + sum(value.nbytes for value in problem.values)
+    total = weights + sum(value.nbytes for value in problem.values)
+    return total > min(problem.capacity_bytes, default=0)
 
 
 def bottleneck(plan: Plan) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -33,9 +34,9 @@ class Peft(Constructive):
     name: ClassVar[str] = "peft"
     how: ClassVar[str] = "earliest finish with an optimistic cost table"
 
-    def schedule(self, problem: Problem) -> Schedule:
-        """Return the schedule; see ``Listing.earliest`` for the errors."""
-        listing = Listing(problem)
+    def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
+        """Return the schedule; see ``Listing`` for `homes` and the errors."""
+        listing = Listing(problem, homes)
         table = optimistic_costs(problem)
         able = problem.supported
         sums = np.where(able, table, 0.0).sum(axis=1) / able.sum(axis=1).clip(min=1)

@@ -9,7 +9,7 @@ from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.partitioning.deconflict import device_order, parse_priority
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.regions import annotate
-from hetsim.placement.constraints import Constrained
+from hetsim.placement.constraints import Constrained, only_devices
 from hetsim.plans import Plan
 from hetsim.problem import GRAPH_INPUT, Problem
 
@@ -50,6 +50,10 @@ class Pipeline(Constrained):
             Where no device that a node is offered to supports it.
         """
         return self.within(problem, self._solve)
+
+    def open_to(self, problem: Problem) -> Problem:
+        """Return the problem on the devices of the list, where there is one."""
+        return only_devices(problem, self.priority)
 
     def _solve(self, problem: Problem) -> Plan:
         order = device_order(problem, self.priority or None)

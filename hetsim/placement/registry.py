@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from hetsim.errors import PluginError, UsageError, nearest
+from hetsim.placement.objective import check_room
 from hetsim.placement.strategy import Strategy
 from hetsim.plans import Plan
 from hetsim.plugins import load_plugin, plugin_names
@@ -224,9 +225,13 @@ def plan(problem: Problem, strategy: str = "heft", **options: Any) -> Plan:
         For an unknown strategy, option or device.
     Infeasible
         Where the strategy finds no device for a node.
+    OutOfMemory
+        Where its plan does not fit a device, by the clock's count of one request (of replicas,
+        of one each): weights, and live activations at every instant.
     """
     made = resolve(strategy, options).solve(problem)
     made.validate()
+    check_room(made)
     if problem.unpriced and made.reason:
         nodes = "1 node is" if len(problem.unpriced) == 1 else f"{len(problem.unpriced)} nodes are"
         made = replace(made, reason=f"{made.reason}; of what is priced: {nodes} not")

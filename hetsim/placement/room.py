@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
+
+import numpy as np
 
 from hetsim.problem import Problem
 
@@ -43,17 +46,29 @@ class Gaps:
 
 
 class Room:
-    """Memory that is left for weights, by device; a constant counts once a device."""
+    """Memory that is left for weights, by device; a constant counts once a device.
 
-    def __init__(self, problem: Problem) -> None:
+    A node that is not placed yet may have a home, where room is kept for it: a node that one
+    device alone takes is at home there. Nothing goes where it would take that room, so that
+    where all nodes have a home that fits, the rest can always be placed.
+    """
+
+    def __init__(self, problem: Problem, homes: Sequence[int] | None = None) -> None:
         assert problem.capacity_bytes is not None
         self.left = list(problem.capacity_bytes)
         self._of = problem.constants_of
         self._nbytes = [constant.nbytes for constant in problem.constants]
         self._readers = [[0] * len(problem.constants) for _ in problem.devices]
+        if homes is None:
+            alone = problem.supported.sum(axis=1) == 1
+            homes = np.where(alone, problem.supported.argmax(axis=1), -1).tolist()
+        self._homes = homes
+        for node, device in enumerate(homes):
+            if device >= 0:
+                self._add(node, device)
 
     def needs(self, node: int, device: int) -> int:
-        """Bytes of the node's weights that are not on the device yet."""
+        """Bytes of the node's weights that are not on the device yet, nor kept room for."""
         readers = self._readers[device]
         return sum(self._nbytes[c] for c in self._of[node] if not readers[c])
 
@@ -62,13 +77,32 @@ class Room:
         return not self._of[node] or self.needs(node, device) <= self.left[device]
 
     def take(self, node: int, device: int) -> None:
-        """Put them there."""
+        """Put them there; the room that was kept for the node is free again."""
+        home = self._homes[node]
+        if home != device:
+            if home >= 0:
+                self._remove(node, home)
+            self._add(node, device)
+
+    def give_back(self, node: int, device: int) -> None:
+        """Undo ``take``."""
+        home = self._homes[node]
+        if home != device:
+            self._remove(node, device)
+            if home >= 0:
+                self._add(node, home)
+
+    def move(self, node: int, source: int, target: int) -> None:
+        """Put the weights of a node that has its home on `source` on `target`, room or not."""
+        self._remove(node, source)
+        self._add(node, target)
+
+    def _add(self, node: int, device: int) -> None:
         self.left[device] -= self.needs(node, device)
         for c in self._of[node]:
             self._readers[device][c] += 1
 
-    def give_back(self, node: int, device: int) -> None:
-        """Undo ``take``."""
+    def _remove(self, node: int, device: int) -> None:
         for c in self._of[node]:
             self._readers[device][c] -= 1
         self.left[device] += self.needs(node, device)

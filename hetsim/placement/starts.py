@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 
-from hetsim.errors import Infeasible
+from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.partition import Group
-from hetsim.placement.coarsening import Coarse, pays_to_coarsen
+from hetsim.placement.coarsening import Coarse, pays_to_coarsen, uncoarsened
 from hetsim.placement.constructive import Constructive
+from hetsim.placement.fit import plan_that_fits
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.regrouping import merge_where_it_pays
 from hetsim.placement.single import Single, expand
@@ -99,6 +100,31 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
     if objective == "latency" and pays_to_coarsen(problem):
         _merge_best(coarse, found)
     return found
+
+
+def starts_that_fit(coarse: Coarse, objective: Objective) -> tuple[Coarse, list[Start]]:
+    """Return ``starting_plans``; where none fits the memory, a plan that was looked for.
+
+    That may cut through tasks: the problem is then returned uncoarsened.
+
+    Raises
+    ------
+    UnsupportedNode, OutOfMemory
+        Where no plan was found; the text says whether that is proven.
+    """
+    try:
+        return coarse, starting_plans(coarse, objective)
+    except OutOfMemory:
+        return start_that_fits(coarse, objective)
+
+
+def start_that_fits(coarse: Coarse, objective: Objective) -> tuple[Coarse, list[Start]]:
+    """Return a plan that fits the memory, of the tasks or else of the nodes."""
+    found = plan_that_fits(coarse.fine)
+    groups = coarse.gathered(found.groups)
+    if groups is None:
+        coarse, groups = uncoarsened(coarse.fine), found.groups
+    return coarse, [Start("the search for memory", found, groups, measure(found, objective))]
 
 
 def constructive(name: str) -> Constructive:

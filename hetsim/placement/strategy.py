@@ -22,7 +22,7 @@ class Strategy(Protocol):
 
 
 def best_grouping(
-    problem: Problem, assignment: Sequence[int], order: Sequence[int]
+    problem: Problem, assignment: Sequence[int], order: Sequence[int], *, may_miss: bool = False
 ) -> tuple[tuple[Group, ...], str]:
     """Group an assignment in several ways and keep the one that the clock likes best.
 
@@ -38,6 +38,8 @@ def best_grouping(
         Device index by node.
     order : sequence of int
         The nodes in schedule order, which is a topological order.
+    may_miss : bool
+        Where no way fits the devices, return the first that misses by the fewest bytes.
 
     Returns
     -------
@@ -48,17 +50,40 @@ def best_grouping(
     Raises
     ------
     OutOfMemory
-        Where no way fits the devices: of the way that misses by the fewest bytes.
+        Where no way fits the devices and none may miss: of the one that does by the fewest bytes.
     """
-    rank = [0.0] * problem.n
-    for place, node in enumerate(order):
-        rank[node] = float(place)
     if _merges_in_vain(problem):
-        parts = order_groups(problem.dag, range(problem.n), rank)
+        parts = order_groups(problem.dag, range(problem.n), _places(order))
         if parts is None:
             raise AssertionError("a problem's graph is cyclic")
         return as_groups(parts, assignment, problem.devices), "single nodes"
-    candidates: list[tuple[str, tuple[Group, ...]]] = [
+    candidates = groupings(problem, assignment, order)
+    best: tuple[float, int, int] | None = None
+    refused: list[tuple[int, int, OutOfMemory]] = []
+    for index, (name, groups) in enumerate(candidates):
+        try:
+            latency_s = latency_of(Plan(problem, name, groups))
+        except OutOfMemory as error:
+            refused.append((error.over_bytes, index, error))
+            continue
+        score = (latency_s, len(groups), index)
+        best = score if best is None else min(best, score)
+    if best is None:
+        _, index, missed = min(refused, key=lambda entry: entry[:2])
+        if not may_miss:
+            raise missed
+        name, groups = candidates[index]
+        return groups, name
+    name, groups = candidates[best[2]]
+    return groups, name
+
+
+def groupings(
+    problem: Problem, assignment: Sequence[int], order: Sequence[int]
+) -> list[tuple[str, tuple[Group, ...]]]:
+    """Return the ways that ``best_grouping`` tries, by name; those that are alike once."""
+    rank = _places(order)
+    found: list[tuple[str, tuple[Group, ...]]] = [
         ("compact", partition(problem, "compact", assignment=assignment, rank=rank).groups)
     ]
     for name, labels in (
@@ -70,22 +95,16 @@ def best_grouping(
         if parts is None:
             raise AssertionError(f"grouping '{name}' is cyclic")
         groups = as_groups(parts, assignment, problem.devices)
-        if all(groups != known for _, known in candidates):
-            candidates.append((name, groups))
-    best: tuple[float, int, int] | None = None
-    refused: list[OutOfMemory] = []
-    for index, (name, groups) in enumerate(candidates):
-        try:
-            latency_s = latency_of(Plan(problem, name, groups))
-        except OutOfMemory as error:
-            refused.append(error)
-            continue
-        score = (latency_s, len(groups), index)
-        best = score if best is None else min(best, score)
-    if best is None:
-        raise min(refused, key=lambda error: error.over_bytes)
-    name, groups = candidates[best[2]]
-    return groups, name
+        if all(groups != known for _, known in found):
+            found.append((name, groups))
+    return found
+
+
+def _places(order: Sequence[int]) -> list[float]:
+    rank = [0.0] * len(order)
+    for place, node in enumerate(order):
+        rank[node] = float(place)
+    return rank
 
 
 def _merges_in_vain(problem: Problem) -> bool:

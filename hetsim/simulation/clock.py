@@ -14,7 +14,7 @@ from hetsim.plans import Plan
 from hetsim.problem import Contention, check_contention
 from hetsim.simulation import kernel
 from hetsim.simulation.lowering import Lowered, flat, lower_all
-from hetsim.simulation.memory import check_capacity, curves, resident_weights
+from hetsim.simulation.memory import check_capacity, curves, peaks_of_one, resident_weights
 from hetsim.simulation.metrics import summarise
 from hetsim.simulation.recording import Recording
 from hetsim.timeline import Timeline
@@ -72,9 +72,28 @@ def simulate(
     recording = play(lowered, arrival, traced=recorded)
     peaks: list[int] | None = None
     if recorded:
-        peaks = [int(amounts.max()) for _, amounts in curves(lowered, recording)]
+        peaks = peaks_of(lowered, recording)
         check_capacity(plan.problem, peaks, weights)
     return summarise(lowered, recording, weights, peaks, trace=trace)
+
+
+def peak_memory(plan: Plan) -> tuple[float, list[int]]:
+    """Return one request's latency and the most bytes each device holds, whatever it has.
+
+    Of a plan of several replicas, the first request's.
+
+    Raises what ``simulate`` raises, but for OutOfMemory.
+    """
+    lowered = lower_all(plan, plan.problem.contention)
+    recording = play(lowered, np.zeros(1), traced=True)
+    return float(recording.finish[0]), peaks_of(lowered, recording)
+
+
+def peaks_of(lowered: Lowered, recording: Recording) -> list[int]:
+    """Return the most bytes that each device holds over a traced recording, weights included."""
+    if len(recording.arrival) == 1:
+        return peaks_of_one(lowered, recording)
+    return [int(amounts.max()) for _, amounts in curves(lowered, recording)]
 
 
 def play(

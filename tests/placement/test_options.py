@@ -131,12 +131,13 @@ def test_comparison_refuses_what_no_strategy_takes() -> None:
 
 def test_less_memory_rules_out_what_no_strategy_checked() -> None:
     problem = Problem.from_arrays([[4.0, 1.0]] * 3, weight_bytes=[8] * 3, capacity_bytes=[50, 50])
-    for strategy in ("hetero:d1,d0", "single:d1"):
+    for strategy in ("hetero:d1", "single:d1"):
         row = hetsim.compare(problem, [strategy], capacity_bytes={"d1": 8}).rows[0]
         assert row.plan is None
         assert "device 'd1'" in str(row.reason)
-    with pytest.raises(OutOfMemory, match="device 'd1'"):
-        hetsim.plan(problem, "hetero:d1,d0", capacity_bytes={"d1": 8})
+    # With a second device on the list what does not fit goes there.
+    plan = hetsim.plan(problem, "hetero:d1,d0", capacity_bytes={"d1": 8})
+    assert plan.assignment.count(1) == 1
 
 
 def test_the_priority_list_holds_to_pins() -> None:
@@ -156,7 +157,7 @@ def test_activations_beside_the_weights_are_fitted() -> None:
         peak = hetsim.simulate(plan).peak_memory_bytes["d1"]
         assert peak <= 400
     alone = Problem.from_arrays([[np.inf, 1.0]] * 2, edges=[(0, 1, 99)], capacity_bytes=[50, 50])
-    with pytest.raises(OutOfMemory, match="device 'd1': needs"):
+    with pytest.raises(OutOfMemory, match=r"device 'd1': .*proven.* needs 99 B"):
         hetsim.plan(alone, "heft")
 
 

@@ -1,0 +1,234 @@
+"""Memory: nothing that has a plan is refused, and no plan is returned that does not fit."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hetsim
+from hetsim.errors import Infeasible, OutOfMemory
+from hetsim.partitioning.partition import Group
+from hetsim.placement import registry
+from hetsim.placement.fit import fitted, plan_that_fits
+from hetsim.placement.fit_all import search_all
+from hetsim.placement.fit_moves import relieved
+from hetsim.placement.fit_weights import overfull, weights_that_fit
+from hetsim.placement.footprint import Footprint
+from hetsim.placement.listing import Listing
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+from oracles.every_plan import any_plan, tight_problem
+
+SEEDS = range(60)
+
+COMPLETE: dict[str, dict[str, Any]] = {
+    "auto": {"search": False},
+    "heft": {},
+    "cpop": {},
+    "peft": {},
+    "lookahead": {},
+    "dls": {},
+    "etf": {},
+    "mincut": {},
+    "hetero": {},
+}
+"""Strategies that refuse no small problem that has a plan."""
+
+
+@cache
+def has_plan(seed: int) -> bool:
+    return any_plan(tight_problem(seed, most_nodes=5)) is not None
+
+
+def fits(plan: Plan) -> bool:
+    try:
+        hetsim.simulate(plan)
+    except OutOfMemory:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("strategy", COMPLETE)
+def test_what_has_a_plan_is_not_refused(strategy: str) -> None:
+    for seed in SEEDS:
+        problem = tight_problem(seed, most_nodes=5)
+        refused = ""
+        try:
+            assert fits(hetsim.plan(problem, strategy, **COMPLETE[strategy])), (strategy, seed)
+        except OutOfMemory as error:
+            refused = str(error)
+        if refused:
+            assert not has_plan(seed), (strategy, seed)
+            assert "(proven)" in refused
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "seeds"),
+    [("local-search", {"moves": 100}, 40), ("exact", {}, 12), ("auto", {}, 4)],
+)
+def test_searches_refuse_nothing_either(strategy: str, options: dict[str, Any], seeds: int) -> None:
+    for seed in range(100, 100 + seeds):
+        problem = tight_problem(seed, most_nodes=4)
+        try:
+            assert fits(hetsim.plan(problem, strategy, **options)), seed
+        except OutOfMemory:
+            assert any_plan(problem) is None, seed
+
+
+@pytest.mark.parametrize(
+    "strategy", ["pipeline", "slice", "ideal-dp", "chain-dp", "chain-dp:throughput"]
+)
+def test_a_plan_that_is_returned_fits(strategy: str) -> None:
+    for seed in SEEDS:
+        try:
+            made = hetsim.plan(tight_problem(seed, most_nodes=5), strategy)
+        except Infeasible:
+            continue
+        assert fits(made), (strategy, seed)
+
+
+def test_every_plan_is_looked_at() -> None:
+    for seed in range(200):
+        problem = tight_problem(seed, most_nodes=4)
+        found = search_all(problem)
+        assert found.complete
+        assert (found.groups is None) == (any_plan(problem) is None), seed
+        if found.groups is not None:
+            assert fits(Plan(problem, "memory", found.groups))
+
+
+def test_a_shared_link_breaks_ties_by_plan_order() -> None:
+    """Two devices send to a third over one bus: what comes first decides what is held there."""
+    problem = Problem.from_arrays(
+        [[1.0, np.inf, np.inf], [np.inf, 1.0, np.inf], [np.inf, np.inf, 0.5], [np.inf, np.inf, 4]],
+        tensors=[(0, 8, (3,)), (1, 4, (2,)), (2, 0, ()), (3, 0, ())],
+        bytes_per_s=4.0,
+        weight_bytes=[0] * 4,
+        capacity_bytes=[99, 99, 8],
+        contention="fifo",
+    )
+    routes = tuple(tuple(replace(route, resources=(0,)) for route in row) for row in problem.routes)
+    shared = replace(problem, routes=routes, link_names=("bus",))
+    found = search_all(shared)
+    assert (found.groups is None) == (any_plan(shared) is None)
+
+
+def test_more_nodes_than_are_all_looked_at() -> None:
+    """Two packings of 30 nodes: one that is full to the last byte, one that misses by one."""
+    weights = [7, 5, 9, 3, 11, 6, 4, 8, 2, 10] * 3
+    half = sum(weights) // 2
+    for spare, feasible in ((0, sum(weights) % 2 == 0), (1, True), (-1, False)):
+        problem = Problem.from_arrays(
+            np.ones((30, 2)),
+            edges=[(v, v + 1, 0) for v in range(29)],
+            weight_bytes=weights,
+            capacity_bytes=[half + spare] * 2,
+        )
+        if feasible:
+            assert fits(hetsim.plan(problem, "heft"))
+            continue
+        with pytest.raises(OutOfMemory, match="proven"):
+            hetsim.plan(problem, "heft")
+
+
+def test_weights_against_every_assignment() -> None:
+    for seed in range(150):
+        problem = tight_problem(seed)
+        footprint = Footprint.of(problem)
+        able = [np.flatnonzero(row).tolist() for row in problem.supported]
+        there_is = any(not any(overfull(footprint, a)) for a in itertools.product(*able))
+        try:
+            found = weights_that_fit(problem, footprint, problem.supported)
+        except OutOfMemory:
+            assert not there_is
+        else:
+            assert there_is
+            assert found is not None
+            assert not any(overfull(footprint, found))
+
+
+def test_relief_moves_what_costs_least() -> None:
+    problem = Problem.from_arrays(
+        [[1.0, 9.0], [1.0, 2.0], [1.0, 5.0]], weight_bytes=[4] * 3, capacity_bytes=[8, 8]
+    )
+    footprint = Footprint.of(problem)
+    assert relieved(footprint, [0, 0, 0]) == [0, 1, 0]
+    tight = replace(problem, capacity_bytes=(3, 3))
+    assert relieved(Footprint.of(tight), [0, 0, 0]) is None
+
+
+def test_room_is_kept_for_what_has_one_device() -> None:
+    problem = Problem.from_arrays(
+        [[5.0, 1.0], [np.inf, 1.0]], weight_bytes=[6, 6], capacity_bytes=[6, 6]
+    )
+    listing = Listing(problem)
+    assert listing.earliest(0).device == 0
+    # With a home for both nowhere else is there room, and the home itself stays open.
+    homes = Listing(replace(problem, seconds=np.ones((2, 2))), homes=[1, 0])
+    assert [homes.takes(0, p) for p in (0, 1)] == [False, True]
+    homes.place(0, homes.slot(0, 1))
+    assert homes.earliest(1).device == 0
+
+
+def test_a_plan_is_changed_no_more_than_it_must_be() -> None:
+    problem = Problem.from_arrays(
+        [[4.0, 1.0]] * 4,
+        edges=[(0, 1, 1), (1, 2, 1), (2, 3, 1)],
+        weight_bytes=[8, 8, 8, 8],
+        capacity_bytes=[40, 27],
+    )
+    plan = Plan(problem, "mine", (Group("d1", (0, 1, 2, 3)),), "all on d1")
+    made = fitted(plan)
+    assert fits(made)
+    assert made.assignment.count(1) == 3
+    assert "1 node moved" in made.reason
+    assert fitted(made) is made
+    # A list of devices is the strategy's own wish: nothing moves off it.
+    with pytest.raises(OutOfMemory):
+        hetsim.plan(problem, "hetero:d1")
+
+
+def test_limits_hold_for_what_is_moved() -> None:
+    problem = Problem.from_arrays(
+        [[4.0, 1.0, 4.0]] * 3, weight_bytes=[8] * 3, capacity_bytes=[30, 30, 30]
+    )
+    for strategy in ("hetero", "mincut", "heft", "auto"):
+        made = hetsim.plan(
+            problem, strategy, pins={"n0": "d1"}, capacity_bytes={"d1": 8}, max_devices=2
+        )
+        assert made.assignment[0] == 1
+        assert made.assignment.count(1) == 1
+        assert len(made.devices_used) <= 2
+    with pytest.raises(OutOfMemory, match="proven"):
+        hetsim.plan(problem, "auto", pins={"n0": "d1"}, capacity_bytes={"d1": 7})
+
+
+@dataclass(frozen=True, slots=True)
+class Careless:
+    """Everything on the first device."""
+
+    def solve(self, problem: Problem) -> Plan:
+        return Plan(problem, "careless", (Group("d0", tuple(range(problem.n))),))
+
+
+def test_no_strategy_can_return_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem.from_arrays([[1.0, 1.0]] * 2, weight_bytes=[6, 6], capacity_bytes=[6, 6])
+    monkeypatch.setattr(registry, "resolve", lambda *_: Careless())
+    with pytest.raises(OutOfMemory, match="device 'd0': needs 12 B"):
+        hetsim.plan(problem, "careless")
+
+
+def test_the_closest_is_told_where_nothing_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem.from_arrays(
+        np.ones((3, 2)),
+        tensors=[(0, 5, (1, 2)), (1, 5, (2,)), (2, 5, ())],
+        weight_bytes=[2, 2, 2],
+        capacity_bytes=[14, 5],
+    )
+    with pytest.raises(OutOfMemory, match=r"proven"):
+        plan_that_fits(problem)
