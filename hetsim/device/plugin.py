@@ -200,6 +200,7 @@ class Device:
         tensors = model.graph.tensors
         read = {name for v in chosen for name in model.graph.nodes[v].reads}
         nbytes = sum(tensors[name].nbytes for name in read & model.graph.constants)
+        nbytes += sum(tensor.nbytes for v in chosen for tensor in model.graph.nodes[v].held)
         self._held.nbytes += nbytes
         weakref.finalize(compiled, self._held.release, nbytes)
         return compiled

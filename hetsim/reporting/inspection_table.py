@@ -54,7 +54,7 @@ def _header(inspection: Inspection) -> list[tuple[str, str]]:
         ),
         ("inputs", _tensors(inspection, graph.inputs)),
         ("outputs", _tensors(inspection, graph.outputs)),
-        ("FLOPs", "unknown" if inspection.flops is None else format_flops(inspection.flops)),
+        ("FLOPs", _flops(inspection)),
     ]
     if inspection.unbound:
         flags = " ".join(f"--dim {name}=N" for name in inspection.unbound)
@@ -62,6 +62,13 @@ def _header(inspection: Inspection) -> list[tuple[str, str]]:
     uncosted = [f"{op.op}: {op.why}" for op in inspection.ops if not op.costed]
     rows.append(("not priced", plain("; ".join(uncosted)) or "none"))
     return rows
+
+
+def _flops(inspection: Inspection) -> str:
+    if inspection.flops is None:
+        return "unknown"
+    whole = all(op.costed for op in inspection.ops)
+    return format_flops(inspection.flops) + ("" if whole else ", and what is not priced")
 
 
 def _tensors(inspection: Inspection, names: tuple[str, ...]) -> str:

@@ -117,7 +117,7 @@ def verdict(comparison: Comparison) -> str:
         return "No strategy found a feasible plan."
     each = " a request" if comparison.objective == "throughput" else ""
     name = f"{plain(best.strategy)}, {format_seconds(best.cost_s)}{each}"
-    above = _above_bound(best.gap)
+    above = ", of what is priced" if comparison.problem.unpriced else _above_bound(best.gap)
     single, gain = comparison.best_single, best.speedup_over_best_single
     if single is None or gain is None:
         return f"Best: {name}{above}; no device runs the whole model alone."
