@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 
 import hetsim
@@ -16,7 +18,7 @@ from hetsim.graph.model import load_model, model_of
 from hetsim.placement.bound import stated_bound
 from hetsim.reporting.result import comparison_record, simulation_record
 from hetsim.reporting.table import comparison_report, verdict
-from tests.onnx_builders import WIDE, if_model, texts_model
+from tests.onnx_builders import WIDE, if_model, make_model, op, texts_model, value
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +140,54 @@ def test_a_bound_of_a_seen_branch_is_that_branch(laptop):
     problem = hetsim.Problem.of(model_of(proto, canonical="none"), laptop)
     assert not problem.least_s
     assert (problem.least_seconds == problem.shared_seconds).all()
+
+
+def inlined(proto, attribute):
+    """The model in which the If has taken the branch of that name."""
+    (node,) = proto.graph.node
+    (branch,) = (a.g for a in node.attribute if a.name == attribute)
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    del made.graph.node[:], made.graph.input[:]
+    made.graph.input.extend(value for value in proto.graph.input if value.name == "x")
+    made.graph.node.extend(branch.node)
+    made.graph.node[-1].output[0] = "y"
+    made.graph.initializer.extend(branch.initializer)
+    return made
+
+
+def alone(problem, device):
+    return hetsim.simulate(hetsim.plan(problem, f"single:{device}")).latency_s
+
+
+def test_an_if_takes_what_the_model_with_that_branch_alone_takes(laptop):
+    whole = hetsim.Problem.of(model_of(if_model(), canonical="none"), laptop)
+    taken = [
+        hetsim.Problem.of(model_of(inlined(if_model(), name), canonical="none"), laptop)
+        for name in ("then_branch", "else_branch")
+    ]
+    # The condition is on the host already, as is the rest.
+    assert alone(whole, "cpu") == pytest.approx(max(alone(p, "cpu") for p in taken))
+    # Other devices take no If at all.
+    assert hetsim.lower_bound(whole) <= min(alone(p, "cpu") for p in taken)
+
+
+def test_a_loop_takes_what_its_turns_one_after_another_take(laptop):
+    looped = onnx.parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 17]>
+    looped (float[4, 800] x) => (float[4, 800] y)
+    <int64 three = {3}>
+    { y = Loop(three, , x) <body = body (int64 i, bool c, float[4, 800] v)
+        => (bool on, float[4, 800] w) { e = Exp(v) w = Add(e, x) on = Identity(c) }> }
+    """)
+    names = ["x", "a", "b", "y"]
+    nodes = []
+    for before, after in pairwise(names):
+        nodes += [op("Exp", before, f"{after}_e"), op("Add", f"{after}_e x", after)]
+    shape = [4, 800]
+    unrolled = make_model(nodes, [value("x", shape)], [value("y", shape)], opset=17)
+    problems = [
+        hetsim.Problem.of(model_of(proto, canonical="none"), laptop) for proto in (looped, unrolled)
+    ]
+    assert alone(problems[0], "cpu") == pytest.approx(alone(problems[1], "cpu"))
+    assert hetsim.lower_bound(problems[0]) <= alone(problems[1], "cpu")

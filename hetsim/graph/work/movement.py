@@ -19,7 +19,7 @@ _VIEWS = ("BitCast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 _COPIES = (
     "CenterCropPad", "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "Expand", "OneHot",
     "Pad", "ReverseSequence", "SpaceToDepth", "Split", "Tile", "Transpose",
-    "com.microsoft:ExpandDims", "com.microsoft:Pad", "com.microsoft:QLinearConcat",
+    "com.microsoft:ExpandDims", "com.microsoft:Pad",
 )  # fmt: skip
 
 
@@ -122,6 +122,8 @@ RULES: Mapping[str, Rule] = {
     **{op: Rule("data_movement", no_flops, no_bytes) for op in _VIEWS},
     **{op: Rule("data_movement", no_flops) for op in _COPIES},
     "Dropout": Rule("data_movement", _dropout_flops, _dropout_bytes),
+    # Its first operands are floating-point, and are not what is moved.
+    "com.microsoft:QLinearConcat": Rule("data_movement", no_flops, integer_input=2),
     "EyeLike": Rule("data_movement", no_flops, _reads_no_data),
     "Shape": Rule("data_movement", no_flops, _reads_no_data),
     "Size": Rule("data_movement", no_flops, _reads_no_data),
