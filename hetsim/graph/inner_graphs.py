@@ -113,16 +113,21 @@ def _called(scope: _Scope, node: onnx.NodeProto, *, whole: bool) -> Inner:
 
 def _defined(scope: _Scope, node: onnx.NodeProto) -> Inner:
     """An operator without a rule, of which the standard says in other operators what it does."""
+    held = tuple(
+        tensor
+        for attribute in node.attribute
+        for tensor in _stored_in(attribute.g, f"{node.name}/{attribute.name}/")
+    )
     versions = {entry.domain: entry.version for entry in scope.proto.opset_import}
     kinds = [scope.type_of(name) if name else onnx.TypeProto() for name in node.input]
     try:
         function = _standard_function(node, versions, kinds)
         if function is None:
-            return Inner()
+            return Inner(held=held)
         body, _ = _body_of_call(scope, node, (function,))
     except (onnx.defs.SchemaError, RuntimeError, ValueError, TypeError, KeyError):
-        return Inner()
-    return Inner(body, whole=True)
+        return Inner(held=held)
+    return Inner(body, whole=True, held=held)
 
 
 def _standard_function(
@@ -218,28 +223,60 @@ def _controlled(scope: _Scope, node: onnx.NodeProto) -> Inner:
     for attribute in node.attribute:
         if not attribute.HasField("g"):
             continue
-        branch = onnx.ModelProto(ir_version=scope.proto.ir_version)
-        branch.opset_import.extend(scope.proto.opset_import)
-        branch.functions.extend(scope.proto.functions)
-        branch.graph.CopyFrom(attribute.g)
-        _type_inputs(scope, node, branch.graph)
         outer = tuple(dict.fromkeys(free_names(attribute.g)))
-        try:
-            for name in outer:
-                _give(scope, branch.graph, name, name)
-        except KeyError:
-            # A value of unknown type: an outer one that ONNX Runtime alone knows.
-            branches[attribute.name] = None
-            continue
         given = frozenset(name for name in outer if name in scope.stored)
-        path = f"{scope.path}{node.name}/{attribute.name}/"
-        graph = _typed(branch, scope, path, given)
+        graph = _branch(scope, node, attribute, outer, {})
+        seen = scope.shapes.get(f"{scope.path}{node.name}/{attribute.name}", {})
+        if graph is not None and node.op_type == "Loop" and seen:
+            grown = _grown(node, graph, seen)
+            # What grows from turn to turn is taken as large as it was seen to become.
+            graph = _branch(scope, node, attribute, outer, grown) if grown else graph
         branches[attribute.name] = graph
-        own = () if graph is None else tuple(sorted(graph.constants - given))
-        held += _held(node.name, f"{attribute.name}/", graph, own)
         if graph is None:
             held += _stored_in(attribute.g, f"{node.name}/{attribute.name}/")
+        else:
+            own = tuple(sorted(graph.constants - given))
+            held += _held(node.name, f"{attribute.name}/", graph, own)
     return Inner(None, False, branches, tuple(held))
+
+
+def _branch(
+    scope: _Scope,
+    node: onnx.NodeProto,
+    attribute: onnx.AttributeProto,
+    outer: Sequence[str],
+    grown: Mapping[int, tuple[int, ...]],
+) -> Graph | None:
+    """The Graph of one attribute that reads the values `outer`; `grown` are shapes of inputs."""
+    branch = onnx.ModelProto(ir_version=scope.proto.ir_version)
+    branch.opset_import.extend(scope.proto.opset_import)
+    branch.functions.extend(scope.proto.functions)
+    branch.graph.CopyFrom(attribute.g)
+    try:
+        _type_inputs(scope, node, branch.graph)
+        for place, shape in grown.items():
+            kind = branch.graph.input[place].type
+            element = kind.tensor_type.elem_type
+            kind.CopyFrom(onnx.helper.make_tensor_type_proto(element, shape))
+        for name in outer:
+            _give(scope, branch.graph, name, name)
+    except KeyError:
+        # A value of unknown type: an outer one that ONNX Runtime alone knows.
+        return None
+    given = frozenset(name for name in outer if name in scope.stored)
+    return _typed(branch, scope, f"{scope.path}{node.name}/{attribute.name}/", given)
+
+
+def _grown(
+    node: onnx.NodeProto, body: Graph, seen: Mapping[str, tuple[int, ...]]
+) -> dict[int, tuple[int, ...]]:
+    """By input of the body of a Loop: the shape that was seen of what it carries on as such."""
+    found: dict[int, tuple[int, ...]] = {}
+    for place, after in enumerate(body.outputs[1 : max(1, len(node.input) - 1)], start=2):
+        before = body.tensors[body.inputs[place]]
+        if before.shape != body.tensors[after].shape and after in seen:
+            found[place] = seen[after]
+    return found
 
 
 def _type_inputs(scope: _Scope, node: onnx.NodeProto, graph: onnx.GraphProto) -> None:

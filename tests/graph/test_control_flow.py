@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 from onnx import numpy_helper, parser
 
-from hetsim.graph import work
+from hetsim.graph import canonical, work
+from hetsim.graph.extension import NONE
 from hetsim.graph.graph import Seen
+from hetsim.graph.inner_graphs import inner_graphs
 from hetsim.graph.model import model_of
+from hetsim.graph.observed import Observed
 from hetsim.graph.work import graph_work, node_work, uncosted
 from tests.onnx_builders import WIDE, if_model, make_model, op, value
 
@@ -115,19 +119,36 @@ def test_a_loop_without_a_known_end_says_what_to_give():
     assert uncosted(graph) == ("Loop",)
 
 
-def test_a_loop_whose_value_grows_is_not_priced():
-    proto = parser.parse_model("""
-    <ir_version: 8, opset_import: ["": 17]>
-    grown (float[4, 8] x) => (float[N, 8] y)
-    <int64 five = {5}>
-    { y = Loop(five, , x) <body = body (int64 i, bool c, float[N, 8] v)
-        => (bool on, float[N, 8] w) { w = Concat <axis = 0> (v, x) on = Identity(c) }> }
-    """)
-    proto.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 24
-    graph = model_of(proto, canonical="none").graph
-    done = node_work(graph, only(graph))
+GROWING = """
+<ir_version: 8, opset_import: ["": 17]>
+grown (float[4, 8] x, int64 n) => (float[N, 8] y)
+{ y = Loop(n, , x) <body = body (int64 i, bool c, float[N, 8] v)
+    => (bool on, float[M, 8] w) { e = Exp(v) w = Concat <axis = 0> (e, x) on = Identity(c) }> }
+"""
+
+
+def growing(observed):
+    """The graph of a Loop whose value gains four rows a turn."""
+    proto = parser.parse_model(GROWING)
+    proto.graph.node[0].name = "grows"
+    del proto.graph.output[0].type.tensor_type.shape.dim[0]
+    proto.graph.output[0].type.tensor_type.shape.dim.insert(
+        0, onnx.TensorShapeProto.Dimension(dim_value=24)
+    )
+    return canonical._graph(proto, "grown", [("grows",)], NONE, observed)
+
+
+def test_a_loop_whose_value_grows_is_priced_at_what_was_seen():
+    done = node_work(growing(None), only(growing(None)))
     assert not done.rule
-    assert "changes its shape" in done.why or "not known" in done.why
+    path = "grows/body"
+    shapes = {path: {"e": (20, 8), "w": (24, 8), "on": ()}}
+    for given in (True, False):
+        seen = Observed("a run", given, {}, {}, {}, {"grows": 5.0}, shapes)
+        done = node_work(growing(seen), only(growing(seen)))
+        # As large as it becomes, in each of the five turns; it may also end at once.
+        assert (done.flops, done.rule) == (5 * 16 * 24 * 8, True)
+        assert done.least.flops == 0
 
 
 def test_a_scan_is_its_body_for_every_slice():
@@ -179,3 +200,13 @@ def test_types_of_bodies_survive_their_weights():
     assert "x" in branch.inputs
     (weights,) = branch.constants
     assert branch.tensors[weights].shape == (WIDE, WIDE)
+
+
+def test_weights_of_graphs_that_are_not_priced_count_too():
+    """A search over texts holds its decoder, whose turns nobody knows before a run."""
+    decoder = if_model().graph.node[0].attribute[0].g
+    search = op("GreedySearch", "", "out", "search", domain="com.microsoft", decoder=decoder)
+    proto = make_model([search], [], [value("out")], domains={"com.microsoft": 1})
+    held = inner_graphs(proto, {}, lambda *_: None, {})["search"].held
+    assert [tensor.name for tensor in held] == ["search/decoder/w"]
+    assert held[0].nbytes == 4 * WIDE * (WIDE // 2)

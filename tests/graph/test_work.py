@@ -394,6 +394,8 @@ def test_dtype_is_that_of_the_arithmetic():
         ((), "uint8"),
     ]
     assert dtype("QLinearConv", quantized, [((1, 3, 4, 4), "uint8")]) == "int8"
+    joined = [(), ((), "uint8"), ((3,), "uint8"), (), ((), "uint8")]
+    assert dtype("QLinearConcat", joined, [((3,), "uint8")], domain=MS) == "int8"
     product = [((2, 3), "uint8"), ((3, 4), "uint8")]
     assert dtype("MatMulInteger", product, [((2, 4), "int32")]) == "int8"
 
