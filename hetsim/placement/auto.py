@@ -13,6 +13,7 @@ from hetsim.placement.constructive import prepared
 from hetsim.placement.local_search import LocalSearch
 from hetsim.placement.objective import Objective, check_objective, measure
 from hetsim.placement.refinement import refine
+from hetsim.placement.replication import GAIN, replicated
 from hetsim.placement.starts import CONSTRUCTIVE, Start, start_that_fits, starting_plans
 from hetsim.plans import Plan
 from hetsim.problem import Problem
@@ -35,12 +36,13 @@ class Auto(Constrained):
 
     Tried are: every device alone; the constructive strategies; every other one that is
     registered, those of other packages included; and, with `search`, ``local-search`` from
-    the best of them, ``exact`` and the dynamic programs. What is too dear for the number of
-    tasks is left out by the tables above, and the reason names it; what needs something
-    that is not installed or finds no plan is left out too. Where memory is so tight that no
-    strategy finds a plan, one is looked for (``fit.plan_that_fits``): a problem of up to about
-    eight nodes that has a plan is never refused. On a model the best is refined node by node.
-    Never worse than a device alone.
+    the best of them, ``exact`` and the dynamic programs. For throughput the best is held
+    against replicas among which requests are dealt out (``replication.replicated``). What is
+    too dear for the number of tasks is left out by the tables above, and the reason names it;
+    what needs something that is not installed or finds no plan is left out too. Where memory is
+    so tight that no strategy finds a plan, one is looked for (``fit.plan_that_fits``): a problem
+    of up to about eight nodes that has a plan is never refused. On a model the best is refined
+    node by node. Never worse than a device alone.
 
     Attributes
     ----------
@@ -83,7 +85,7 @@ class Auto(Constrained):
                 continue
             try:
                 made = self._by(name, problem)
-                groups = coarse.gathered(made.groups)
+                groups = None if made.sizes else coarse.gathered(made.groups)
                 found.append(Start(name, made, groups or (), measure(made, self.objective)))
             except Infeasible as error:
                 refused.append(error)
@@ -101,8 +103,21 @@ class Auto(Constrained):
         best = min(found, key=_worth)
         skipped = f"; not tried: {', '.join(left_out)}" if left_out else ""
         reason = f"the best for {self.objective} of {len(found)} plans is that of {best.name}"
-        plan = Plan(problem, "auto", best.plan.groups, f"{reason}{skipped}")
-        return refine(plan, self.objective, best.cost) if pays_to_coarsen(problem) else plan
+        plan = replace(
+            best.plan, problem=problem, strategy="auto", reason=f"{reason}{skipped}", options={}
+        )
+        if pays_to_coarsen(problem) and not plan.sizes:
+            plan = refine(plan, self.objective, best.cost)
+        if self.objective == "latency":
+            return plan
+        plans = [start.plan for start in sorted(found, key=_worth) if not start.plan.sizes]
+        dealt = replicated(problem, [plan, *plans], search=self.search)
+        if dealt is None or dealt.cost >= measure(plan, "throughput") * (1.0 - GAIN):
+            return plan
+        reason = f"the best for throughput of {len(found)} plans and of replicas"
+        return replace(
+            dealt.plan, strategy="auto", reason=f"{reason}: {dealt.plan.reason}{skipped}"
+        )
 
     def _tries(self, name: str, tasks: int) -> bool:
         if name in LOADS and self.objective == "latency":
@@ -146,5 +161,5 @@ def _others() -> list[str]:
     """Return what is registered beside the strategies that are tried by hand."""
     from hetsim.placement.registry import strategies
 
-    own = {"single", "auto", "local-search", *CONSTRUCTIVE}
+    own = {"single", "multi", "auto", "local-search", *CONSTRUCTIVE}
     return [info.name for info in strategies() if info.name not in own]

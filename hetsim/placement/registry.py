@@ -48,6 +48,12 @@ _STRATEGIES: Mapping[str, StrategyInfo] = {
             "hetsim.placement.pipeline:Pipeline",
         ),
         StrategyInfo(
+            "multi",
+            "for throughput: the whole model on each of several devices, requests dealt out",
+            "multi[:DEVICE,DEVICE,...]",
+            "hetsim.placement.multi:Multi",
+        ),
+        StrategyInfo(
             "heft",
             "list scheduling by upward rank, earliest finish time with insertion",
             "heft",

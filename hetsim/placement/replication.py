@@ -1,0 +1,269 @@
+"""Replicas for throughput: copies of the model, plans on like groups of devices, and mixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.errors import Infeasible, UsageError
+from hetsim.partitioning.flow import partition
+from hetsim.partitioning.partition import Group
+from hetsim.placement.chain_dp_runs import fastest_runs
+from hetsim.placement.constraints import without_devices
+from hetsim.placement.deal import loads_of, shares_of
+from hetsim.placement.mincut import least_serial
+from hetsim.placement.multi import fitting, whole_models
+from hetsim.placement.objective import measure
+from hetsim.placement.slice import depth_first
+from hetsim.placement.throughput_stages import plan_of_stages
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+
+Floats = NDArray[np.float64]
+
+GAIN = 1e-3
+"""Part of the cost that more replicas, or a plan instead of a simpler one, must save."""
+
+POOLED = 8
+"""Plans of one replica, the best first, that a mixture is made of at most."""
+
+PRICED = 60_000
+"""Nodes times devices above which no plan is made for what prices ask for."""
+
+ROUNDS = 12
+"""Plans that are made for prices at most."""
+
+ON_GROUPS = ("ideal-dp", "slice", "chain-dp:throughput", "pipeline")
+"""Strategies that plan for a group of like devices; what the others do fails or is no better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicated:
+    """A plan with several replicas, or one, and its seconds a request."""
+
+    plan: Plan
+    cost: float
+
+
+def replicated(
+    problem: Problem, plans: Sequence[Plan], *, search: bool = True
+) -> Replicated | None:
+    """Return the best way found to deal requests out to several replicas.
+
+    Tried are: copies of the whole model on all devices that can run it; where like devices
+    cannot, for want of memory or support, plans on groups of two, three and so on of them, the
+    same on each group; and a mixture of all these and of `plans`, with `search` and up to
+    PRICED also of plans made for it by column generation: the linear program that shares requests
+    out puts a price on each device's and link's second, and a minimum cut finds the assignment
+    that is cheapest at these prices; it joins the mixture, until none is below the
+    bottleneck. A simpler way stays unless another saves more than GAIN.
+
+    Parameters
+    ----------
+    problem : Problem
+    plans : sequence of Plan
+        Of one replica each, the best first; feasible.
+    search : bool
+
+    Returns
+    -------
+    None where nothing has more than one replica.
+
+    Source: P. C. Gilmore, R. E. Gomory, A linear programming approach to the cutting-stock
+    problem, Operations Research 9(6), 1961 (columns made as prices ask for them).
+    """
+    copies, _ = whole_models(problem, range(len(problem.devices)))
+    ways: list[tuple[str, list[Plan]]] = [("a copy of the whole model on each of", copies)]
+    grouped = on_groups(problem, copies)
+    ways += [(f"plans on groups of {size}:", members) for size, members in grouped]
+    pool = distinct([*copies, *plans[:POOLED], *(p for _, members in grouped for p in members)])
+    if search and problem.n * len(problem.devices) <= PRICED:
+        pool = with_columns(problem, pool)
+    ways.append(("plans side by side:", pool))
+    best: Replicated | None = None
+    for what, members in ways:
+        if len(members) < 2:
+            continue
+        try:
+            plan = fitting(members, strategy="multi", what=what)
+            found = Replicated(plan, measure(plan, "throughput"))
+        except Infeasible:
+            continue
+        if plan.sizes and (best is None or found.cost < best.cost * (1.0 - GAIN)):
+            best = found
+    return best
+
+
+def distinct(plans: Sequence[Plan]) -> list[Plan]:
+    """Return the plans whose loads differ, the first of equal ones each."""
+    found: dict[tuple[float, ...], Plan] = {}
+    for plan in plans:
+        found.setdefault(tuple(loads_of(plan)), plan)
+    return list(found.values())
+
+
+def like_devices(problem: Problem) -> list[list[int]]:
+    """Return the devices that cost the same for every node and hold the same, by kind."""
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    capacity = problem.capacity_bytes or (0,) * len(problem.devices)
+    for device in range(len(problem.devices)):
+        fused = tuple((k.nodes, k.seconds) for k in problem.fused if k.device == device)
+        key = (
+            problem.seconds[:, device].tobytes(), problem.dispatch_s[device],
+            problem.streams[device], capacity[device], fused, device == problem.host,
+        )  # fmt: skip
+        kinds.setdefault(key, []).append(device)
+    return list(kinds.values())
+
+
+def on_groups(problem: Problem, copies: Sequence[Plan]) -> list[tuple[int, list[Plan]]]:
+    """Return, by size of the groups, a plan for each group of like devices.
+
+    Of devices that cannot run the whole model alone; the copies of others stand beside them.
+    """
+    alone = {plan.devices_used for plan in copies}
+    found: list[tuple[int, list[Plan]]] = []
+    for kind in like_devices(problem):
+        if len(kind) < 4 or (problem.devices[kind[0]],) in alone:
+            continue
+        for size in range(2, len(kind) // 2 + 1):
+            first = best_on(problem, kind[:size])
+            if first is None:
+                continue
+            starts = range(0, len(kind) - size + 1, size)
+            members = [moved(first, kind[:size], kind[at : at + size]) for at in starts]
+            found.append((size, [*members, *copies]))
+    return found
+
+
+def best_on(problem: Problem, devices: Sequence[int]) -> Plan | None:
+    """Return the best plan for throughput on some of the devices, None where there is none."""
+    from hetsim.placement.registry import resolve
+
+    others = tuple(p for p in range(len(problem.devices)) if p not in devices)
+    found: list[tuple[float, Plan]] = []
+    for name in ON_GROUPS:
+        try:
+            left = without_devices(problem, others)
+            plan = replace(resolve(name).solve(left), problem=problem)
+            found.append((measure(plan, "throughput"), plan))
+        except (Infeasible, UsageError):
+            continue
+    return min(found, key=lambda entry: entry[0])[1] if found else None
+
+
+def moved(plan: Plan, devices: Sequence[int], others: Sequence[int]) -> Plan:
+    """Return the plan with each of `devices` replaced by the one at its place in `others`."""
+    names = plan.problem.devices
+    new = {names[old]: names[other] for old, other in zip(devices, others, strict=True)}
+    return replace(
+        plan, groups=tuple(Group(new.get(g.device, g.device), g.nodes) for g in plan.groups)
+    )
+
+
+def with_columns(problem: Problem, pool: Sequence[Plan]) -> list[Plan]:
+    """Return the plans of `pool` that the best mixture uses, and those made for its prices.
+
+    Memory is not weighed but for each plan alone. At most ROUNDS minimum cuts; each linear
+    program has a variable a plan.
+    """
+    members = list(pool)
+    table = [loads_of(plan) for plan in members]
+    shares = np.ones(len(members))
+    for _ in range(ROUNDS):
+        loads = np.array(table)
+        if not loads.any(axis=1).all():
+            break
+        bottleneck_s, shares, price = shares_of(loads)
+        found = False
+        for plan in cheapest(problem, price):
+            column = loads_of(plan)
+            if float(price @ np.array(column)) < bottleneck_s * (1.0 - GAIN) and fits(plan):
+                members.append(plan)
+                table.append(column)
+                shares = np.append(shares, 1.0)
+                found = True
+        if not found:
+            break
+    else:
+        shares = shares_of(np.array(table))[1]
+    return [plan for plan, share in zip(members, shares, strict=True) if share > 1e-9]
+
+
+def fits(plan: Plan) -> bool:
+    """Whether memory holds one request of the plan alone."""
+    try:
+        measure(plan, "latency")
+    except Infeasible:
+        return False
+    return True
+
+
+def cheapest(problem: Problem, price: Floats) -> list[Plan]:
+    """Return plans that are cheap at the prices of devices and links.
+
+    By a minimum cut, which leaves dispatch out, and by the best runs of a few topological
+    orders, which count it.
+    """
+    cost = priced(problem, price)
+    assignment = least_serial(cost, rounds=2)
+    found = [Plan(problem, "multi", partition(problem, "compact", assignment=assignment).groups)]
+    dag = problem.dag
+    for order in (
+        list(range(dag.n)),
+        depth_first(dag.preds, dag.succs),
+        depth_first(dag.succs, dag.preds)[::-1],
+    ):
+        runs = fastest_runs(cost, order)
+        if runs:
+            stages = [(order[first:end], device) for first, end, device in runs]
+            found.append(plan_of_stages(problem, "multi", stages, ""))
+    return found
+
+
+def priced(problem: Problem, price: Floats) -> Problem:
+    """Return the problem where seconds cost what the prices of devices and links say.
+
+    `price` is by device, of a second over its streams, and then by link, as ``loads_of``.
+    """
+    count = len(problem.devices)
+    each = price[:count] / np.array(problem.streams, dtype=np.float64)
+    by_link = price[count:]
+    able = np.isfinite(problem.seconds)
+    seconds = np.where(able, np.where(able, problem.seconds, 0.0) * each, np.inf)
+
+    def weight(resources: Sequence[int]) -> float:
+        return float(by_link[list(resources)].sum()) if len(by_link) else 0.0
+
+    staging = problem.staging
+    return replace(
+        problem,
+        seconds=seconds,
+        dispatch_s=tuple((np.array(problem.dispatch_s) * each).tolist()),
+        fused=tuple(replace(k, seconds=k.seconds * float(each[k.device])) for k in problem.fused),
+        routes=tuple(
+            tuple(
+                replace(
+                    route,
+                    latency_s=route.latency_s * weight(route.resources),
+                    bytes_per_s=route.bytes_per_s / paid
+                    if (paid := weight(route.resources)) > 0
+                    else float("inf"),
+                )
+                if np.isfinite(route.seconds(1))
+                else route
+                for route in row
+            )
+            for row in problem.routes
+        ),
+        staging=None
+        if staging is None
+        else replace(
+            staging,
+            fetch_s_per_byte=tuple((np.array(staging.fetch_s_per_byte) * each).tolist()),
+            store_s_per_byte=tuple((np.array(staging.store_s_per_byte) * each).tolist()),
+        ),
+    )
