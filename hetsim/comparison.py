@@ -6,10 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hetsim.errors import Infeasible, UsageError, nearest
+from hetsim.errors import Infeasible, OutOfMemory, UsageError, nearest
 from hetsim.placement.bound import stated_bound
 from hetsim.placement.constraints import NAMES, Constrained
-from hetsim.placement.objective import Objective, bottleneck, check_objective
+from hetsim.placement.objective import (
+    Objective,
+    bottleneck,
+    check_objective,
+    check_room,
+    seconds_a_request,
+)
 from hetsim.placement.options import option_types, under
 from hetsim.placement.single import expand
 from hetsim.plans import Plan
@@ -17,7 +23,14 @@ from hetsim.problem import Problem
 from hetsim.simulation.clock import simulate
 from hetsim.timeline import Timeline
 
-DEFAULT_STRATEGIES = ("single", "hetero", "heft", "auto")
+DEFAULT_STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
+    "latency": ("single", "hetero", "heft", "auto"),
+    "throughput": ("single", "multi", "hetero", "heft", "auto"),
+}
+"""What is compared by an objective where nothing is named."""
+
+COPIES = "multi"
+"""The strategy that ``copies`` are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +41,8 @@ class Row:
     ----------
     strategy : str
     plan, timeline : Plan, Timeline or None
-        None where there is no feasible plan.
+        Of one request; for throughput, of a period of the deal where there is one. None where
+        there is no feasible plan.
     reason : str or None
         Why there is none.
     speedup_over : mapping of str to float
@@ -69,6 +83,14 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Copies:
+    """The whole model on each device that it pays on, and seconds a request."""
+
+    plan: Plan
+    cost_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Rows best first, and what no plan can beat.
 
@@ -85,6 +107,9 @@ class Comparison:
     single_s : mapping of str to float
         Cost of each device alone, where it can run the whole model.
     objective : "latency" or "throughput"
+    copies : Copies or None
+        What the same devices do without any split, for throughput; None for latency, and where
+        copies gain nothing over one device.
     """
 
     problem: Problem
@@ -93,6 +118,22 @@ class Comparison:
     best_single: str | None
     single_s: Mapping[str, float]
     objective: Objective = "latency"
+    copies: Copies | None = None
+
+    def busy(self, row: Row) -> dict[str, float]:
+        """Return, by device, the share of the time in which it computes.
+
+        Of the latency; for throughput, of the time from one request's end to the next.
+        """
+        if row.timeline is None or row.plan is None:
+            return {}
+        if self.objective == "latency":
+            return dict(row.timeline.device_utilization)
+        device_s, _ = seconds_a_request(row.plan)
+        return {
+            name: min(seconds / row.cost_s, 1.0) if row.cost_s else 0.0
+            for name, seconds in zip(self.problem.devices, device_s, strict=True)
+        }
 
     @property
     def ceiling(self) -> float | None:
@@ -104,7 +145,7 @@ class Comparison:
 
 def compare(
     problem: Problem,
-    strategies: Sequence[str] = DEFAULT_STRATEGIES,
+    strategies: Sequence[str] | None = None,
     *,
     objective: Objective = "latency",
     **options: Any,
@@ -114,9 +155,10 @@ def compare(
     Parameters
     ----------
     problem : Problem
-    strategies : sequence of str
+    strategies : sequence of str, optional
         As ``plan`` takes them; ``"single"`` stands for every device alone. The devices
-        alone are always simulated for the speed-ups, whether asked for or not.
+        alone, and for throughput copies on all of them, are always simulated for the speed-ups,
+        whether asked for or not. Absent: DEFAULT_STRATEGIES of the objective.
     objective : "latency" or "throughput"
         What rows are sorted, and speed-ups and gaps counted by. Strategies that take an
         objective, and are given none in their name, plan for it.
@@ -132,6 +174,8 @@ def compare(
         For a pin or an exclusion that names nothing, or where they leave a node no device.
     """
     check_objective(objective)
+    if strategies is None:
+        strategies = DEFAULT_STRATEGIES[objective]
     if not strategies:
         raise UsageError("no strategy to compare", hint="name one, e.g. heft")
     known = {key for strategy in strategies for key in option_types(strategy)} | {*NAMES}
@@ -153,12 +197,19 @@ def compare(
         if (cost := _cost(made, timeline, objective)) is not None
     }
     best_single = min(single_s, key=lambda name: single_s[name]) if single_s else None
+    known_rows = dict(alone)
+    copies: Copies | None = None
+    if objective == "throughput":
+        made, timeline, reason = known_rows[COPIES] = attempt(COPIES)
+        copies_s = _cost(made, timeline, objective)
+        if made is not None and copies_s is not None and made.sizes:
+            copies = Copies(made, copies_s)
     names: dict[str, None] = {}
     for strategy in strategies:
         names.update(dict.fromkeys(alone if strategy == "single" else (strategy,)))
     rows: list[Row] = []
     for name in names:
-        made, timeline, reason = alone[name] if name in alone else attempt(name)
+        made, timeline, reason = known_rows[name] if name in known_rows else attempt(name)
         cost_s = _cost(made, timeline, objective)
         rows.append(
             Row(
@@ -182,7 +233,7 @@ def compare(
         )
     infinity = float("inf")
     rows.sort(key=lambda row: infinity if row.cost_s is None else row.cost_s)
-    return Comparison(problem, tuple(rows), bound_s, best_single, single_s, objective)
+    return Comparison(problem, tuple(rows), bound_s, best_single, single_s, objective, copies)
 
 
 def _attempt(
@@ -196,10 +247,26 @@ def _attempt(
         options = {**options, "objective": objective}
     try:
         made = under(limits, problem, strategy, **options)
-        return made, simulate(made), None
+        return made, _course(made, objective), None
     except Infeasible as error:
         why = " (under the pins, exclusions and memory given)" if limits.given() else ""
         return None, None, f"{error}{why}"
+
+
+def _course(made: Plan, objective: Objective) -> Timeline:
+    """One request; for throughput with replicas a period of the deal, at the rate that it keeps.
+
+    Where memory does not hold that, the requests come one after another.
+    """
+    if objective == "latency" or not made.sizes:
+        return simulate(made)
+    check_room(made)
+    every_s = bottleneck(made)
+    try:
+        return simulate(made, arrivals_s=[every_s * turn for turn in range(len(made.deal))])
+    except OutOfMemory:
+        longest_s = max(simulate(one, trace=False).latency_s for one in made.replicas)
+        return simulate(made, arrivals_s=[longest_s * turn for turn in range(len(made.deal))])
 
 
 def _cost(made: Plan | None, timeline: Timeline | None, objective: Objective) -> float | None:

@@ -99,6 +99,11 @@ class Plan:
         """Replica by request, over and over: `deal`, or (0,)."""
         return self.deal or (0,)
 
+    @property
+    def each_once(self) -> Plan:
+        """The same replicas, dealt one request each in turn."""
+        return replace(self, deal=tuple(range(len(self.sizes))))
+
     def replica_of(self, request: int) -> int:
         """Return the index of the replica that a request goes to."""
         return self.deal[request % len(self.deal)] if self.deal else 0

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     "strategies",
     multiple=True,
     metavar="NAME",
-    help="Strategy to compare; repeatable.  [default: single, hetero, heft, auto]",
+    help="Strategy to compare; repeatable.  [default: single, hetero, heft, auto; for "
+    "throughput multi too]",
 )
 @limit_options
 @click.option(
@@ -105,7 +106,7 @@ def compare(
     session = current()
     _check_run_options(runs)
     check_targets(trace, out, force=force)
-    names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES
+    names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES[objective]
     options = read_strategy_options(names)
     if "objective" in options:
         raise UsageError("--set objective=... has no effect here", hint="use --objective")

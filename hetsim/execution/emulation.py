@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import queue
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
@@ -157,8 +157,8 @@ def emulate(
 
             try:
                 if time_scale is None:
-                    each = replace(plan, deal=tuple(range(len(plan.sizes))))
-                    first = played(0, lower_all(each, rule), 0.0, len(plan.replicas))
+                    each = lower_all(plan.each_once, rule)
+                    first = played(0, each, 0.0, len(plan.replicas))
                     time_scale = _roomy(lowered.widest, held_s, predicted, first.longest_s)
                 stage = played(1, lowered, time_scale, requests)
             finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
@@ -133,7 +133,7 @@ def run(
     plan.validate()
     given = given_inputs(model, inputs, seed)
     replicas = len(plan.replicas)
-    each = replace(plan, deal=tuple(range(replicas))) if plan.sizes else plan
+    each = plan.each_once
     timeline = simulate(each, replicas, failures=failing)
     with Session(
         each,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -45,7 +44,7 @@ def check_room(plan: Plan) -> None:
         if memory_binds(plan.problem):
             simulate(plan, trace=False)
         return
-    simulate(replace(plan, deal=tuple(range(len(plan.replicas)))), len(plan.replicas))
+    simulate(plan.each_once, len(plan.replicas))
 
 
 def latency_of(plan: Plan) -> float:

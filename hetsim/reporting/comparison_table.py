@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.table import Table
 from rich.text import Text
 
@@ -42,7 +44,7 @@ def brief_table(comparison: Comparison) -> Table:
         table.add_row(
             cell(*_name_lines(name, NAME_MOST)),
             *(cell(figure) for figure in _figures(comparison, row)),
-            cell(*_busy_lines(_busy(row, each=name != row.strategy))),
+            cell(*_busy_lines(_busy(comparison, row, each=name != row.strategy))),
             style="green" if row is best else "",
         )
     return table
@@ -53,7 +55,7 @@ def _distinct(comparison: Comparison) -> list[tuple[str, Row]]:
     return fold_rows(
         comparison.rows,
         lambda row: row.strategy,
-        lambda row: (tuple(_figures(comparison, row)), tuple(_busy(row, each=True))),
+        lambda row: (tuple(_figures(comparison, row)), tuple(_busy(comparison, row, each=True))),
     )
 
 
@@ -73,7 +75,7 @@ def _figures(comparison: Comparison, row: Row) -> list[str]:
     ]
 
 
-def _busy(row: Row, *, each: bool) -> list[str]:
+def _busy(comparison: Comparison, row: Row, *, each: bool) -> list[str]:
     """Return ``gpu 91``, ``gpu.0-7 8.8 to 10``: which devices the plan uses, and how much.
 
     `each`: the row stands for several that use one device each.
@@ -81,8 +83,9 @@ def _busy(row: Row, *, each: bool) -> list[str]:
     if row.timeline is None or row.plan is None:
         return []
     found = []
+    busy = comparison.busy(row)
     for name, devices in fold_siblings(row.plan.devices_used):
-        run = [row.timeline.device_utilization[device] for device in devices]
+        run = [busy[device] for device in devices]
         low, high = (percent(of).removesuffix(" %") for of in (min(run), max(run)))
         found.append(f"{'each' if each else name} {low if low == high else f'{low} to {high}'}")
     return found
@@ -123,9 +126,11 @@ def _row_cells(comparison: Comparison, row: Row, name: str) -> list[Text]:
             *(cell(ABSENT) for _ in range(9)),
         ]
     path = critical_path(timeline)
-    devices = fold_rows(problem.devices, str, lambda device: _looks(row, timeline, device))
+    requests = len(timeline.latencies_s)
+    busy = comparison.busy(row)
+    devices = fold_rows(problem.devices, str, lambda device: _looks(row, timeline, busy, device))
     names = [name for name, _ in devices]
-    figures = zip(*(_looks(row, timeline, device) for _, device in devices), strict=True)
+    figures = zip(*(_looks(row, timeline, busy, device) for _, device in devices), strict=True)
     shown = _name_lines(name)
     if name != row.strategy:
         shown.append(f"({row.strategy.partition(':')[2]} here)")
@@ -139,20 +144,22 @@ def _row_cells(comparison: Comparison, row: Row, name: str) -> list[Text]:
         cell(percent(row.gap, sign=True)),
         cell(str(row.groups)),
         cell(
-            str(timeline.transfers),
-            format_bytes(timeline.transferred_bytes),
+            f"{timeline.transfers / requests:.3g}",
+            format_bytes(round(timeline.transferred_bytes / requests)),
             percent(path.transfer_share if path is not None else None),
         ),
-        cell(joules(timeline.energy_j) if _power_known(problem) else ABSENT),
+        cell(joules(timeline.energy_j / requests) if _power_known(problem) else ABSENT),
         cell(*names),
         *(cell(*column) for column in figures),
     ]
 
 
-def _looks(row: Row, timeline: Timeline, device: str) -> tuple[str, str, str]:
+def _looks(
+    row: Row, timeline: Timeline, busy: Mapping[str, float], device: str
+) -> tuple[str, str, str]:
     return (
         ratio(row.speedup_over.get(device)),
-        percent(timeline.device_utilization.get(device)),
+        percent(busy.get(device)),
         _bytes_or_absent(timeline.peak_memory_bytes.get(device)),
     )
 

@@ -16,7 +16,7 @@ from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.facts import critical_path, latency_spread
-from hetsim.reporting.table import question
+from hetsim.reporting.table import deal_text, question
 from hetsim.reporting.text import ABSENT, count, joules, listed, percent
 from hetsim.text import plain, tally
 from hetsim.timeline import Timeline
@@ -129,6 +129,8 @@ def plan_rows(plan: Plan) -> list[tuple[str, str]]:
     rows.append(
         ("subgraphs", f"{len(plan.groups)} on {', '.join(plan.devices_used) or 'no device'}")
     )
+    if plan.sizes:
+        rows.append(("replicas", f"{len(plan.sizes)}; {deal_text(plan)}"))
     return rows
 
 

@@ -75,6 +75,7 @@ def plan_record(plan: Plan) -> Record:
         "reason": plan.reason,
         "subgraphs": len(plan.groups),
         "devices_used": list(plan.devices_used),
+        **({"replicas": len(plan.sizes), "deal": list(plan.deal)} if plan.sizes else {}),
     }
 
 
@@ -105,6 +106,9 @@ def comparison_record(comparison: Comparison) -> Record:
         "best_single": comparison.best_single,
         "single_s": dict(comparison.single_s),
         "speedup_ceiling": comparison.ceiling,
+        "copies": None
+        if comparison.copies is None
+        else {"cost_s": comparison.copies.cost_s, **plan_record(comparison.copies.plan)},
         "rows": [row_record(row) for row in comparison.rows],
     }
 

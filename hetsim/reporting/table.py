@@ -10,7 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.comparison import Comparison
+from hetsim.comparison import Comparison, Copies, Row
+from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.reporting.alike import folded
 from hetsim.reporting.comparison_table import brief_table, wide_table
@@ -34,6 +35,13 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
     parts: list[RenderableType] = [comparison_header(comparison), Text("")]
     if any(row.feasible for row in comparison.rows):
         parts += [(wide_table if wide else brief_table)(comparison), Text("")]
+    dealt = [row for row in comparison.rows if row.plan is not None and row.plan.sizes]
+    parts += [
+        Text.assemble((plain(f"{row.strategy}: "), "bold"), plain(deal_text(row.plan)))
+        for row in dealt
+        if row.plan is not None
+    ]
+    parts += [Text("")] * bool(dealt)
     parts += [
         Text.assemble((plain(f"{', '.join(folded(names))}: infeasible: "), "bold"), plain(reason))
         for reason, names in refusals(comparison).items()
@@ -85,6 +93,23 @@ def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:
     return [("not priced", f"{count(len(problem.unpriced), 'node')} ({nodes}): {whys}")]
 
 
+def deal_text(plan: Plan) -> str:
+    """Return which replicas get how many requests: ``of 4 requests 3 to gpu, 1 to npu + cpu``."""
+    by_share: dict[int, list[str]] = {}
+    place = {name: index for index, name in enumerate(plan.problem.devices)}
+    in_order = sorted(
+        zip(plan.replicas, plan.shares, strict=True),
+        key=lambda pair: [place[name] for name in pair[0].devices_used],
+    )
+    for replica, share in in_order:
+        by_share.setdefault(share, []).append(" + ".join(folded(replica.devices_used)))
+    told = []
+    for share, names in sorted(by_share.items(), reverse=True):
+        each = "" if len(names) == 1 else " each"
+        told.append(f"{share}{each} to {', '.join(folded(names))}")
+    return f"of {len(plan.deal)} requests {'; '.join(told)}"
+
+
 def comparison_header(comparison: Comparison) -> Table:
     """Return model, platform, lower bound, and the proven ceiling on any speed-up."""
     rows = question(comparison.problem)
@@ -104,8 +129,13 @@ def comparison_header(comparison: Comparison) -> Table:
     else:
         alone_s = comparison.single_s[comparison.best_single]
         rows.append(("best single", f"{comparison.best_single} alone, {format_seconds(alone_s)}"))
+        if comparison.copies is not None:
+            used = ", ".join(folded(comparison.copies.plan.devices_used))
+            cost_s = format_seconds(comparison.copies.cost_s)
+            rows.append(("all as copies", f"the whole model on each of {used}, {cost_s}"))
         if comparison.bound_s is not None:
-            gain = "the most that splitting can gain over it"
+            ways = "splitting or copies" if comparison.objective == "throughput" else "splitting"
+            gain = f"the most that {ways} can gain over it"
             rows.append(("ceiling", f"{ratio(comparison.ceiling)}: {gain}"))
     return pairs(rows)
 
@@ -130,9 +160,22 @@ def verdict(comparison: Comparison) -> str:
         return f"Splitting does not pay here: nothing beats {alone}{split}{above}."
     if len(best.plan.devices_used) < 2:
         return f"Splitting does not pay here; best: {name}, {ratio(gain)} over {alone}{above}."
+    if comparison.copies is not None:
+        also = _over_copies(comparison.copies, best)
+        return f"Best: {name}, {ratio(gain)} over {alone}{also}{above}."
     if gain < PAYS:
         return f"Splitting hardly pays here: {name}, {ratio(gain)} over {alone}{above}."
     return f"Best: {name}, {ratio(gain)} over {alone}{above}."
+
+
+def _over_copies(copies: Copies, best: Row) -> str:
+    """What the best row gains over the same devices without any split."""
+    over = copies.cost_s / best.cost_s if best.cost_s else 1.0
+    used = copies.plan.devices_used
+    if over <= 1.0:
+        return f": copies of the whole model on {count(len(used), 'device')}, without any split"
+    cost_s = format_seconds(copies.cost_s)
+    return f", {ratio(over)} over copies on {count(len(used), 'device')} ({cost_s})"
 
 
 def _above_bound(gap: float | None) -> str:

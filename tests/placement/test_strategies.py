@@ -21,8 +21,9 @@ from hetsim.problem import Problem
 
 def check_valid(plan: Plan) -> None:
     problem = plan.problem
-    found = problems_of(problem.dag, plan.groups, problem.devices, problem.supported.tolist())
-    assert found == []
+    for one in plan.replicas:
+        found = problems_of(problem.dag, one.groups, problem.devices, problem.supported.tolist())
+        assert found == []
 
 
 @settings(max_examples=150, deadline=None)

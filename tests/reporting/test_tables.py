@@ -79,7 +79,7 @@ def test_the_comparison_loses_no_figure(
         for nbytes in held if wide else [max(held)]:
             assert format_bytes(nbytes) in text
         for device in row.plan.devices_used if row.plan is not None else ():
-            share = percent(row.timeline.device_utilization[device])
+            share = percent(comparison.busy(row)[device])
             assert (share if wide else f"{device} {share.removesuffix(' %')}") in text
     for word in ("lower bound", "best single", "ceiling", "memory", "busy"):
         assert word in text
