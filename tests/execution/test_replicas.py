@@ -1,0 +1,151 @@
+"""Plans of several replicas for real: requests dealt out, outputs right, losses got over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import onnx
+import pytest
+from onnx_builders import assert_bitwise_equal, run_whole
+
+import hetsim
+from hetsim.errors import UsageError
+from hetsim.execution.compiled_plan import compile_plan
+from hetsim.execution.emulation import emulate
+from hetsim.execution.program import assemble, roundings_of
+from hetsim.execution.threads import ThreadTransport
+from hetsim.faults.failure import Failure
+from hetsim.graph.samples import random_inputs
+from hetsim.plans import Plan
+
+Groups = Sequence[tuple[str, Sequence[int]]]
+Cut = Callable[[onnx.ModelProto, Groups], Plan]
+Executor = Literal["ray", "threads"]
+WHOLE = [("gpu", range(6))]
+SPLIT = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("cpu", [4, 5])]
+
+
+@pytest.fixture(params=["threads", "ray"])
+def executor(request: pytest.FixtureRequest) -> Executor:
+    if request.param == "ray":
+        request.getfixturevalue("ray_session")
+    kind: Executor = request.param
+    return kind
+
+
+def dealt(cut: Cut, proto: onnx.ModelProto, *replicas: Groups, deal: Sequence[int]) -> Plan:
+    """The plan that deals requests out to some cuts of a model."""
+    first = cut(proto, replicas[0])
+    others = [
+        Plan(first.problem, "manual", tuple(hetsim.Group(d, tuple(nodes)) for d, nodes in groups))
+        for groups in replicas[1:]
+    ]
+    return Plan.dealt([first, *others], deal, strategy="manual")
+
+
+def check(session: hetsim.Session, seeds: range) -> None:
+    model = session.plan.problem.model
+    assert model is not None
+    requests = [session.run_async(seed=seed) for seed in seeds]
+    for seed, request in zip(seeds, requests, strict=True):
+        assert_bitwise_equal(request.result(60), run_whole(model, random_inputs(model, seed)))
+
+
+def test_requests_go_where_the_deal_says(
+    cut: Cut, diamond: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[int, set[str]] = {}
+    call = ThreadTransport.call
+
+    def noted(self: Any, given: Any, *arguments: Any) -> None:
+        asked.setdefault(given.request, set()).add(given.device)
+        call(self, given, *arguments)
+
+    monkeypatch.setattr(ThreadTransport, "call", noted)
+    plan = dealt(cut, diamond, WHOLE, SPLIT, deal=(0, 0, 1))
+    with hetsim.Session(plan, "threads") as session:
+        check(session, range(12))
+        assert session.steps == 4
+    used = [{"gpu"}, {"gpu"}, {"cpu", "gpu", "npu"}]
+    assert asked == {request: used[request % 3] for request in range(12)}
+
+
+def test_outputs_are_right_and_in_order(
+    cut: Cut, diamond: onnx.ModelProto, executor: Executor
+) -> None:
+    plan = dealt(cut, diamond, WHOLE, SPLIT, [("cpu", range(6))], deal=(0, 1, 2, 1))
+    with hetsim.Session(plan, executor, max_in_flight=5) as session:
+        check(session, range(16))
+        assert set(session.processes()) == {"cpu", "gpu", "npu"}
+
+
+def test_a_run_asks_every_replica(cut: Cut, diamond: onnx.ModelProto) -> None:
+    plan = dealt(cut, diamond, WHOLE, SPLIT, deal=(0, 0, 0, 1))
+    run = hetsim.run(plan, executor="threads")
+    assert run.bitwise_equal
+    assert len(run.timeline.latencies_s) == 2
+    assert {event.device for event in run.timeline.events} >= {"cpu", "gpu", "npu"}
+
+
+def test_where_a_device_stays_away_the_other_replicas_carry_on(
+    cut: Cut, diamond: onnx.ModelProto, executor: Executor
+) -> None:
+    plan = dealt(cut, diamond, WHOLE, [("cpu", range(6))], [("npu", range(6))], deal=(0, 1, 2))
+    with hetsim.Session(plan, executor, max_restarts=0) as session:
+        check(session, range(6))
+        session.inject([Failure("gpu", 0.0)])
+        check(session, range(6, 18))
+        assert "replanned" in [recovery.how for recovery in session.recoveries]
+        assert set(session.processes()) == {"cpu", "npu"}
+
+
+def test_a_request_under_way_stays_on_its_replica() -> None:
+    model = hetsim.load_model("zoo:squeezenet")
+    problem = hetsim.Problem.of(model, hetsim.load_platform("laptop"))
+    plan = hetsim.plan(problem, "multi")
+    assert len(plan.replicas) == 3
+    lost = hetsim.simulate(plan, 6, failures=[Failure("gpu", 1e-4)])
+    names = [one.devices_used[0] for one in plan.replicas]
+    ran = {e.request: e.device for e in lost.events if e.kind == "compute" and not e.lost}
+    for request in range(6):
+        if (name := names[plan.replica_of(request)]) != "gpu":
+            assert ran[request] == name
+        else:
+            assert ran[request] != "gpu"
+
+
+def test_emulated_replicas_overlap(cut: Cut, diamond: onnx.ModelProto) -> None:
+    plan = dealt(cut, diamond, WHOLE, SPLIT, deal=(0, 1))
+    scale = 0.2 / hetsim.simulate(plan).latency_s
+    done = emulate(plan, executor="threads", requests=4, time_scale=scale)
+    assert done.bitwise_equal
+    for measured, predicted in zip(done.wall_s, done.predicted.latencies_s, strict=True):
+        assert measured >= 0.999 * predicted * scale
+
+
+def test_a_scale_is_found_for_replicas(cut: Cut, diamond: onnx.ModelProto) -> None:
+    plan = dealt(cut, diamond, WHOLE, SPLIT, deal=(0, 0, 1))
+    assert emulate(plan, executor="threads").bitwise_equal
+
+
+def test_what_one_folder_cannot_hold_is_said(tmp_path: Path) -> None:
+    problem = hetsim.Problem.of(
+        hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("edge-box")
+    )
+    plan = hetsim.plan(problem, "multi")
+    with pytest.raises(UsageError, match=r"2 replicas.*plan\.replicas"):
+        compile_plan(plan, tmp_path / "compiled")
+    compile_plan(plan.replicas[1], tmp_path / "compiled")
+
+
+def test_replicas_that_round_in_different_ways_are_refused() -> None:
+    model = hetsim.load_model("zoo:squeezenet")
+    problem = hetsim.Problem.of(model, hetsim.load_platform("laptop"))
+    plan = hetsim.plan(problem, "multi")
+    with pytest.raises(UsageError, match="round in different ways"):
+        roundings_of(plan)
+    program = assemble(plan, model)
+    assert [replica.count for replica in program.replicas] == [1, 1, 1]
+    assert program.deal == plan.deal
