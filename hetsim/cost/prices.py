@@ -134,9 +134,9 @@ class Prices:
         most, least = sum(alone), sum(few for _, few in prices)
         for kernel in self.fused(graph, support, alone):
             apart = sum(alone[member] for member in kernel.nodes)
-            if kernel.seconds < apart:
+            if kernel.seconds < apart or not all(support.supported[v] for v in kernel.nodes):
                 most -= apart - kernel.seconds
-                # A chain has no node with graphs inside: its members take what they take.
+                # What data decide of its members is not told apart: none is below nothing.
                 least -= min(apart - kernel.seconds, sum(prices[v][1] for v in kernel.nodes))
         return max(0.0, most), max(0.0, least)
 

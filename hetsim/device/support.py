@@ -194,8 +194,12 @@ def _custom_refusal(spec: DeviceSpec, graph: Graph, node_id: int, library: bool)
 
 
 def _first_refusal(spec: DeviceSpec, graph: Graph, library: bool) -> str | None:
+    """Why it does not take all of a graph inside a node, alone or as parts of its patterns."""
     reasons = (refusal(spec, graph, inner.id, library=library) for inner in graph.nodes)
-    return next((reason for reason in reasons if reason is not None), None)
+    first = next((reason for reason in reasons if reason is not None), None)
+    if first is None or not spec.patterns:
+        return first
+    return None if all(by_rules(spec.name, spec, graph, library=library).taken) else first
 
 
 def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:

@@ -11,6 +11,8 @@ import pytest
 from onnx_builders import if_model, load, make_model, op, value
 
 import hetsim
+from hetsim.cost.prices import Prices
+from hetsim.cost.registry import cost_model
 from hetsim.device.plugin import SimulatedDevice, Support
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.hardware.catalog import device_names
@@ -184,3 +186,34 @@ def test_control_flow_is_taken_where_all_that_it_may_run_is(tmp_path: Path) -> N
     assert asked(lacks, if_model(), tmp_path).reasons[0] == "op ReduceMax in else_branch of If"
     except_one = replace(NPU, support=SupportRule(except_ops=frozenset({"MatMul"})))
     assert "op MatMul in else_branch of If" in asked(except_one, if_model(), tmp_path).reasons[0]
+
+
+def test_a_function_is_taken_where_its_body_is_but_for_patterns(tmp_path: Path) -> None:
+    plain = gelu_model()
+    constants = [
+        onnx.helper.make_node("Constant", [], [tensor.name], value=tensor)
+        for tensor in plain.graph.initializer
+    ]
+    function = onnx.helper.make_function(
+        "own", "Whole", ["x"], ["y"], [*constants, *plain.graph.node],
+        [onnx.helper.make_opsetid("", 20)],
+    )  # fmt: skip
+    call = make_model(
+        [op("Whole", "x", "y", domain="own")],
+        [value("x", (2, 8))],
+        [value("y", (2, 8))],
+        domains={"own": 1},
+        functions=[function],
+    )
+    takes = replace(WITH_GELU, custom_ops=("function",))
+    assert asked(takes, call, tmp_path).supported == (True,)
+    lacks = replace(NPU, custom_ops=("function",))
+    assert asked(lacks, call, tmp_path).reasons[0] == "op Div in the body of own:Whole"
+    model = load(call, tmp_path, canonical="none")
+    split = load(plain, tmp_path, canonical="none").graph
+    prices = Prices(takes, cost_model("roofline"))
+    support = SimulatedDevice("npu", takes).query_model(split)
+    (kernel,) = (k for k in prices.fused(split, support, [1.0] * 7) if k.pattern)
+    around = sum(prices.node(split, split.nodes[v])[0] for v in (0, 6))
+    alone = prices.node(model.graph, model.graph.nodes[0])[0]
+    assert alone == pytest.approx(around + kernel.seconds)
