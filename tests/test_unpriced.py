@@ -17,7 +17,7 @@ from hetsim.errors import OutOfMemory
 from hetsim.graph.model import load_model, model_of
 from hetsim.placement.bound import stated_bound
 from hetsim.reporting.result import comparison_record, simulation_record
-from hetsim.reporting.table import comparison_report, verdict
+from hetsim.reporting.table import comparison_report, unpriced_rows, verdict
 from tests.onnx_builders import WIDE, if_model, make_model, op, texts_model, value
 
 
@@ -86,6 +86,9 @@ def test_a_plan_counts_the_dearer_branch_and_a_bound_the_cheaper(laptop):
     )
     assert cheap < dear
     cpu = problem.device_index("cpu")
+    assert ("data decide", "1 node (If 1): counted at the most, by a bound at the least") in (
+        unpriced_rows(problem)
+    )
     assert problem.seconds[0, cpu] == pytest.approx(dear)
     assert problem.least_seconds[0, cpu] == pytest.approx(cheap)
     assert hetsim.lower_bound(problem) < min(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -82,15 +82,28 @@ def question(problem: Problem) -> list[tuple[str, str]]:
 
 
 def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Return the line that names what is not priced, and why; none where all is."""
-    if not problem.unpriced:
-        return []
-    nodes = listed(tally(problem.op_types[node] for node in problem.unpriced), limit=UNPRICED_SHOWN)
-    reasons = tally(problem.unpriced.values())
-    whys = "; ".join(plain(why) for why in list(reasons)[:UNPRICED_SHOWN])
-    more = len(reasons) - UNPRICED_SHOWN
-    whys += f"; +{more} more" if more > 0 else ""
-    return [("not priced", f"{count(len(problem.unpriced), 'node')} ({nodes}): {whys}")]
+    """Return the lines that name what is not priced, and what data decide; none without."""
+    rows: list[tuple[str, str]] = []
+    if problem.unpriced:
+        reasons = tally(problem.unpriced.values())
+        whys = "; ".join(plain(why) for why in list(reasons)[:UNPRICED_SHOWN])
+        more = len(reasons) - UNPRICED_SHOWN
+        whys += f"; +{more} more" if more > 0 else ""
+        rows.append(("not priced", f"{_named(problem, problem.unpriced)}: {whys}"))
+    decided = [node for node in problem.least_s if node not in problem.unpriced]
+    if decided:
+        rows.append(
+            (
+                "data decide",
+                f"{_named(problem, decided)}: counted at the most, by a bound at the least",
+            )
+        )
+    return rows
+
+
+def _named(problem: Problem, nodes: Collection[int]) -> str:
+    ops = listed(tally(problem.op_types[node] for node in nodes), limit=UNPRICED_SHOWN)
+    return f"{count(len(nodes), 'node')} ({ops})"
 
 
 def deal_text(plan: Plan) -> str:
