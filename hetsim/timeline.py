@@ -11,7 +11,7 @@ EventKind = Literal["compute", "transfer", "failure"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened, in virtual seconds.
+    """One thing that happened, in seconds: virtual ones, or those of a real run.
 
     Attributes
     ----------
@@ -25,7 +25,8 @@ class Event:
         Where it is drawn: the one device stream (``gpu/0``), or the link directions and
         buses held (``cpu>gpu``). Empty for a transfer on a route without contention.
     device : str
-        Where it computes; the destination of a transfer.
+        Where it computes; the destination of a transfer. ``caller`` at either end of a
+        transfer is the process that asked for a real run.
     source : str
         Device that a transfer comes from; ``""`` for compute.
     group : int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from hetsim.reporting.output import check_file, check_folder, write_file, write_
 
 if TYPE_CHECKING:
     from hetsim.plans import Plan
-    from hetsim.timeline import Timeline
+    from hetsim.timeline import Event, Timeline
 
 
 def check_targets(trace: Path | None, out: Path | None, *, force: bool) -> None:
@@ -32,14 +32,15 @@ def leave(
     force: bool,
     seed: int = 0,
     measured: Mapping[str, float] | None = None,
+    real: Sequence[Event] = (),
 ) -> None:
-    """Write the trace of `timeline`, and the folder with plan, result, trace and manifest."""
+    """Write the trace, with what a real run did, and the folder with plan, result and manifest."""
     if trace is None and out is None:
         return
     from hetsim.reporting.trace import trace_json
 
     session = current()
-    drawn = trace_json(plan, timeline)
+    drawn = trace_json(plan, timeline, real)
     if out is not None:
         from hetsim.reporting.manifest import manifest_json
         from hetsim.text import to_json

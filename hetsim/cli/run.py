@@ -117,6 +117,7 @@ def run(
         force=force,
         seed=seed,
         measured={"wall_s": done.wall_s, "compile_s": done.compile_s},
+        real=done.events,
     )
     if as_json:
         session.note(f"wall clock {format_seconds(done.wall_s)}")

@@ -58,7 +58,7 @@ class DeviceActor:
         return os.getpid()
 
     def run(self, version: int, request: int, index: int, *received: Any) -> Any:
-        """Run step `index`; return the index and then what the step sends."""
+        """Run step `index`; return when it ran and then what the step sends."""
         results = self._worker.run(version, request, index, *received)
         return results if len(results) > 1 else results[0]
 

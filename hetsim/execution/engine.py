@@ -27,6 +27,7 @@ from hetsim.execution.ledger import Ledger
 from hetsim.execution.program import Program
 from hetsim.execution.recovery import Policy, Recovery
 from hetsim.execution.requests import Request
+from hetsim.execution.run_log import RunLog
 from hetsim.execution.transport import Ended, Fetched, Loaded, Post, Transport
 from hetsim.faults.failure import Failure
 
@@ -45,6 +46,8 @@ class Engine:
         By device: calls that it runs at once.
     policy : Policy
     replan : callable, optional
+    log : RunLog, optional
+        Which takes down what happens.
 
     Attributes
     ----------
@@ -59,6 +62,7 @@ class Engine:
         streams: Mapping[str, int],
         policy: Policy,
         replan: Replan | None = None,
+        log: RunLog | None = None,
     ) -> None:
         self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self.start_s = 0.0
@@ -73,7 +77,13 @@ class Engine:
             program, dispatcher, self._transport, self._events.put, policy, replan, later
         )
         self._ledger = Ledger(
-            program.outputs, dispatcher, self._fleet, self._transport, policy, later
+            program.outputs,
+            dispatcher,
+            self._fleet,
+            self._transport,
+            policy,
+            later,
+            log or RunLog(keep=False),
         )
         self._opened: Future[float] = Future()
         if not program.code:

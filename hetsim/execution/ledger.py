@@ -13,6 +13,7 @@ from hetsim.execution.failures import unanswered
 from hetsim.execution.fleet import Fleet
 from hetsim.execution.recovery import Policy
 from hetsim.execution.requests import Request
+from hetsim.execution.run_log import RunLog
 from hetsim.execution.transport import Ended, Fault, Fetched, Transport
 from hetsim.faults.failure import Failure
 
@@ -46,6 +47,7 @@ class Ledger:
     policy : Policy
     later : callable
         Posts an event at a time of the monotonic clock.
+    log : RunLog
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Ledger:
         transport: Transport,
         policy: Policy,
         later: Callable[[float, object], None],
+        log: RunLog,
     ) -> None:
         self._outputs = outputs
         self._dispatcher = dispatcher
@@ -63,6 +66,7 @@ class Ledger:
         self._transport = transport
         self._policy = policy
         self._later = later
+        self._log = log
         self._open: dict[int, _Open] = {}
         self._given_out: dict[Call, float] = {}
 
@@ -77,8 +81,9 @@ class Ledger:
         for call in self._dispatcher.calls():
             incarnation = self._fleet.incarnation(call.device)
             step = self._dispatcher.step(call)
-            values = self._dispatcher.flights[call.request].values
-            received = [values[name] for name in step.receives]
+            flight = self._dispatcher.flights[call.request]
+            received = [flight.values[name] for name in step.receives]
+            self._log.given_out(call, step, flight.made_on)
             now = time.monotonic()
             self._given_out[call] = now
             if self._policy.hang_s is not None:
@@ -87,6 +92,7 @@ class Ledger:
 
     def submitted(self, event: Submit) -> None:
         """Take a request."""
+        self._log.submitted()
         if self._fleet.broken is not None:
             event.request.fail(self._fleet.broken)
             return
@@ -108,6 +114,7 @@ class Ledger:
         if event.incarnation != self._fleet.incarnation(call.device):
             return
         self._given_out.pop(call, None)
+        self._log.ended(call, event.timing)
         if fault is not None and fault.kind in ("died", "out of memory"):
             self.lose(call.device, fault.kind, fault.error, values_too=fault.values_lost)
             return
@@ -128,8 +135,9 @@ class Ledger:
         found = self._open[number]
         if not found.fetching:
             found.fetching = True
-            values = self._dispatcher.flights[number].values
-            self._transport.fetch(number, {name: values[name] for name in self._outputs})
+            flight = self._dispatcher.flights[number]
+            self._log.fetching(number, {name: flight.made_on[name] for name in self._outputs})
+            self._transport.fetch(number, {name: flight.values[name] for name in self._outputs})
 
     def fetched(self, event: Fetched) -> None:
         """Answer a request whose outputs are here."""
@@ -137,6 +145,7 @@ class Ledger:
         if found is None:
             return
         found.fetching = False
+        self._log.fetched(event.request)
         if event.lost:
             found.lost_inputs += 1
             if found.lost_inputs > _LOST_INPUTS:
@@ -165,6 +174,7 @@ class Ledger:
 
     def lose(self, device: str, kind: str, error: ExecutionError, *, values_too: bool) -> None:
         """A device is gone: requests with which it goes every time are not tried again."""
+        self._log.lost(device)
         for call in self._dispatcher.running_on(device):
             found = self._open.get(call.request)
             if found is not None:

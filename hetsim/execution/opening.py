@@ -11,6 +11,7 @@ from hetsim.execution.fleet import Replan
 from hetsim.execution.program import Outcome, Program
 from hetsim.execution.recovery import Policy
 from hetsim.execution.requests import Request
+from hetsim.execution.run_log import RunLog
 from hetsim.execution.transport import Post, Transport
 
 
@@ -23,6 +24,7 @@ def opened(
     streams: Mapping[str, int],
     policy: Policy,
     replan: Replan | None = None,
+    log: RunLog | None = None,
 ) -> Iterator[Engine]:
     """Give an engine whose devices are ready; all of it ends with the context.
 
@@ -37,6 +39,7 @@ def opened(
         By device; 1 for those that are not there.
     policy : Policy
     replan : callable, optional
+    log : RunLog, optional
 
     Raises
     ------
@@ -45,7 +48,7 @@ def opened(
     """
     widths = {**dict.fromkeys(program.code, 1), **streams}
     with transports(executor, address, room_bytes, widths, policy.timeout_s) as connect:
-        engine = Engine(program, connect, widths, policy, replan)
+        engine = Engine(program, connect, widths, policy, replan, log)
         try:
             engine.start()
             yield engine

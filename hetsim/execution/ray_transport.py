@@ -111,7 +111,7 @@ class RayTransport:
         def ended(future: Any) -> None:
             error = future.exception()
             if error is None:
-                post(Ended(call, incarnation, sent))
+                post(Ended(call, incarnation, sent, timing=future.result()))
             else:
                 post(Ended(call, incarnation, fault=fault_of(error, call.device, step.receives)))
 

@@ -16,7 +16,7 @@ from hetsim.execution.recovery import Recovery
 from hetsim.execution.session import Session
 from hetsim.faults.failure import Failure, check_failures
 from hetsim.faults.virtual import simulate
-from hetsim.timeline import Timeline
+from hetsim.timeline import Event, Timeline
 
 if TYPE_CHECKING:
     from hetsim.device.precision import Rounding
@@ -58,6 +58,9 @@ class Run:
         With precision ``device``: how far each float output is from the graph's own types.
     recoveries : tuple of Recovery
         Failures of devices that were got over.
+    events : tuple of Event
+        What devices did and which values moved, in real seconds since the request came; from
+        and to ``caller``, the process that asked for the run. `timeline` has virtual ones.
     """
 
     outputs: dict[str, NDArray[Any]] = field(repr=False)
@@ -73,6 +76,7 @@ class Run:
     deviations: tuple[Deviation, ...] = ()
     tolerance: float = 0.0
     recoveries: tuple[Recovery, ...] = ()
+    events: tuple[Event, ...] = field(default=(), repr=False)
 
 
 def run(
@@ -142,6 +146,7 @@ def run(
         timeout_s=timeout_s,
         max_in_flight=replicas,
         precision=precision,
+        record=True,
     ) as session:
         model = session.model
         roundings = roundings_of(plan) if precision == "device" else None
@@ -150,6 +155,7 @@ def run(
         answers = [request.result() for request in asked]
         outputs = answers[0]
         recoveries = session.recoveries
+        events = session.events
         reference = run_whole(model, given, roundings) if verify else None
         exact = run_whole(model, given) if verify and roundings is not None else None
     tolerance = tolerance_of(plan)
@@ -170,6 +176,7 @@ def run(
         ),
         tolerance=tolerance,
         recoveries=recoveries,
+        events=events,
         executor=executor,
         compile_s=session.compile_s,
         steps=session.steps,

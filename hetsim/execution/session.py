@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,12 +21,14 @@ from hetsim.execution.opening import opened
 from hetsim.execution.program import Program, assemble, roundings_of
 from hetsim.execution.recovery import Policy, Recovery
 from hetsim.execution.requests import Request
+from hetsim.execution.run_log import RunLog
 from hetsim.faults.failure import Failure, check_failures
 from hetsim.problem import GRAPH_INPUT
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.plans import Plan
+    from hetsim.timeline import Event
 
 
 class Session:
@@ -59,6 +61,8 @@ class Session:
         How often a device is started again before it is given up.
     precision : "graph" or "device"
         As in ``hetsim.run``.
+    record : bool
+        Whether ``events`` has what happens, which takes memory for every request.
 
     Attributes
     ----------
@@ -89,6 +93,7 @@ class Session:
         max_in_flight: int = 8,
         max_restarts: int = 3,
         precision: Literal["graph", "device"] = "graph",
+        record: bool = False,
     ) -> None:
         check_how(executor, address, timeout_s, precision)
         if hang_s is not None and not hang_s > 0:
@@ -111,6 +116,7 @@ class Session:
         self._slots = threading.Semaphore(max_in_flight)
         self._next = 0
         self._closed = False
+        self._log = RunLog(record)
         with ExitStack() as stack:
             self._model: Model = stack.enter_context(staged(model))
 
@@ -131,6 +137,7 @@ class Session:
                     dict(zip(plan.problem.devices, plan.problem.streams, strict=True)),
                     Policy(timeout_s, hang_s, max_restarts),
                     replanned,
+                    self._log,
                 )
             )
             self.compile_s = self._engine.start_s
@@ -146,6 +153,14 @@ class Session:
     def recoveries(self) -> tuple[Recovery, ...]:
         """Failures that were got over, in order."""
         return self._engine.recoveries
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What happened for real, in seconds since the first request; see ``RunLog.events``.
+
+        Empty where it was not recorded. To be asked while no request is under way.
+        """
+        return self._log.events(_about(self.plan))
 
     def processes(self) -> dict[str, int]:
         """Return, by device that is up, the id of its process, on whatever machine it is."""
@@ -237,6 +252,23 @@ class Session:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _about(plan: Plan) -> Callable[[int, str], tuple[int, int]]:
+    """Of a request and a value: the subgraph that makes it, -1 for an input; its bytes."""
+    values = {value.name: value for value in plan.problem.values}
+    makers = [
+        {node: index for index, group in enumerate(replica.groups, first) for node in group.nodes}
+        for first, replica in zip(plan.offsets, plan.replicas, strict=True)
+    ]
+
+    def about(request: int, name: str) -> tuple[int, int]:
+        value = values.get(name)
+        if value is None:
+            return -1, 0
+        return makers[plan.replica_of(request)].get(value.producer, -1), value.nbytes
+
+    return about
 
 
 def crossing_bytes(plan: Plan) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from hetsim.errors import ExecutionError
 from hetsim.execution.dispatch import Call
 from hetsim.execution.program import Program
+from hetsim.execution.run_log import Timing
 from hetsim.execution.steps import Step
 from hetsim.execution.transport import Ended, Fault, Fetched, Loaded, Post, kernel_fault
 from hetsim.execution.worker import DeviceWorker
@@ -67,9 +68,10 @@ class ThreadTransport:
         def work() -> None:
             fault: Fault | None = None
             sent: Mapping[str, Any] = {}
+            timing: Timing | None = None
             try:
                 found = crew.worker.run(call.version, call.request, call.step, *received)
-                sent = dict(zip(step.sends, found[1:], strict=True))
+                timing, sent = found[0], dict(zip(step.sends, found[1:], strict=True))
             except ExecutionError as error:
                 fault = kernel_fault(error)
             except MemoryError as error:
@@ -79,7 +81,7 @@ class ThreadTransport:
             if crew.dead:
                 where = f"device '{call.device}'"
                 fault, sent = Fault("died", ExecutionError("its threads died", where=where)), {}
-            post(Ended(call, incarnation, sent, fault))
+            post(Ended(call, incarnation, sent, fault, timing))
 
         crew.tasks.put(work)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 from hetsim.errors import ExecutionError
 from hetsim.execution.dispatch import Call
 from hetsim.execution.program import Program
+from hetsim.execution.run_log import Timing
 from hetsim.execution.steps import Step
 
 FaultKind = Literal["kernel", "out of memory", "died", "lost input", "hang"]
@@ -61,12 +62,13 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A call came back: with the handles of what it sent, by name, or with a fault."""
+    """A call came back: with when it ran and the handles of what it sent, or with a fault."""
 
     call: Call
     incarnation: int
     sent: Mapping[str, Any] = field(default_factory=dict)
     fault: Fault | None = None
+    timing: Timing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 from hetsim.device.kernels import CompiledSubgraph
 from hetsim.errors import ExecutionError
 from hetsim.execution.program import Code
+from hetsim.execution.run_log import Timing
 from hetsim.execution.steps import Step
 
 
@@ -78,7 +79,7 @@ class DeviceWorker:
         return device.open(entry.proto, weights_dir, entry.outputs, entry.settings)
 
     def run(self, version: int, request: int, index: int, *received: Any) -> tuple[Any, ...]:
-        """Run step `index` for a request; return the index and then what the step sends.
+        """Run step `index` for a request; return its ``Timing`` and then what the step sends.
 
         Parameters
         ----------
@@ -96,20 +97,23 @@ class DeviceWorker:
             raise ExecutionError(
                 f"it has no version {version} of the program", where=f"device '{self._device}'"
             )
+        arrived_s = time.monotonic()
+        spans: list[tuple[float, float]] = []
         step = loaded.steps[index]
         key = (version, request)
         values = self._values.setdefault(key, {})
         values.update(zip(step.receives, received, strict=True))
         for part, frees in zip(step.parts, step.frees, strict=True):
-            began = time.perf_counter()
+            began_s = time.monotonic()
             try:
                 values.update(loaded.compiled[part].run(values))
             except ExecutionError as error:
                 self._values.pop(key, None)
                 raise self._named(error, loaded.code[part]) from error
-            left_s = loaded.code[part].hold_s - (time.perf_counter() - began)
+            left_s = loaded.code[part].hold_s - (time.monotonic() - began_s)
             if left_s > 0:
                 self._ending.wait(left_s)
+            spans.append((began_s, time.monotonic()))
             for name in frees:
                 del values[name]
         sent = tuple(values[name] for name in step.sends)
@@ -119,7 +123,7 @@ class DeviceWorker:
         if not values:
             self._values.pop(key, None)
         self._going.wait()
-        return (index, *sent)
+        return (Timing(arrived_s, tuple(spans)), *sent)
 
     def forget(self, version: int, request: int) -> None:
         """Drop what is held for a request that has ended before its last step."""

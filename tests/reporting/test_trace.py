@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 from collections import Counter, defaultdict
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,27 @@ from hetsim.problem import Problem
 from hetsim.reporting import trace
 from hetsim.reporting.trace import trace_json
 from hetsim.simulation.clock import simulate
-from hetsim.timeline import Timeline
+from hetsim.timeline import Event, Timeline
 
 Entry = dict[str, Any]
+
+
+def cut_off(microseconds: float) -> int:
+    """Nanoseconds as Perfetto's importer takes a number for them."""
+    return int(microseconds * 1000)
+
+
+def cut_off_text(microseconds: float) -> int:
+    """Nanoseconds as it takes a text for them: what stands before and after the point."""
+    whole, _, part = json.dumps(microseconds).partition(".")
+    return int(whole) * 1000 + int(float(f"0.{part}") * 1000)
+
+
+def nearest(microseconds: float) -> int:
+    return round(microseconds * 1000)
+
+
+READERS = (cut_off, cut_off_text, nearest)
 
 
 def entries_of(made: Plan, timeline: Timeline) -> list[Entry]:
@@ -54,10 +73,12 @@ def check(entries: list[Entry]) -> None:
         assert track in threads, "a slice on a track without a name"
         assert (entry["pid"], 0) in processes, "a slice in a process without a name"
         assert entry["dur"] >= 0
-        tracks[track].append((entry["ts"], entry["ts"] + entry["dur"]))
-    for spans in tracks.values():
-        for (_, end), (start, _) in zip(sorted(spans), sorted(spans)[1:], strict=False):
-            assert start >= end, "two slices of one track overlap"
+        tracks[track].append((entry["ts"], entry["dur"]))
+    for read in READERS:
+        for spans in tracks.values():
+            told = sorted((read(ts), read(ts) + read(dur)) for ts, dur in spans)
+            for (_, end), (start, _) in pairwise(told):
+                assert start >= end, "two slices of one track overlap"
     for kind in ("thread_sort_index", "process_sort_index"):
         sorted_by = [entry for entry in by_phase(entries, "M") if entry["name"] == kind]
         assert len(sorted_by) == len(threads if kind.startswith("thread") else processes)
@@ -137,14 +158,52 @@ def test_docstring_examples() -> None:
     assert doctest.testmod(trace).failed == 0
 
 
-def test_rounding_never_makes_neighbours_overlap() -> None:
+@pytest.mark.parametrize("scale", [1e-9, 1e-7, 1e-4, 1.0, 3600.0])
+def test_rounding_never_makes_neighbours_overlap(scale: float) -> None:
     rng = np.random.default_rng(0)
     n = 400
     problem = Problem.from_arrays(
-        rng.uniform(1e-7, 1e-3, (n, 1)), edges=[(v, v + 1, 0) for v in range(n - 1)]
+        rng.uniform(1e-3, 1, (n, 1)) * scale, edges=[(v, v + 1, 0) for v in range(n - 1)]
     )
     made = Plan(problem, "by hand", tuple(Group("d0", (v,)) for v in range(n)))
-    check(entries_of(made, simulate(made)))
+    timeline = simulate(made)
+    entries = entries_of(made, timeline)
+    check(entries)
+    drawn = by_phase(entries, "X")
+    assert len(drawn) == n
+    for entry, event in zip(drawn, timeline.events, strict=True):
+        for read in READERS:
+            start, end = read(entry["ts"]), read(entry["ts"]) + read(entry["dur"])
+            assert (start, end) == (round(event.start_s * 1e9), round(event.end_s * 1e9))
+
+
+@given(st.integers(0, 2**50))
+def test_readers_agree_on_nanoseconds(nanoseconds: int) -> None:
+    written = trace.microseconds(nanoseconds)
+    assert [read(written) for read in READERS] == [nanoseconds] * 3
+
+
+@given(problems(), st.integers(1, 3))
+@settings(max_examples=30, deadline=None)
+def test_a_real_run_stands_above_the_simulation(problem: Problem, requests: int) -> None:
+    made = plan(problem, "heft")
+    virtual = simulate(made, requests)
+    # Any events do for the real ones: another timeline of the same plan, and one lost call.
+    real = simulate(made, requests + 1).events
+    last = max((event.end_s for event in real), default=0.0)
+    lost = Event("compute", "g0", 0, last, last + 1.0, ("d0/7",), "d0", group=0, lost=True)
+    record = json.loads(trace_json(made, virtual, (*real, lost)))
+    entries = record["traceEvents"]
+    check(entries)
+    assert record["otherData"]["clock"] == "wall and virtual"
+    names = names_of(entries, "process_name")
+    told: dict[str, list[str]] = defaultdict(list)
+    for entry in by_phase(entries, "X"):
+        told[names[entry["pid"], 0].split(" device")[0].split(" links")[0]].append(entry["name"])
+    assert sorted(told["real run, wall clock:"]) == sorted([*(e.name for e in real), "g0"])
+    virtually = [event.name for event in virtual.events for _ in event.tracks or ("",)]
+    assert sorted(told["simulation, virtual clock:"]) == sorted(virtually)
+    assert names_of(entries, "thread_name")[1, 8] == "stream 7"
 
 
 def two_devices(contention: str, *, streams: tuple[int, int] = (1, 1)) -> Problem:
