@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hetsim.errors import PlanError
+from hetsim.graph.observed import array_record, observed_record
 from hetsim.partitioning.partition import Group, check
 from hetsim.problem import Problem
 
@@ -207,6 +208,12 @@ class Plan:
                 "dims": dict(sorted(model.dims.items())),
                 "shapes": {name: list(shape) for name, shape in sorted(model.shapes.items())},
             }
+            if model.frozen:
+                record["model"]["freeze"] = {
+                    name: array_record(array) for name, array in sorted(model.frozen.items())
+                }
+            if model.observed is not None:
+                record["model"]["observed"] = observed_record(model.observed)
             if model.extensions:
                 record["model"]["extensions"] = [e.source for e in model.extensions]
         if platform is not None:

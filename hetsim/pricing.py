@@ -10,6 +10,7 @@ from hetsim.device.registry import platform_devices
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph
 from hetsim.graph.model import Model
+from hetsim.graph.unbound import unbound
 from hetsim.graph.work import graph_work, op_key
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
@@ -33,7 +34,11 @@ def price(
 ) -> Problem:
     """Build the problem of running `model` on `platform`; see ``Problem.of``. O((V + E) P)."""
     graph = model.graph
-    works = graph_work(graph)
+    try:
+        works, values = graph_work(graph), values_of(graph)
+    except UnboundDimension:
+        # One value cannot say what binds them all.
+        raise unbound(graph, model.source, model.unmeasured) from None
     names = tuple(platform.devices)
     seconds = np.full((len(graph.nodes), len(names)), np.inf)
     least = np.full_like(seconds, np.inf)
@@ -58,7 +63,7 @@ def price(
         name=f"{model.name} on {platform.name}",
         devices=names,
         seconds=seconds,
-        values=values_of(graph),
+        values=values,
         constants=constants_of(graph),
         routes=routes,
         dispatch_s=tuple(spec.dispatch_s for spec in specs),

@@ -11,6 +11,7 @@ from hetsim.errors import PlanError
 from hetsim.files import read_regular
 from hetsim.graph.extension import Extension, names_library, read_extension
 from hetsim.graph.model import Model, load_model
+from hetsim.graph.observed import read_array, read_observed
 from hetsim.hardware.catalog import load_platform
 from hetsim.plans import Plan, parse
 from hetsim.problem import Problem, check_contention
@@ -78,11 +79,19 @@ def stated_model(
         Where the model cannot be loaded.
     """
     entry = _checked_entry(stated, where)
+    try:
+        frozen = {name: read_array(array) for name, array in entry.get("freeze", {}).items()}
+        seen = read_observed(entry["observed"]) if "observed" in entry else None
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        raise _broken("model", where) from None
     model = load_model(
         entry["source"],
         dims=entry["dims"],
         shapes=entry["shapes"],
+        freeze=frozen,
         canonical=entry["canonical"],
+        measure=False,
+        observed=seen,
         extensions=_named_again(entry.get("extensions", []), extensions, where),
     )
     _check_same("model", model.sha256, entry["sha256"], where)

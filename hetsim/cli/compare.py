@@ -95,7 +95,7 @@ def compare(
     """
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.leave import check_targets, leave
-    from hetsim.cli.question import read_problem, read_strategy_options, with_affinity
+    from hetsim.cli.question import given_arrays, read_problem, read_strategy_options, with_affinity
     from hetsim.comparison import DEFAULT_STRATEGIES
     from hetsim.comparison import compare as weigh
     from hetsim.reporting.plan_table import outputs_line, precision_lines
@@ -129,7 +129,7 @@ def compare(
     measured = {}
     for row in chosen_to_run(comparison, strategies) if runs else ():
         assert row.plan is not None
-        run = execute(row.plan, how)
+        run = execute(row.plan, how, given_arrays())
         done.append((row.plan, run))
         measured[f"wall_s {row.strategy}"] = run.wall_s
         wall = f"{row.strategy} on {executor}: {format_seconds(run.wall_s)} wall clock"

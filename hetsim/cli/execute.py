@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hetsim.cli.session import current
-from hetsim.errors import ExecutionError, RequestError
+from hetsim.errors import ExecutionError
 
 if TYPE_CHECKING:
     from hetsim.execution.runner import Run
@@ -52,27 +51,3 @@ def require_equal(mismatches: Sequence[str], where: str) -> None:
         raise ExecutionError(
             f"outputs differ from those of the whole model: {'; '.join(mismatches)}", where=where
         )
-
-
-def read_arrays(paths: Mapping[str, Path]) -> dict[str, Any]:
-    """Load each input's ``.npy`` file.
-
-    Raises RequestError where a file is missing or holds no plain array.
-    """
-    import numpy as np
-
-    arrays: dict[str, Any] = {}
-    for name, path in paths.items():
-        where = f"--input {name}={path}"
-        try:
-            with path.open("rb") as stream:
-                arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
-        except OSError as error:
-            raise RequestError(f"cannot read: {error.strerror or error}", where=where) from error
-        except MemoryError as error:
-            raise RequestError("it is larger than the memory", where=where) from error
-        except (ValueError, EOFError) as error:
-            raise RequestError(
-                "not a .npy file of a plain array", where=where, hint="write it with numpy.save"
-            ) from error
-    return arrays

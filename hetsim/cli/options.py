@@ -81,16 +81,47 @@ def shapes(
     return _by_name(ctx, param, given, one)
 
 
-def files(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, Path]:
-    """Read ``NAME=FILE.npy`` values: an input and the file of its array."""
+def _set_inputs(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+    """Take ``FILE.npz``, all inputs in one file, or ``NAME=FILE.npy`` for each of them."""
+    if not given:
+        return
 
     def one(text: str) -> tuple[str, Path]:
         name, _, path = text.partition("=")
         if not name or not path:
-            raise ValueError(f"'{text}' is not NAME=FILE.npy, e.g. x=image.npy")
+            raise ValueError(f"'{text}' is not NAME=FILE.npy, e.g. x=image.npy, and no FILE.npz")
         return name, Path(path)
 
-    return _by_name(ctx, param, given, one)
+    session = ctx.find_root().obj
+    if any(text.endswith(".npz") for text in given):
+        if len(given) > 1:
+            raise click.BadParameter(
+                "a .npz file holds all inputs: give it alone, or NAME=FILE.npy for each", ctx, param
+            )
+        session.inputs = given[0]
+        return
+    from hetsim.graph.input_files import read_npy
+
+    session.inputs = {
+        name: read_npy(path, f"--input {name}={path}")
+        for name, path in _by_name(ctx, param, given, one).items()
+    }
+
+
+def _set_frozen(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+    """Read ``NAME=VALUE`` values: a number, true or false, a list of them, or text."""
+    import json
+
+    def one(text: str) -> tuple[str, object]:
+        name, separator, value = text.partition("=")
+        if not name or not separator:
+            raise ValueError(f"'{text}' is not NAME=VALUE, e.g. sr=16000")
+        try:
+            return name, json.loads(value)
+        except ValueError:
+            return name, value
+
+    ctx.find_root().obj.frozen = _by_name(ctx, param, given, one)
 
 
 def above_zero(ctx: click.Context, param: click.Parameter, text: str) -> float:
@@ -160,7 +191,7 @@ model_options = _all(
         metavar="NAME=N",
         multiple=True,
         callback=sizes,
-        help="Bind a symbolic dimension, e.g. --dim batch=1. Repeatable.",
+        help="Bind an open dimension, e.g. --dim batch=1, 'x[2]=48', or '*=1': all. Repeatable.",
     ),
     click.option(
         "--shape",
@@ -169,6 +200,22 @@ model_options = _all(
         multiple=True,
         callback=shapes,
         help="Set an input's shape, e.g. --shape x=1,3,224,224. Repeatable.",
+    ),
+    click.option(
+        "--input",
+        metavar="FILE.npz|NAME=FILE.npy",
+        multiple=True,
+        expose_value=False,
+        callback=_set_inputs,
+        help="The inputs; they bind dimensions, and a run that measures shapes is on them.",
+    ),
+    click.option(
+        "--freeze",
+        metavar="NAME=VALUE",
+        multiple=True,
+        expose_value=False,
+        callback=_set_frozen,
+        help="Make an input constant, e.g. --freeze sr=16000. Repeatable.",
     ),
     click.option(
         "--canonical",

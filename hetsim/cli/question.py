@@ -32,6 +32,8 @@ def read_model(
             source,
             dims=dims,
             shapes=shapes,
+            inputs=current().inputs,
+            freeze=current().frozen,
             canonical=canonical or "basic",
             extensions=current().extensions,
         )
@@ -69,8 +71,13 @@ def read_plan(
     shapes: Mapping[str, Sequence[int]],
     canonical: Canonical | None,
     contention: Contention | None = None,
+    *,
+    runs: bool = False,
 ) -> Plan:
-    """Read the saved plan that the argument names, or plan for the model that it names."""
+    """Read the saved plan that the argument names, or plan for the model that it names.
+
+    `runs`: the plan is going to be run, on the inputs that ``--input`` gives.
+    """
     from hetsim.placement.registry import plan
 
     if source.endswith(".json"):
@@ -80,6 +87,8 @@ def read_plan(
                 "--strategy": strategy,
                 "--dim": dims,
                 "--shape": shapes,
+                "--freeze": current().frozen,
+                "--input": None if runs else current().inputs,
                 "--canonical": canonical,
                 "--set": current().settings,
                 "--affinity": current().affinity,
@@ -95,6 +104,14 @@ def read_plan(
     options = with_affinity(options, problem)
     with current().progress(f"planning with {name}"):
         return plan(problem, name, **options)
+
+
+def given_arrays() -> dict[str, Any] | None:
+    """Return what ``--input`` gives; None without it."""
+    from hetsim.graph.input_files import arrays_of
+
+    given = current().inputs
+    return None if given is None else arrays_of(given)[0]
 
 
 def read_strategy_options(strategies: Sequence[str]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from hetsim.cli.inject import inject_option, recovery_lines
 from hetsim.cli.once import Command
 from hetsim.cli.options import (
     common_options,
-    files,
     json_option,
     model_options,
     output_options,
@@ -33,14 +32,6 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="MODEL|PLAN.json|DIR")
 @platform_option
 @strategy_options
-@click.option(
-    "--input",
-    "inputs",
-    metavar="NAME=FILE.npy",
-    multiple=True,
-    callback=files,
-    help="Array for an input; without any, all are random. Repeatable.",
-)
 @run_options
 @inject_option
 @emulate_options
@@ -52,7 +43,6 @@ def run(
     source: str,
     platform: str | None,
     strategy: str | None,
-    inputs: dict[str, Path],
     executor: Literal["ray", "threads"],
     address: str | None,
     seed: int,
@@ -76,9 +66,9 @@ def run(
     folder that `hetsim compile` wrote. The run ends with exit code 1 where an output differs
     in a single bit.
     """
-    from hetsim.cli.execute import Executor, execute, read_arrays, require_equal
+    from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.leave import check_targets, leave
-    from hetsim.cli.question import read_plan
+    from hetsim.cli.question import given_arrays, read_plan
     from hetsim.execution.compiled_manifest import is_compiled
     from hetsim.reporting.plan_table import run_report
     from hetsim.reporting.result import run_record
@@ -95,16 +85,16 @@ def run(
     }
     check_emulate(emulate, time_scale, requests, others)
     check_targets(trace, out, force=force)
-    arrays = read_arrays(inputs)
+    arrays = given_arrays()
     if is_compiled(Path(source)):
         _run_folder(Path(source), executor, address, timeout_s, seed, arrays, as_json)
         return
-    plan = read_plan(source, platform, strategy, dims, shapes, canonical)
+    plan = read_plan(source, platform, strategy, dims, shapes, canonical, runs=True)
     how = Executor(executor, address, seed, timeout_s, precision, failures)
     if emulate:
-        run_emulated(plan, how, arrays or None, time_scale, requests or 1, as_json)
+        run_emulated(plan, how, arrays, time_scale, requests or 1, as_json)
         return
-    done = execute(plan, how, arrays or None)
+    done = execute(plan, how, arrays)
     for line in recovery_lines(done.recoveries):
         session.note(line)
     record = run_record(plan, done)
@@ -129,7 +119,7 @@ def run(
 
 _FIXED = (
     "platform", "strategy", "set", "affinity", "precision", "dims", "shapes", "canonical",
-    "extension", "trace", "out", "force", "failures", "emulate", "time_scale", "requests",
+    "freeze", "extension", "trace", "out", "force", "failures", "emulate", "time_scale", "requests",
 )  # fmt: skip
 """Options that a compiled plan has fixed, or that need its timeline."""
 
@@ -140,7 +130,7 @@ def _run_folder(
     address: str | None,
     timeout_s: float,
     seed: int,
-    arrays: dict[str, Any],
+    arrays: dict[str, Any] | None,
     as_json: bool,
 ) -> None:
     from hetsim.cli.compile import compiled_run_record, compiled_run_report
@@ -162,7 +152,7 @@ def _run_folder(
     with session.progress(f"running {folder}"):
         done = run_compiled(
             compiled,
-            arrays or None,
+            arrays,
             executor=executor,
             address=address,
             timeout_s=timeout_s,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -31,6 +31,10 @@ class Session:
         No progress and no notes on stderr; errors stay.
     extensions : tuple of Extension
         Custom operators that models are read with.
+    inputs : mapping, str or None
+        Inputs of the model: arrays by name, or the path of a ``.npz`` file.
+    frozen : mapping
+        Inputs that are made constants, by name.
     settings : tuple of str
         Options of strategies, ``KEY=VALUE``.
     affinity : Affinity, "model" or None
@@ -41,6 +45,8 @@ class Session:
     debug: bool = False
     quiet: bool = False
     extensions: tuple[Extension, ...] = ()
+    inputs: Mapping[str, Any] | str | None = None
+    frozen: Mapping[str, object] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
     affinity: Affinity | Literal["model"] | None = None
 

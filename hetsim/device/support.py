@@ -136,8 +136,12 @@ def without_lone_housekeeping(support: Support, graph: Graph, idle: frozenset[in
 
 
 def is_static(tensor: Tensor) -> bool:
-    """Whether all of a tensor's shape is known."""
-    return tensor.shape is not None and all(isinstance(dim, int) for dim in tensor.shape)
+    """Whether all of a tensor's shape is known, whatever the inputs hold."""
+    return (
+        not tensor.measured
+        and tensor.shape is not None
+        and all(isinstance(dim, int) for dim in tensor.shape)
+    )
 
 
 def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = False) -> str | None:
@@ -225,7 +229,8 @@ def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | No
             if rank > rule.max_rank:
                 return f"rank {rank} of tensor '{name}' (it takes {rule.max_rank})"
         most = rule.max_tensor_bytes
-        if most is not None and is_static(tensor) and tensor.nbytes > most:
+        known = is_static(tensor) or tensor.measured
+        if most is not None and known and tensor.nbytes > most:
             size, allowed = format_bytes(tensor.nbytes), format_bytes(most)
             return f"{size} of tensor '{name}' (it takes {allowed})"
     return None

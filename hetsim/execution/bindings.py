@@ -51,10 +51,12 @@ def given_inputs(
 ) -> dict[str, Any]:
     """Return the inputs of a run: those that are given, checked, or random ones of `seed`."""
     from hetsim.graph.arrays import plain
+    from hetsim.graph.freezing import without_frozen
     from hetsim.graph.samples import check_inputs, random_inputs
 
     if inputs is None:
         return dict(random_inputs(model, seed))
+    inputs = without_frozen(inputs, model.frozen, model.source)
     check_inputs(model, inputs)
     return {name: plain(inputs[name]) for name in model.graph.inputs}
 

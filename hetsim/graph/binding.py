@@ -1,13 +1,74 @@
-"""Symbolic dimensions bound to numbers, by name or by the whole shape of an input."""
+"""Open dimensions of inputs bound to numbers: by name, by place, by whole shapes, or all at once.
+
+A dimension without a name, or with one that says nothing (``?``), is a dimension of its own. It
+is called by its place, ``input[2]``.
+"""
 
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import onnx
 
-from hetsim.errors import UsageError, nearest
+from hetsim.errors import HetsimError, RequestError, UsageError, nearest
+
+ALL = "*"
+"""Key of the size that every dimension gets which nothing else binds."""
+
+_PLACE = re.compile(r"(.+)\[(\d+)\]")
+_SAYS_NOTHING = frozenset({"none", "null", "nan", "unk", "unknown"})
+
+Place = tuple[str, int]
+Dim = onnx.TensorShapeProto.Dimension
+
+
+@dataclass(slots=True)
+class Binding:
+    """What was changed in a graph, so that it can be taken back."""
+
+    _dims: list[tuple[Dim, str]] = field(default_factory=list)
+    _shapes: list[onnx.TypeProto.Tensor] = field(default_factory=list)
+
+    def set(self, dim: Dim, size: int) -> None:
+        """Bind one dimension."""
+        self._dims.append((dim, dim.dim_param))
+        dim.dim_value = size
+
+    def clear(self, dim: Dim) -> None:
+        """Forget the name of one dimension."""
+        self._dims.append((dim, dim.dim_param))
+        dim.ClearField("dim_param")
+
+    def add_shape(self, tensor: onnx.TypeProto.Tensor, sizes: Sequence[int]) -> None:
+        """Give a shape to a tensor that has none."""
+        self._shapes.append(tensor)
+        for size in sizes:
+            tensor.shape.dim.add(dim_value=size)
+        tensor.shape.SetInParent()
+
+    def __bool__(self) -> bool:
+        """Whether anything was bound."""
+        return bool(self._dims or self._shapes)
+
+    def undo(self) -> None:
+        """Open again what was bound."""
+        for dim, name in reversed(self._dims):
+            dim.ClearField("dim_value")
+            if name:
+                dim.dim_param = name
+        for tensor in self._shapes:
+            tensor.ClearField("shape")
+
+
+@dataclass(slots=True)
+class _Sizes:
+    """What is asked for: sizes by name, and by place."""
+
+    names: dict[str, int] = field(default_factory=dict)
+    places: dict[Place, int] = field(default_factory=dict)
 
 
 def bind(
@@ -15,103 +76,234 @@ def bind(
     dims: Mapping[str, int],
     shapes: Mapping[str, Sequence[int]],
     where: str,
-) -> None:
-    """Replace the symbolic dims of `graph` in place, in the inputs and wherever they recur.
+    given: Mapping[str, Sequence[int]] | None = None,
+) -> Binding:
+    """Replace the open dims of `graph` in place, in the inputs and wherever they recur.
 
     Parameters
     ----------
     dims : mapping
-        Size by name of a symbolic dimension of an input.
+        Size by name of a symbolic dimension of an input, by place (``x[2]``), or ``*``: of
+        every one that nothing else binds.
     shapes : mapping
         Whole shape by input name; it binds the symbolic dims that the file has there.
+    given : mapping, optional
+        Shapes of arrays by input name. Where they have two sizes for one name, it stands for
+        two dimensions: arrays are facts.
 
     Raises
     ------
     UsageError
         Where a name does not exist, a size is not a positive integer, a shape has another
         rank or a fixed dimension of another size, or two sizes are given for one name.
+    RequestError
+        Where an array of `given` does not fit its input.
     """
     for kind in _types(graph):
-        _open_negative(kind)
+        _open_nameless(kind)
     inputs = {value.name: value for value in graph.input}
-    known = {
-        dim.dim_param: None
-        for value in graph.input
-        for dim in value.type.tensor_type.shape.dim
-        if dim.dim_param
-    }
-    bound: dict[str, int] = {}
+    binding, sizes = Binding(), _Sizes()
+    every: int | None = None
     for name, size in dims.items():
-        if name not in known:
-            hint = nearest(name, known) if known else "all dimensions of its inputs are fixed"
-            raise UsageError(f"no input has a dimension named {name!r}", where=where, hint=hint)
-        bound[name] = _positive(size, f"dimension {name!r}", where)
+        number = _positive(size, f"dimension {name!r}", where)
+        if name == ALL:
+            every = number
+        else:
+            _ask(inputs, sizes, name, number, where)
     for name, shape in shapes.items():
-        if name not in inputs:
-            raise UsageError(
-                f"there is no input named {name!r}", where=where, hint=nearest(name, inputs)
-            )
-        if isinstance(shape, str) or not isinstance(shape, Iterable):
-            raise UsageError(
-                f"{shape!r} is no shape for input {name!r}",
-                where=where,
-                hint="give a list of sizes",
-            )
-        sizes = [_positive(size, f"a size in the shape of input {name!r}", where) for size in shape]
-        _bind_shape(inputs[name], sizes, bound, where)
-    for kind in _types(graph):
-        _substitute(kind, bound)
+        _ask_shape(binding, inputs, sizes, name, shape, where)
+    if given:
+        _take_given(binding, inputs, sizes, given, where)
+    if every is not None:
+        for place, dim in _open_places(graph):
+            if dim.dim_param:
+                sizes.names.setdefault(dim.dim_param, every)
+            else:
+                sizes.places.setdefault(place, every)
+    _apply(binding, graph, sizes)
+    return binding
 
 
 def bindable(graph: onnx.GraphProto) -> frozenset[str]:
     """Return the names of symbolic dims that inputs of `graph` still have."""
-    return frozenset(
-        dim.dim_param
-        for value in graph.input
+    return frozenset(dim.dim_param for _, dim in _open_places(graph) if dim.dim_param)
+
+
+def _ask(
+    inputs: Mapping[str, onnx.ValueInfoProto], sizes: _Sizes, name: str, size: int, where: str
+) -> None:
+    """Take down the size of one dimension, by name or place."""
+    known: dict[str, None] = {}
+    for value in inputs.values():
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            place = f"{value.name}[{axis}]"
+            if dim.dim_param:
+                known.setdefault(dim.dim_param)
+            if not dim.HasField("dim_value") and (not dim.dim_param or place == name):
+                known.setdefault(place)
+    match = _PLACE.fullmatch(name)
+    if name not in known:
+        hint = nearest(name, known) if known else "all dimensions of its inputs are fixed"
+        raise UsageError(f"no input has a dimension named {name!r}", where=where, hint=hint)
+    if match is not None and match[1] in inputs and not _has_param(inputs, name):
+        sizes.places[match[1], int(match[2])] = size
+    else:
+        sizes.names[name] = size
+
+
+def _has_param(inputs: Mapping[str, onnx.ValueInfoProto], name: str) -> bool:
+    return any(
+        dim.dim_param == name
+        for value in inputs.values()
         for dim in value.type.tensor_type.shape.dim
-        if dim.dim_param
     )
 
 
-def _bind_shape(
-    value: onnx.ValueInfoProto, sizes: Sequence[int], bound: dict[str, int], where: str
+def _ask_shape(
+    binding: Binding,
+    inputs: Mapping[str, onnx.ValueInfoProto],
+    sizes: _Sizes,
+    name: str,
+    shape: Sequence[int],
+    where: str,
 ) -> None:
-    place = f"{where}: input {value.name!r}"
-    if value.type.WhichOneof("value") != "tensor_type":
+    """Take down the whole shape of one input."""
+    if name not in inputs:
+        raise UsageError(
+            f"there is no input named {name!r}", where=where, hint=nearest(name, inputs)
+        )
+    if isinstance(shape, str) or not isinstance(shape, Iterable):
+        raise UsageError(
+            f"{shape!r} is no shape for input {name!r}", where=where, hint="give a list of sizes"
+        )
+    wanted = [_positive(size, f"a size in the shape of input {name!r}", where) for size in shape]
+    place = f"{where}: input {name!r}"
+    if inputs[name].type.WhichOneof("value") != "tensor_type":
         raise UsageError(
             "it is no tensor and has no shape", where=place, hint="leave its shape away"
         )
-    shape = value.type.tensor_type.shape
-    if not value.type.tensor_type.HasField("shape"):
-        for size in sizes:
-            shape.dim.add(dim_value=size)
-        shape.SetInParent()
+    tensor = inputs[name].type.tensor_type
+    if not tensor.HasField("shape"):
+        binding.add_shape(tensor, wanted)
         return
-    stored = tuple(
-        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in shape.dim
-    )
-    if len(stored) != len(sizes):
-        raise UsageError(
-            f"shape {tuple(sizes)} has {len(sizes)} dimensions, the model's {stored} has "
-            f"{len(stored)}",
-            where=place,
-            hint=f"give {len(stored)} numbers",
-        )
-    for dim, size, old in zip(shape.dim, sizes, stored, strict=True):
-        fixed = bound.get(old) if isinstance(old, str) else old
-        if fixed is not None and fixed != size:
-            named = f"dimension {old!r} is bound to {fixed}" if isinstance(old, str) else ""
+    stored = _check_fixed(tensor, wanted, place, UsageError, "shape")
+    for axis, (dim, size) in enumerate(zip(tensor.shape.dim, wanted, strict=True)):
+        if dim.HasField("dim_value"):
+            continue
+        fixed = sizes.places.get((name, axis), sizes.names.get(dim.dim_param, size))
+        if fixed != size:
             raise UsageError(
-                f"shape {tuple(sizes)} contradicts the model's {stored}"
-                + (f": {named}" if named else ""),
+                f"shape {tuple(wanted)} contradicts the model's {stored}: dimension "
+                f"{dim.dim_param or f'{name}[{axis}]'!r} is bound to {fixed}",
                 where=place,
                 hint="give one size for each dimension name"
-                if named
-                else "only symbolic dimensions can be bound",
+                + (
+                    f", or where the file calls two dimensions {dim.dim_param!r}, bind each by "
+                    f"its place: --dim '{name}[{axis}]={size}'"
+                    if dim.dim_param
+                    else ""
+                ),
             )
-        if dim.dim_param:
-            bound[dim.dim_param] = size
-        dim.dim_value = size
+        if dim.dim_param and (name, axis) not in sizes.places:
+            sizes.names[dim.dim_param] = size
+        else:
+            sizes.places[name, axis] = size
+
+
+def _take_given(
+    binding: Binding,
+    inputs: Mapping[str, onnx.ValueInfoProto],
+    sizes: _Sizes,
+    given: Mapping[str, Sequence[int]],
+    where: str,
+) -> None:
+    """Take down the shapes of arrays; what was asked for otherwise must agree with them."""
+    for name, value in inputs.items():
+        if name not in given or value.type.WhichOneof("value") != "tensor_type":
+            continue
+        place, tensor, shape = f"{where}: input {name!r}", value.type.tensor_type, given[name]
+        if not tensor.HasField("shape"):
+            binding.add_shape(tensor, shape)
+            continue
+        _check_fixed(tensor, shape, place, RequestError, "an array of shape")
+        for axis, (dim, size) in enumerate(zip(tensor.shape.dim, shape, strict=True)):
+            if dim.HasField("dim_value"):
+                continue
+            asked = sizes.places.get((name, axis), sizes.names.get(dim.dim_param, size))
+            if asked != size:
+                raise UsageError(
+                    f"dimension {dim.dim_param or f'{name}[{axis}]'!r} is bound to {asked}, and "
+                    f"the array given has {size} there",
+                    where=place,
+                    hint="leave the dimension away: arrays bind it",
+                )
+            sizes.places[name, axis] = size
+
+
+def _check_fixed(
+    tensor: onnx.TypeProto.Tensor,
+    shape: Sequence[int],
+    where: str,
+    error: type[HetsimError],
+    what: str,
+) -> tuple[int | str, ...]:
+    """Return the shape that is stored; raise `error` where `shape` has another rank or size."""
+    stored = tuple(
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
+        for dim in tensor.shape.dim
+    )
+    if len(stored) != len(shape):
+        raise error(
+            f"{what} {tuple(shape)} has {len(shape)} dimensions, the model's {stored} has "
+            f"{len(stored)}",
+            where=where,
+            hint=f"give {len(stored)} numbers"
+            if stored
+            else "it is a single number: leave its shape away",
+        )
+    if any(isinstance(old, int) and old != size for old, size in zip(stored, shape, strict=True)):
+        raise error(
+            f"{what} {tuple(shape)} contradicts the model's {stored}",
+            where=where,
+            hint="only open dimensions can be bound",
+        )
+    return stored
+
+
+def _apply(binding: Binding, graph: onnx.GraphProto, sizes: _Sizes) -> None:
+    """Write what was asked for into the types of `graph`."""
+    split: dict[str, set[int]] = {}
+    open_names: set[str] = set()
+    for place, dim in _open_places(graph):
+        size = sizes.places.get(place)
+        if dim.dim_param and size is not None:
+            split.setdefault(dim.dim_param, set()).add(size)
+        elif dim.dim_param:
+            open_names.add(dim.dim_param)
+    names = dict(sizes.names)
+    for name, found in split.items():
+        # Bound by place alone, and to one size everywhere: the name stands for that size.
+        if name not in names and name not in open_names and len(found) == 1:
+            names[name] = next(iter(found))
+    torn = {name for name, found in split.items() if found != {names.get(name)}}
+    for place, dim in _open_places(graph):
+        size = sizes.places.get(place, names.get(dim.dim_param) if dim.dim_param else None)
+        if size is not None:
+            binding.set(dim, size)
+    agreed = {name: size for name, size in names.items() if name not in torn}
+    for value in graph.input:
+        if value.type.WhichOneof("value") != "tensor_type":
+            _substitute(binding, value.type, agreed, torn)
+    for kind in _types(graph, inputs=False):
+        _substitute(binding, kind, agreed, torn)
+
+
+def _open_places(graph: onnx.GraphProto) -> Iterator[tuple[Place, Dim]]:
+    for value in graph.input:
+        if value.type.WhichOneof("value") == "tensor_type":
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                if not dim.HasField("dim_value"):
+                    yield (value.name, axis), dim
 
 
 def _positive(size: object, what: str, where: str) -> int:
@@ -128,9 +320,9 @@ def _positive(size: object, what: str, where: str) -> int:
     return number
 
 
-def _types(graph: onnx.GraphProto) -> Iterator[onnx.TypeProto]:
+def _types(graph: onnx.GraphProto, *, inputs: bool = True) -> Iterator[onnx.TypeProto]:
     """Every declared type, in the bodies of control-flow nodes as well."""
-    for values in (graph.input, graph.output, graph.value_info):
+    for values in (graph.input if inputs else (), graph.output, graph.value_info):
         for value in values:
             yield value.type
     for node in graph.node:
@@ -141,18 +333,30 @@ def _types(graph: onnx.GraphProto) -> Iterator[onnx.TypeProto]:
                 yield from _types(body)
 
 
-def _substitute(kind: onnx.TypeProto, bound: Mapping[str, int]) -> None:
+def _substitute(
+    binding: Binding, kind: onnx.TypeProto, bound: Mapping[str, int], torn: set[str]
+) -> None:
     which = kind.WhichOneof("value")
     if which in ("sequence_type", "optional_type"):
-        _substitute(getattr(kind, which).elem_type, bound)
+        _substitute(binding, getattr(kind, which).elem_type, bound, torn)
     elif which == "tensor_type" and kind.tensor_type.HasField("shape"):
         for dim in kind.tensor_type.shape.dim:
             if dim.dim_param in bound:
-                dim.dim_value = bound[dim.dim_param]
+                binding.set(dim, bound[dim.dim_param])
+            elif dim.dim_param in torn:
+                # Which of its sizes is meant here is not known.
+                binding.clear(dim)
 
 
-def _open_negative(kind: onnx.TypeProto) -> None:
-    """Some exporters write -1 for a dimension that is open."""
-    for dim in kind.tensor_type.shape.dim:
-        if dim.dim_value < 0:
-            dim.ClearField("dim_value")
+def _open_nameless(kind: onnx.TypeProto) -> None:
+    """Some exporters write -1 for an open dimension, or the same ``?`` for all of them."""
+    which = kind.WhichOneof("value")
+    if which in ("sequence_type", "optional_type"):
+        _open_nameless(getattr(kind, which).elem_type)
+    elif which == "tensor_type":
+        for dim in kind.tensor_type.shape.dim:
+            if dim.dim_value < 0:
+                dim.ClearField("dim_value")
+            name = dim.dim_param
+            if name and (name.lower() in _SAYS_NOTHING or not any(c.isalpha() for c in name)):
+                dim.ClearField("dim_param")

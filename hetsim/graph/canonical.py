@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import onnx
 
+from hetsim.graph.data_dependence import shaped_by_data
 from hetsim.graph.extension import NONE, Custom, is_custom, key_of
 from hetsim.graph.graph import Graph, Node, Seen, Tensor
 from hetsim.graph.half_precision import hold_casts, mentions_half
 from hetsim.graph.inference import annotate
 from hetsim.graph.inner_graphs import Inner, inner_graphs
-from hetsim.graph.onnx_types import to_tensor
+from hetsim.graph.onnx_types import tensor_type, to_tensor
 from hetsim.graph.provenance import Operation, trace
 from hetsim.graph.pruning import prune
 from hetsim.graph.runtime import optimise
@@ -30,7 +31,7 @@ from hetsim.graph.structure import (
 )
 
 if TYPE_CHECKING:
-    from hetsim.graph.observed import Observed
+    from hetsim.graph.observed import Observed, Shape
 
 T = TypeVar("T")
 _NUMBERS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)
@@ -48,6 +49,20 @@ class Canonical:
     graph: Graph
     folded: tuple[str, ...]
 
+    def with_shapes(
+        self, shapes: Mapping[str, Shape], custom: Custom, observed: Observed | None
+    ) -> Graph:
+        """Return the graph with `shapes` for values that inference leaves open.
+
+        Those that depend on data are marked. The ONNX model keeps them open.
+        """
+        origins = [node.origins for node in self.graph.nodes]
+        with _filled(self.proto.graph, shapes):
+            graph = _graph(self.proto, self.graph.name, origins, custom, observed)
+        by_data = shaped_by_data(self.graph) & shapes.keys()
+        marked = {name: replace(graph.tensors[name], measured=True) for name in by_data}
+        return replace(graph, tensors={**graph.tensors, **marked})
+
 
 def canonicalise(
     proto: onnx.ModelProto,
@@ -58,7 +73,6 @@ def canonicalise(
     declared: Mapping[str, onnx.TypeProto],
     where: str,
     custom: Custom = NONE,
-    observed: Observed | None = None,
 ) -> Canonical:
     """Return the canonical form of a regular model.
 
@@ -73,8 +87,6 @@ def canonicalise(
         Types the file states of its outputs.
     custom : Custom
         What extensions give to the model.
-    observed : Observed or None
-        What a run showed.
     """
     originals = _operations(nodes)
     stored = _contents(proto.graph)
@@ -102,7 +114,7 @@ def canonicalise(
     if rewritten:
         _release_names(proto.graph.node, origins, {op.name for op in originals})
         origins = _sort_as_in_file(proto.graph, origins, originals, where)
-    return Canonical(proto, _graph(proto, name, origins, custom, observed), folded)
+    return Canonical(proto, _graph(proto, name, origins, custom, None), folded)
 
 
 def _release_names(
@@ -183,6 +195,23 @@ def _elements(dims: Sequence[int]) -> int:
     for dim in dims:
         count *= dim
     return count
+
+
+@contextmanager
+def _filled(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> Iterator[None]:
+    """Let the types of values have `shapes` for a while."""
+    kept: list[tuple[onnx.ValueInfoProto, bytes]] = []
+    for values in (graph.input, graph.value_info, graph.output):
+        for value in values:
+            if value.name in shapes:
+                kept.append((value, value.type.SerializeToString()))
+                kind = tensor_type(value.type.tensor_type.elem_type, shapes[value.name])
+                value.type.CopyFrom(kind)
+    try:
+        yield
+    finally:
+        for value, content in kept:
+            value.type.ParseFromString(content)
 
 
 def _graph(
@@ -267,9 +296,9 @@ def _seen(observed: Observed | None, path: str) -> Seen | None:
         return None
     # What is seen of a body that runs many times is what it did most often, or on average.
     loops = any(f"{place}/body/" in path for place in observed.trips)
-    return Seen(
-        _below(observed.branches, path), _below(observed.trips, path), observed.given and not loops
-    )
+    # Which branch made-up inputs take says nothing; how many turns they make says something.
+    branches = _below(observed.branches, path) if observed.given else {}
+    return Seen(branches, _below(observed.trips, path), observed.given and not loops)
 
 
 def _below(found: Mapping[str, T], path: str) -> dict[str, T]:

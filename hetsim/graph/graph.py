@@ -21,6 +21,9 @@ ITEM_BITS: Mapping[str, int] = {
 _LAYOUT = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
 
+_MEASURE = "bind the inputs with --dim '*=N', or give some with --input FILE.npz: a run measures it"
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A named value of the graph.
@@ -35,11 +38,15 @@ class Tensor:
     shape : tuple of (int or str or None), or None
         A dimension is a number, the name of a symbolic dimension, or None where nothing
         is known of it; the whole is None where even the rank is unknown.
+    measured : bool
+        Whether the shape depends on data, and is what one run had: other inputs may have
+        others.
     """
 
     name: str
     dtype: str
     shape: tuple[int | str | None, ...] | None
+    measured: bool = False
 
     @property
     def static_shape(self) -> tuple[int, ...]:
@@ -48,17 +55,15 @@ class Tensor:
             raise UnboundDimension(
                 "its shape is unknown, and its cost needs it",
                 where=f"value '{self.name}'",
-                hint="bind symbolic dims with --dim NAME=N or an input with --shape NAME=1,3,...; "
-                "of a custom op, give its function body with --extension",
+                hint=_MEASURE,
             )
         dims: list[int] = []
         for dim in self.shape:
             if not isinstance(dim, int):
-                flag = f"--dim {dim}=N" if dim else "--shape INPUT=... for the inputs it depends on"
                 raise UnboundDimension(
                     f"dim {dim or '?'} of shape {self.shape} is not bound, and its cost needs it",
                     where=f"value '{self.name}'",
-                    hint=f"give {flag}",
+                    hint=f"give --dim {dim}=N" if dim else _MEASURE,
                 )
             dims.append(dim)
         return tuple(dims)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hetsim.errors import ModelError, UsageError, nearest
 from hetsim.graph.graph import Graph
 
 if TYPE_CHECKING:
     import onnx
+    from numpy.typing import NDArray
 
     from hetsim.graph.device_notes import DeviceNote
     from hetsim.graph.extension import Extension
+    from hetsim.graph.input_files import Inputs
     from hetsim.graph.observed import Observed
     from hetsim.graph.onnx_file import OnnxFile
+    from hetsim.graph.preparation import Wishes
 
 _ZOO = "zoo:"
 
@@ -56,8 +58,12 @@ class Model:
         Devices that the file notes on its nodes.
     extensions : tuple of Extension
         Custom operators that it was read with.
+    frozen : mapping of str to array
+        Inputs that were made constants.
     observed : Observed or None
-        What one run showed, where one was needed.
+        What one run showed, where one was needed: shapes that depend on data hold for it.
+    unmeasured : str or None
+        Why there was no run, where shapes are open without one.
     """
 
     name: str
@@ -73,7 +79,9 @@ class Model:
     folded: tuple[str, ...] = field(repr=False)
     device_notes: tuple[DeviceNote, ...] = field(default=(), repr=False)
     extensions: tuple[Extension, ...] = ()
+    frozen: Mapping[str, NDArray[Any]] = field(default_factory=dict, repr=False)
     observed: Observed | None = field(default=None, repr=False)
+    unmeasured: str | None = None
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -109,19 +117,33 @@ def load_model(
     *,
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Inputs | None = None,
+    freeze: Mapping[str, object] | None = None,
     canonical: Literal["none", "basic", "extended"] = "basic",
     extensions: Sequence[str | os.PathLike[str] | Extension] = (),
+    measure: bool = True,
+    observed: Observed | None = None,
 ) -> Model:
     """Load an ONNX model.
+
+    Shapes follow from those of the inputs. Where they depend on data, or an op is one that no
+    inference knows, the model is run once, if its inputs are bound: on `inputs`, or on random
+    ones. The same run says which branches and how many iterations control flow takes.
 
     Parameters
     ----------
     path : path or str
         Of the ``.onnx`` file, or ``zoo:NAME``. Nothing is written beside it.
     dims : mapping of str to int, optional
-        Sizes of symbolic dimensions by name.
+        Sizes of open dimensions of inputs: by name, by place (``x[2]``), or ``*`` for every one
+        that nothing else binds.
     shapes : mapping of str to sequence of int, optional
         Whole shapes by input name.
+    inputs : mapping of str to array, or path of a ``.npz`` file, optional
+        Every input: their shapes bind what is open, and a run that is needed is one on them.
+    freeze : mapping of str to value, optional
+        Inputs that become constants, so that what depends on them alone folds. One number fills
+        the shape of its input.
     canonical : "none", "basic" or "extended"
         How far ONNX Runtime optimises the graph before anything else sees it. ``basic``
         folds constants and fuses within standard ONNX; ``extended`` also uses
@@ -132,20 +154,28 @@ def load_model(
     extensions : sequence of path or Extension, optional
         Custom operators: ``BODIES.onnx``, ``LIBRARY`` or ``LIBRARY=BODIES.onnx``; see
         ``read_extension``.
+    measure : bool
+        Whether the model may be run.
+    observed : Observed, optional
+        What a run showed before: none is made then.
 
     Raises
     ------
     ModelError
-        Where the file is missing, broken, or outside what the installed runtime reads.
+        Where the file is missing, broken, or outside what the installed runtime reads, or the
+        model does not run on `inputs`.
     UsageError
         Where a zoo name, a dim, an input or the level does not exist, or sizes contradict.
+    RequestError
+        Where `inputs` do not fit the model.
 
     Complexity: linear in the graph; with optimisation also in the weights it touches.
     """
     _check_level(canonical)
     source = os.fspath(path)
     name, file = _read(source)
-    return _prepared(file, name, source, dims or {}, shapes or {}, canonical, extensions)
+    wishes = _wishes(dims, shapes, inputs, freeze, canonical, extensions, measure, observed)
+    return _prepare(file, name, source, wishes)
 
 
 def model_of(
@@ -155,8 +185,11 @@ def model_of(
     weights_dir: str | os.PathLike[str] | None = None,
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Inputs | None = None,
+    freeze: Mapping[str, object] | None = None,
     canonical: Literal["none", "basic", "extended"] = "basic",
     extensions: Sequence[str | os.PathLike[str] | Extension] = (),
+    measure: bool = True,
 ) -> Model:
     """Take an ONNX model that is in memory; `proto` is left as it is.
 
@@ -167,7 +200,7 @@ def model_of(
         Of the model, and its source in messages.
     weights_dir : path, optional
         Folder of its external data; absent where it has none.
-    dims, shapes, canonical, extensions
+    dims, shapes, inputs, freeze, canonical, extensions, measure
         As for ``load_model``, which says what is raised, too.
     """
     from hetsim.graph.onnx_file import from_memory
@@ -175,7 +208,8 @@ def model_of(
     _check_level(canonical)
     folder = None if weights_dir is None else Path(weights_dir)
     file = from_memory(proto, name, folder)
-    return _prepared(file, name, name, dims or {}, shapes or {}, canonical, extensions)
+    wishes = _wishes(dims, shapes, inputs, freeze, canonical, extensions, measure, None)
+    return _prepare(file, name, name, wishes)
 
 
 def _check_level(canonical: str) -> None:
@@ -187,61 +221,37 @@ def _check_level(canonical: str) -> None:
         )
 
 
-def _prepared(
-    file: OnnxFile,
-    name: str,
-    source: str,
-    given_dims: Mapping[str, int],
-    given_shapes: Mapping[str, Sequence[int]],
+def _wishes(
+    dims: Mapping[str, int] | None,
+    shapes: Mapping[str, Sequence[int]] | None,
+    inputs: Inputs | None,
+    freeze: Mapping[str, object] | None,
     canonical: str,
     extensions: Sequence[str | os.PathLike[str] | Extension],
-) -> Model:
-    """Bind, check and canonicalise what was read; `file` is used up."""
-    from hetsim.graph.binding import bind
-    from hetsim.graph.canonical import canonicalise
-    from hetsim.graph.device_notes import take_device_notes
-    from hetsim.graph.extension import extend, read_extension
-    from hetsim.graph.onnx_file import refers_outside
-    from hetsim.graph.runtime import check_versions
-    from hetsim.graph.structure import regularise
+    measure: bool,
+    observed: Observed | None,
+) -> Wishes:
+    from hetsim.graph.input_files import arrays_of
+    from hetsim.graph.preparation import Wishes
 
-    proto = file.proto
-    declared: dict[str, onnx.TypeProto] = {}
-    if not given_dims and not given_shapes:
-        # Once a dimension is bound, what the file states of its outputs may be stale.
-        for value in proto.graph.output:
-            declared[value.name] = type(value.type)()
-            declared[value.name].CopyFrom(value.type)
-    added = tuple(read_extension(extension) for extension in extensions)
-    custom = extend(proto, added)
-    nodes = regularise(proto, source)
-    check_versions(proto, source, custom.libraries)
-    notes = take_device_notes(proto, nodes)
-    bind(proto.graph, given_dims, given_shapes, source)
-    folder = file.folder.resolve()
-    weights_dir = folder if refers_outside(proto) else None
-    result = canonicalise(proto, nodes, weights_dir, canonical, name, declared, source, custom)
-    return Model(
-        name=name,
-        source=source,
-        graph=result.graph,
-        proto=result.proto,
-        weights_dir=folder if refers_outside(result.proto) else None,
-        sha256=_with_extensions(file.sha256, added),
-        canonical=canonical,
-        dims={key: int(size) for key, size in given_dims.items()},
-        shapes={key: tuple(int(n) for n in shape) for key, shape in given_shapes.items()},
-        original_nodes=tuple(node.name for node in nodes),
-        folded=result.folded,
-        device_notes=notes,
-        extensions=added,
+    arrays, label = (None, "") if inputs is None else arrays_of(inputs)
+    return Wishes(
+        dict(dims or {}),
+        dict(shapes or {}),
+        arrays,
+        label,
+        dict(freeze or {}),
+        canonical,
+        tuple(extensions),
+        measure,
+        observed,
     )
 
 
-def _with_extensions(sha256: str, added: Sequence[Extension]) -> str:
-    if not added:
-        return sha256
-    return hashlib.sha256("\0".join((sha256, *(e.sha256 for e in added))).encode()).hexdigest()
+def _prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
+    from hetsim.graph.preparation import prepare
+
+    return Model(**prepare(file, name, source, wishes))
 
 
 def _read(source: str) -> tuple[str, OnnxFile]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 Shape = tuple[int, ...]
 
@@ -44,3 +48,63 @@ class Observed:
     branches: Mapping[str, str]
     trips: Mapping[str, float]
     inner: Mapping[str, Mapping[str, Shape]] = field(repr=False)
+
+
+def observed_record(observed: Observed) -> dict[str, Any]:
+    """Return `observed` for JSON; a shape is text, ``1,3,224``, so that it stays on a line."""
+    return {
+        "source": observed.source,
+        "given": observed.given,
+        "inputs": _texts(observed.inputs),
+        "shapes": _texts(observed.shapes),
+        "branches": dict(sorted(observed.branches.items())),
+        "trips": dict(sorted(observed.trips.items())),
+        "inner": {path: _texts(shapes) for path, shapes in sorted(observed.inner.items())},
+    }
+
+
+def read_observed(record: Mapping[str, Any]) -> Observed:
+    """Read what `observed_record` gave. Raises ValueError, KeyError, TypeError where it is none."""
+    trips = {str(path): float(count) for path, count in record["trips"].items()}
+    if not all(0 <= count < float("inf") for count in trips.values()):
+        raise ValueError("a number of iterations is none")
+    branches = {str(path): str(branch) for path, branch in record["branches"].items()}
+    if not set(branches.values()) <= {"then_branch", "else_branch"}:
+        raise ValueError("a branch is none")
+    return Observed(
+        source=str(record["source"]),
+        given=bool(record["given"]),
+        inputs=_shapes(record["inputs"]),
+        shapes=_shapes(record["shapes"]),
+        branches=branches,
+        trips=trips,
+        inner={str(path): _shapes(shapes) for path, shapes in record["inner"].items()},
+    )
+
+
+def array_record(array: NDArray[Any]) -> dict[str, Any]:
+    """Return an array for JSON, its values flat."""
+    values = array if array.dtype.kind in "biufO" else array.astype(np.float64)
+    return {"shape": ",".join(map(str, array.shape)), "values": values.reshape(-1).tolist()}
+
+
+def read_array(record: Mapping[str, Any]) -> NDArray[Any]:
+    """Read what `array_record` gave; its type is for the reader to choose."""
+    values = record["values"]
+    kind = object if any(isinstance(value, str) for value in values) else None
+    return np.array(values, kind).reshape(_shape(record["shape"]))
+
+
+def _texts(shapes: Mapping[str, Shape]) -> dict[str, str]:
+    return {name: ",".join(map(str, shape)) for name, shape in sorted(shapes.items())}
+
+
+def _shapes(record: Mapping[str, str]) -> dict[str, Shape]:
+    return {str(name): _shape(text) for name, text in record.items()}
+
+
+def _shape(text: str) -> Shape:
+    shape = tuple(int(size) for size in text.split(",")) if text else ()
+    if any(size < 0 for size in shape):
+        raise ValueError("a size is below 0")
+    return shape

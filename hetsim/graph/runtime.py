@@ -151,8 +151,12 @@ def open_session(
     where: str,
     saved: Path | None = None,
     libraries: Sequence[str] = (),
+    profile: Path | None = None,
 ) -> Any:
-    """Return a single-threaded session; its errors are ModelErrors of one line."""
+    """Return a single-threaded session; its errors are ModelErrors of one line.
+
+    `saved` is where the optimised model shall go, `profile` how the profile's path begins.
+    """
     import onnxruntime
 
     ort: Any = onnxruntime
@@ -170,6 +174,9 @@ def open_session(
         options.add_session_config_entry(
             "session.model_external_initializers_file_folder_path", str(weights_dir)
         )
+    if profile is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(profile)
     if saved is not None:
         options.optimized_model_filepath = str(saved)
         if external_bytes(proto) > _MANY_BYTES:
@@ -241,17 +248,29 @@ def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> 
             where=f"{where}: node {name!r}",
             hint="convert the model to a newer opset or to other types",
         )
-    gist = re.sub(r"^\[ONNXRuntimeError\] : \d+ : (\w+) : ", "", text)
-    gist = re.sub(r"^/\S+:\d+ .*?\w\(.*?\)( const)? (?=\S)", "", gist)
-    gist = gist.removeprefix("This is an invalid model. ").rstrip(". ")
-    if match := re.fullmatch(r'In Node, \("(.*?)", .*?\) : .* , Error (.*)', gist):
-        where, gist = f"{where}: node {match[1]!r}", match[2]
-    gist = gist if len(gist) <= _GIST_LENGTH else gist[: _GIST_LENGTH - 3] + "..."
+    said = _without_preamble(text)
+    if match := re.fullmatch(r'In Node, \("(.*?)", .*?\) : .* , Error (.*)', said):
+        where, said = f"{where}: node {match[1]!r}", match[2]
     return ModelError(
-        f"{runtime} refuses the model: {gist}",
+        f"{runtime} refuses the model: {_cut(said)}",
         where=where,
         hint="check the model with onnx.checker, or export it anew",
     )
+
+
+def gist(text: str) -> str:
+    """Return on one line what a message of ONNX Runtime says."""
+    return _cut(_without_preamble(_one_line(text)))
+
+
+def _without_preamble(text: str) -> str:
+    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : (\w+) : ", "", text)
+    text = re.sub(r"^/\S+:\d+ .*?\w\(.*?\)( const)? (?=\S)", "", text)
+    return text.removeprefix("This is an invalid model. ").rstrip(". ")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _GIST_LENGTH else text[: _GIST_LENGTH - 3] + "..."
 
 
 def _unknown_op(

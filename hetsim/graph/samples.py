@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,14 @@ from numpy.typing import NDArray
 
 from hetsim.errors import RequestError, UsageError, nearest
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
-from hetsim.graph.model import Model
+from hetsim.graph.unbound import open_dims, open_ranks, unbound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import onnx
+
+    from hetsim.graph.model import Model
 
 _MOVERS = frozenset(
     {"Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Transpose", "Expand",
@@ -23,62 +28,88 @@ _MOVERS = frozenset(
 """Ops that hand the elements of their first input on (Concat: of all), perhaps rearranged."""
 
 _DEFAULT_HIGH = 2
+_ENTRIES = 2
 _ALPHABET = np.array(list(string.ascii_lowercase))
 
 
-def random_inputs(model: Model, seed: int = 0) -> dict[str, NDArray[Any]]:
+def random_inputs(model: Model, seed: int = 0) -> dict[str, Any]:
     """Return an array for every input of `model`, the same for the same seed.
 
     Floats are standard normal, bools fair, strings short words. Integers stay in the
     range in which every consumer takes them as an index, found through ops that only move
-    elements; else 8-bit integers take their whole range and wider ones are 0 or 1.
+    elements; they are the number that the model asks for where it compares them with a
+    constant (a sampling rate); else 8-bit integers take their whole range and wider ones are
+    0 or 1.
 
     Raises
     ------
     UnboundDimension
-        Where the shape of an input is not known; it names the dim.
+        Where the shape of an input is not known; it names all that is open.
     RequestError
-        Where an input is no tensor, or of a type that NumPy cannot hold.
+        Where an input is of a type that NumPy cannot hold, or a sequence of tensors of unknown
+        rank.
     """
     if seed < 0:
         raise UsageError(f"the seed is {seed}", hint="give a whole number of 0 or more")
-    graph = model.graph
+    if open_dims(model.graph) or open_ranks(model.graph):
+        raise unbound(model.graph, model.source, model.unmeasured)
+    kinds = {value.name: value.type for value in model.proto.graph.input}
+    return draw_inputs(model.graph, kinds, seed)
+
+
+def draw_inputs(graph: Graph, kinds: Mapping[str, onnx.TypeProto], seed: int = 0) -> dict[str, Any]:
+    """Return random inputs of `graph`, whose inputs are of types `kinds`; see `random_inputs`.
+
+    A sequence gets two entries, their open dims 1; an optional what it may hold.
+    """
     readers = readers_of(graph)
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Any] = {}
     for position, name in enumerate(graph.inputs):
-        tensor = graph.tensors[name]
         generator = np.random.default_rng([seed, position])
-        arrays[name] = _draw(tensor, index_bound(graph, readers, name), generator)
+        bound = index_bound(graph, readers, name)
+        tensor = graph.tensors[name]
+        asked = _compared(graph, readers, name) if bound is None else ()
+        if asked and tensor.dtype in ("int64", "int32"):
+            arrays[name] = np.full(tensor.static_shape, asked[0], tensor.dtype)
+            continue
+        if tensor.dtype in ("sequence", "optional") and name in kinds:
+            arrays[name] = _draw_nested(name, kinds[name], bound, generator)
+        else:
+            arrays[name] = _draw(tensor, bound, generator)
     return arrays
 
 
 def check_inputs(model: Model, inputs: Mapping[str, Any]) -> None:
-    """Raise RequestError unless `inputs` has what `model` reads: names, dtypes and shapes.
+    """Raise RequestError unless `inputs` has what `model` reads; see `check_arrays`."""
+    check_arrays(model.graph, inputs, model.source)
+
+
+def check_arrays(graph: Graph, inputs: Mapping[str, Any], source: str) -> None:
+    """Raise RequestError unless `inputs` has what `graph` reads: names, dtypes and shapes.
 
     A symbolic dimension takes any size, but one size for all inputs that share its name.
     The byte order of an array is free. Of values that are no tensors only the presence is
     checked.
     """
-    graph = model.graph
     for name in inputs:
         if name not in graph.inputs:
             raise RequestError(
                 f"the model has no input '{name}'",
-                where=model.source,
+                where=source,
                 hint=nearest(name, graph.inputs),
             )
     missing = [name for name in graph.inputs if name not in inputs]
     if missing:
         raise RequestError(
             f"no value for input '{missing[0]}'",
-            where=model.source,
+            where=source,
             hint="give all of: " + ", ".join(graph.inputs),
         )
     sizes: dict[str, tuple[int, str]] = {}
     for name in graph.inputs:
         tensor = graph.tensors[name]
         if tensor.dtype in ITEM_BITS or tensor.dtype == "string":
-            _check_array(tensor, inputs[name], sizes, model.source)
+            _check_array(tensor, inputs[name], sizes, source)
 
 
 def _check_array(
@@ -133,7 +164,8 @@ def _check_array(
                 raise RequestError(
                     f"dimension '{dim}' is {size} here and {first} in input '{owner}'",
                     where=where,
-                    hint="give both the same size",
+                    hint="give both the same size, or, where the file calls two dimensions so, "
+                    "load the model with these inputs (--input)",
                 )
 
 
@@ -182,6 +214,29 @@ def _draw(tensor: Tensor, bound: int | None, generator: np.random.Generator) -> 
     return generator.integers(low, high, shape).astype(dtype)
 
 
+def _draw_nested(
+    name: str, kind: onnx.TypeProto, bound: int | None, generator: np.random.Generator
+) -> Any:
+    """A value that may not be a plain tensor."""
+    from hetsim.graph.onnx_types import to_tensor
+
+    which = kind.WhichOneof("value")
+    if which == "sequence_type":
+        inner = kind.sequence_type.elem_type
+        return [_draw_nested(name, inner, bound, generator) for _ in range(_ENTRIES)]
+    if which == "optional_type":
+        return _draw_nested(name, kind.optional_type.elem_type, bound, generator)
+    tensor = to_tensor(name, kind)
+    if tensor.shape is None:
+        raise RequestError(
+            "random values cannot be made for a sequence or optional of tensors of unknown rank",
+            where=f"input '{name}'",
+            hint="give the inputs yourself",
+        )
+    shape = tuple(dim if isinstance(dim, int) else 1 for dim in tensor.shape)
+    return _draw(replace(tensor, shape=shape), bound, generator)
+
+
 def _numpy_dtype(tensor: Tensor) -> np.dtype[Any]:
     try:
         return np.dtype(tensor.dtype)
@@ -218,6 +273,17 @@ def index_bound(
                 seen.update(fresh)
                 pending.extend(fresh)
     return min(bounds, default=None)
+
+
+def _compared(
+    graph: Graph, readers: Mapping[str, Sequence[tuple[Node, int]]], name: str
+) -> tuple[int, ...]:
+    """The constants that input `name` is compared with for equality."""
+    found: list[int] = []
+    for node, position in readers.get(name, ()):
+        if node.op_type == "Equal":
+            found.extend(graph.constant_values.get(node.inputs[1 - position], ()))
+    return tuple(found)
 
 
 def _indexed(graph: Graph, node: Node, position: int) -> Iterator[int]:

@@ -5,10 +5,29 @@ Seconds and bytes; a figure that is infinite is null.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.views import borders, boundary_values, crossings, memory_bytes
 from hetsim.problem import Problem
 from hetsim.text import Record, tally
+
+if TYPE_CHECKING:
+    from hetsim.graph.model import Model
+
+
+def seen_record(model: Model) -> Record | None:
+    """Return what a run of the model was for: on which inputs, how many shapes it measured."""
+    seen = model.observed
+    if seen is None:
+        return None
+    return {
+        "source": seen.source,
+        "measured_shapes": len(seen.shapes),
+        "shapes_by_data": sum(model.graph.tensors[name].measured for name in seen.shapes),
+        "branches": dict(sorted(seen.branches.items())),
+        "trips": dict(sorted(seen.trips.items())),
+    }
 
 
 def problem_record(problem: Problem) -> Record:
@@ -26,6 +45,8 @@ def problem_record(problem: Problem) -> Record:
             "canonical": model.canonical,
             "dims": dict(sorted(model.dims.items())),
             "shapes": {name: list(shape) for name, shape in sorted(model.shapes.items())},
+            "frozen": sorted(model.frozen),
+            "observed": seen_record(model),
         },
         "platform": None
         if platform is None

@@ -3,8 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from hetsim.text import plain
 from hetsim.timeline import Timeline
+
+if TYPE_CHECKING:
+    from hetsim.graph.model import Model
+
+
+WAYS_SHOWN = 2
+"""Nodes of control flow that a header names."""
+
+
+def shape_rows(model: Model) -> list[tuple[str, str]]:
+    """Return the lines that say what a run measured: shapes, and ways through control flow."""
+    seen = model.observed
+    if seen is None:
+        return []
+    rows = []
+    by_data = sum(model.graph.tensors[name].measured for name in seen.shapes)
+    others = len(seen.shapes) - by_data
+    parts = []
+    if by_data:
+        parts.append(f"{by_data} depend on data: with other inputs they may be others")
+    if others:
+        parts.append(f"{others} that inference does not find")
+    if parts:
+        rows.append(("shapes", f"measured by a run with {seen.source}: {'; '.join(parts)}"))
+    ways = [f"{turns:g} turns of {path}" for path, turns in seen.trips.items() if "/" not in path]
+    if seen.given:
+        ways += [f"{to} of {path}" for path, to in seen.branches.items() if "/" not in path]
+    if ways:
+        shown = ", ".join(ways[:WAYS_SHOWN])
+        more = f", +{len(ways) - WAYS_SHOWN} more" if len(ways) > WAYS_SHOWN else ""
+        rows.append(("control", f"as in a run with {seen.source}: {shown}{more}"))
+    return [(name, plain(text)) for name, text in rows]
 
 
 @dataclass(frozen=True, slots=True)

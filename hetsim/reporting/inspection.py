@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph, Node
+from hetsim.graph.unbound import open_dims, open_ranks, unbound
 from hetsim.graph.work import node_work, op_key
 from hetsim.text import tally
 
@@ -78,9 +79,10 @@ class Inspection:
     flops : int or None
         None where a dimension is not bound.
     unbound : tuple of str
-        Symbolic dimensions that are not bound, sorted.
+        Dimensions of inputs that are not bound, by name or place, sorted; then inputs of
+        unknown rank, as ``x[...]``.
     needs : str or None
-        The first complaint of a node whose cost needs one of them.
+        What is open of the shapes that costs need, and what binds it.
     ops : tuple of OpFacts
         Most FLOPs first, then most bytes, then by name.
     support : tuple of DeviceSupport
@@ -113,7 +115,7 @@ def inspect_model(model: Model, platform: Platform | None = None) -> Inspection:
         weight_bytes=weight_bytes,
         flops=sum(known) if len(known) == len(ops) else None,
         unbound=_unbound(graph),
-        needs=needs,
+        needs=None if needs is None else str(unbound(graph, model.source, model.unmeasured)),
         ops=ops,
         support=() if platform is None else _support(graph, platform),
     )
@@ -178,16 +180,7 @@ def _weights(graph: Graph) -> tuple[int, int]:
 
 
 def _unbound(graph: Graph) -> tuple[str, ...]:
-    return tuple(
-        sorted(
-            {
-                dim
-                for name in graph.inputs
-                for dim in graph.tensors[name].shape or ()
-                if isinstance(dim, str)
-            }
-        )
-    )
+    return (*sorted(open_dims(graph)), *(f"{name}[...]" for name in open_ranks(graph)))
 
 
 def _support(graph: Graph, platform: Platform) -> tuple[DeviceSupport, ...]:

@@ -10,8 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.graph.graph import Tensor
+from hetsim.graph.unbound import binding_flags
+from hetsim.partitioning.record import seen_record
 from hetsim.reporting.alike import fold_rows
 from hetsim.reporting.console import cell, new_table, pairs
+from hetsim.reporting.facts import shape_rows
 from hetsim.reporting.inspection import Inspection, OpFacts, refused_count, shape_text
 from hetsim.reporting.text import ABSENT, big
 from hetsim.text import plain
@@ -57,8 +60,11 @@ def _header(inspection: Inspection) -> list[tuple[str, str]]:
         ("FLOPs", _flops(inspection)),
     ]
     if inspection.unbound:
-        flags = " ".join(f"--dim {name}=N" for name in inspection.unbound)
+        flags = plain(binding_flags(graph))
         rows.append(("unbound", f"{', '.join(inspection.unbound)}: bind with {flags}"))
+    if model.frozen:
+        rows.append(("frozen", plain(", ".join(sorted(model.frozen)))))
+    rows.extend(shape_rows(model))
     uncosted = [f"{op.op}: {op.why}" for op in inspection.ops if not op.costed]
     rows.append(("not priced", plain("; ".join(uncosted)) or "none"))
     return rows
@@ -162,6 +168,8 @@ def inspection_record(inspection: Inspection, platform: str | None) -> dict[str,
             "canonical": model.canonical,
             "opsets": dict(sorted(graph.opsets.items())),
             "dims": dict(sorted(model.dims.items())),
+            "frozen": sorted(model.frozen),
+            "observed": seen_record(model),
         },
         "nodes": len(graph.nodes),
         "original_nodes": len(model.original_nodes),

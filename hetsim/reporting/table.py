@@ -16,6 +16,7 @@ from hetsim.problem import Problem
 from hetsim.reporting.alike import folded
 from hetsim.reporting.comparison_table import brief_table, wide_table
 from hetsim.reporting.console import cell, new_table, pairs
+from hetsim.reporting.facts import shape_rows
 from hetsim.reporting.text import count, listed, percent, ratio
 from hetsim.text import plain, tally
 from hetsim.units import format_seconds
@@ -68,7 +69,9 @@ def question(problem: Problem) -> list[tuple[str, str]]:
     else:
         dims = ", ".join(f"{name}={size}" for name, size in sorted(model.dims.items()))
         bound = f", {dims}" if dims else ""
+        bound += f", {', '.join(sorted(model.frozen))} frozen" if model.frozen else ""
         rows.append(("model", f"{model.name} ({model.source}), {count(problem.n, 'node')}{bound}"))
+        rows.extend(shape_rows(model))
     host = "" if problem.host is None else f", host {problem.devices[problem.host]}"
     links = {"fifo": "links first come, first served", "none": "links without contention"}
     rows.append(

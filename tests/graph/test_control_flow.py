@@ -85,7 +85,7 @@ def loop(limit, go, condition):
     proto = parser.parse_model(text)
     proto.graph.initializer.append(numpy_helper.from_array(np.array(5), "five"))
     proto.graph.initializer.append(numpy_helper.from_array(np.array(True), "yes"))
-    return model_of(proto, canonical="none").graph
+    return model_of(proto, canonical="none", measure=False).graph
 
 
 A_TURN = 32 * (16 + 1 + 1)

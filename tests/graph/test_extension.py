@@ -76,9 +76,13 @@ def test_a_library_runs_its_kernels_and_a_body_says_what_they_do(
         hetsim.load_plan(tmp_path / "plan.json", extensions=[extension])
 
 
-def test_a_library_alone_leaves_shapes_open(tmp_path: Path) -> None:
-    model = hetsim.load_model(user(tmp_path), extensions=[LIBRARY])
-    with pytest.raises(UnboundDimension, match=r"give its function body with --extension"):
+def test_shapes_behind_a_library_alone_are_measured(tmp_path: Path) -> None:
+    measured = hetsim.load_model(user(tmp_path), extensions=[LIBRARY])
+    assert measured.observed is not None
+    assert not measured.observed.given
+    hetsim.Problem.of(measured, hetsim.load_platform("laptop"))
+    model = hetsim.load_model(user(tmp_path), extensions=[LIBRARY], measure=False)
+    with pytest.raises(UnboundDimension, match=r"no run was allowed"):
         hetsim.Problem.of(model, hetsim.load_platform("laptop"))
 
 

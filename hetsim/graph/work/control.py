@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hetsim.graph.graph import Graph, Node
+from hetsim.graph.graph import ITEM_BITS, Graph, Node
 from hetsim.graph.work.rule import NodeView
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
@@ -52,7 +52,7 @@ def ways(graph: Graph, node: Node) -> Ways | None:
     view = NodeView(graph, node)
     if node.op_type == "If":
         return _branches(view)
-    body = node.branches.get("body")
+    body = _where_shaped(graph, node.branches.get("body"))
     if body is None:
         return Ways((), unknown=_SHAPES)
     turns = _turns(view, body)
@@ -66,7 +66,10 @@ def ways(graph: Graph, node: Node) -> Ways | None:
 
 
 def _branches(view: NodeView) -> Ways:
-    branches = {name: view.node.branches.get(name) for name in ("then_branch", "else_branch")}
+    branches = {
+        name: _where_shaped(view.graph, view.node.branches.get(name))
+        for name in ("then_branch", "else_branch")
+    }
     condition, seen = view.constant(0), view.graph.seen
     wanted, others = [*branches], []
     if condition:
@@ -77,6 +80,23 @@ def _branches(view: NodeView) -> Ways:
     run = _known(branches, wanted)
     whole = len(run) == len(wanted) and len(_known(branches, others)) == len(others)
     return Ways(run, _known(branches, others), "" if whole else _SHAPES)
+
+
+def _where_shaped(graph: Graph, inner: Graph | None) -> Graph | None:
+    """Return `inner`, or None where a run of `graph` that was seen left shapes in it open."""
+    if inner is None or graph.seen is None or _is_shaped(inner):
+        return inner
+    return None
+
+
+def _is_shaped(graph: Graph) -> bool:
+    """Whether the shapes of all tensors that the nodes of `graph` touch are known."""
+    tensors = (graph.tensors[name] for node in graph.nodes for name in (*node.reads, *node.writes))
+    return all(
+        t.dtype not in ITEM_BITS
+        or (t.shape is not None and all(isinstance(dim, int) for dim in t.shape))
+        for t in tensors
+    )
 
 
 def _known(

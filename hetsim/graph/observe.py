@@ -1,0 +1,298 @@
+"""One run of a whole model in ONNX Runtime, to see what no inference tells: see ``Observed``."""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from hetsim.errors import ModelError
+from hetsim.graph.data_dependence import RANDOM
+from hetsim.graph.graph import ITEM_BITS, Graph
+from hetsim.graph.observed import Observed, Shape
+from hetsim.graph.runtime import gist, open_session
+
+LIMIT_S = 120.0
+"""A loop of a model may not end on inputs that were made up."""
+
+_SUFFIX = "_kernel_time"
+
+
+@dataclass(slots=True)
+class _Body:
+    """One graph among the attributes of a node, and the stand-in names of its nodes."""
+
+    path: str
+    owner: str
+    op_type: str
+    attribute: str
+    nodes: dict[str, onnx.NodeProto] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Events:
+    """How often a node was run, and the shapes of its outputs that are tensors."""
+
+    runs: int = 0
+    shapes: list[Shape] = field(default_factory=list)
+
+
+def has_control_flow(proto: onnx.ModelProto) -> bool:
+    """Whether some node of the graph holds bodies."""
+    return any(a.HasField("g") or a.graphs for node in proto.graph.node for a in node.attribute)
+
+
+def open_values(graph: Graph) -> tuple[str, ...]:
+    """Return the tensors of `graph` whose shape is not known in numbers, in order."""
+    return tuple(
+        tensor.name
+        for tensor in graph.tensors.values()
+        if (tensor.dtype in ITEM_BITS or tensor.dtype == "string")
+        and (tensor.shape is None or not all(isinstance(dim, int) for dim in tensor.shape))
+    )
+
+
+def observe(
+    proto: onnx.ModelProto,
+    graph: Graph,
+    weights_dir: Path | None,
+    inputs: Mapping[str, Any],
+    *,
+    source: str,
+    given: bool,
+    where: str,
+    libraries: tuple[str, ...] = (),
+) -> Observed:
+    """Run the canonical model `proto` on `inputs` once, and return what was seen.
+
+    Shapes are read by nodes of op type Shape, so that no value is kept for them; what runs in
+    bodies is read from ONNX Runtime's profile. `proto` is as before afterwards.
+
+    Raises
+    ------
+    ModelError
+        Where the model does not run on these inputs, or not within ``LIMIT_S``.
+    """
+    values = [name for name in open_values(graph) if name not in graph.inputs]
+    bodies: list[_Body] = []
+    with _prepared(proto, graph, values, bodies) as asked, tempfile.TemporaryDirectory() as folder:
+        profile = Path(folder) / "profile" if bodies else None
+        session = open_session(
+            proto, weights_dir, "none", where, libraries=libraries, profile=profile
+        )
+        found = _run(session, inputs, proto, list(asked), source, where)
+        events = _events(session.end_profiling()) if profile is not None else {}
+    shapes = {
+        name: tuple(int(size) for size in shape)
+        for name, shape in zip(asked.values(), found, strict=True)
+        if name in values
+    }
+    own = {
+        name: tuple(int(size) for size in array.shape)
+        for name, array in inputs.items()
+        if isinstance(array, np.ndarray)
+    }
+    branches, trips = _taken(bodies, events)
+    inner = {body.path: _inner_shapes(body, events) for body in bodies}
+    return Observed(
+        source=source,
+        given=given,
+        inputs=own,
+        shapes=shapes,
+        branches=branches,
+        trips=trips,
+        inner={path: written for path, written in inner.items() if written},
+    )
+
+
+@contextmanager
+def _prepared(
+    proto: onnx.ModelProto, graph: Graph, values: Collection[str], bodies: list[_Body]
+) -> Iterator[dict[str, str]]:
+    """Let `proto` put out the shapes of `values` alone, by the names that are given.
+
+    Nodes in bodies get names of their own, random ones a seed.
+    """
+    model = proto.graph
+    kept_nodes = len(model.node)
+    outputs = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in model.output]
+    names: list[tuple[onnx.NodeProto, str]] = []
+    seeded: list[onnx.NodeProto] = []
+    has_standard = any(entry.domain == "" for entry in proto.opset_import)
+    # One shape at least is asked for: other outputs may be of types that NumPy lacks.
+    some = [*values] or [
+        name for name, t in graph.tensors.items() if t.dtype in ITEM_BITS and t.shape is not None
+    ][:1]
+    asked = {f"{name}/shape": name for name in some}
+    try:
+        _rename(model, "", bodies, names, seeded)
+        if not has_standard:
+            proto.opset_import.add(domain="", version=_STANDARD)
+        for output, name in asked.items():
+            model.node.append(onnx.helper.make_node("Shape", [name], [output]))
+        if asked:
+            del model.output[:]
+            model.output.extend(onnx.ValueInfoProto(name=output) for output in asked)
+        yield asked
+    finally:
+        del model.node[kept_nodes:]
+        del model.output[:]
+        model.output.extend(outputs)
+        if not has_standard:
+            del proto.opset_import[-1]
+        for node, name in names:
+            node.name = name
+        for node in seeded:
+            del node.attribute[-1]
+
+
+_STANDARD = 15
+"""Operator set of Shape where the model itself uses none of the standard's."""
+
+
+def _rename(
+    graph: onnx.GraphProto,
+    path: str,
+    bodies: list[_Body],
+    names: list[tuple[onnx.NodeProto, str]],
+    seeded: list[onnx.NodeProto],
+    into: _Body | None = None,
+) -> None:
+    for position, node in enumerate(graph.node):
+        own = path + (node.name or f"{node.op_type}_{position}")
+        if into is not None:
+            names.append((node, node.name))
+            node.name = f"hetsim/{len(names)}"
+            into.nodes[node.name] = node
+        if node.op_type in RANDOM and not any(a.name == "seed" for a in node.attribute):
+            node.attribute.append(onnx.helper.make_attribute("seed", 0.0))
+            seeded.append(node)
+        for attribute in node.attribute:
+            inner = [attribute.g] if attribute.HasField("g") else attribute.graphs
+            for body in inner:
+                record = _Body(f"{own}/{attribute.name}", node.name, node.op_type, attribute.name)
+                bodies.append(record)
+                _rename(body, f"{record.path}/", bodies, names, seeded, record)
+
+
+def _run(
+    session: Any,
+    inputs: Mapping[str, Any],
+    proto: onnx.ModelProto,
+    names: list[str],
+    source: str,
+    where: str,
+) -> list[Any]:
+    import onnxruntime
+
+    options = onnxruntime.RunOptions()
+    options.log_severity_level = 4
+    ended = threading.Event()
+
+    def end() -> None:
+        ended.set()
+        options.terminate = True
+
+    timer = threading.Timer(LIMIT_S, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        feeds = {v.name: _feed(inputs[v.name], v.type) for v in proto.graph.input}
+        if any(isinstance(value, onnxruntime.OrtValue) for value in feeds.values()):
+            wrapped = {
+                name: value
+                if isinstance(value, onnxruntime.OrtValue)
+                else onnxruntime.OrtValue.ortvalue_from_numpy(value)
+                for name, value in feeds.items()
+            }
+            return [v.numpy() for v in session.run_with_ort_values(names, wrapped, options)]
+        return list(session.run(names or None, feeds, options)) if names else []
+    except Exception as error:  # onnxruntime's exceptions share no base class of their own
+        what = f"it did not end within {LIMIT_S:g} s" if ended.is_set() else gist(str(error))
+        raise ModelError(
+            f"the model does not run with {source}: {what}",
+            where=where,
+            hint="give inputs that it accepts: --input FILE.npz",
+        ) from error
+    finally:
+        timer.cancel()
+
+
+def _feed(value: Any, kind: onnx.TypeProto) -> Any:
+    """Types that NumPy lacks go as ONNX Runtime's own values."""
+    import onnxruntime
+
+    if isinstance(value, np.ndarray) and value.dtype.kind == "V":
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+            value, kind.tensor_type.elem_type
+        )
+    return value
+
+
+def _events(path: str) -> dict[str, _Events]:
+    """Read a profile: by node name, its runs and the largest shape of each output."""
+    found: dict[str, _Events] = {}
+    for event in json.loads(Path(path).read_text(encoding="utf-8")):
+        name = event.get("name", "")
+        if event.get("cat") != "Node" or not name.endswith(_SUFFIX):
+            continue
+        seen = found.setdefault(name.removesuffix(_SUFFIX), _Events())
+        seen.runs += 1
+        shapes = [
+            tuple(int(size) for size in shape)
+            for entry in event["args"].get("output_type_shape", ())
+            for shape in entry.values()
+        ]
+        if len(shapes) != len(seen.shapes):
+            seen.shapes = shapes
+        else:
+            pairs = zip(seen.shapes, shapes, strict=True)
+            seen.shapes = [max(old, new, key=math.prod) for old, new in pairs]
+    return found
+
+
+def _taken(
+    bodies: list[_Body], events: Mapping[str, _Events]
+) -> tuple[dict[str, str], dict[str, float]]:
+    """Branches by path of the If, and iterations by path of the Loop or Scan."""
+    branches: dict[str, str] = {}
+    trips: dict[str, float] = {}
+    choices: dict[str, dict[str, int | None]] = {}
+    owners: dict[str, str] = {}
+    for body in bodies:
+        path = body.path.rpartition("/")[0]
+        runs = events[body.owner].runs if body.owner in events else 0
+        times = max((events[name].runs for name in body.nodes if name in events), default=0)
+        # Constants and what is merely handed on are no kernels: their body leaves no trace.
+        idle = all(node.op_type == "Constant" for node in body.nodes.values())
+        if body.op_type == "If":
+            choices.setdefault(path, {})[body.attribute] = None if idle else times
+            owners[path] = body.owner
+        elif runs and not idle:
+            trips[path] = times / runs
+    for path, counts in choices.items():
+        runs = events[owners[path]].runs if owners[path] in events else 0
+        known = [count for count in counts.values() if count is not None]
+        if runs and known:
+            full = {n: runs - sum(known) if c is None else c for n, c in counts.items()}
+            branches[path] = max(full, key=lambda name: (full[name], name == "then_branch"))
+    return branches, trips
+
+
+def _inner_shapes(body: _Body, events: Mapping[str, _Events]) -> dict[str, Shape]:
+    found: dict[str, Shape] = {}
+    for name, node in body.nodes.items():
+        written = [value for value in node.output if value]
+        # The profile lists tensors alone: with others among them, which is which is not said.
+        if name in events and len(events[name].shapes) == len(written):
+            found.update(zip(written, events[name].shapes, strict=True))
+    return found

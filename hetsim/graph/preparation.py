@@ -1,0 +1,254 @@
+"""From a file that was read to a Model's parts: bound, canonical, and measured where needed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from hetsim.errors import ModelError, RequestError
+from hetsim.graph.binding import Binding, bind
+from hetsim.graph.branch_folding import fold_branches
+from hetsim.graph.canonical import Canonical, canonicalise
+from hetsim.graph.device_notes import take_device_notes
+from hetsim.graph.extension import Custom, Extension, extend, read_extension
+from hetsim.graph.freezing import freeze, without_frozen
+from hetsim.graph.graph import Graph
+from hetsim.graph.inference import annotate
+from hetsim.graph.observe import has_control_flow, observe, open_values
+from hetsim.graph.observed import Observed
+from hetsim.graph.onnx_file import OnnxFile, refers_outside
+from hetsim.graph.runtime import check_versions
+from hetsim.graph.samples import check_arrays, draw_inputs
+from hetsim.graph.structure import regularise
+from hetsim.graph.unbound import open_dims, open_ranks
+
+RANDOM = "random inputs"
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How a model is to be read; the fields are the parameters of ``load_model``.
+
+    `arrays` are the inputs that are given, under the name `label` in reports.
+    """
+
+    dims: dict[str, int]
+    shapes: dict[str, Sequence[int]]
+    arrays: dict[str, Any] | None
+    label: str
+    freeze: dict[str, object]
+    canonical: str
+    extensions: tuple[str | os.PathLike[str] | Extension, ...]
+    measure: bool
+    observed: Observed | None
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What stays the same through all attempts at one file."""
+
+    proto: onnx.ModelProto
+    nodes: tuple[onnx.NodeProto, ...]
+    weights_dir: Path | None
+    name: str
+    source: str
+    custom: Custom
+    declared: dict[str, onnx.TypeProto]
+
+
+def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> dict[str, Any]:
+    """Return the fields of the Model that `file` and `wishes` make; `file` is used up."""
+    proto = file.proto
+    declared: dict[str, onnx.TypeProto] = {}
+    if not (wishes.dims or wishes.shapes or wishes.arrays or wishes.observed):
+        # Once a dimension is bound, what the file states of its outputs may be stale.
+        for value in proto.graph.output:
+            declared[value.name] = type(value.type)()
+            declared[value.name].CopyFrom(value.type)
+    added = tuple(read_extension(extension) for extension in wishes.extensions)
+    custom = extend(proto, added)
+    nodes = regularise(proto, source)
+    check_versions(proto, source, custom.libraries)
+    notes = take_device_notes(proto, nodes)
+    frozen = freeze(proto.graph, wishes.freeze, wishes.dims, wishes.shapes, source)
+    if frozen or wishes.canonical != "none":
+        fold_branches(proto, source, custom.libraries)
+    arrays = None if wishes.arrays is None else without_frozen(wishes.arrays, frozen, source)
+    wishes = replace(
+        wishes,
+        arrays=arrays,
+        shapes={name: shape for name, shape in wishes.shapes.items() if name not in frozen},
+    )
+    folder = file.folder.resolve()
+    weights_dir = folder if refers_outside(proto) else None
+    opened = _File(proto, nodes, weights_dir, name, source, custom, declared)
+    result, graph, refused = _bound(opened, wishes)
+    if arrays is not None:
+        check_arrays(graph, arrays, source)
+    weights_dir = folder if refers_outside(result.proto) else None
+    observed, unmeasured = _observed(result, graph, weights_dir, wishes, source, custom)
+    if refused is not None and observed is None:
+        raise ModelError(
+            refused.what,
+            where=refused.where,
+            hint="if it runs with these shapes all the same, give the inputs of one run with "
+            "--input FILE.npz, or fix what chooses a branch with --freeze NAME=VALUE",
+        ) from None
+    shapes = {} if observed is None else dict(observed.shapes)
+    for tensor in graph.inputs:
+        if graph.tensors[tensor] != result.graph.tensors[tensor]:
+            shapes[tensor] = graph.tensors[tensor].static_shape
+    return {
+        "name": name,
+        "source": source,
+        "graph": result.with_shapes(shapes, custom, observed) if shapes or observed else graph,
+        "proto": result.proto,
+        "weights_dir": weights_dir,
+        "sha256": _with_extensions(file.sha256, added),
+        "canonical": wishes.canonical,
+        "dims": {key: int(size) for key, size in wishes.dims.items()},
+        "shapes": {key: tuple(int(n) for n in shape) for key, shape in wishes.shapes.items()},
+        "original_nodes": tuple(node.name for node in nodes),
+        "folded": result.folded,
+        "device_notes": notes,
+        "extensions": added,
+        "frozen": frozen,
+        "observed": observed,
+        "unmeasured": unmeasured,
+    }
+
+
+def _bound(file: _File, wishes: Wishes) -> tuple[Canonical, Graph, ModelError | None]:
+    """Canonicalise the model with its dims bound.
+
+    ONNX Runtime checks every branch of control flow, taken or not, where it knows shapes: a
+    model that it refuses for that is left open, and only the inputs of the graph are bound.
+    Then the third of what is returned is what it said.
+    """
+    binding = _bind(file.proto.graph, file.source, wishes)
+    try:
+        result = _canonical(file, wishes.canonical)
+    except ModelError as error:
+        if not binding:
+            raise
+        refused = error
+    else:
+        return result, result.graph, None
+    sizes = _input_shapes(file.proto.graph)
+    binding.undo()
+    try:
+        result = _canonical(file, wishes.canonical)
+    except ModelError:
+        raise refused from None
+    again = _bind(result.proto.graph, file.source, wishes)
+    weights_dir = file.weights_dir if refers_outside(result.proto) else None
+    try:
+        annotate(result.proto, weights_dir, {}, file.source, accepted=False, custom=file.custom)
+    except ModelError:
+        again.undo()
+    else:
+        result = replace(result, graph=result.with_shapes({}, file.custom, None))
+        return result, result.graph, None
+    tensors = dict(result.graph.tensors)
+    for name, shape in sizes.items():
+        tensors[name] = replace(tensors[name], shape=shape)
+    return result, replace(result.graph, tensors=tensors), refused
+
+
+def _bind(graph: onnx.GraphProto, source: str, wishes: Wishes) -> Binding:
+    given: dict[str, Sequence[int]] | None = None
+    if wishes.arrays is not None:
+        given = {
+            name: array.shape
+            for name, array in wishes.arrays.items()
+            if isinstance(array, np.ndarray)
+        }
+    elif wishes.observed is not None and wishes.observed.given:
+        given = dict(wishes.observed.inputs)
+    return bind(graph, wishes.dims, wishes.shapes, source, given)
+
+
+def _canonical(file: _File, level: str) -> Canonical:
+    return canonicalise(
+        file.proto,
+        file.nodes,
+        file.weights_dir,
+        level,
+        file.name,
+        file.declared,
+        file.source,
+        file.custom,
+    )
+
+
+def _input_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int | str | None, ...]]:
+    from hetsim.graph.onnx_types import to_tensor
+
+    found = {value.name: to_tensor(value.name, value.type).shape for value in graph.input}
+    return {name: shape for name, shape in found.items() if shape is not None}
+
+
+def _observed(
+    result: Canonical,
+    graph: Graph,
+    weights_dir: Path | None,
+    wishes: Wishes,
+    source: str,
+    custom: Custom,
+) -> tuple[Observed | None, str | None]:
+    """Run the model where that tells something; else say why it was not run."""
+    if wishes.observed is not None:
+        return _checked(wishes.observed, graph, source), None
+    inputs_open = bool(open_dims(graph) or open_ranks(graph))
+    needed = any(name not in graph.inputs for name in open_values(graph))
+    if inputs_open or not (needed or has_control_flow(result.proto)):
+        return None, None
+    if not wishes.measure:
+        return None, "no run was allowed" if needed else None
+    given = wishes.arrays is not None
+    try:
+        arrays = wishes.arrays if wishes.arrays is not None else _drawn(result, graph)
+        seen = observe(
+            result.proto,
+            graph,
+            weights_dir,
+            arrays,
+            source=wishes.label if given else RANDOM,
+            given=given,
+            where=source,
+            libraries=custom.libraries,
+        )
+    except (ModelError, RequestError) as error:
+        if given:
+            raise
+        return None, error.what if needed else None
+    return seen, None
+
+
+def _drawn(result: Canonical, graph: Graph) -> dict[str, Any]:
+    return draw_inputs(graph, {value.name: value.type for value in result.proto.graph.input})
+
+
+def _checked(observed: Observed, graph: Graph, source: str) -> Observed:
+    """What was kept of a run must be of this model."""
+    unknown = [name for name in observed.shapes if name not in graph.tensors]
+    if unknown:
+        raise ModelError(
+            f"a run is said to have measured '{unknown[0]}', and there is no such value",
+            where=source,
+            hint="plan again",
+        )
+    return observed
+
+
+def _with_extensions(sha256: str, added: Sequence[Extension]) -> str:
+    if not added:
+        return sha256
+    return hashlib.sha256("\0".join((sha256, *(e.sha256 for e in added))).encode()).hexdigest()
