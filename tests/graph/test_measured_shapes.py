@@ -86,8 +86,14 @@ def test_devices_of_static_shapes_refuse_what_depends_on_data_alone() -> None:
     (relu,) = [v for v, name in enumerate(problem.op_types) if name == "Relu"]
     assert "dynamic shape" in problem.refusals[npu][relu]
     # An op of which inference knows no shape, though it depends on none but shapes.
-    model = quantised_lstm()
+    scaled = helper.make_node("Normalizer", ["x"], ["n"], domain="ai.onnx.ml", norm="L2")
+    proto = make_model(
+        [scaled, op("Relu", "n", "y")], [value("x", ("rows", 3))], [value("y", None)],
+        domains={"ai.onnx.ml": 3},
+    )  # fmt: skip
+    model = model_of(proto, dims={"*": 6})
     assert model.observed is not None
+    assert dict(model.observed.shapes) == {"n": (6, 3), "y": (6, 3)}
     assert not any(tensor.measured for tensor in model.graph.tensors.values())
 
 
