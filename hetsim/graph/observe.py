@@ -20,9 +20,14 @@ from hetsim.graph.data_dependence import RANDOM
 from hetsim.graph.graph import ITEM_BITS, Graph
 from hetsim.graph.observed import Observed, Shape
 from hetsim.graph.runtime import gist, open_session
+from hetsim.graph.structure import bodies
 
-LIMIT_S = 120.0
-"""A loop of a model may not end on inputs that were made up."""
+LIMIT_S, SHORT_LIMIT_S = 120.0, 10.0
+"""A loop of a model may not end on inputs that were made up: how long to wait for shapes, and
+for the number of turns alone."""
+
+_NO_LIMIT = 2**31 - 1
+"""Turns from which the limit of a Loop is none: exporters write the largest integer."""
 
 _SUFFIX = "_kernel_time"
 
@@ -48,7 +53,26 @@ class _Events:
 
 def has_control_flow(proto: onnx.ModelProto) -> bool:
     """Whether some node of the graph holds bodies."""
-    return any(a.HasField("g") or a.graphs for node in proto.graph.node for a in node.attribute)
+    return any(True for node in proto.graph.node for _ in bodies(node))
+
+
+def has_open_loop(graph: onnx.GraphProto, stored: Collection[str] = ()) -> bool:
+    """Whether the model says of a Loop, in bodies too, no constant number of turns at most."""
+    known = {*stored}
+    known.update(
+        tensor.name
+        for tensor in graph.initializer
+        if tensor.data_type == onnx.TensorProto.INT64
+        and math.prod(tensor.dims) == 1
+        and onnx.numpy_helper.to_array(tensor).reshape(-1)[0] < _NO_LIMIT
+    )
+    known.update(n.output[0] for n in graph.node if n.op_type == "Constant")
+    for node in graph.node:
+        if node.op_type == "Loop" and node.input[0] not in known:
+            return True
+        if any(has_open_loop(body, known) for body in bodies(node)):
+            return True
+    return False
 
 
 def open_values(graph: Graph) -> tuple[str, ...]:
@@ -71,6 +95,7 @@ def observe(
     given: bool,
     where: str,
     libraries: tuple[str, ...] = (),
+    limit_s: float = LIMIT_S,
 ) -> Observed:
     """Run the canonical model `proto` on `inputs` once, and return what was seen.
 
@@ -80,16 +105,19 @@ def observe(
     Raises
     ------
     ModelError
-        Where the model does not run on these inputs, or not within ``LIMIT_S``.
+        Where the model does not run on these inputs, or not within `limit_s`.
     """
     values = [name for name in open_values(graph) if name not in graph.inputs]
-    bodies: list[_Body] = []
-    with _prepared(proto, graph, values, bodies) as asked, tempfile.TemporaryDirectory() as folder:
-        profile = Path(folder) / "profile" if bodies else None
+    found_bodies: list[_Body] = []
+    with (
+        _prepared(proto, graph, values, found_bodies) as asked,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        profile = Path(folder) / "profile" if found_bodies else None
         session = open_session(
             proto, weights_dir, "none", where, libraries=libraries, profile=profile
         )
-        found = _run(session, inputs, proto, list(asked), source, where)
+        found = _run(session, inputs, proto, list(asked), source, where, limit_s)
         events = _events(session.end_profiling()) if profile is not None else {}
     shapes = {
         name: tuple(int(size) for size in shape)
@@ -101,8 +129,8 @@ def observe(
         for name, array in inputs.items()
         if isinstance(array, np.ndarray)
     }
-    branches, trips = _taken(bodies, events)
-    inner = {body.path: _inner_shapes(body, events) for body in bodies}
+    branches, trips = _taken(found_bodies, events)
+    inner = {body.path: _inner_shapes(body, events) for body in found_bodies}
     return Observed(
         source=source,
         given=given,
@@ -116,7 +144,7 @@ def observe(
 
 @contextmanager
 def _prepared(
-    proto: onnx.ModelProto, graph: Graph, values: Collection[str], bodies: list[_Body]
+    proto: onnx.ModelProto, graph: Graph, values: Collection[str], found: list[_Body]
 ) -> Iterator[dict[str, str]]:
     """Let `proto` put out the shapes of `values` alone, by the names that are given.
 
@@ -134,7 +162,7 @@ def _prepared(
     ][:1]
     asked = {f"{name}/shape": name for name in some}
     try:
-        _rename(model, "", bodies, names, seeded)
+        _rename(model, "", found, names, seeded)
         if not has_standard:
             proto.opset_import.add(domain="", version=_STANDARD)
         for output, name in asked.items():
@@ -162,7 +190,7 @@ _STANDARD = 15
 def _rename(
     graph: onnx.GraphProto,
     path: str,
-    bodies: list[_Body],
+    found: list[_Body],
     names: list[tuple[onnx.NodeProto, str]],
     seeded: list[onnx.NodeProto],
     into: _Body | None = None,
@@ -180,8 +208,8 @@ def _rename(
             inner = [attribute.g] if attribute.HasField("g") else attribute.graphs
             for body in inner:
                 record = _Body(f"{own}/{attribute.name}", node.name, node.op_type, attribute.name)
-                bodies.append(record)
-                _rename(body, f"{record.path}/", bodies, names, seeded, record)
+                found.append(record)
+                _rename(body, f"{record.path}/", found, names, seeded, record)
 
 
 def _run(
@@ -191,6 +219,7 @@ def _run(
     names: list[str],
     source: str,
     where: str,
+    limit_s: float,
 ) -> list[Any]:
     import onnxruntime
 
@@ -202,7 +231,7 @@ def _run(
         ended.set()
         options.terminate = True
 
-    timer = threading.Timer(LIMIT_S, end)
+    timer = threading.Timer(limit_s, end)
     timer.daemon = True
     timer.start()
     try:
@@ -217,7 +246,7 @@ def _run(
             return [v.numpy() for v in session.run_with_ort_values(names, wrapped, options)]
         return list(session.run(names or None, feeds, options)) if names else []
     except Exception as error:  # onnxruntime's exceptions share no base class of their own
-        what = f"it did not end within {LIMIT_S:g} s" if ended.is_set() else gist(str(error))
+        what = f"it did not end within {limit_s:g} s" if ended.is_set() else gist(str(error))
         raise ModelError(
             f"the model does not run with {source}: {what}",
             where=where,
@@ -261,14 +290,14 @@ def _events(path: str) -> dict[str, _Events]:
 
 
 def _taken(
-    bodies: list[_Body], events: Mapping[str, _Events]
+    seen: list[_Body], events: Mapping[str, _Events]
 ) -> tuple[dict[str, str], dict[str, float]]:
     """Branches by path of the If, and iterations by path of the Loop or Scan."""
     branches: dict[str, str] = {}
     trips: dict[str, float] = {}
     choices: dict[str, dict[str, int | None]] = {}
     owners: dict[str, str] = {}
-    for body in bodies:
+    for body in seen:
         path = body.path.rpartition("/")[0]
         runs = events[body.owner].runs if body.owner in events else 0
         times = max((events[name].runs for name in body.nodes if name in events), default=0)

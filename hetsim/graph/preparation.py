@@ -21,7 +21,14 @@ from hetsim.graph.extension import Custom, Extension, extend, read_extension
 from hetsim.graph.freezing import freeze, without_frozen
 from hetsim.graph.graph import Graph
 from hetsim.graph.inference import annotate
-from hetsim.graph.observe import has_control_flow, observe, open_values
+from hetsim.graph.observe import (
+    LIMIT_S,
+    SHORT_LIMIT_S,
+    has_control_flow,
+    has_open_loop,
+    observe,
+    open_values,
+)
 from hetsim.graph.observed import Observed
 from hetsim.graph.onnx_file import OnnxFile, refers_outside
 from hetsim.graph.runtime import check_versions
@@ -208,11 +215,13 @@ def _observed(
         return _checked(wishes.observed, graph, source), None
     inputs_open = bool(open_dims(graph) or open_ranks(graph))
     needed = any(name not in graph.inputs for name in open_values(graph))
-    if inputs_open or not (needed or has_control_flow(result.proto)):
+    given = wishes.arrays is not None
+    # Which branch made-up inputs take says nothing of others; how many turns they make, little.
+    ways = has_control_flow(result.proto) if given else has_open_loop(result.proto.graph)
+    if inputs_open or not (needed or ways):
         return None, None
     if not wishes.measure:
         return None, "no run was allowed" if needed else None
-    given = wishes.arrays is not None
     try:
         arrays = wishes.arrays if wishes.arrays is not None else _drawn(result, graph)
         seen = observe(
@@ -224,6 +233,7 @@ def _observed(
             given=given,
             where=source,
             libraries=custom.libraries,
+            limit_s=LIMIT_S if given or needed else SHORT_LIMIT_S,
         )
     except (ModelError, RequestError) as error:
         if given:
