@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
+from hetsim.partitioning.partition import Group
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.constructive import prepared
@@ -18,14 +19,20 @@ from hetsim.placement.starts import CONSTRUCTIVE, Start, start_that_fits, starti
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
-SEARCHES: Mapping[str, int] = {"local-search": 2_000, "exact": 16, "ideal-dp": 60, "slice": 400}
+SEARCHES: Mapping[str, int] = {"local-search": 2_000, "exact": 16}
 """Strategies that search, and the number of tasks above which each is not tried."""
 
 DEAREST: Mapping[str, int] = {"mincut": 5_000, "chain-dp": 5_000, "hetero": 20_000}
 """The same of strategies that do not search and are not listed in ``starts.CONSTRUCTIVE``."""
 
-LOADS = ("ideal-dp", "slice")
-"""Strategies for throughput alone."""
+LOADS: Mapping[str, tuple[int, Mapping[str, Any]]] = {
+    "ideal-dp": (
+        2_000,
+        {"max_ideals": 20_000, "budget": 20_000_000, "steps": 300_000, "moves": 20_000},
+    ),
+    "slice": (5_000, {"orders": 10, "moves": 50_000}),
+}
+"""Strategies for throughput alone: nodes above which each is not tried, and its options here."""
 
 EXACT_S = 10.0
 
@@ -80,7 +87,7 @@ class Auto(Constrained):
             refused.append(error)
         left_out = [name for name, most in CONSTRUCTIVE.items() if coarse.problem.n > most]
         for name in _others():
-            if not self._tries(name, coarse.problem.n):
+            if not self._tries(name, coarse):
                 left_out.append(name)
                 continue
             try:
@@ -92,14 +99,17 @@ class Auto(Constrained):
             except UsageError:
                 # It lacks a package, or asks for what the problem does not tell.
                 left_out.append(name)
+        if not found and self.objective == "latency":
+            if not any(isinstance(error, OutOfMemory) for error in refused):
+                raise refused[0]
+            coarse, found = start_that_fits(coarse, self.objective)
+        searched = self._searched(coarse, found)
+        if searched is not None:
+            found.append(searched)
         if not found:
             if not any(isinstance(error, OutOfMemory) for error in refused):
                 raise refused[0]
             coarse, found = start_that_fits(coarse, self.objective)
-        on_tasks = [start for start in found if start.groups or not problem.n]
-        searched = self._searched(coarse, min(on_tasks, key=_worth)) if on_tasks else None
-        if searched is not None:
-            found.append(searched)
         best = min(found, key=_worth)
         skipped = f"; not tried: {', '.join(left_out)}" if left_out else ""
         reason = f"the best for {self.objective} of {len(found)} plans is that of {best.name}"
@@ -119,20 +129,30 @@ class Auto(Constrained):
             dealt.plan, strategy="auto", reason=f"{reason}: {dealt.plan.reason}{skipped}"
         )
 
-    def _tries(self, name: str, tasks: int) -> bool:
-        if name in LOADS and self.objective == "latency":
-            return False
+    def _tries(self, name: str, coarse: Coarse) -> bool:
+        tasks = coarse.problem.n
+        if name in LOADS:
+            most, _ = LOADS[name]
+            return self.objective == "throughput" and self.search and coarse.fine.n <= most
         if name in SEARCHES:
-            return self.search and tasks <= SEARCHES[name]
+            fits = self.search and tasks <= SEARCHES[name]
+            return fits and (name != "exact" or self.objective == "latency")
         return tasks <= DEAREST.get(name, tasks)
 
-    def _searched(self, coarse: Coarse, start: Start) -> Start | None:
-        if not self._tries("local-search", coarse.problem.n):
+    def _searched(self, coarse: Coarse, found: Sequence[Start]) -> Start | None:
+        if not self._tries("local-search", coarse):
             return None
         search = LocalSearch(objective=self.objective, seed=self.seed)
-        groups, _, _ = search.improve(coarse, start, 0.0)
-        plan = Plan(coarse.fine, "local-search", coarse.spread(groups))
+        on_tasks = [start for start in found if start.groups or not coarse.fine.n]
+        groups: tuple[Group, ...] = ()
         try:
+            if self.objective == "throughput":
+                plan = search.spread_out(coarse.fine, found, 0.0)
+            elif on_tasks:
+                groups, _, _ = search.improve(coarse, min(on_tasks, key=_worth), 0.0)
+                plan = Plan(coarse.fine, "local-search", coarse.spread(groups))
+            else:
+                return None
             return Start("local-search", plan, groups, measure(plan, self.objective))
         except Infeasible:
             return None
@@ -142,6 +162,7 @@ class Auto(Constrained):
 
         strategy: Any = resolve(name)
         own: dict[str, Any] = {"objective": self.objective, "time_limit_s": EXACT_S}
+        own |= LOADS[name][1] if name in LOADS else {}
         if name != "exact":
             own.pop("time_limit_s")
         known = {field.name for field in fields(strategy)} if is_dataclass(strategy) else set()

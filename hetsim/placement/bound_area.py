@@ -29,21 +29,31 @@ def balanced(shares: Floats, streams: tuple[int, ...]) -> float:
     able = np.isfinite(shares)
     if not able.any(axis=1).all():
         return float("inf")
-    count = shares.shape[1]
     scale = float(shares[able].max())
     if scale == 0.0:
         return 0.0
+    # A device without a price is free for all, but not for those that it cannot run.
+    weighed = prices(shares, streams) * np.where(able, shares / scale, 0.0)
+    return scale * float(np.where(able, weighed, np.inf).min(axis=1).sum())
+
+
+def prices(shares: Floats, streams: tuple[int, ...]) -> Floats:
+    """Return the price y[p] of a second of each device, where sum of y[p] streams[p] is 1.
+
+    Those of the linear program of ``balanced``; all 0 where it has none.
+    """
+    count = shares.shape[1]
+    able = np.isfinite(shares)
+    scale = float(shares[able].max(initial=0.0))
+    if scale == 0.0 or not able.any(axis=1).all():
+        return np.zeros(count)
     masks = np.ones((count, *shares.shape), dtype=bool)
     for p in range(count):
         masks[p, :, [q for q in range(count) if q != p]] = False
     width = np.array(streams, dtype=np.float64)
     _, price = _relaxed(shares / scale, masks, width, np.zeros(count))
     total = float((price * width).sum())
-    if total <= 0:
-        return 0.0
-    # A device without a price is free for all, but not for those that it cannot run.
-    weighed = np.where(price > 0, price / total, 0.0) * np.where(able, shares / scale, 0.0)
-    return scale * float(np.where(able, weighed, np.inf).min(axis=1).sum())
+    return np.where(price > 0, price / total, 0.0) if total > 0 else np.zeros(count)
 
 
 def crowded(setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_s: float) -> bool:

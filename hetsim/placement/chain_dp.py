@@ -13,16 +13,21 @@ from hetsim.graph.dag import topological_order
 from hetsim.placement.chain_dp_runs import Run, fastest_runs, fastest_staged_runs
 from hetsim.placement.coarsening import uncoarsened
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.constructive import prepared
+from hetsim.placement.constructive import check_runnable, prepared
 from hetsim.placement.objective import Objective, check_objective
-from hetsim.placement.slice import depth_first
+from hetsim.placement.slice_orders import changed, depth_first
+from hetsim.placement.stage_moves import StageMoves
 from hetsim.placement.strategy import best_grouping
-from hetsim.placement.throughput_costs import costs_of
-from hetsim.placement.throughput_slices import cut
+from hetsim.placement.throughput_search import as_plan, layouts, views, within_memory
 from hetsim.placement.throughput_stages import plan_of_stages, refined
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.simulation.clock import simulate
+
+WORK = 8_000
+"""Nodes cut in all, by which the default number of orders is set."""
+
+LEAST_ORDERS, MOST_ORDERS = 3, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,9 @@ class ChainDp(Constrained):
     Attributes
     ----------
     objective : "latency" or "throughput"
-    orders : int
-        Orders that are tried: node ids, depth first from either end, then random ones.
+    orders : int, optional
+        Orders that are tried: node ids, depth first from either end, then changes of the best
+        one. Absent: as many as cut WORK nodes in all, from LEAST_ORDERS to MOST_ORDERS.
     seed : int
 
     Sources: S. H. Bokhari, Partitioning problems in parallel, pipelined and distributed
@@ -49,7 +55,7 @@ class ChainDp(Constrained):
     """
 
     objective: Objective = "latency"
-    orders: int = 3
+    orders: int | None = None
     seed: int = 0
 
     @classmethod
@@ -73,66 +79,76 @@ class ChainDp(Constrained):
             For an unknown objective or no order.
         """
         check_objective(self.objective)
-        if self.orders < 1:
+        if self.orders is not None and self.orders < 1:
             raise UsageError(f"{self.orders} orders", hint="try one or more")
         return self.within(problem, self._solve)
 
     def _solve(self, problem: Problem) -> Plan:
+        if self.objective == "throughput":
+            return within_memory(problem, self._stages)
         # Exact on chains: only what a device runs as one kernel is joined beforehand.
         plain = not problem.fused and bool(problem.runnable.any(axis=1).all())
         coarse = uncoarsened(problem) if plain else prepared(problem)
         return refined(coarse, self._best(coarse.problem))
 
+    def _stages(self, problem: Problem) -> Plan:
+        check_runnable(problem)
+        moves = StageMoves(problem, contiguous=True)
+        count = self._count(problem)
+        found = layouts(moves, views(problem), count, self.seed)
+        best = min(found, key=lambda layout: layout.load_s, default=None)
+        if best is None or best.load_s == float("inf"):
+            raise _infeasible(problem)
+        return as_plan(moves, "chain-dp", best, f"the best cuts of {count} orders")
+
+    def _count(self, problem: Problem) -> int:
+        if self.orders is not None:
+            return self.orders
+        return min(MOST_ORDERS, max(LEAST_ORDERS, WORK // max(problem.n, 1)))
+
     def _best(self, problem: Problem) -> Plan:
-        best: tuple[float, int, Plan] | None = None
+        best: tuple[float, Plan] | None = None
         refused: list[OutOfMemory] = []
-        for number, order in enumerate(_orders(problem, self.orders, self.seed)):
+        random = Random(self.seed)
+        by_rule = [
+            list(range(problem.n)),
+            depth_first(problem.dag.preds, problem.dag.succs),
+            depth_first(problem.dag.succs, problem.dag.preds)[::-1],
+        ]
+        keys: list[float] = []
+        for number in range(self._count(problem)):
+            if number < len(by_rule):
+                order = by_rule[number]
+                trial = [0.0] * problem.n
+                for place, node in enumerate(order):
+                    trial[node] = place / max(1, problem.n)
+            else:
+                trial = changed(keys, random)
+                found_order = topological_order(problem.dag.succs, trial)
+                assert found_order is not None
+                order = found_order
             try:
-                found = (
-                    _bottleneck(problem, order)
-                    if self.objective == "throughput"
-                    else _latency(problem, order)
-                )
+                found = _latency(problem, order)
             except OutOfMemory as error:
                 refused.append(error)
-                continue
+                found = None
+            if not keys or (found is not None and (best is None or found[0] <= best[0])):
+                keys = trial
             if found is not None and (best is None or found[0] < best[0]):
-                best = (found[0], number, found[1])
+                best = found
         if best is None and refused:
             raise refused[0]
         if best is None:
-            raise Infeasible(
-                "no runs of a topological order are supported and fit the memory",
-                where=problem.name,
-                hint="offer it a device that supports more alone, or use another strategy",
-            )
-        return best[2]
+            raise _infeasible(problem)
+        return best[1]
 
 
-def _orders(problem: Problem, count: int, seed: int) -> list[list[int]]:
-    dag = problem.dag
-    found = [
-        list(range(dag.n)),
-        depth_first(dag.preds, dag.succs),
-        depth_first(dag.succs, dag.preds)[::-1],
-    ][:count]
-    random = Random(seed)
-    while len(found) < count:
-        order = topological_order(dag.succs, [random.random() for _ in range(dag.n)])
-        assert order is not None
-        found.append(order)
-    return [order for at, order in enumerate(found) if order not in found[:at]]
-
-
-def _bottleneck(problem: Problem, order: Sequence[int]) -> tuple[float, Plan] | None:
-    costs = costs_of(problem)
-    slices = cut(costs, order)
-    if slices is None:
-        return None
-    left = [list(devices) for devices in costs.kinds]
-    stages = [(order[first:end], left[kind].pop(0)) for first, end, kind in slices.segments]
-    reason = "least bottleneck over the cuts of one order"
-    return slices.bottleneck_s, plan_of_stages(problem, "chain-dp", stages, reason)
+def _infeasible(problem: Problem) -> Infeasible:
+    return Infeasible(
+        "no runs of a topological order are supported and fit the memory",
+        where=problem.name,
+        hint="offer it a device that supports more alone, or use another strategy",
+    )
 
 
 def _latency(problem: Problem, order: Sequence[int]) -> tuple[float, Plan] | None:

@@ -179,6 +179,18 @@ def only_devices(problem: Problem, names: Sequence[str]) -> Problem:
     return without_devices(problem, tuple(sorted(set(range(len(problem.devices))) - kept)))
 
 
+def with_less(problem: Problem, device: int, nbytes: int) -> Problem:
+    """Return the problem with `nbytes` less on a device, which is closed where none are left.
+
+    Raises UnsupportedNode where it is closed and a node runs nowhere else.
+    """
+    assert problem.capacity_bytes is not None
+    held = list(problem.capacity_bytes)
+    held[device] = max(held[device] - nbytes, 0)
+    left = replace(problem, capacity_bytes=tuple(held))
+    return left if held[device] else without_devices(left, (device,))
+
+
 def narrowed(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:
     """Return the problem where a device runs only what is open to it; kernels go whole."""
     return replace(

@@ -12,7 +12,7 @@ from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.deconflict import by_priority
 from hetsim.partitioning.partition import Group
 from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
-from hetsim.placement.constraints import Constrained, without_devices
+from hetsim.placement.constraints import Constrained, with_less
 from hetsim.placement.fit_weights import weights_that_fit
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.listing import Schedule
@@ -87,7 +87,7 @@ class Constructive(Constrained):
                 if error.device is None or attempt == ATTEMPTS:
                     raise
                 try:
-                    left = _with_less(left, error.device, error.over_bytes << attempt)
+                    left = with_less(left, error.device, error.over_bytes << attempt)
                     made = self.scheduled(left)
                 except Infeasible:
                     raise error from None
@@ -125,15 +125,6 @@ class Constructive(Constrained):
         """
 
 
-def _with_less(problem: Problem, device: int, nbytes: int) -> Problem:
-    """Return the problem with `nbytes` less on a device, which is closed where none are left."""
-    assert problem.capacity_bytes is not None
-    held = list(problem.capacity_bytes)
-    held[device] = max(held[device] - nbytes, 0)
-    left = replace(problem, capacity_bytes=tuple(held))
-    return left if held[device] else without_devices(left, (device,))
-
-
 def fits(plan: Plan) -> None:
     """Raise OutOfMemory where activations beside the weights do not fit."""
     if plan.problem.capacity_bytes is not None:
@@ -145,6 +136,11 @@ def prepared(problem: Problem) -> Coarse:
 
     Raises UnsupportedNode, with the devices' reasons, where a node runs nowhere.
     """
+    check_runnable(problem)
+    return coarsen(problem) if pays_to_coarsen(problem) else uncoarsened(problem)
+
+
+def check_runnable(problem: Problem) -> None:
+    """Raise UnsupportedNode, with the devices' reasons, where a node runs nowhere."""
     if not problem.runnable.any(axis=1).all():
         by_priority(problem)
-    return coarsen(problem) if pays_to_coarsen(problem) else uncoarsened(problem)

@@ -9,7 +9,6 @@ import numpy as np
 
 from hetsim.partitioning.partition import Group
 from hetsim.placement.coarsening import pays_to_coarsen
-from hetsim.placement.objective import Objective
 from hetsim.placement.ranks import travel_matrices
 from hetsim.problem import GRAPH_INPUT, Problem
 
@@ -52,17 +51,16 @@ def draft_of(problem: Problem, groups: Sequence[Group]) -> Draft:
 
 
 class Estimator:
-    """What drafts of one problem cost, in seconds.
+    """What the latency of drafts of one problem is, in seconds.
 
     Without contention, spanning kernels and streams it is what the clock says, but for
     rounding. With contention a link serves the subgraphs in plan order, where the clock
     serves them by time; a kernel fused across nodes counts as its parts.
     """
 
-    def __init__(self, problem: Problem, objective: Objective = "latency") -> None:
+    def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.throughput = objective == "throughput"
-        self.grouped = pays_to_coarsen(problem) or problem.contention == "fifo" or self.throughput
+        self.grouped = pays_to_coarsen(problem) or problem.contention == "fifo"
         self._seconds: Rows = np.where(problem.supported, problem.shared_seconds, np.inf).tolist()
         self._preds = problem.dag.preds
         latency_s, bytes_per_s = travel_matrices(problem)
@@ -72,7 +70,9 @@ class Estimator:
         self._outputs: list[tuple[int, int, Rows]] = []
         self._inputs: list[list[float]] = [[0.0] * len(problem.devices) for _ in range(problem.n)]
         host = problem.host
-        self._moves: list[tuple[int, int, tuple[int, ...], Rows, bool]] = []
+        self._made: list[list[tuple[int, tuple[int, ...], Rows, bool]]] = [
+            [] for _ in range(problem.n + 1)
+        ]
         for index, value in enumerate(problem.values):
             if value.nbytes not in kept:
                 kept[value.nbytes] = (latency_s + value.nbytes / bytes_per_s).tolist()
@@ -80,7 +80,7 @@ class Estimator:
             leaves = value.is_output and host is not None
             if value.producer == GRAPH_INPUT and host is None:
                 continue
-            self._moves.append((index, value.producer, value.consumers, rows, leaves))
+            self._made[value.producer].append((index, value.consumers, rows, leaves))
             if value.producer == GRAPH_INPUT:
                 for v in value.consumers:
                     assert host is not None
@@ -91,11 +91,6 @@ class Estimator:
                 self._reads[v].append((index, value.producer, rows))
             if leaves:
                 self._outputs.append((index, value.producer, rows))
-        self._made: list[list[tuple[int, tuple[int, ...], Rows, bool]]] = [
-            [] for _ in range(problem.n + 1)
-        ]
-        for index, producer, consumers, rows, leaves in self._moves:
-            self._made[producer].append((index, consumers, rows, leaves))
         self._resources = [
             [route.resources if problem.contention == "fifo" else () for route in row]
             for row in problem.routes
@@ -106,11 +101,7 @@ class Estimator:
         if not self.grouped:
             return self._nodes(draft)
         label, members = self.runs(draft)
-        return (
-            self._bottleneck(draft, label, members)
-            if self.throughput
-            else self._latency(draft, label, members)
-        )
+        return self._latency(draft, label, members)
 
     def groups(self, draft: Draft) -> tuple[Group, ...]:
         """Return the subgraphs of a draft, in execution order. O(V + E)."""
@@ -266,24 +257,3 @@ class Estimator:
                 if end > last:
                     last = end
         return last
-
-    def _bottleneck(self, draft: Draft, label: list[int], members: list[list[int]]) -> float:
-        problem, device = self.problem, draft.device
-        load = [0.0] * len(problem.devices)
-        for nodes in members:
-            p = device[nodes[0]]
-            load[p] += problem.dispatch_s[p] + sum(self._seconds[v][p] for v in nodes)
-        links = [0.0] * len(problem.link_names)
-        for _, producer, consumers, rows, leaves in self._moves:
-            source = problem.host if producer == GRAPH_INPUT else device[producer]
-            if source is None:
-                continue
-            targets = {device[v] for v in consumers}
-            if leaves and problem.host is not None:
-                targets.add(problem.host)
-            targets.discard(source)
-            for target in targets:
-                for link in self._resources[source][target]:
-                    links[link] += rows[source][target]
-        shared = [busy / streams for busy, streams in zip(load, problem.streams, strict=True)]
-        return max((*shared, *links), default=0.0)

@@ -15,7 +15,7 @@ from hetsim.placement.fit_weights import weights_that_fit
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.objective import check_room, memory_binds
 from hetsim.placement.over import Excess, excess, refusal
-from hetsim.placement.slice import depth_first
+from hetsim.placement.slice_orders import depth_first
 from hetsim.placement.strategy import groupings
 from hetsim.plans import Plan
 from hetsim.problem import Problem

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag
+from hetsim.placement.assignment_search import EQUAL, best_assignment
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.constructive import prepared
+from hetsim.placement.constructive import check_runnable
 from hetsim.placement.ideal_dp_engine import compiled
-from hetsim.placement.slice import Slice, slice_stages
-from hetsim.placement.throughput_costs import Costs, contract, costs_of
+from hetsim.placement.objective import Objective
+from hetsim.placement.stage_moves import Layout, StageMoves
+from hetsim.placement.throughput_contraction import Contracted
+from hetsim.placement.throughput_costs import Costs
+from hetsim.placement.throughput_search import (
+    Stages,
+    as_plan,
+    assigned,
+    bound_of_one_copy,
+    claim,
+    layouts,
+    swapped,
+    views,
+    within_memory,
+)
 from hetsim.placement.throughput_slices import States
-from hetsim.placement.throughput_stages import plan_of_stages, refined
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.simulation.lowering import flat
@@ -23,10 +37,10 @@ from hetsim.simulation.lowering import flat
 MOST_ENTRIES = 10_000_000
 """Pairs of an ideal and a multiset of devices that are stored at most, 24 bytes each."""
 
-Ints = NDArray[np.int64]
+ORDERS = 10
+"""Orders that are cut for a start."""
 
-Stages = list[tuple[list[int], int]]
-"""Nodes and device of each stage, in execution order."""
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +48,12 @@ class IdealDp(Constrained):
     """Each device has one contiguous stage at most; the largest load is as small as can be.
 
     Dynamic programming over the ideals of the DAG (sets closed under predecessors) and the
-    devices used: an ideal grows by the stage of one more device. Exact for the loads that
-    ``throughput_costs.Costs`` counts, which with staged tensors are those of ``max_load``.
-    Where the graph has too many ideals or the search takes too long, the plan of ``slice`` is
-    returned and the reason says so.
+    devices used: an ideal grows by the stage of one more device. It works on the nodes and is
+    exact for the loads that ``throughput_costs.Costs`` counts, below which no contiguous stages
+    can be. Those are the clock's where tensors are staged or links are free. Elsewhere moves of
+    nodes look for stages that meet the bound by the clock, which counts every link; where none
+    do, all assignments are searched that could still be better. The reason says what is proven:
+    that no plan is better, that no contiguous stages are, or by how much they may be.
 
     Attributes
     ----------
@@ -45,17 +61,25 @@ class IdealDp(Constrained):
         Ideals that are stored at most; fewer where many unlike devices make many states.
     budget : int
         Stages that are looked at at most; some five million a second.
+    steps : int
+        Steps of the search of assignments at most; some three million a second.
+    moves : int
+        Moves of nodes that are tried before and after.
     required : bool
-        Whether to raise UsageError in place of falling back on ``slice``.
+        Whether to raise UsageError where nothing is proven.
 
     Source: J. Tarnawski, A. Phanishayee, N. Devanur, D. Mahajan, F. Nina Paravecino, Efficient
     algorithms for device placement of DNN graph operators, NeurIPS 2020, section 5.1. Beyond
-    the paper: unlike devices in several kinds, nodes without compute contracted first, and
-    sets above the bottleneck of ``slice`` are not followed.
+    the paper: unlike devices in several kinds, kernels that fuse, links of their own, nodes
+    without compute contracted first, and sets above the bottleneck of ``slice`` not followed.
     """
+
+    objective: ClassVar[Objective] = "throughput"
 
     max_ideals: int = 300_000
     budget: int = 300_000_000
+    steps: int = 3_000_000
+    moves: int = 50_000
     required: bool = False
 
     def solve(self, problem: Problem) -> Plan:
@@ -70,68 +94,75 @@ class IdealDp(Constrained):
         UsageError
             Where it cannot be exact and that is `required`.
         """
-        return self.within(problem, self._solve)
+        made = self.within(problem, self._solve)
+        if self.required and "not proven" in made.reason:
+            raise UsageError(
+                f"{problem.name}: {made.reason}", hint="raise the limits or use strategy slice"
+            )
+        return made
 
     def _solve(self, problem: Problem) -> Plan:
-        coarse = prepared(problem)
-        return refined(coarse, self._exact(coarse.problem))
+        return within_memory(problem, self._stages)
 
-    def _exact(self, problem: Problem) -> Plan:
-        contracted = contract(costs_of(problem))
-        costs = contracted.costs
-        first = slice_stages(costs, Slice(orders=10))
-        # The table of (ideal, devices used) is kept within memory.
-        most = min(self.max_ideals, MOST_ENTRIES // States.of(costs.kinds).count)
-        lattice = ideals(costs.dag, most)
-        stages, cut_short = first, ""
-        if lattice is None:
-            cut_short = f"more than {most} ideals"
-        else:
-            ceiling = bottleneck(costs, first) if first is not None else float("inf")
-            looked, better = _search(costs, lattice, ceiling * (1.0 + 1e-9), self.budget)
-            if looked < 0:
-                cut_short = f"more than {self.budget} stages to look at"
-            elif better is not None:
-                stages = better
-        if cut_short and self.required:
-            raise UsageError(
-                f"{problem.name} has {cut_short}", hint="raise the limit or use strategy slice"
+    def _stages(self, problem: Problem) -> Plan:
+        check_runnable(problem)
+        moves = StageMoves(problem, contiguous=True)
+        known = views(problem)
+        best = _best(layouts(moves, known, ORDERS, 0))
+        if best is not None:
+            best = moves.improved(best, self.moves, 0)
+        any_s = bound_of_one_copy(problem)
+        contiguous_s, why = any_s, ""
+        if _above(best, any_s):
+            least_s, stages, why = self._dynamic(known[0], best)
+            contiguous_s = max(contiguous_s, least_s)
+            if stages is not None:
+                found = swapped(moves, moves.layout(assigned(known[0], stages)))
+                best = _best([*([best] if best else []), moves.improved(found, self.moves, 1)])
+        if _above(best, contiguous_s):
+            ceiling_s = float("inf") if best is None else best.load_s
+            searched = best_assignment(
+                problem, ceiling_s, self.steps, contiguous=True, network=moves.network
             )
-        if stages is None:
+            if searched.assignment is not None:
+                best = moves.layout(searched.assignment)
+            if searched.complete:
+                contiguous_s = float("inf") if best is None else best.load_s
+        if best is None or best.load_s == float("inf"):
             raise Infeasible(
-                "no contiguous assignment is supported and fits the memory",
+                "no contiguous assignment is supported and fits the memory"
+                if contiguous_s == float("inf")
+                else "no contiguous assignment was found that is supported and fits the memory",
                 where=problem.name,
                 hint="allow more devices, or use a strategy that returns to a device",
             )
-        if cut_short:
-            reason = f"best slices of ten orders, not proven: {cut_short}"
-        else:
-            reason = "least bottleneck of all contiguous stages"
-        spread = [
-            (sorted(v for part in nodes for v in contracted.members[part]), device)
-            for nodes, device in stages
-        ]
-        return plan_of_stages(problem, "ideal-dp", spread, reason)
+        reason = claim(problem, best.load_s, contiguous_s, any_s)
+        return as_plan(moves, "ideal-dp", best, f"{reason}{why if 'not proven' in reason else ''}")
+
+    def _dynamic(
+        self, contracted: Contracted, known: Layout | None
+    ) -> tuple[float, Stages | None, str]:
+        """Return a bound on contiguous stages, stages that meet it by `costs`, and what failed."""
+        costs = contracted.costs
+        # The table of (ideal, devices used) is kept within memory.
+        most = min(self.max_ideals, MOST_ENTRIES // States.of(costs.kinds).count)
+        lattice = ideals(costs.dag, most)
+        if lattice is None:
+            return 0.0, None, f"; more than {most} ideals"
+        ceiling_s = float("inf") if known is None else known.load_s
+        looked, least_s, stages = _search(costs, lattice, ceiling_s, self.budget)
+        if looked < 0:
+            return 0.0, None, f"; more than {self.budget} stages to look at"
+        return (ceiling_s if stages is None else least_s), stages, ""
 
 
-def bottleneck(costs: Costs, stages: Stages) -> float:
-    """Return the largest load of `stages`, counted from scratch."""
-    kind_of = {device: k for k, devices in enumerate(costs.kinds) for device in devices}
-    found = 0.0
-    for nodes, device in stages:
-        kind = kind_of[device]
-        inside = set(nodes)
-        fetch = store = 0.0
-        for index, (producer, consumers, leaves) in enumerate(costs.values):
-            if producer in inside:
-                if leaves or not inside.issuperset(consumers):
-                    store += float(costs.store_s[kind, index])
-            elif not inside.isdisjoint(consumers):
-                fetch += float(costs.fetch_s[kind, index])
-        compute = float(costs.dispatch_s[kind] + costs.compute_s[sorted(inside), kind].sum())
-        parts = (np.array(compute), np.array(fetch), np.array(store))
-        found = max(found, float(costs.load(*parts)))
-    return found
+def _best(found: list[Layout]) -> Layout | None:
+    feasible = [layout for layout in found if layout.load_s < float("inf")]
+    return min(feasible, key=lambda layout: layout.load_s, default=None)
+
+
+def _above(best: Layout | None, bound_s: float) -> bool:
+    return best is None or best.load_s > bound_s * (1.0 + EQUAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +202,8 @@ def ideals(dag: Dag, limit: int) -> Lattice | None:
 
 
 def _search(
-    costs: Costs, lattice: Lattice, ceiling: float, budget: int
-) -> tuple[int, Stages | None]:
+    costs: Costs, lattice: Lattice, ceiling_s: float, budget: int
+) -> tuple[int, float, Stages | None]:
     n = costs.n
     states = States.of(costs.kinds)
     reads: list[list[int]] = [[] for _ in range(n)]
@@ -186,6 +217,10 @@ def _search(
     for index, (_, consumers) in enumerate(costs.constants):
         for v in consumers:
             holds[v].append(index)
+    within: list[list[int]] = [[] for _ in range(n)]
+    for index, kernel in enumerate(costs.kernels):
+        for v in kernel.nodes:
+            within[v].append(index)
     count = len(lattice.at) - 1
     best = np.full((count, states.count), np.inf)
     best[0, 0] = 0.0
@@ -193,20 +228,26 @@ def _search(
     came_by = np.full((count, states.count), -1, dtype=np.int64)
     rows = [np.array(part, dtype=np.int64) for table in (reads, makes) for part in flat(table)]
     held = [np.array(part, dtype=np.int64) for part in flat(holds)]
+    members = [np.array(part, dtype=np.int64) for part in flat(within)]
     looked = compiled()(
         lattice.at, lattice.node, lattice.to, *rows,
         np.array([producer for producer, _, _ in costs.values], dtype=np.int64),
         np.array([len(consumers) for _, consumers, _ in costs.values], dtype=np.int64),
-        np.array([leaves for _, _, leaves in costs.values], dtype=np.bool_),
         *held, np.array([nbytes for nbytes, _ in costs.constants], dtype=np.float64),
-        costs.compute_s, costs.dispatch_s, costs.fetch_s, costs.store_s, costs.overlapped,
+        *members, np.array([len(k.nodes) for k in costs.kernels], dtype=np.int64),
+        np.array([k.kind for k in costs.kernels], dtype=np.int64),
+        np.array([k.delta_s for k in costs.kernels], dtype=np.float64),
+        np.array([k.covers for k in costs.kernels], dtype=np.int64),
+        costs.compute_s, costs.lacks, costs.shares_s, costs.dispatch_s,
+        costs.fetch_s, costs.make_s, costs.store_s, costs.overlapped, costs.joint,
         costs.capacity_bytes, states.count, np.array(states.stride, dtype=np.int64), states.room,
-        ceiling, budget, best, came_from, came_by,
+        ceiling_s, budget, best, came_from, came_by,
     )  # fmt: skip
     last = count - 1
     if looked < 0 or not np.isfinite(best[last]).any():
-        return int(looked), None
+        return int(looked), np.inf, None
     state = int(best[last].argmin())
+    least_s = float(best[last, state])
     inside_of = _walk(lattice)
     found: Stages = []
     left = [list(devices) for devices in costs.kinds]
@@ -218,7 +259,7 @@ def _search(
     for source, target, kind in reversed(steps):
         nodes = sorted(set(inside_of(target)) - set(inside_of(source)))
         found.append((nodes, left[kind].pop(0)))
-    return int(looked), found
+    return int(looked), least_s, found
 
 
 def _walk(lattice: Lattice):  # type: ignore[no-untyped-def]

@@ -12,9 +12,10 @@ from hetsim.machine_code import machine_code
 
 def search(  # type: ignore[no-untyped-def]
     lattice_at, lattice_node, lattice_to,
-    reads_at, reads, makes_at, makes, producer, readers, leaves,
+    reads_at, reads, makes_at, makes, producer, readers,
     constants_at, constants, constant_bytes,
-    compute_s, dispatch_s, fetch_s, store_s, overlapped, capacity,
+    member_at, member, kernel_size, kernel_kind, kernel_delta_s, kernel_covers,
+    compute_s, lacks, shares_s, dispatch_s, fetch_s, make_s, store_s, overlapped, joint, capacity,
     state_count, stride, room, ceiling, budget,
     best, came_from, came_by,
 ):  # fmt: skip
@@ -26,10 +27,14 @@ def search(  # type: ignore[no-untyped-def]
         Ideal i plus node ``lattice_node[k]`` is ideal ``lattice_to[k]``, for k from
         ``lattice_at[i]`` to ``lattice_at[i + 1]``; ideals are numbered by size.
     reads_at, reads, makes_at, makes
-        Values that a node reads and makes. `producer`, `readers` (a count), `leaves` by value.
+        Values that a node reads and makes. `producer`, `readers` (a count) by value.
     constants_at, constants, constant_bytes
         Constants that a node reads, and their size.
-    compute_s [n, K], dispatch_s [K], fetch_s, store_s [K, values], overlapped, capacity [K]
+    member_at, member, kernel_size, kernel_kind, kernel_delta_s, kernel_covers
+        Kernels that a node is in, and what is known of each.
+    compute_s, lacks, shares_s [n, K], dispatch_s [K], fetch_s, make_s, store_s [K, values],
+    overlapped, joint [K], capacity [K]
+        As ``throughput_costs.Costs``.
     state_count, stride, room
         States number multisets of kinds used; one more of kind k adds ``stride[k]`` where
         ``room[state, k]``.
@@ -48,12 +53,16 @@ def search(  # type: ignore[no-untyped-def]
     taken = np.zeros(values, np.int64)
     left = np.zeros(values, np.int64)
     held = np.zeros(len(constant_bytes), np.int64)
+    there = np.zeros(len(kernel_size), np.int64)
     # By depth of the walk: the ideal, the next step to try, the node added, its sums.
     at = np.zeros(n + 1, np.int64)
     step = np.zeros(n + 1, np.int64)
     added = np.zeros(n + 1, np.int64)
     compute = np.zeros((n + 1, kinds))
+    share = np.zeros((n + 1, kinds))
+    lacking = np.zeros((n + 1, kinds), np.int64)
     fetch = np.zeros((n + 1, kinds))
+    make = np.zeros((n + 1, kinds))
     store = np.zeros((n + 1, kinds))
     memory = np.zeros(n + 1)
     usable = np.zeros(state_count, np.bool_)
@@ -69,7 +78,10 @@ def search(  # type: ignore[no-untyped-def]
         at[0] = start
         step[0] = lattice_at[start]
         compute[0, :] = dispatch_s
+        share[0, :] = dispatch_s
+        lacking[0, :] = 0
         fetch[0, :] = 0.0
+        make[0, :] = 0.0
         store[0, :] = 0.0
         memory[0] = 0.0
         while depth >= 0:
@@ -88,6 +100,8 @@ def search(  # type: ignore[no-untyped-def]
                             taken[value] -= 1
                     for k in range(constants_at[node], constants_at[node + 1]):
                         held[constants[k]] -= 1
+                    for k in range(member_at[node], member_at[node + 1]):
+                        there[member[k]] -= 1
                 depth -= 1
                 continue
             k = step[depth]
@@ -104,13 +118,23 @@ def search(  # type: ignore[no-untyped-def]
             memory[new] = memory[depth]
             for c in range(kinds):
                 compute[new, c] = compute[depth, c] + compute_s[node, c]
+                share[new, c] = share[depth, c] + shares_s[node, c]
+                lacking[new, c] = lacking[depth, c] + lacks[node, c]
                 fetch[new, c] = fetch[depth, c]
+                make[new, c] = make[depth, c]
                 store[new, c] = store[depth, c]
+            for i in range(member_at[node], member_at[node + 1]):
+                kernel = member[i]
+                there[kernel] += 1
+                if there[kernel] == kernel_size[kernel]:
+                    c = kernel_kind[kernel]
+                    compute[new, c] += kernel_delta_s[kernel]
+                    lacking[new, c] -= kernel_covers[kernel]
             for i in range(reads_at[node], reads_at[node + 1]):
                 value = reads[i]
                 if producer[value] >= 0 and inside[producer[value]]:
                     left[value] -= 1
-                    if left[value] == 0 and not leaves[value]:
+                    if left[value] == 0:
                         for c in range(kinds):
                             store[new, c] -= store_s[c, value]
                 else:
@@ -123,27 +147,35 @@ def search(  # type: ignore[no-untyped-def]
                 value = makes[i]
                 left[value] = readers[value]
                 for c in range(kinds):
-                    store[new, c] += store_s[c, value]
+                    make[new, c] += make_s[c, value]
+                    if readers[value] > 0:
+                        store[new, c] += store_s[c, value]
             for i in range(constants_at[node], constants_at[node + 1]):
                 if held[constants[i]] == 0:
                     memory[new] += constant_bytes[constants[i]]
                 held[constants[i]] += 1
-            # Compute, fetched tensors and memory only grow with the set: above the ceiling on
-            # every kind, no larger set can come below it again.
+            # Shares of compute, fetched and final tensors and memory only grow with the set:
+            # above the ceiling on every kind, no larger set can come below it again.
             grows = False
             for c in range(kinds):
                 if memory[new] > capacity[c]:
                     continue
+                out = make[new, c] + max(store[new, c], 0.0)
                 if overlapped:
-                    least = max(compute[new, c], fetch[new, c])
-                    load = max(least, store[new, c])
+                    if joint[c]:
+                        moved = fetch[new, c] + out
+                        least = max(share[new, c], fetch[new, c] + make[new, c])
+                    else:
+                        moved = max(fetch[new, c], out)
+                        least = max(share[new, c], max(fetch[new, c], make[new, c]))
+                    load = max(compute[new, c], moved)
                 else:
-                    least = compute[new, c] + fetch[new, c]
-                    load = least + max(store[new, c], 0.0)
+                    least = share[new, c] + fetch[new, c] + make[new, c]
+                    load = compute[new, c] + fetch[new, c] + out
                 if least > ceiling:
                     continue
                 grows = True
-                if load > ceiling:
+                if load > ceiling or lacking[new, c] > 0:
                     continue
                 for state in range(state_count):
                     if not usable[state] or not room[state, c]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
@@ -25,6 +26,7 @@ from hetsim.placement.objective import (
 from hetsim.placement.refinement import refine
 from hetsim.placement.room import Room
 from hetsim.placement.starts import Start, starts_that_fit
+from hetsim.placement.throughput_search import search_stages, within_memory
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -33,6 +35,10 @@ WORK = 400_000
 LEAST_MOVES, MOST_MOVES = 500, 20_000
 HOT, COLD = 0.03, 0.003
 """Worsening that is accepted with probability 1/e at first and at last, over the best cost."""
+STAGE_MOVES, CHUNK = 300_000, 50_000
+"""Moves for throughput where none are given, and how many go from one start at a time."""
+ORDERS = 10
+"""Orders that are cut for throughput."""
 JUDGED = 40
 """Drafts that the clock judges at most, beside the start."""
 
@@ -41,7 +47,8 @@ JUDGED = 40
 class LocalSearch(Constrained):
     """Moves of nodes and chains to other devices, in the order, and of subgraphs' borders.
 
-    Simulated annealing over drafts: a topological order, a device a node, and where
+    For throughput: ``stage_moves``, from the best start and from slices, on nodes. For latency:
+    simulated annealing over drafts: a topological order, a device a node, and where
     subgraphs are cut. A move is weighed by ``evaluation.Estimator``, which equals the clock
     where links are free of contention; what improves on everything before is judged by the
     clock itself. It starts from the best constructive plan and every device alone, and
@@ -52,8 +59,8 @@ class LocalSearch(Constrained):
     ----------
     objective : "latency" or "throughput"
     moves : int, optional
-        Moves tried; absent: as many as evaluate WORK tasks in all. The answer is then the
-        same in every process.
+        Moves tried; absent: as many as evaluate WORK tasks in all, or STAGE_MOVES for
+        throughput. The answer is then the same in every process.
     seconds : float, optional
         CPU seconds, those for the start included; in place of `moves`, and the answer
         depends on the machine.
@@ -91,7 +98,13 @@ class LocalSearch(Constrained):
         return self._search(problem, time.process_time())
 
     def _search(self, problem: Problem, began: float) -> Plan:
-        coarse, starts = starts_that_fit(prepared(problem), self.objective)
+        coarse = prepared(problem)
+        if self.objective == "throughput":
+            starts: list[Start] = []
+            with suppress(Infeasible):
+                _, starts = starts_that_fit(coarse, self.objective)
+            return self.spread_out(problem, starts, began)
+        coarse, starts = starts_that_fit(coarse, self.objective)
         start = starts[0]
         groups, cost, tried = self.improve(coarse, start, began)
         plan = Plan(problem, "local-search", coarse.spread(groups))
@@ -108,6 +121,33 @@ class LocalSearch(Constrained):
         found = Plan(problem, "local-search", plan.groups, gained)
         return refine(found, self.objective, cost) if pays_to_coarsen(problem) else found
 
+    def spread_out(self, problem: Problem, starts: Sequence[Start], began: float) -> Plan:
+        """Return the best plan for throughput: moves of nodes from the best of `starts`.
+
+        Raises Infeasible where there are none, and none is found.
+        """
+        start = min(starts, key=lambda found: found.cost, default=None)
+        most = STAGE_MOVES if self.moves is None else self.moves
+
+        def following(tried: int) -> int:
+            if self.seconds is not None:
+                return CHUNK if time.process_time() - began < self.seconds else 0
+            return min(CHUNK, most - tried)
+
+        def solve(left: Problem) -> Plan:
+            known = [start.plan] if start is not None else []
+            return search_stages(left, known, ORDERS, following, self.seed)
+
+        gained = f"from {start.name if start else 'no plan'} and slices, by moves of nodes"
+        try:
+            made = within_memory(problem, solve)
+            if start is None or measure(made, self.objective) < start.cost:
+                return Plan(problem, "local-search", made.groups, gained)
+        except Infeasible:
+            if start is None:
+                raise
+        return Plan(problem, "local-search", start.plan.groups, gained)
+
     def improve(
         self, coarse: Coarse, start: Start, began: float
     ) -> tuple[tuple[Group, ...], float, int]:
@@ -117,7 +157,7 @@ class LocalSearch(Constrained):
         improves on everything before is played first, and taken back where it does not fit.
         """
         problem = coarse.problem
-        judge = _Judge(problem, self.objective, start)
+        judge = _Judge(problem, start)
         moves = self.moves
         if moves is None:
             moves = min(MOST_MOVES, max(LEAST_MOVES, WORK // max(problem.n, 1)))
@@ -130,7 +170,7 @@ class LocalSearch(Constrained):
             return tried / max(moves, 1)
 
         tried = anneal(
-            Estimator(problem, self.objective),
+            Estimator(problem),
             draft_of(problem, start.groups),
             progress,
             judge,
@@ -143,8 +183,8 @@ class LocalSearch(Constrained):
 class _Judge:
     """Keeps the best draft by the clock."""
 
-    def __init__(self, problem: Problem, objective: Objective, start: Start) -> None:
-        self._problem, self._objective = problem, objective
+    def __init__(self, problem: Problem, start: Start) -> None:
+        self._problem = problem
         self.groups: tuple[Group, ...] = start.groups
         self.cost = start.cost
         self._left = JUDGED
@@ -155,7 +195,7 @@ class _Judge:
             return
         self._left -= 1
         try:
-            cost = measure(Plan(self._problem, "draft", groups), self._objective)
+            cost = measure(Plan(self._problem, "draft", groups), "latency")
         except Infeasible:
             return
         if cost < self.cost:

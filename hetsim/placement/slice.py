@@ -1,19 +1,25 @@
-"""Strategy ``slice``: stages cut from a topological order, and orders searched."""
+"""Strategy ``slice``: stages cut from topological orders, then improved by moves of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from random import Random
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from hetsim.errors import Infeasible, UsageError
-from hetsim.graph.dag import Dag, topological_order
+from hetsim.errors import UsageError
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.constructive import prepared
-from hetsim.placement.slice_moves import spread_freely
-from hetsim.placement.throughput_costs import Costs, contract, costs_of
-from hetsim.placement.throughput_slices import Slices, States, cut
-from hetsim.placement.throughput_stages import plan_of_assignment, plan_of_stages, refined
+from hetsim.placement.constructive import check_runnable
+from hetsim.placement.objective import Objective
+from hetsim.placement.stage_moves import StageMoves
+from hetsim.placement.throughput_search import (
+    STARTS,
+    as_plan,
+    first_supported,
+    layouts,
+    nothing_met,
+    search_stages,
+    views,
+    within_memory,
+)
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -22,10 +28,10 @@ from hetsim.problem import Problem
 class Slice(Constrained):
     """The largest load of contiguous stages, one a device, on graphs of any size.
 
-    An order is cut exactly by dynamic programming; the orders are the node ids, depth first
-    from either end, and then changes of the best one: some nodes get new random keys, and the
-    order follows the keys as far as the edges allow. Loads are those of
-    ``throughput_costs.Costs``.
+    An order is cut exactly by dynamic programming over the loads of ``throughput_costs.Costs``;
+    the orders are the node ids, depth first from either end, and then changes of the best one.
+    Simulated annealing then moves nodes, chains and kernels between the stages, with every
+    device and link counted as the clock counts it.
 
     Attributes
     ----------
@@ -33,9 +39,8 @@ class Slice(Constrained):
         Orders that are cut.
     seed : int
     contiguous : bool
-        False: afterwards nodes move freely between the devices by simulated annealing, so that
-        a device may have several subgraphs. ``max_load`` counts a tensor once a device; the
-        clock counts what each subgraph fetches and stores, which is no less.
+        False: in that search a device may have several subgraphs. Where only staging makes
+        these dearer, loads are those of ``max_load``, which the clock may exceed.
     moves : int
         Steps of that search.
 
@@ -44,13 +49,17 @@ class Slice(Constrained):
     on random keys; here from hill climbing on them.
     """
 
+    objective: ClassVar[Objective] = "throughput"
+
     orders: int = 50
     seed: int = 0
     contiguous: bool = True
-    moves: int = 2_000_000
+    moves: int = 200_000
 
     def solve(self, problem: Problem) -> Plan:
-        """Return the plan. O(orders n^2 K S) for K kinds of devices and S multisets of them.
+        """Return the plan. O(orders n^2 K S + moves d P), d the neighbours of a node.
+
+        For K kinds of devices and S multisets of them.
 
         Raises
         ------
@@ -66,101 +75,25 @@ class Slice(Constrained):
         return self.within(problem, self._solve)
 
     def _solve(self, problem: Problem) -> Plan:
-        coarse = prepared(problem)
-        return refined(coarse, self._cut(coarse.problem))
+        return within_memory(problem, self._stages)
 
-    def _cut(self, problem: Problem) -> Plan:
-        contracted = contract(costs_of(problem))
-        stages = slice_stages(contracted.costs, self)
-        if stages is None:
-            raise Infeasible(
-                f"no slices of {self.orders} orders are supported and fit the memory",
-                where=problem.name,
-                hint="try more orders, or a strategy that returns to a device",
+    def _stages(self, problem: Problem) -> Plan:
+        reason = f"slices of {self.orders} orders, then {self.moves} moves of nodes between "
+        if not self.contiguous:
+            made = search_stages(
+                problem,
+                (),
+                self.orders,
+                lambda tried: min(self.moves // STARTS, self.moves - tried),
+                self.seed,
+                by_device=True,
             )
-        spread = [
-            (sorted(v for part in nodes for v in contracted.members[part]), device)
-            for nodes, device in stages
-        ]
-        if self.contiguous:
-            reason = f"least bottleneck of the slices of {self.orders} orders"
-            return plan_of_stages(problem, "slice", spread, reason)
-        start = [0] * contracted.costs.n
-        for nodes, device in stages:
-            for node in nodes:
-                start[node] = device
-        found = spread_freely(contracted.costs, start, self.moves, self.seed)
-        assignment = [0] * problem.n
-        for members, device in zip(contracted.members, found, strict=True):
-            for node in members:
-                assignment[node] = device
-        reason = f"slices of {self.orders} orders, then {self.moves} moves of single nodes"
-        return plan_of_assignment(problem, "slice", assignment, reason)
-
-
-def slice_stages(costs: Costs, how: Slice) -> list[tuple[list[int], int]] | None:
-    """Return (nodes, device) of each stage, in order; None where nothing was feasible."""
-    states = States.of(costs.kinds)
-    best: Slices | None = None
-    best_order: list[int] = []
-    keys: list[float] = []
-    candidates = _orders(costs.dag)
-    random = Random(how.seed)
-    for _ in range(how.orders):
-        order = next(candidates, None)
-        if order is not None:
-            trial = [0.0] * costs.n
-            for place, node in enumerate(order):
-                trial[node] = place / max(1, costs.n)
-        else:
-            trial = _changed(keys, random)
-            order = _by_keys(costs.dag, trial)
-        ceiling = float("inf") if best is None else best.bottleneck_s
-        found = cut(costs, order, states, ceiling)
-        if not keys or (
-            found is not None and (best is None or found.bottleneck_s <= best.bottleneck_s)
-        ):
-            best, best_order, keys = found, order, trial
-    if best is None:
-        return None
-    left = [list(devices) for devices in costs.kinds]
-    return [
-        (sorted(best_order[start:end]), left[kind].pop(0)) for start, end, kind in best.segments
-    ]
-
-
-def _orders(dag: Dag) -> Iterator[list[int]]:
-    yield list(range(dag.n))
-    yield depth_first(dag.preds, dag.succs)
-    yield depth_first(dag.succs, dag.preds)[::-1]
-
-
-def depth_first(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
-    """Return a topological order that follows a path as far as it goes. O(V + E)."""
-    waits = [len(found) for found in before]
-    stack = [v for v in range(len(before) - 1, -1, -1) if waits[v] == 0]
-    order: list[int] = []
-    while stack:
-        node = stack.pop()
-        order.append(node)
-        for v in reversed(after[node]):
-            waits[v] -= 1
-            if waits[v] == 0:
-                stack.append(v)
-    return order
-
-
-def _changed(keys: Sequence[float], random: Random) -> list[float]:
-    """Give a few nodes another key: near the old one or anywhere."""
-    made = list(keys)
-    for _ in range(1 + random.randrange(max(1, min(8, len(made))))):
-        node = random.randrange(len(made))
-        near = random.random() < 0.5
-        made[node] = made[node] + random.gauss(0.0, 0.1) if near else random.random()
-    return made
-
-
-def _by_keys(dag: Dag, keys: Sequence[float]) -> list[int]:
-    order = topological_order(dag.succs, keys)
-    assert order is not None
-    return order
+            return replace(made, strategy="slice", reason=reason + "subgraphs")
+        check_runnable(problem)
+        moves = StageMoves(problem, contiguous=True)
+        found = layouts(moves, views(problem), self.orders, self.seed) or [first_supported(moves)]
+        start = min(found, key=lambda layout: layout.load_s)
+        best = moves.improved(start, self.moves, self.seed)
+        if best.load_s == float("inf"):
+            raise nothing_met(problem)
+        return as_plan(moves, "slice", best, reason + "contiguous stages")

@@ -1,7 +1,8 @@
-"""What the strategies for throughput count, as arrays: by kinds of equal devices."""
+"""What a set of nodes costs a device at least, whatever the rest of the plan: arrays by kind."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,33 +10,65 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.graph.dag import Dag
+from hetsim.hardware.spec import Route
 from hetsim.problem import GRAPH_INPUT, Problem
 
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Nodes that one kind of device runs as one kernel where a stage holds all of them.
+
+    Attributes
+    ----------
+    kind : int
+    nodes : tuple of int
+    delta_s : float
+        What the whole kernel takes more than those of its nodes that are supported alone.
+    covers : int
+        Nodes of it that are not supported alone.
+    """
+
+    kind: int
+    nodes: tuple[int, ...]
+    delta_s: float
+    covers: int
+
+
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """The load of a set of nodes on one device, without knowing where the others are.
+    """A lower bound on the load of a stage that knows nothing of where the other nodes are.
 
     With staged tensors the load is compute + fetching + storing, which is exact. Where routes
     carry the tensors, links work beside the devices: the load is the largest of compute, of
-    what comes in and of what goes out, each tensor over the fastest route there is. That is
-    exact where all routes of a device are alike and a tensor leaves for one other device, and
-    too low elsewhere.
+    what comes in and of what goes out. What comes in counts the fastest route of each tensor,
+    shared over as many links as it takes to meet every way in (``_fan``); exact where one link
+    leads to the device and all ways through it are alike, and too low elsewhere.
 
     Attributes
     ----------
     dag : Dag
     values : tuple of (producer, consumers, leaves)
-        Values that may move; ``leaves``: whether it must go out whatever else.
+        Values that may move; ``leaves``: whether it must end on the host.
     kinds : tuple of tuple of int
-        Devices that nothing tells apart, ascending.
+        Devices that nothing here tells apart, ascending.
     compute_s : float array [n, K]
-        Divided by the streams; inf where not supported alone.
+        Alone, divided by the streams; 0 where not supported alone.
+    lacks : bool array [n, K]
+        Whether a node is not supported alone.
+    shares_s : float array [n, K]
+        Least that a node adds to any stage, divided by the streams; inf where not runnable.
+    kernels : tuple of Kernel
+        Of one kind disjoint.
     dispatch_s : float array [K]
-    fetch_s, store_s : float array [K, values]
+    fetch_s, make_s, store_s : float array [K, values]
+        For a stage that reads a value from outside; that makes it; that makes it and has a
+        reader outside, beside the second.
     overlapped : bool
+        Whether the three parts go side by side.
+    joint : bool array [K]
+        Whether what comes in and what goes out take turns.
     constants : tuple of (nbytes, consumers)
     capacity_bytes : float array [K]
         inf where memory is not modelled.
@@ -45,10 +78,15 @@ class Costs:
     values: tuple[tuple[int, tuple[int, ...], bool], ...]
     kinds: tuple[tuple[int, ...], ...]
     compute_s: Floats
+    lacks: NDArray[np.bool_]
+    shares_s: Floats
+    kernels: tuple[Kernel, ...]
     dispatch_s: Floats
     fetch_s: Floats
+    make_s: Floats
     store_s: Floats
     overlapped: bool
+    joint: NDArray[np.bool_]
     constants: tuple[tuple[int, tuple[int, ...]], ...]
     capacity_bytes: Floats
 
@@ -63,16 +101,18 @@ class Costs:
         return sum(nbytes for nbytes, _ in self.constants) > float(self.capacity_bytes.min())
 
     def load(self, compute_s: Floats, fetch_s: Floats, store_s: Floats) -> Floats:
-        """Combine the three parts, elementwise."""
-        if self.overlapped:
-            return np.maximum(np.maximum(compute_s, fetch_s), store_s)
-        return compute_s + fetch_s + store_s
+        """Combine the three parts, kinds along the last axis."""
+        if not self.overlapped:
+            return compute_s + fetch_s + store_s
+        moved = np.where(self.joint, fetch_s + store_s, np.maximum(fetch_s, store_s))
+        return np.maximum(compute_s, moved)
 
 
-def costs_of(problem: Problem) -> Costs:
-    """Return the costs of `problem`; composites that are not supported alone are left out.
+def costs_of(problem: Problem, *, summed: bool = False) -> Costs:
+    """Return the costs of `problem`.
 
-    O((n + values) P + E).
+    With `summed` all that comes into a device shares one link, and all that leaves it: no
+    bound, but a guide where many links lead there. O((n + values) P^2 + E).
     """
     kept = [
         index
@@ -80,19 +120,24 @@ def costs_of(problem: Problem) -> Costs:
         if (value.consumers and (value.producer != GRAPH_INPUT or problem.host is not None))
         or (value.is_output and problem.host is not None)
     ]
-    fetch_s, store_s = _moving(problem, kept)
+    fetch_s, make_s, store_s, joint = _moving(problem, kept, summed=summed)
     streams = np.array(problem.streams, dtype=np.float64)
-    compute_s = np.where(problem.supported, problem.shared_seconds, np.inf) / streams
     dispatch_s = np.array(problem.dispatch_s) / streams
     capacity = problem.capacity_bytes
     limits = np.full(len(streams), np.inf) if capacity is None else np.array(capacity, np.float64)
-    alike: dict[bytes, list[int]] = {}
+    lacks = ~problem.supported
+    compute_s = np.where(lacks, 0.0, problem.seconds) / streams
+    shares_s = np.where(problem.runnable, problem.shared_seconds, np.inf) / streams
+    fused = [_kernels(problem, device) for device in range(len(streams))]
+    alike: dict[tuple[bytes, object], list[int]] = {}
     for device in range(len(streams)):
         columns = (
-            compute_s[:, device], dispatch_s[device : device + 1], limits[device : device + 1],
-            fetch_s[device], store_s[device],
+            compute_s[:, device], shares_s[:, device], lacks[:, device], fetch_s[device],
+            make_s[device], store_s[device],
+            [dispatch_s[device], limits[device], joint[device]],
         )  # fmt: skip
-        alike.setdefault(np.concatenate(columns).tobytes(), []).append(device)
+        key = np.concatenate([np.asarray(column, np.float64) for column in columns]).tobytes()
+        alike.setdefault((key, fused[device]), []).append(device)
     kinds = tuple(tuple(devices) for devices in alike.values())
     first = [devices[0] for devices in kinds]
     return Costs(
@@ -103,166 +148,97 @@ def costs_of(problem: Problem) -> Costs:
         ),
         kinds=kinds,
         compute_s=np.ascontiguousarray(compute_s[:, first]),
+        lacks=np.ascontiguousarray(lacks[:, first]),
+        shares_s=np.ascontiguousarray(shares_s[:, first]),
+        kernels=tuple(
+            Kernel(kind, nodes, delta_s, covers)
+            for kind, device in enumerate(first)
+            for nodes, delta_s, covers in fused[device]
+        ),
         dispatch_s=dispatch_s[first],
         fetch_s=np.ascontiguousarray(fetch_s[first]),
+        make_s=np.ascontiguousarray(make_s[first]),
         store_s=np.ascontiguousarray(store_s[first]),
         overlapped=problem.staging is None,
+        joint=joint[first],
         constants=tuple((c.nbytes, c.consumers) for c in problem.constants if c.consumers),
         capacity_bytes=limits[first],
     )
 
 
-def _moving(problem: Problem, kept: list[int]) -> tuple[Floats, Floats]:
-    """Return the seconds in which each device fetches and stores each value."""
-    count = len(problem.devices)
-    nbytes = np.array([problem.values[index].nbytes for index in kept], dtype=np.float64)
+def _kernels(problem: Problem, device: int) -> tuple[tuple[tuple[int, ...], float, int], ...]:
+    """Return (nodes, seconds more than its parts, parts not supported alone), by the streams."""
+    found: list[tuple[tuple[int, ...], float, int]] = []
+    for kernel in problem.fused:
+        if kernel.device != device:
+            continue
+        alone = problem.seconds[list(kernel.nodes), device]
+        finite = np.isfinite(alone)
+        # As Problem.kernels has it: a fusion that costs more is not used.
+        if kernel.seconds <= float(alone.sum()):
+            delta_s = (kernel.seconds - float(alone[finite].sum())) / problem.streams[device]
+            found.append((kernel.nodes, delta_s, int((~finite).sum())))
+    return tuple(found)
+
+
+def _moving(
+    problem: Problem, kept: Sequence[int], *, summed: bool
+) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
+    """Return what each device pays for each value: fetching, making, storing; and ``joint``."""
+    count, host = len(problem.devices), problem.host
+    values = [problem.values[index] for index in kept]
+    nbytes = np.array([value.nbytes for value in values], dtype=np.float64)
+    leaves = np.array([value.is_output and host is not None for value in values], dtype=bool)
+    fetch_s, make_s, store_s = (np.zeros((count, len(kept))) for _ in range(3))
+    joint = np.zeros(count, dtype=bool)
     if problem.staging is not None:
         streams = np.array(problem.streams, dtype=np.float64)[:, None]
-        return (
-            np.outer(problem.staging.fetch_s_per_byte, nbytes) / streams,
-            np.outer(problem.staging.store_s_per_byte, nbytes) / streams,
-        )
-    fetch_s = np.zeros((count, len(kept)))
-    store_s = np.zeros((count, len(kept)))
+        stored = np.outer(problem.staging.store_s_per_byte, nbytes) / streams
+        fetch_s = np.outer(problem.staging.fetch_s_per_byte, nbytes) / streams
+        return fetch_s, np.where(leaves, stored, 0.0), np.where(leaves, 0.0, stored), joint
     if problem.contention == "none":
-        return fetch_s, store_s
+        return fetch_s, make_s, store_s, joint
+    used: NDArray[np.bool_] = np.asarray(problem.runnable.any(axis=0))
+    given = np.array([value.producer == GRAPH_INPUT for value in values], dtype=bool)
     for p in range(count):
-        others = [q for q in range(count) if q != p]
-        for out, routes in (
-            (fetch_s, [problem.routes[q][p] for q in others]),
-            (store_s, [problem.routes[p][q] for q in others]),
-        ):
-            if routes:
-                out[p] = np.min([r.latency_s + nbytes / r.bytes_per_s for r in routes], axis=0)
-        if problem.host is not None:
-            for place, index in enumerate(kept):
-                value = problem.values[index]
-                if value.producer == GRAPH_INPUT:
-                    route = problem.routes[problem.host][p]
-                    fetch_s[p, place] = 0.0 if p == problem.host else route.seconds(value.nbytes)
-                if value.is_output and p == problem.host and not value.consumers:
-                    store_s[p, place] = 0.0
-    return fetch_s, store_s
+        others = [q for q in range(count) if q != p and (used[q] or q == host)]
+        ways_in = [problem.routes[q][p] for q in others]
+        ways_out = [problem.routes[p][q] for q in others]
+        if not others:
+            continue
+        entry, into = _fan(ways_in)
+        leaving, out_of = _fan(ways_out)
+        into, out_of = (1, 1) if summed else (into, out_of)
+        joint[p] = len(entry) == 1 and entry == leaving
+        fetch_s[p] = _least(ways_in, nbytes) / into
+        store_s[p] = _least(ways_out, nbytes) / out_of
+        if host is not None and host != p:
+            inward, outward = problem.routes[host][p], problem.routes[p][host]
+            fetch_s[p] = np.where(given, _least([inward], nbytes) / into, fetch_s[p])
+            make_s[p] = np.where(leaves, _least([outward], nbytes) / out_of, 0.0)
+            store_s[p] = np.where(leaves, 0.0, store_s[p])
+        elif host is not None:
+            fetch_s[p] = np.where(given, 0.0, fetch_s[p])
+    return fetch_s, make_s, store_s, joint
 
 
-@dataclass(frozen=True, eq=False)
-class Contracted:
-    """Costs over fewer nodes, and which of the original nodes each of them stands for."""
-
-    costs: Costs
-    members: tuple[tuple[int, ...], ...]
+def _least(routes: Sequence[Route], nbytes: Floats) -> Floats:
+    found: Floats = np.min([r.latency_s + nbytes / r.bytes_per_s for r in routes], axis=0)
+    return found
 
 
-def contract(costs: Costs) -> Contracted:
-    """Join nodes that cost nothing to a neighbour where that never makes a load larger.
+def _fan(routes: Sequence[Route]) -> tuple[set[int], int]:
+    """Return links of which every route holds one, and how many they are.
 
-    A node without compute time on any kind goes to its only producer if its one input is read
-    by nothing else and is no cheaper to move than its one output, or if its outputs are free to
-    move; it goes to its only reader under the mirrored condition. In any contiguous solution it
-    can then be moved there: its new device moves what is no dearer than what it moved before,
-    its old one moves less, and since the node has one neighbour on that side no set stops being
-    convex and no cycle of sets is closed. Nothing is done where memory may not suffice.
-    O(rounds (V + E)).
+    What all the routes carry together then takes at least its share of one of them. Chosen
+    greedily; a route that holds nothing leaves no bound, and the number is too large to matter.
     """
-    label = list(range(costs.n))
-    members = [[node] for node in range(costs.n)]
-    if not costs.memory_binds:
-        idle = (costs.compute_s == 0.0).all(axis=1)
-        joined = True
-        while joined:
-            joined = _join_round(costs, idle, label, members)
-    return _relabel(costs, label)
-
-
-def _join_round(
-    costs: Costs, idle: NDArray[np.bool_], label: list[int], members: list[list[int]]
-) -> bool:
-    free = ((costs.fetch_s == 0.0) & (costs.store_s == 0.0)).all(axis=0)
-    reads: dict[int, list[int]] = {}
-    makes: dict[int, list[int]] = {}
-    readers: list[set[int]] = []
-    for index, (producer, consumers, _) in enumerate(costs.values):
-        source = label[producer] if producer >= 0 else -1
-        found = {label[v] for v in consumers} - {source}
-        readers.append(found)
-        if source >= 0 and (found or costs.values[index][2]):
-            makes.setdefault(source, []).append(index)
-        for reader in found:
-            reads.setdefault(reader, []).append(index)
-
-    def no_cheaper(x: int, y: int) -> bool:
-        return bool(
-            (costs.fetch_s[:, x] >= costs.fetch_s[:, y]).all()
-            and (costs.store_s[:, x] >= costs.store_s[:, y]).all()
-        )
-
-    touched: set[int] = set()
-    for node in range(costs.n):
-        if label[node] != node or not idle[node] or node in touched:
-            continue
-        ins, outs = reads.get(node, []), makes.get(node, [])
-        sources = {label[costs.values[x][0]] if costs.values[x][0] >= 0 else -1 for x in ins}
-        targets = {reader for y in outs for reader in readers[y]}
-        leaves = any(costs.values[y][2] for y in outs)
-        target = -1
-        if len(sources) == 1 and -1 not in sources:
-            only = len(ins) == 1 and readers[ins[0]] == {node} and not costs.values[ins[0]][2]
-            if all(free[y] for y in outs) or (
-                only and len(outs) == 1 and no_cheaper(ins[0], outs[0])
-            ):
-                target = next(iter(sources))
-        if target < 0 and len(targets) == 1 and not leaves:
-            only = len(outs) == 1 and len(ins) == 1
-            if all(free[x] for x in ins) or (only and no_cheaper(outs[0], ins[0])):
-                target = next(iter(targets))
-        if target < 0 or target in touched:
-            continue
-        # One join a neighbourhood and round: the tables above describe it no longer.
-        touched.update((node, target), sources, targets, *(readers[x] for x in ins))
-        for member in members[node]:
-            label[member] = target
-        members[target] += members[node]
-        # A set that computes is no longer idle, whoever names it.
-        idle[target] = idle[target] and idle[node]
-    return bool(touched)
-
-
-def _relabel(costs: Costs, label: list[int]) -> Contracted:
-    from hetsim.partitioning.partition import order_groups
-
-    parts = order_groups(costs.dag, label)
-    if parts is None:
-        raise AssertionError("joining idle nodes closed a cycle")
-    place = [0] * costs.n
-    for index, part in enumerate(parts):
-        for node in part:
-            place[node] = index
-    values: list[tuple[int, tuple[int, ...], bool]] = []
-    kept: list[int] = []
-    for index, (producer, consumers, leaves) in enumerate(costs.values):
-        source = place[producer] if producer >= 0 else GRAPH_INPUT
-        readers = tuple(sorted({place[v] for v in consumers} - {source}))
-        if readers or leaves:
-            values.append((source, readers, leaves))
-            kept.append(index)
-    made = Costs(
-        dag=Dag.from_edges(
-            len(parts),
-            ((source, v) for source, readers, _ in values if source >= 0 for v in readers),
-        ),
-        values=tuple(values),
-        kinds=costs.kinds,
-        compute_s=np.array([costs.compute_s[list(part)].sum(axis=0) for part in parts]).reshape(
-            len(parts), len(costs.kinds)
-        ),
-        dispatch_s=costs.dispatch_s,
-        fetch_s=np.ascontiguousarray(costs.fetch_s[:, kept]),
-        store_s=np.ascontiguousarray(costs.store_s[:, kept]),
-        overlapped=costs.overlapped,
-        constants=tuple(
-            (nbytes, tuple(sorted({place[v] for v in consumers})))
-            for nbytes, consumers in costs.constants
-        ),
-        capacity_bytes=costs.capacity_bytes,
-    )
-    return Contracted(made, tuple(parts))
+    left = [set(route.resources) for route in routes]
+    if not all(left):
+        return set(), 2**62
+    chosen: set[int] = set()
+    while left:
+        best = max(sorted(set[int]().union(*left)), key=lambda r: sum(r in held for held in left))
+        chosen.add(best)
+        left = [held for held in left if best not in held]
+    return chosen, len(chosen)

@@ -61,7 +61,7 @@ def segment_loads(
 
     With `borders`, ascending from 0 to n, segments lie between these places alone: [K, i, j] is
     that of ``order[borders[i]:borders[j]]``. Also inf where memory does not suffice or a node is
-    not supported. Each tensor and constant counts in rectangles of (i, j), added up by
+    not supported. Each tensor, kernel and constant counts in rectangles of (i, j), added up by
     differences: O(E K + B^2 K) for B borders.
     """
     edges = np.arange(costs.n + 1) if borders is None else borders
@@ -71,6 +71,8 @@ def segment_loads(
     fetch = np.zeros((n + 2, n + 2, kinds))
     store = np.zeros((n + 2, n + 2, kinds))
     memory = np.zeros((n + 2, n + 2))
+    whole = np.zeros((n + 2, n + 2, kinds))
+    covered = np.zeros((n + 2, n + 2, kinds))
 
     def add(
         table: NDArray[np.float64], low: int, high: int, end: int, last: int, by: object
@@ -89,8 +91,16 @@ def segment_loads(
             add(fetch, before + 1, at + 1, at + 1, n + 1, costs.fetch_s[:, index])
             before = at
         if made >= 0:
-            end = n if leaves else before
-            add(store, 0, made + 1, made + 1, end + 1, costs.store_s[:, index])
+            add(store, 0, made + 1, made + 1, before + 1, costs.store_s[:, index])
+            if leaves:
+                add(store, 0, made + 1, made + 1, n + 1, costs.make_s[:, index])
+    for kernel in costs.kernels:
+        places = [int(place[v]) for v in kernel.nodes]
+        by = np.zeros(kinds)
+        by[kernel.kind] = kernel.delta_s
+        add(whole, 0, min(places) + 1, max(places) + 1, n + 1, by)
+        by[kernel.kind] = kernel.covers
+        add(covered, 0, min(places) + 1, max(places) + 1, n + 1, by)
     for nbytes, consumers in costs.constants:
         before = -1
         for at in sorted({int(place[v]) for v in consumers}):
@@ -100,16 +110,17 @@ def segment_loads(
     def summed(table: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.cumsum(np.cumsum(table, axis=0), axis=1)[: n + 1, : n + 1]
 
-    ordered = costs.compute_s[np.array(order, dtype=np.int64)]
-    missing = np.isinf(ordered)
-    lacking = np.concatenate([np.zeros((1, kinds)), np.cumsum(missing, axis=0)])
-    upto = np.concatenate(
-        [np.zeros((1, kinds)), np.cumsum(np.where(missing, 0.0, ordered), axis=0)]
-    )
-    lacking, upto = lacking[edges], upto[edges]
+    nodes = np.array(order, dtype=np.int64)
+    blank = np.zeros((1, kinds))
+    lacking = np.concatenate([blank, np.cumsum(costs.lacks[nodes], axis=0)])[edges]
+    upto = np.concatenate([blank, np.cumsum(costs.compute_s[nodes], axis=0)])[edges]
     compute = upto[None, :, :] - upto[:, None, :] + costs.dispatch_s
+    alone = lacking[None, :, :] - lacking[:, None, :]
+    if costs.kernels:
+        compute += summed(whole)
+        alone = alone - summed(covered)
     found = costs.load(compute, np.maximum(summed(fetch), 0.0), np.maximum(summed(store), 0.0))
-    found[lacking[None, :, :] > lacking[:, None, :]] = INFINITY
+    found[alone > 0.5] = INFINITY
     found[np.tril_indices(n + 1)] = INFINITY
     if costs.memory_binds:
         found[summed(memory)[:, :, None] > costs.capacity_bytes] = INFINITY

@@ -15,7 +15,6 @@ from builders import problems
 from hetsim.partitioning.partition import as_groups, order_groups
 from hetsim.placement.evaluation import Draft, Estimator, draft_of
 from hetsim.placement.moves import Mover
-from hetsim.placement.objective import bottleneck
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -37,23 +36,18 @@ def test_estimates_equal_the_clock(problem: Problem, data: st.DataObject) -> Non
     streams = tuple(data.draw(st.integers(1, 2)) for _ in problem.devices)
     problem = replace(problem, contention="none", streams=streams)
     draft = _draft(problem, data)
-    for objective in ("latency", "throughput"):
-        estimator = Estimator(problem, objective)
-        plan = Plan(problem, "draft", estimator.groups(draft))
-        timeline = hetsim.simulate(plan)
-        hetsim.check_timeline(problem, plan, timeline, bound_s=0.0)
-        found = timeline.latency_s if objective == "latency" else bottleneck(plan)
-        assert estimator.cost(draft) == pytest.approx(found, rel=1e-12)
+    estimator = Estimator(problem)
+    plan = Plan(problem, "draft", estimator.groups(draft))
+    timeline = hetsim.simulate(plan)
+    hetsim.check_timeline(problem, plan, timeline, bound_s=0.0)
+    assert estimator.cost(draft) == pytest.approx(timeline.latency_s, rel=1e-12)
 
 
 @settings(max_examples=40, deadline=None)
 @given(problems(max_nodes=10), st.data())
-def test_loads_are_exact_under_contention_too(problem: Problem, data: st.DataObject) -> None:
+def test_contention_only_adds(problem: Problem, data: st.DataObject) -> None:
     problem = replace(problem, contention="fifo")
     draft = _draft(problem, data)
-    estimator = Estimator(problem, "throughput")
-    plan = Plan(problem, "draft", estimator.groups(draft))
-    assert estimator.cost(draft) == pytest.approx(bottleneck(plan))
     free = Estimator(replace(problem, contention="none")).cost(draft)
     assert Estimator(problem).cost(draft) >= free * (1 - 1e-12)
 

@@ -109,13 +109,17 @@ def test_ideals_are_the_sets_closed_under_predecessors() -> None:
 
 
 def test_a_search_that_is_cut_short_says_so() -> None:
+    # Thirteen nodes on three devices: five on one of them, where the area bound says 13 / 3.
     problem = Problem.from_arrays(
-        np.ones((12, 3)), tensors=[(0, 1, range(1, 12))], staging=Staging((0.0,) * 3, (0.0,) * 3)
+        np.ones((13, 3)), tensors=[(0, 1, range(1, 13))], staging=Staging((0.0,) * 3, (0.0,) * 3)
     )
-    for options in ({"max_ideals": 10}, {"budget": 10}):
+    for options in ({"max_ideals": 10, "steps": 10}, {"budget": 10, "steps": 10}):
         plan = hetsim.plan(problem, "ideal-dp", **options)
-        assert "not proven: more than 10" in plan.reason
-        assert max_load(problem, plan.assignment) == 4.0
+        assert plan.reason.startswith("not proven least: at most 15.38% above")
+        assert "; more than 10" in plan.reason
+        assert max_load(problem, plan.assignment) == 5.0
         with pytest.raises(UsageError, match="more than 10"):
             hetsim.plan(problem, "ideal-dp", required=True, **options)
-    assert "not proven" not in hetsim.plan(problem, "ideal-dp").reason
+    for options in ({"max_ideals": 10}, {"steps": 10}):
+        reason = hetsim.plan(problem, "ideal-dp", required=True, **options).reason
+        assert reason == "least bottleneck of all contiguous stages"

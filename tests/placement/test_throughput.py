@@ -13,7 +13,8 @@ from hetsim.errors import InvalidInput, UsageError
 from hetsim.partitioning.partition import Group
 from hetsim.placement.objective import bottleneck, measure
 from hetsim.placement.throughput import loads, max_load
-from hetsim.placement.throughput_costs import contract, costs_of
+from hetsim.placement.throughput_contraction import contract
+from hetsim.placement.throughput_costs import costs_of
 from hetsim.plans import Plan
 from hetsim.problem import Problem, Staging
 
