@@ -3,7 +3,8 @@
 JSON lines out. For each strategy: how often it claimed a least bottleneck, of contiguous stages or
 of all plans, and how many of these claims brute force refutes; how often it found no plan where
 weights would fit; the mean and the worst of its bottleneck over the least of all assignments in
-all groupings; CPU seconds. Memory counts weights alone: live activations may rule the least out.
+all groupings, which `auto` may beat by replicas; CPU seconds. Memory counts weights alone: live
+activations may rule the least out.
 
 ``python benchmarks/throughput.py --count 1000`` takes some ten minutes.
 """

@@ -147,7 +147,8 @@ class Auto(Constrained):
         groups: tuple[Group, ...] = ()
         try:
             if self.objective == "throughput":
-                plan = search.spread_out(coarse.fine, found, 0.0)
+                alone = [start for start in found if not start.plan.sizes]
+                plan = search.spread_out(coarse.fine, alone, 0.0)
             elif on_tasks:
                 groups, _, _ = search.improve(coarse, min(on_tasks, key=_worth), 0.0)
                 plan = Plan(coarse.fine, "local-search", coarse.spread(groups))

@@ -17,7 +17,7 @@ from hetsim.placement.deal import loads_of, shares_of
 from hetsim.placement.mincut import least_serial
 from hetsim.placement.multi import fitting, whole_models
 from hetsim.placement.objective import measure
-from hetsim.placement.slice import depth_first
+from hetsim.placement.slice_orders import depth_first
 from hetsim.placement.throughput_stages import plan_of_stages
 from hetsim.plans import Plan
 from hetsim.problem import Problem
