@@ -194,3 +194,20 @@ def test_a_loop_takes_what_its_turns_one_after_another_take(laptop):
     ]
     assert alone(problems[0], "cpu") == pytest.approx(alone(problems[1], "cpu"))
     assert hetsim.lower_bound(problems[0]) <= alone(problems[1], "cpu")
+
+
+@pytest.mark.parametrize("canonical", ["none", "basic"])
+def test_shapes_that_are_open_inside_a_branch_leave_it_unpriced(canonical, laptop):
+    """How many elements are not zero is known in a run; the model still gets its plans."""
+    proto = onnx.parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 17]>
+    counted (bool c, float[4, 8] x) => (float y)
+    { y = If(c) <
+        then_branch = t () => (float a)
+            { n = NonZero(x) m = Cast <to = 1> (n) a = ReduceSum <keepdims = 0> (m) },
+        else_branch = e () => (float b) { b = ReduceSum <keepdims = 0> (x) }> }
+    """)
+    problem = hetsim.Problem.of(model_of(proto, canonical=canonical), laptop)
+    (why,) = problem.unpriced.values()
+    assert why == "inside it, the shape of value 'n' is open: --input FILE.npz shows it in a run"
+    assert hetsim.compare(problem, ["single", "heft"]).bound_s is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hetsim.cost.fusion import fused_chains
@@ -15,6 +16,7 @@ from hetsim.cost.quantized import (
 )
 from hetsim.device.quantized import Quantized
 from hetsim.device.support import Support, by_rules
+from hetsim.errors import HetsimError
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.work import Work, graph_work, node_work
 from hetsim.graph.work.control import ways
@@ -42,20 +44,22 @@ class Prices:
 
     spec: DeviceSpec
     cost: CostModel
-    _known: dict[int, tuple[Graph, tuple[float, float]]] = field(default_factory=dict)
+    _known: dict[int, tuple[Graph, tuple[float, float] | None]] = field(default_factory=dict)
 
     def node(self, graph: Graph, node: Node) -> tuple[float, float]:
         """Return the most and the least seconds of `node` alone.
 
         They differ where data decide what it does. A node with graphs inside is the kernels of
         the one that it runs, as many times as it runs it, fused where the device fuses; it
-        launches none of its own. O(nodes inside).
+        launches none of its own. One inside of which shapes are open is not priced: it takes
+        what its own values take to move. O(nodes inside).
         """
         inside = ways(graph, node)
-        if inside is not None and inside.runs:
-            most = max(turns * self._graph(body)[0] for body, turns in inside.runs)
-            every = (*inside.runs, *inside.instead)
-            return most, min(most, *(turns * self._graph(body)[1] for body, turns in every))
+        if inside is not None:
+            runs, others = self._each(inside.runs), self._each(inside.instead)
+            if runs:
+                most = max(most for most, _ in runs)
+                return most, min(most, *(least for _, least in (*runs, *others)))
         work = node_work(graph, node)
         most = self._seconds((work,))
         return most, most if work.least is None else min(most, self._seconds((work.least,)))
@@ -116,12 +120,19 @@ class Prices:
             found.append(Fused(nodes, self.cost.estimate(self.spec, kernel).seconds, pattern))
         return tuple(found)
 
-    def _graph(self, graph: Graph) -> tuple[float, float]:
-        """The most and the least seconds of a graph inside a node."""
-        known = self._known.get(id(graph))
-        if known is None:
-            known = self._known[id(graph)] = (graph, self._summed(graph))
-        return known[1]
+    def _each(self, runs: Sequence[tuple[Graph, float]]) -> list[tuple[float, float]]:
+        """The most and the least seconds of graphs that are run; without those not priced."""
+        found = ((self._graph(graph), turns) for graph, turns in runs)
+        return [(turns * it[0], turns * it[1]) for it, turns in found if it is not None]
+
+    def _graph(self, graph: Graph) -> tuple[float, float] | None:
+        """The most and the least seconds of a graph inside a node; None where shapes are open."""
+        if id(graph) not in self._known:
+            seconds: tuple[float, float] | None = None
+            with suppress(HetsimError):
+                seconds = self._summed(graph)
+            self._known[id(graph)] = (graph, seconds)
+        return self._known[id(graph)][1]
 
     def _summed(self, graph: Graph) -> tuple[float, float]:
         prices = [self.node(graph, node) for node in graph.nodes]

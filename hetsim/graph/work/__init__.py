@@ -162,7 +162,7 @@ def _work_inside(graph: Graph, node: Node, inside: Ways) -> Work:
             try:
                 into.append(_sum(graph_work(body), turns))
             except HetsimError as error:
-                why = why or f"inside it, {error}"
+                why = why or _inside(error)
     if not sums:
         read, constant, written = moved_bytes(NodeView(graph, node))
         dtype = _dtype(graph, node, None)
@@ -177,6 +177,13 @@ def _work_inside(graph: Graph, node: Node, inside: Ways) -> Work:
         why=why,
         least=None if least == replace(most, least=None) else least,
     )
+
+
+def _inside(error: HetsimError) -> str:
+    """Why a graph inside a node is not priced."""
+    if isinstance(error, UnboundDimension):
+        return f"inside it, the shape of {error.where} is open: --input FILE.npz shows it in a run"
+    return f"inside it, {error}"
 
 
 def _size(work: Work) -> tuple[int, int]:
@@ -213,7 +220,7 @@ def _whole_work(graph: Graph, node: Node, body: Graph) -> Work:
         inner = _sum(graph_work(body), 1)
     except UnboundDimension as error:
         dtype = _dtype(graph, node, None)
-        return Work(0, read, written, constant, "other", dtype, False, f"inside it, {error}")
+        return Work(0, read, written, constant, "other", dtype, False, _inside(error))
 
     def alone(work: Work) -> Work:
         return replace(
