@@ -61,7 +61,7 @@ def compile_(
     canonical: Canonical | None,
     as_json: bool,
 ) -> None:
-    """Compile a plan to a folder: one file a subgraph, its weights in it.
+    """Compile a plan to a folder: one file a subgraph, and one with all weights.
 
     The argument is a model, which is planned for by --strategy, or a saved plan.json. The
     folder holds all that a run needs; it is written whole or not at all.
@@ -159,5 +159,13 @@ def _files_table(manifest: Manifest) -> RenderableType:
             cell(devices[entry.device]),
             cell(format_bytes(entry.nbytes)),
             cell(entry.about),
+        )
+    if manifest.weights is not None:
+        table.add_row(
+            cell(manifest.weights.file),
+            cell("all"),
+            cell("-"),
+            cell(format_bytes(manifest.weights.nbytes)),
+            cell("weights, each once"),
         )
     return table

@@ -32,6 +32,7 @@ from hetsim.errors import ExecutionError
 if TYPE_CHECKING:
     import onnx
 
+    from hetsim.device.artifact_onnx import SharedWeights
     from hetsim.device.artifact_trial import Trial
     from hetsim.device.kernels import CompiledSubgraph
 
@@ -148,6 +149,7 @@ def export(
     weights_dir: Path | None,
     identity: Identity,
     name: str,
+    shared: SharedWeights | None = None,
 ) -> Exported:
     """Write a subgraph to `stream`, and say what was written.
 
@@ -162,6 +164,8 @@ def export(
     identity : Identity
     name : str
         For messages.
+    shared : SharedWeights, optional
+        The file that its large weights go to; it cannot be opened without that then.
 
     Raises
     ------
@@ -177,8 +181,10 @@ def export(
     from hetsim.device.artifact_onnx import pack, serialised
 
     try:
-        packed = pack(proto, weights_dir)
-        check_structure(packed.proto, packed.weights_bytes)
+        packed = pack(proto, weights_dir, shared)
+        check_structure(
+            packed.proto, packed.weights_bytes, None if shared is None else shared.nbytes
+        )
         graph = packed.proto.graph
         header = Header(
             name,
@@ -205,7 +211,7 @@ def read_artifact(
     *,
     expected: Expected,
     where: str = "compiled subgraph",
-    keep_weights: bool = True,
+    shared_bytes: int | None = None,
 ) -> Artifact:
     """Read what ``export`` wrote, and check all of it; nothing is run.
 
@@ -219,9 +225,9 @@ def read_artifact(
     expected : Expected
     where : str
         The file, for messages.
-    keep_weights : bool
-        Whether the weights are copied to a temporary file, without which it cannot be
-        opened: for whoever opens the file itself.
+    shared_bytes : int, optional
+        Size of the file of weights that it shares with others, where there is one: then it
+        need not have weights of its own, and whoever reads it opens it with that file.
 
     Raises
     ------
@@ -237,17 +243,14 @@ def read_artifact(
     padding = reader.take(layout.padding)
     folder = None
     try:
-        if keep_weights and layout.weights:
+        if layout.weights:
             folder = kept_in_folder(reader, layout.weights, where)
-        else:
-            for _ in reader.chunks(layout.weights):
-                pass
         sha256 = reader.finish()
         if any(padding):
             raise ArtifactError("damaged: there is something between its parts", where=where)
         header = parse_header(about, where)
         check_header(header, expected, where)
-        proto = _parsed(content, header, layout, where)
+        proto = _parsed(content, header, layout, where, shared_bytes)
     except BaseException:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -271,7 +274,9 @@ def import_compiled(
         return artifact.open(trial, opener)
 
 
-def _parsed(content: bytes, header: Header, layout: Layout, where: str) -> onnx.ModelProto:
+def _parsed(
+    content: bytes, header: Header, layout: Layout, where: str, shared_bytes: int | None
+) -> onnx.ModelProto:
     """The ONNX part, once it is known to be what the header says and safe to hand on."""
     import onnx
 
@@ -287,7 +292,7 @@ def _parsed(content: bytes, header: Header, layout: Layout, where: str) -> onnx.
     if not exact:
         raise ArtifactError("its ONNX part is not as hetsim writes it", where=where, hint=hint)
     try:
-        check_structure(proto, layout.weights)
+        check_structure(proto, layout.weights, shared_bytes)
         for what, values, stated in (
             ("input", proto.graph.input, header.inputs),
             ("output", proto.graph.output, header.outputs),

@@ -36,13 +36,16 @@ _KEYS = ["location", "offset", "length"]
 _Part = onnx.GraphProto | onnx.NodeProto | onnx.AttributeProto
 
 
-def check_structure(proto: onnx.ModelProto, weights_bytes: int) -> None:
+def check_structure(
+    proto: onnx.ModelProto, weights_bytes: int, shared_bytes: int | None = None
+) -> None:
     """Raise ValueError, saying why, unless the model is one that a file may hold.
 
     It has no operators but those of ONNX, of ONNX Runtime and of its own functions, which do
     not call themselves and unfold to a bounded number of nodes; every tensor has as many
     bytes as its shape says; and weights lie in the section of `weights_bytes` that comes with
-    it, nowhere else. Nothing in the model is opened, run or inferred.
+    it, nowhere else; or, where it has none, in a file of `shared_bytes` that several share.
+    Nothing in the model is opened, run or inferred.
 
     Complexity: linear in the model.
     """
@@ -55,7 +58,10 @@ def check_structure(proto: onnx.ModelProto, weights_bytes: int) -> None:
     _check_texts(proto)
     _check_names(proto.graph)
     _check_calls(proto)
-    _check_weights(proto.graph.initializer, weights_bytes)
+    if shared_bytes is not None and not weights_bytes:
+        _check_shared(proto.graph.initializer, shared_bytes)
+    else:
+        _check_weights(proto.graph.initializer, weights_bytes)
     for place, message in enumerate(_walk([proto.graph, *proto.functions])):
         if isinstance(message, onnx.GraphProto):
             for tensor in message.initializer:
@@ -205,6 +211,17 @@ def _check_weights(tensors: Iterable[onnx.TensorProto], weights_bytes: int) -> N
         end = offset + nbytes
     if end != weights_bytes:
         raise ValueError(f"weights of {end} bytes, and a section of {weights_bytes}")
+
+
+def _check_shared(tensors: Iterable[onnx.TensorProto], shared_bytes: int) -> None:
+    """Hold the references against a file that others refer to as well: each within it."""
+    for tensor in tensors:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            offset, nbytes = _region(tensor)
+            if offset % ALIGNMENT or offset + nbytes > shared_bytes:
+                raise ValueError(
+                    f"weight {tensor.name!r} at byte {offset} of {shared_bytes}, where none belongs"
+                )
 
 
 def _region(tensor: onnx.TensorProto) -> tuple[int, int]:

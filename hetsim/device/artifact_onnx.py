@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import onnx
 
@@ -25,6 +26,50 @@ _MODEL_FIELDS = ("ir_version", "opset_import", "functions")
 _GRAPH_FIELDS = ("name", "node", "input", "output", "value_info")
 _EXTERNAL = onnx.TensorProto.EXTERNAL
 _Piece = Callable[[], Iterator[bytes]]
+
+
+class SharedWeights:
+    """A file of weights that several models refer to; each is in it once.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+        Written to from its start.
+
+    Attributes
+    ----------
+    nbytes : int
+        Written so far.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._digest = hashlib.sha256()
+        self._offsets: dict[object, int] = {}
+        self.nbytes = 0
+
+    @property
+    def sha256(self) -> str:
+        """Of what was written so far."""
+        return self._digest.hexdigest()
+
+    def add(self, key: object, nbytes: int, read: _Piece) -> int:
+        """Write what `read` gives where there is nothing of `key` yet; return its offset.
+
+        Raises ArtifactError where it is not of `nbytes`.
+        """
+        if key not in self._offsets:
+            self._write(bytes(-self.nbytes % ALIGNMENT))
+            offset = self._offsets[key] = self.nbytes
+            for chunk in read():
+                self._write(chunk)
+            _check_length(nbytes, self.nbytes - offset)
+        return self._offsets[key]
+
+    def _write(self, data: bytes) -> None:
+        self._stream.write(data)
+        self._digest.update(data)
+        self.nbytes += len(data)
 
 
 @dataclass(slots=True)
@@ -55,11 +100,7 @@ class PackedModel:
             for chunk in read():
                 write(chunk)
                 at += len(chunk)
-            if at != offset + nbytes:
-                raise ArtifactError(
-                    f"a weight of {nbytes} bytes has {at - offset} in its file",
-                    hint="load the model anew: its weights file changed",
-                )
+            _check_length(nbytes, at - offset)
 
     def add(self, nbytes: int, read: _Piece) -> int:
         """Reserve room for `nbytes` that `read` gives; return the offset."""
@@ -69,7 +110,9 @@ class PackedModel:
         return offset
 
 
-def pack(proto: onnx.ModelProto, weights_dir: Path | None) -> PackedModel:
+def pack(
+    proto: onnx.ModelProto, weights_dir: Path | None, shared: SharedWeights | None = None
+) -> PackedModel:
     """Take the large weights out of a model.
 
     Initializers of 1 KiB and more, and those that are in files already, become references;
@@ -82,6 +125,8 @@ def pack(proto: onnx.ModelProto, weights_dir: Path | None) -> PackedModel:
         Not changed.
     weights_dir : Path or None
         Folder that its external data is relative to.
+    shared : SharedWeights, optional
+        Where the large weights go, instead of a section of the model's own.
 
     Raises
     ------
@@ -105,11 +150,20 @@ def pack(proto: onnx.ModelProto, weights_dir: Path | None) -> PackedModel:
         if tensor.data_location == _EXTERNAL:
             read = _file_piece(tensor, nbytes, weights_dir)
             place = _place(tensor)
-            if place not in placed:
-                placed[place] = packed.add(nbytes, read)
-            _refer(entry, tensor, placed[place], nbytes)
+            if shared is not None:
+                offset = shared.add((str(weights_dir), *place, nbytes), nbytes, read)
+            elif place in placed:
+                offset = placed[place]
+            else:
+                offset = placed[place] = packed.add(nbytes, read)
+            _refer(entry, tensor, offset, nbytes)
         elif len(tensor.raw_data) >= INLINE_BELOW_BYTES:
-            _refer(entry, tensor, packed.add(nbytes, _inline_piece(tensor)), nbytes)
+            read = _inline_piece(tensor)
+            if shared is not None:
+                offset = shared.add(hashlib.sha256(tensor.raw_data).digest(), nbytes, read)
+            else:
+                offset = packed.add(nbytes, read)
+            _refer(entry, tensor, offset, nbytes)
         else:
             entry.CopyFrom(tensor)
     for tensor in tensors_of_model(target):
@@ -150,6 +204,14 @@ def serialised(proto: onnx.ModelProto, name: str) -> bytes:
     if len(content) > ONNX_LIMIT_BYTES:
         raise ArtifactError("larger than 2 GiB without its large weights", where=name)
     return content
+
+
+def _check_length(nbytes: int, found: int) -> None:
+    if found != nbytes:
+        raise ArtifactError(
+            f"a weight of {nbytes} bytes has {found} in its file",
+            hint="load the model anew: its weights file changed",
+        )
 
 
 def _refer(entry: onnx.TensorProto, tensor: onnx.TensorProto, offset: int, nbytes: int) -> None:

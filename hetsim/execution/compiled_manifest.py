@@ -18,8 +18,11 @@ from hetsim.errors import InvalidInput
 from hetsim.execution.steps import Part, Step, schedule
 from hetsim.files import TEXT_LIMIT_BYTES, open_regular
 
-SCHEMA = "hetsim-compiled/1"
+SCHEMA = "hetsim-compiled/2"
 MANIFEST, PLAN = "manifest.json", "plan.json"
+WEIGHTS = "weights.bin"
+
+_CHUNK_BYTES = 2**22
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _AGAIN = "compile the plan again, or copy the folder anew"
@@ -95,6 +98,8 @@ class Manifest(_Record):
     Attributes
     ----------
     precision : "graph" or "device"
+    weights : FileRecord or None
+        The large weights of all subgraphs, each once.
     groups : list of GroupRecord
         In execution order.
     constants : GroupRecord or None
@@ -103,11 +108,12 @@ class Manifest(_Record):
         Those that ``schedule`` gives for the groups.
     """
 
-    schema_: Literal["hetsim-compiled/1"] = Field(alias="schema")
+    schema_: Literal["hetsim-compiled/2"] = Field(alias="schema")
     hetsim: str
     onnxruntime: str
     precision: Literal["graph", "device"]
     plan: FileRecord
+    weights: FileRecord | None
     devices: list[DeviceRecord]
     inputs: list[ValueRecord]
     outputs: list[Text]
@@ -178,7 +184,7 @@ def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
             raise InvalidInput(
                 f"of schema {str(schema)!r}, and this hetsim reads '{SCHEMA}'",
                 where=where,
-                hint="give a folder that `hetsim compile` of this version wrote",
+                hint="compile the plan again with this version",
             )
         digest = record.pop("sha256", None)
         manifest = Manifest.model_validate(record)
@@ -207,6 +213,25 @@ def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
         return manifest, steps, data.decode("utf-8")
     except UnicodeDecodeError:
         raise InvalidInput("not a text file", where=str(folder / manifest.plan.file)) from None
+
+
+def check_weights(folder: Path, weights: FileRecord) -> None:
+    """Raise InvalidInput unless the file of weights is the one that was written.
+
+    Complexity: linear in the weights; a piece of them is in memory at a time.
+    """
+    digest = hashlib.sha256()
+    with opened(folder, weights.file) as stream:
+        # One of another size is not read at all.
+        whole = os.fstat(stream.fileno()).st_size == weights.nbytes
+        while whole and (chunk := stream.read(_CHUNK_BYTES)):
+            digest.update(chunk)
+    if not whole or digest.hexdigest() != weights.sha256:
+        raise InvalidInput(
+            "damaged: not the weights that were compiled",
+            where=str(folder / weights.file),
+            hint=_AGAIN,
+        )
 
 
 @contextmanager
@@ -245,7 +270,8 @@ def _digest(record: dict[str, Any]) -> str:
 
 
 def _check_names(manifest: Manifest, where: str) -> None:
-    names = [MANIFEST, manifest.plan.file, *(entry.file for entry in manifest.files)]
+    weights = [] if manifest.weights is None else [manifest.weights.file]
+    names = [MANIFEST, manifest.plan.file, *weights, *(entry.file for entry in manifest.files)]
     if len(set(names)) != len(names):
         raise InvalidInput("two of its files have one name", where=where, hint=_AGAIN)
     known = [device.name for device in manifest.devices]

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetsim.device.artifact import Artifact, read_artifact
+from hetsim.device.artifact import read_artifact
 from hetsim.device.artifact_header import Expected, Identity
 from hetsim.device.artifact_onnx import relocated
 from hetsim.device.artifact_trial import Trial
 from hetsim.device.artifact_values import ValueSpec
-from hetsim.device.kernels import KernelSettings
+from hetsim.device.kernels import CompiledSubgraph, KernelSettings
 from hetsim.device.registry import SIMULATED
 from hetsim.errors import HetsimError, InvalidInput
-from hetsim.execution.compiled_manifest import PLAN, GroupRecord, Manifest, opened, read_manifest
+from hetsim.execution.compiled_manifest import (
+    PLAN,
+    WEIGHTS,
+    GroupRecord,
+    Manifest,
+    check_weights,
+    opened,
+    read_manifest,
+)
 from hetsim.execution.program import Code, Program
 from hetsim.execution.weights import Region, regions_of
 from hetsim.hardware.catalog import load_platform
@@ -24,6 +31,8 @@ from hetsim.plans import parse
 from hetsim.saved import named_libraries
 
 if TYPE_CHECKING:
+    import onnx
+
     from hetsim.hardware.spec import DeviceSpec
 
 
@@ -83,11 +92,8 @@ def open_compiled(folder: Path) -> CompiledPlan:
     constants: dict[str, Any] = {}
     trials: list[tuple[GroupRecord, bytes, int]] = []
     for index, group in enumerate(manifest.groups):
-        artifact = _read(folder, manifest, group, known)
-        layout = artifact.layout
-        proto = relocated(artifact.proto, group.file, layout.weights_offset)
-        content = proto.SerializeToString()
-        trials.append((group, content, layout.weights))
+        proto, content, mapped = _read(folder, manifest, group, known)
+        trials.append((group, content, mapped))
         code[group.device].append(
             Code(
                 index,
@@ -99,16 +105,18 @@ def open_compiled(folder: Path) -> CompiledPlan:
             )
         )
         regions[group.device].update(regions_of(proto))
-    with ExitStack() as stack:
-        stored = None
-        if manifest.constants is not None:
-            stored = stack.enter_context(_read(folder, manifest, manifest.constants, known, True))
-        # Nothing is opened, not even in the child, before all files have been checked.
-        trial = stack.enter_context(Trial())
-        for group, content, nbytes in trials:
-            trial.check(content, str(folder), group.outputs, nbytes, str(folder / group.file))
-        if stored is not None:
-            constants = stored.open(trial).run({})
+    stored = manifest.constants
+    if stored is not None:
+        _, stored_content, mapped = _read(folder, manifest, stored, known)
+        trials.append((stored, stored_content, mapped))
+    if manifest.weights is not None:
+        check_weights(folder, manifest.weights)
+    # Nothing is opened, not even in the child, before all files have been checked.
+    with Trial() as trial:
+        for group, content, mapped in trials:
+            trial.check(content, str(folder), group.outputs, mapped, str(folder / group.file))
+    if stored is not None:
+        constants = CompiledSubgraph(stored_content, str(folder), stored.outputs).run({})
     made = {name for group in manifest.groups for name in group.outputs}
     program = Program(
         steps=steps,
@@ -159,19 +167,27 @@ def _read(
     manifest: Manifest,
     group: GroupRecord,
     known: dict[str, ValueSpec],
-    keep: bool = False,
-) -> Artifact:
-    """Read a file, hold it against the manifest, and note the types of its values in `known`."""
+) -> tuple[onnx.ModelProto, bytes, int]:
+    """Read a file, hold it against the manifest, and note the types of its values in `known`.
+
+    Returns the subgraph, whose weights lie in the folder; the same as bytes; the bytes of its
+    weights.
+    """
+    weights = manifest.weights
     where = str(folder / group.file)
     device = next(entry for entry in manifest.devices if entry.name == group.device)
     identity = Identity(device.name, device.architecture, device.precision)
     with opened(folder, group.file) as stream:
         artifact = read_artifact(
-            stream, expected=Expected(identity), where=where, keep_weights=keep
+            stream,
+            expected=Expected(identity),
+            where=where,
+            shared_bytes=0 if weights is None else weights.nbytes,
         )
+    artifact.close()
     header = artifact.header
     names = [value.name for value in header.inputs], [value.name for value in header.outputs]
-    fits = (artifact.sha256, artifact.layout.total, *names) == (
+    fits = not artifact.layout.weights and (artifact.sha256, artifact.layout.total, *names) == (
         group.sha256,
         group.nbytes,
         group.inputs,
@@ -179,10 +195,11 @@ def _read(
     )
     values = (*header.inputs, *header.outputs)
     if not fits or any(known.setdefault(value.name, value) != value for value in values):
-        artifact.close()
         raise InvalidInput(
             "not the file that the manifest describes",
             where=where,
             hint="compile the plan again, or copy the folder anew",
         )
-    return artifact
+    proto = relocated(artifact.proto, WEIGHTS if weights is None else weights.file, 0)
+    mapped = sum(region.nbytes for region in regions_of(proto))
+    return proto, proto.SerializeToString(), mapped

@@ -15,12 +15,14 @@ from hetsim.device.artifact_header import (
     onnxruntime_version,
     precision_name,
 )
+from hetsim.device.artifact_onnx import SharedWeights
 from hetsim.device.artifact_values import describe
 from hetsim.device.registry import make_device, tolerance
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.execution.compiled_manifest import (
     MANIFEST,
     PLAN,
+    WEIGHTS,
     DeviceRecord,
     FileRecord,
     GroupRecord,
@@ -49,7 +51,8 @@ def compile_plan(
     """Write `plan` to a new folder, all files or none.
 
     One ``g3_npu.hsub`` a subgraph, ``constants.hsub`` where outputs of the model are stored
-    values, ``plan.json``, and ``manifest.json``, which names the rest.
+    values, ``weights.bin`` with the large weights of all of them, each once, ``plan.json``,
+    and ``manifest.json``, which names the rest.
 
     Parameters
     ----------
@@ -103,15 +106,23 @@ def compile_plan(
         draft.mkdir(parents=True)
         with staged(model) as staged_model:
             program = assemble(plan, staged_model, roundings)
-            groups, constants = _write_groups(plan, staged_model, program, devices, draft)
+            with (draft / WEIGHTS).open("wb") as stream:
+                shared = SharedWeights(stream)
+                groups, constants = _write_groups(
+                    plan, staged_model, program, devices, draft, shared
+                )
+        weights = FileRecord(file=WEIGHTS, nbytes=shared.nbytes, sha256=shared.sha256)
+        if not shared.nbytes:
+            (draft / WEIGHTS).unlink()
         text = plan.to_json().encode("utf-8")
         (draft / PLAN).write_bytes(text)
         manifest = Manifest(
-            schema="hetsim-compiled/1",
+            schema="hetsim-compiled/2",
             hetsim=hetsim.__version__,
             onnxruntime=onnxruntime_version(),
             precision=precision,
             plan=FileRecord(file=PLAN, nbytes=len(text), sha256=hashlib.sha256(text).hexdigest()),
+            weights=weights if shared.nbytes else None,
             devices=devices,
             inputs=_inputs(model),
             outputs=list(model.graph.outputs),
@@ -166,7 +177,12 @@ def _device_record(name: str, spec: DeviceSpec, precision: str) -> DeviceRecord:
 
 
 def _write_groups(
-    plan: Plan, model: Model, program: Program, devices: list[DeviceRecord], draft: Path
+    plan: Plan,
+    model: Model,
+    program: Program,
+    devices: list[DeviceRecord],
+    draft: Path,
+    shared: SharedWeights,
 ) -> tuple[list[GroupRecord], GroupRecord | None]:
     import onnx
 
@@ -178,7 +194,9 @@ def _write_groups(
         for entry in entries:
             name = f"g{entry.group}_{identifier(device)}{SUFFIX}"
             proto = onnx.ModelProto.FromString(entry.proto)
-            written = _write(draft / name, proto, model, identities[device], f"g{entry.group}")
+            written = _write(
+                draft / name, proto, model, identities[device], f"g{entry.group}", shared
+            )
             records.append((entry.group, _record(name, device, entry.about, written)))
     records.sort(key=lambda pair: pair[0])
     constants = None
@@ -187,16 +205,24 @@ def _write_groups(
         host = plan.problem.platform.host
         proto = stored_alone(model, names)
         name = f"constants{SUFFIX}"
-        written = _write(draft / name, proto, model, identities[host], "constants")
+        written = _write(draft / name, proto, model, identities[host], "constants", shared)
         constants = _record(name, host, "stored outputs", written)
     return [record for _, record in records], constants
 
 
 def _write(
-    path: Path, proto: onnx.ModelProto, model: Model, identity: Identity, name: str
+    path: Path,
+    proto: onnx.ModelProto,
+    model: Model,
+    identity: Identity,
+    name: str,
+    shared: SharedWeights,
 ) -> Exported:
+    folder = model.weights_dir
     with path.open("wb") as stream:
-        return export(stream, proto, weights_dir=model.weights_dir, identity=identity, name=name)
+        return export(
+            stream, proto, weights_dir=folder, identity=identity, name=name, shared=shared
+        )
 
 
 def _record(file: str, device: str, about: str, written: Exported) -> GroupRecord:

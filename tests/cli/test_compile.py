@@ -33,7 +33,7 @@ def test_compile_says_what_it_wrote(cli: Cli, model: Path, platform: Path, tmp_p
     quiet = cli(*words, "-o", tmp_path / "two", "--json", "-q")
     record: dict[str, Any] = json.loads(quiet.stdout)
     assert quiet.stderr == ""
-    assert record["schema"] == "hetsim-compiled/1"
+    assert record["schema"] == "hetsim-compiled/2"
     files = [entry["file"] for entry in record["groups"]]
     assert sorted(path.name for path in (tmp_path / "two").iterdir()) == sorted(
         [*files, "manifest.json", "plan.json"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,11 @@ from artifact_builders import MODELS, digested, inputs_of, mixed_model, weighted
 from onnx_builders import assert_bitwise_equal, make_model, op, save, value
 
 import hetsim
+from hetsim.device.artifact import read_artifact
+from hetsim.device.artifact_header import Expected, Identity
 from hetsim.device.artifact_layout import ArtifactError
 from hetsim.errors import InvalidInput, RequestError, UsageError
-from hetsim.execution.compiled_manifest import MANIFEST, is_compiled, read_manifest
+from hetsim.execution.compiled_manifest import MANIFEST, WEIGHTS, is_compiled, read_manifest
 from hetsim.execution.compiled_open import open_compiled
 from hetsim.execution.compiled_plan import compile_plan
 from hetsim.execution.compiled_run import run_compiled
@@ -92,8 +96,15 @@ def test_a_folder_computes_what_the_plan_does(name: str, planned: Planned, tmp_p
     plan = planned(MODELS[name]())
     folder = tmp_path / "compiled"
     manifest = compile_plan(plan, folder)
+    shared = [] if manifest.weights is None else [WEIGHTS]
+    assert bool(shared) == (name in ("weighted", "loop"))
     assert sorted(os.listdir(folder)) == sorted(
-        [MANIFEST, "plan.json", *(f"g{i}_{g.device}.hsub" for i, g in enumerate(plan.groups))]
+        [
+            MANIFEST,
+            "plan.json",
+            *shared,
+            *(f"g{i}_{g.device}.hsub" for i, g in enumerate(plan.groups)),
+        ]
     )
     assert [entry.nbytes for entry in manifest.groups] == [
         (folder / entry.file).stat().st_size for entry in manifest.groups
@@ -288,7 +299,7 @@ def test_a_file_name_that_leaves_the_folder_is_refused(compiled: Path, name: str
 
 
 def test_links_and_what_is_no_file_are_refused(compiled: Path) -> None:
-    for name in ("g1_npu.hsub", "plan.json", MANIFEST):
+    for name in ("g1_npu.hsub", "plan.json", WEIGHTS, MANIFEST):
         outside = compiled.parent / f"moved {name}"
         shutil.move(compiled / name, outside)
         (compiled / name).symlink_to(outside)
@@ -316,7 +327,13 @@ def group(place: int, **fields: Any) -> Callable[[dict[str, Any]], Any]:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda r: r.update(schema="hetsim-compiled/2"), "of schema 'hetsim-compiled/2'"),
+        (lambda r: r.update(schema="hetsim-compiled/1"), "compiled/1'.* compile the plan again"),
+        (lambda r: r.update(weights=None), "where none belongs"),
+        (lambda r: r["weights"].update(nbytes=64), "where none belongs"),
+        (lambda r: r["weights"].update(nbytes=10**6), "not the weights that were compiled"),
+        (lambda r: r["weights"].update(sha256="0" * 64), "not the weights that were compiled"),
+        (lambda r: r["weights"].update(file="g0_cpu.hsub"), "one name"),
+        (lambda r: r["weights"].update(file="../weights.bin"), "leaves the folder"),
         (lambda r: r.update(more=1), "more: Extra inputs"),
         (lambda r: r.update(groups={}), "groups"),
         (group(0, nbytes="1"), r"groups\.0\.nbytes"),
@@ -354,9 +371,69 @@ def test_a_subgraph_of_another_folder_is_refused(
     proto = weighted_model()
     proto.graph.initializer[0].raw_data = bytes(len(proto.graph.initializer[0].raw_data))
     compile_plan(planned(proto), tmp_path / "other")
-    shutil.copy(tmp_path / "other" / "g0_cpu.hsub", compiled / "g0_cpu.hsub")
+    # Only its weights are others.
+    shutil.copy(tmp_path / "other" / WEIGHTS, compiled / WEIGHTS)
+    with pytest.raises(InvalidInput, match="not the weights that were compiled"):
+        open_compiled(compiled)
+    proto.graph.node[0].name = "renamed"
+    compile_plan(planned(proto), tmp_path / "third")
+    shutil.copy(tmp_path / "third" / "g0_cpu.hsub", compiled / "g0_cpu.hsub")
     with pytest.raises(InvalidInput, match="not the file that the manifest describes"):
         open_compiled(compiled)
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_a_weight_that_subgraphs_share_is_stored_once(
+    planned: Planned, tmp_path: Path, external: bool
+) -> None:
+    weight = np.random.default_rng(1).standard_normal((256, 256)).astype(np.float32) / 16
+    values = ["x", "a", "b", "c", "d", "e", "y"]
+    nodes = [op("MatMul", f"{one} w", other) for one, other in pairwise(values)]
+    proto = make_model(
+        [*nodes, op("Identity", "w", "w2")],
+        [value("x", (2, 256))],
+        [value("y", (2, 256)), value("w2", (256, 256)), value("w", (256, 256))],
+        {"w": weight},
+    )
+    if external:
+        onnx.external_data_helper.convert_model_to_external_data(proto, location="outside.bin")
+        onnx.save_model(proto, tmp_path / "unused.onnx")
+    plan = planned(proto)
+    folder = tmp_path / "compiled"
+    manifest = compile_plan(plan, folder)
+    assert len(manifest.groups) == 7
+    assert manifest.weights is not None
+    assert manifest.weights.nbytes == weight.nbytes
+    assert sum(file.stat().st_size for file in folder.iterdir()) < weight.nbytes + 2**16
+    done = run_compiled(open_compiled(folder), executor="threads", seed=3)
+    assert done.bitwise_equal is True
+    wanted = hetsim.run(plan, seed=3, executor="threads")
+    assert_bitwise_equal(done.outputs, wanted.outputs)
+    np.testing.assert_array_equal(done.outputs["w2"], weight)
+    np.testing.assert_array_equal(done.outputs["w"], weight)
+
+
+def test_a_file_of_weights_that_is_not_whole_is_refused(compiled: Path) -> None:
+    content = (compiled / WEIGHTS).read_bytes()
+    for wrong in (content[:-1], content + b"\0", b""):
+        (compiled / WEIGHTS).write_bytes(wrong)
+        with pytest.raises(InvalidInput, match="not the weights that were compiled"):
+            open_compiled(compiled)
+    (compiled / WEIGHTS).unlink()
+    with pytest.raises(InvalidInput, match="No such file"):
+        open_compiled(compiled)
+
+
+def test_a_subgraph_opens_with_the_weights_of_its_folder_alone(compiled: Path) -> None:
+    manifest, _, _ = read_manifest(compiled)
+    device = manifest.devices[0]
+    expected = Expected(Identity(device.name, device.architecture, device.precision))
+    content = (compiled / "g0_cpu.hsub").read_bytes()
+    with pytest.raises(ArtifactError, match="a section of 0"):
+        read_artifact(io.BytesIO(content), expected=expected)
+    for size in (0, 1, 64):
+        with pytest.raises(ArtifactError, match="where none belongs"):
+            read_artifact(io.BytesIO(content), expected=expected, shared_bytes=size)
 
 
 def test_a_file_of_a_newer_format_is_refused(compiled: Path) -> None:
