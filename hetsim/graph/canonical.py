@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import onnx
 
+from hetsim.graph.attributes import Attributes, is_large
 from hetsim.graph.data_dependence import shaped_by_data
 from hetsim.graph.extension import NONE, Custom, is_custom, key_of
 from hetsim.graph.graph import Graph, Node, Seen, Tensor
@@ -163,9 +164,10 @@ def _qualified(node: onnx.NodeProto) -> str:
 
 
 def _key(node: onnx.NodeProto) -> bytes | None:
-    """What twins share besides their inputs; None for nodes with bodies or stored tensors."""
+    """What twins share besides their inputs; None for bodies, tensors and long lists."""
     if any(
         attribute.type in (onnx.AttributeProto.TENSOR, onnx.AttributeProto.SPARSE_TENSOR)
+        or is_large(attribute)
         for attribute in node.attribute
     ) or any(True for _ in bodies(node)):
         return None
@@ -254,7 +256,7 @@ def _graph(
             inputs=tuple(node.input),
             outputs=tuple(node.output),
             captures=captures(node),
-            attributes=_attributes(node),
+            attributes=Attributes(node),
             origins=origins[i],
             body=inner.get(node.name, nothing).body,
             custom=is_custom(node, functions),
@@ -320,29 +322,3 @@ def _listed(node: onnx.NodeProto) -> tuple[Tensor, ...]:
             kind = onnx.helper.make_tensor_type_proto(attribute.t.data_type, attribute.t.dims)
             found.append(to_tensor(name, kind))
     return tuple(found)
-
-
-def _attributes(node: onnx.NodeProto) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for attribute in node.attribute:
-        value = _plain(attribute)
-        if value is not None:
-            found[attribute.name] = value
-    return found
-
-
-def _plain(attribute: onnx.AttributeProto) -> Any:
-    kind = onnx.AttributeProto
-    if attribute.type == kind.INT:
-        return attribute.i
-    if attribute.type == kind.FLOAT:
-        return attribute.f
-    if attribute.type == kind.STRING:
-        return attribute.s.decode("utf-8", errors="replace")
-    if attribute.type == kind.INTS:
-        return tuple(attribute.ints)
-    if attribute.type == kind.FLOATS:
-        return tuple(attribute.floats)
-    if attribute.type == kind.STRINGS:
-        return tuple(text.decode("utf-8", errors="replace") for text in attribute.strings)
-    return None

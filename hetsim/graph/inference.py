@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 
 from hetsim.errors import ModelError
+from hetsim.graph.attributes import is_large
 from hetsim.graph.binding import bindable
 from hetsim.graph.extension import NONE, Custom
 from hetsim.graph.onnx_file import INLINE_BYTES
@@ -103,7 +104,11 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
     skeleton.functions.extend(proto.functions)
     graph = skeleton.graph
     graph.name = proto.graph.name
-    graph.node.extend(proto.graph.node)
+    for node in proto.graph.node:
+        if node.op_type in _TREES:
+            _add_light(graph, node)
+        else:
+            graph.node.append(node)
     graph.input.extend(proto.graph.input)
     graph.output.extend(proto.graph.output)
     graph.sparse_initializer.extend(proto.graph.sparse_initializer)
@@ -117,6 +122,22 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
         else:
             graph.initializer.append(tensor)
     return skeleton
+
+
+_TREES = frozenset({"TreeEnsembleClassifier", "TreeEnsembleRegressor"})
+"""Ops with lists of one entry a node of their trees, by which no type is inferred."""
+
+
+def _add_light(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """Add `node` without its long lists about the nodes of trees."""
+    light = graph.node.add(name=node.name, op_type=node.op_type, domain=node.domain)
+    light.input.extend(node.input)
+    light.output.extend(node.output)
+    light.attribute.extend(
+        attribute
+        for attribute in node.attribute
+        if not (attribute.name.startswith("nodes_") and is_large(attribute))
+    )
 
 
 def _clean(kind: onnx.TypeProto, names: Collection[str]) -> None:

@@ -218,6 +218,8 @@ def _producers(
 
 
 def _constants_to_initializers(graph: onnx.GraphProto, where: str) -> None:
+    if not any(node.op_type == "Constant" and not node.domain for node in graph.node):
+        return
     kept: list[onnx.NodeProto] = []
     for node in graph.node:
         if node.op_type != "Constant" or node.domain:

@@ -275,3 +275,29 @@ def test_what_onnx_runtime_saves_with_a_name_twice_is_made_readable(tmp_path: Pa
         wanted = open_exactly(proto, None).run(None, given)
         found = open_exactly(model.proto, None).run(None, given)
         assert wanted[0].tobytes() == found[0].tobytes()
+
+
+def test_long_lists_stay_in_the_model_until_they_are_asked_for() -> None:
+    """A tree model is mostly lists of one entry a node of its trees."""
+    import pickle
+
+    from hetsim.graph.attributes import LARGE_BYTES, Attributes
+
+    count = LARGE_BYTES // 8 + 1
+    node = onnx.helper.make_node(
+        "Trees", ["x"], ["y"], modes=["LEAF", "NODE"] * count, ids=list(range(count)),
+        values=[0.5] * count, few=[1, 2], text="a",
+        tensor=onnx.helper.make_tensor("t", 1, [1], [1]),
+    )  # fmt: skip
+    read = Attributes(node)
+    assert dict(read) == {
+        "modes": ("LEAF", "NODE") * count,
+        "ids": tuple(range(count)),
+        "values": (0.5,) * count,
+        "few": (1, 2),
+        "text": "a",
+    }
+    assert len(read) == 5
+    assert pickle.loads(pickle.dumps(read)) == read
+    with pytest.raises(KeyError):
+        read["tensor"]
