@@ -15,7 +15,13 @@ from hetsim.placement.local_search import LocalSearch
 from hetsim.placement.objective import Objective, check_objective, measure
 from hetsim.placement.refinement import refine
 from hetsim.placement.replication import GAIN, replicated
-from hetsim.placement.starts import CONSTRUCTIVE, Start, start_that_fits, starting_plans
+from hetsim.placement.starts import (
+    CONSTRUCTIVE,
+    Start,
+    affordable,
+    start_that_fits,
+    starting_plans,
+)
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -59,7 +65,8 @@ class Auto(Constrained):
     seed : int
         Of ``local-search``.
 
-    Complexity: the sum over what is tried. Ties go to the plan with the fewest subgraphs.
+    Complexity: the sum over what is tried: without `search` about 4 CPU seconds for 10,000 tasks
+    on four devices, 8 for 20,000 and 45 for 50,000. Ties go to the plan with the fewest subgraphs.
     """
 
     objective: Objective = "latency"
@@ -85,7 +92,7 @@ class Auto(Constrained):
             found = starting_plans(coarse, self.objective)
         except Infeasible as error:
             refused.append(error)
-        left_out = [name for name, most in CONSTRUCTIVE.items() if coarse.problem.n > most]
+        left_out = [name for name in CONSTRUCTIVE if not affordable(name, coarse.problem)]
         for name in _others():
             if not self._tries(name, coarse):
                 left_out.append(name)

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hetsim.placement.constructive import Constructive
-from hetsim.placement.dynamic import PairRule, schedule_pairs
+from hetsim.placement.dynamic import schedule_pairs
 from hetsim.placement.listing import Schedule
 from hetsim.placement.ranks import static_levels
 from hetsim.problem import Problem
@@ -37,15 +34,5 @@ class Dls(Constructive):
     def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
         """Return the schedule; see ``Listing`` for `homes` and the errors."""
         levels, medians = static_levels(problem)
-        return schedule_pairs(problem, homes, _DynamicLevel(np.array(levels), np.array(medians)))
-
-
-class _DynamicLevel(PairRule):
-    def __init__(self, levels: NDArray[np.float64], medians: NDArray[np.float64]) -> None:
-        self._worth = levels + medians
-
-    def score(
-        self, nodes: NDArray[np.int64], start: NDArray[np.float64], cost: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return the dynamic levels, negated."""
-        return np.asarray(start + cost - self._worth[nodes, None])
+        worth = [level + median for level, median in zip(levels, medians, strict=True)]
+        return schedule_pairs(problem, homes, worth=worth)

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hetsim.placement.constructive import Constructive
-from hetsim.placement.dynamic import PairRule, schedule_pairs
+from hetsim.placement.dynamic import schedule_pairs
 from hetsim.placement.listing import Schedule
 from hetsim.placement.ranks import static_levels
 from hetsim.problem import Problem
@@ -38,19 +35,8 @@ class Etf(Constructive):
     def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
         """Return the schedule; see ``Listing`` for `homes` and the errors."""
         levels, _ = static_levels(problem)
-        order = np.empty(problem.n, dtype=np.int64)
-        order[np.argsort(-np.array(levels), kind="stable")] = np.arange(problem.n)
-        return schedule_pairs(problem, homes, _EarliestEnd(order))
-
-
-class _EarliestEnd(PairRule):
-    def __init__(self, place: NDArray[np.int64]) -> None:
-        self._place = place
-
-    def score(
-        self, nodes: NDArray[np.int64], start: NDArray[np.float64], cost: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return the ends; among those that end first, the place by static level."""
-        end = start + cost
-        first = end.min()
-        return np.where(end == first, self._place[nodes, None].astype(np.float64), np.inf)
+        order = sorted(range(problem.n), key=lambda v: -levels[v])
+        rank = [0] * problem.n
+        for place, node in enumerate(order):
+            rank[node] = place
+        return schedule_pairs(problem, homes, rank=rank)

@@ -51,6 +51,15 @@ class Room:
     A node that is not placed yet may have a home, where room is kept for it: a node that one
     device alone takes is at home there. Nothing goes where it would take that room, so that
     where all nodes have a home that fits, the rest can always be placed.
+
+    Attributes
+    ----------
+    left : [P]
+        Bytes that neither weights nor room kept for some take.
+    readers : [P][constants]
+        Nodes by device and constant, placed there or at home there.
+    homes : [n]
+        Device by node, or -1.
     """
 
     def __init__(self, problem: Problem, homes: Sequence[int] | None = None) -> None:
@@ -58,18 +67,18 @@ class Room:
         self.left = list(problem.capacity_bytes)
         self._of = problem.constants_of
         self._nbytes = [constant.nbytes for constant in problem.constants]
-        self._readers = [[0] * len(problem.constants) for _ in problem.devices]
+        self.readers = [[0] * len(problem.constants) for _ in problem.devices]
         if homes is None:
             alone = problem.supported.sum(axis=1) == 1
             homes = np.where(alone, problem.supported.argmax(axis=1), -1).tolist()
-        self._homes = homes
+        self.homes = homes
         for node, device in enumerate(homes):
             if device >= 0:
                 self._add(node, device)
 
     def needs(self, node: int, device: int) -> int:
         """Bytes of the node's weights that are not on the device yet, nor kept room for."""
-        readers = self._readers[device]
+        readers = self.readers[device]
         return sum(self._nbytes[c] for c in self._of[node] if not readers[c])
 
     def holds(self, node: int, device: int) -> bool:
@@ -78,7 +87,7 @@ class Room:
 
     def take(self, node: int, device: int) -> None:
         """Put them there; the room that was kept for the node is free again."""
-        home = self._homes[node]
+        home = self.homes[node]
         if home != device:
             if home >= 0:
                 self._remove(node, home)
@@ -86,7 +95,7 @@ class Room:
 
     def give_back(self, node: int, device: int) -> None:
         """Undo ``take``."""
-        home = self._homes[node]
+        home = self.homes[node]
         if home != device:
             self._remove(node, device)
             if home >= 0:
@@ -100,9 +109,9 @@ class Room:
     def _add(self, node: int, device: int) -> None:
         self.left[device] -= self.needs(node, device)
         for c in self._of[node]:
-            self._readers[device][c] += 1
+            self.readers[device][c] += 1
 
     def _remove(self, node: int, device: int) -> None:
         for c in self._of[node]:
-            self._readers[device][c] -= 1
+            self.readers[device][c] -= 1
         self.left[device] += self.needs(node, device)

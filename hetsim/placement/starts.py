@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -15,16 +16,21 @@ from hetsim.placement.objective import Objective, measure
 from hetsim.placement.regrouping import merge_where_it_pays
 from hetsim.placement.single import Single, expand
 from hetsim.plans import Plan
+from hetsim.problem import Problem
 
 CONSTRUCTIVE: Mapping[str, int] = {
     "heft": 100_000,
     "cpop": 100_000,
     "peft": 100_000,
     "lookahead": 2_000,
-    "dls": 10_000,
-    "etf": 10_000,
+    "dls": 100_000,
+    "etf": 100_000,
 }
 """The constructive strategies, and the number of tasks above which each is too dear to try."""
+
+MOST_PAIRS = 4_000_000_000
+"""Tasks x devices x tasks of the widest level, above which ``dls`` and ``etf`` are not tried: they
+look at every ready task each time, some 200 million pairs a second."""
 
 MERGED = 2
 """Constructive plans, the best first, whose subgraphs are merged where that pays."""
@@ -82,8 +88,8 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
         except Infeasible:
             continue
     seen: dict[tuple[Group, ...], None] = {}
-    for name, most in CONSTRUCTIVE.items():
-        if coarse.problem.n > most:
+    for name in CONSTRUCTIVE:
+        if not affordable(name, coarse.problem):
             continue
         try:
             groups, how = constructive(name).subgraphs(coarse)
@@ -100,6 +106,19 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
     if objective == "latency" and pays_to_coarsen(problem):
         _merge_best(coarse, found)
     return found
+
+
+def affordable(name: str, tasks: Problem) -> bool:
+    """Whether a constructive strategy is quick enough for a problem of tasks. O(V + E)."""
+    if tasks.n > CONSTRUCTIVE[name]:
+        return False
+    if name not in ("dls", "etf") or tasks.n**2 * len(tasks.devices) <= MOST_PAIRS:
+        return True
+    levels = [0] * tasks.n
+    for v in range(tasks.n):
+        levels[v] = max((levels[u] + 1 for u in tasks.dag.preds[v]), default=0)
+    widest = max(Counter(levels).values())
+    return tasks.n * len(tasks.devices) * widest <= MOST_PAIRS
 
 
 def starts_that_fit(coarse: Coarse, objective: Objective) -> tuple[Coarse, list[Start]]:

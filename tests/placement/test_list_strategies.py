@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +17,10 @@ from placement_instances import CONSTRUCTIVE, constructive, model_like, played
 import hetsim
 from builders import problems
 from hetsim.errors import OutOfMemory, UnsupportedNode, UsageError
-from hetsim.placement.listing import Listing
+from hetsim.placement.dynamic import schedule_pairs
+from hetsim.placement.listing import Listing, Slot
 from hetsim.placement.ranks import downward_ranks, static_levels, upward_ranks
+from hetsim.placement.starts import affordable
 from hetsim.problem import Problem
 
 
@@ -151,3 +154,43 @@ def test_the_same_answer_under_every_hash_seed() -> None:
         for seed in range(5)
     }
     assert len(answers) == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(model_like(problems(max_nodes=10)))
+def test_the_best_pair_is_next(problem: Problem) -> None:
+    """From the definition, pair by pair; machine code or not."""
+    levels, medians = static_levels(problem)
+    worth = [level + median for level, median in zip(levels, medians, strict=True)]
+    rank = list(range(problem.n))[::-1]
+    ample = replace(problem, capacity_bytes=None)
+    asked: list[dict[str, Any]] = [{"worth": worth}, {"rank": rank}]
+    for options in asked:
+        made = schedule_pairs(ample, None, **options, machine_code=False)
+        assert made == schedule_pairs(ample, None, **options, machine_code=True)
+        listing = Listing(ample)
+        free = [[0.0] * streams for streams in problem.streams]
+        left = set(range(problem.n))
+        while left:
+            pairs = []
+            for v in sorted(left):
+                if left.isdisjoint(problem.dag.preds[v]):
+                    for p in np.flatnonzero(problem.supported[v]).tolist():
+                        begin = max(listing.ready[v][p], min(free[p]))
+                        end = begin + listing.duration(v, p)
+                        key = (end, rank[v]) if "rank" in options else (end - worth[v], v)
+                        pairs.append((key, p, v, begin, end))
+            _, p, v, begin, end = min(pairs)
+            assert (made.assignment[v], made.start_s[v], made.end_s[v]) == (p, begin, end)
+            free[p][free[p].index(min(free[p]))] = end
+            listing.place(v, Slot(end, begin, end, p, 0))
+            left.remove(v)
+
+
+def test_auto_tries_them_on_many_tasks() -> None:
+    chains = Problem.from_arrays(np.ones((12_000, 2)), [(v, v + 40, 1) for v in range(11_960)])
+    wide = Problem.from_arrays(np.ones((60_000, 2)))
+    for name in ("dls", "etf"):
+        assert affordable(name, chains)
+        # Every task is ready from the start: each step would look at all that are left.
+        assert not affordable(name, wide)
