@@ -263,3 +263,23 @@ def test_a_mixture_reads_the_experts_that_it_asks():
     products = 6 * 2 * 2 * (2 * inner * hidden)
     assert products <= done.flops <= 2 * products
     assert done.weight_bytes == 2 * 4 * (2 * inner * hidden)
+
+
+def test_transforms_whose_axis_comes_with_the_data_are_between_those_of_all():
+    def of(axis):
+        fixed = {"constants": (2,), "values": {2: (axis,)}}
+        return work("DFT", [(1, 8, 32, 1), None, ((), "int64")], [(1, 8, 32, 2)], **fixed)
+
+    rows, columns = of(1), of(2)
+    assert rows.flops == 32 * 5 * 8 * 3
+    assert columns.flops == 8 * 5 * 32 * 5
+    # Of real numbers half of it will do.
+    assert (rows.least.flops, columns.least.flops) == (rows.flops // 2, columns.flops // 2)
+    free = work("DFT", [(1, 8, 32, 1), None, ((), "int64")], [(1, 8, 32, 2)])
+    batch = of(0).flops
+    assert free.flops == max(rows.flops, columns.flops, batch)
+    assert free.least.flops == min(rows.flops, columns.flops, batch) // 2
+    frames = [(1, 128), ((), "int64"), None, ((), "int64")]
+    short = work("STFT", frames, [(1, 15, 9, 2)])
+    fixed = work("STFT", frames, [(1, 15, 9, 2)], constants=(3,), values={3: (16,)})
+    assert short.flops == fixed.flops == 15 * 5 * 16 * 4

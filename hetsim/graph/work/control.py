@@ -14,6 +14,7 @@ CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _SHAPES = "the shapes inside it are not known"
 _GROWS = "a value that it carries on changes its shape from turn to turn"
 _TURNS = "how many turns it makes is not known: --input FILE.npz shows it in a run"
+_ELEMENTS = "how long its sequence is is not known: --canonical basic makes a Loop of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def ways(graph: Graph, node: Node) -> Ways | None:
         return Ways((), unknown=_SHAPES)
     turns = _turns(view, body)
     if turns is None:
-        return Ways(((body, 1),), unknown=_TURNS)
+        return Ways(((body, 1),), unknown=_ELEMENTS if node.op_type == "SequenceMap" else _TURNS)
     most, certain = turns
     if _grows(node, body):
         known = graph.seen is not None and node.name in graph.seen.trips

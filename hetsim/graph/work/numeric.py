@@ -33,38 +33,56 @@ def fft_flops(length: int) -> int:
     return 5 * length * max(1, (length - 1).bit_length())
 
 
-def _dft(view: NodeView) -> int | None:
-    """One transform for every row along the axis, real inputs counted as complex ones."""
-    shape = view.shape(0)
+def _dft(view: NodeView) -> int:
+    """One transform for every row along the axis, real inputs counted as complex ones.
+
+    An axis that comes with the data may be any of them: the dearest counts.
+    """
+    return max(_dft_by_axis(view), default=0)
+
+
+def _dft_least(view: NodeView) -> int:
+    """The cheapest axis; a transform of real numbers can be had for half."""
+    return min(_dft_by_axis(view), default=0) // (2 if view.shape(0)[-1] == 1 else 1)
+
+
+def _dft_by_axis(view: NodeView) -> list[int]:
+    shape, out = view.shape(0), view.output().static_shape
+    axes: tuple[int, ...] = tuple(range(len(shape) - 1))
     if view.graph.opsets.get("", 20) < 20:
-        axis = view.integer("axis", 1)
-    else:
-        given = view.constant(2)
-        if view.has(2) and given is None:
-            return None
-        axis = given[0] if given else -2
-    length = shape[axis]
-    if view.has(1):
+        axes = (view.integer("axis", 1),)
+    elif not view.has(2):
+        axes = (-2,)
+    elif view.constant(2):
+        axes = (view.constant(2) or ())[:1]
+    found = []
+    for axis in axes:
         stated = view.constant(1)
-        if stated is None:
-            return None
-        length = stated[0]
-    rows = math.prod(shape[:-1]) // max(1, shape[axis])
-    return rows * fft_flops(length)
+        # One half of a spectrum is as long as both would be, by two elements.
+        halved = 2 * (out[axis] - 1) if view.integer("onesided", 0) else out[axis]
+        length = stated[0] if stated else halved if view.has(1) else shape[axis]
+        rows = math.prod(shape[:-1]) // max(1, shape[axis])
+        found.append(rows * fft_flops(max(1, length)))
+    return found
 
 
-def _stft(view: NodeView) -> int | None:
-    """A window and a transform for every frame."""
+def _stft(view: NodeView) -> int:
+    """A window and a transform for every frame; as long as the window, or as the result says."""
     batch, frames, bins, _ = view.output().static_shape
-    length = view.shape(2)[0] if view.has(2) else None
-    if length is None:
-        stated = view.constant(3)
-        length = stated[0] if stated else None
-    if length is None:
-        length = bins if not view.integer("onesided", 1) else None
-    if length is None:
-        return None
+    stated = view.constant(3)
+    if view.has(2):
+        length = view.shape(2)[0]
+    elif stated:
+        length = stated[0]
+    else:
+        length = max(1, 2 * (bins - 1)) if view.integer("onesided", 1) else bins
     return batch * frames * (fft_flops(length) + length * view.has(2))
+
+
+def _stft_least(view: NodeView) -> int:
+    """Signals are real as a rule, and their transforms are to be had for half."""
+    shape = view.shape(0)
+    return _stft(view) // (1 if shape[-1] == 2 and len(shape) == 3 else 2)
 
 
 def _det(view: NodeView) -> int:
@@ -101,8 +119,8 @@ RULES: Mapping[str, Rule] = {
         "pooling", _quantized_reduction, integer_input=0
     ),
     "com.microsoft:QLinearReduceMean": Rule("reduction", _quantized_reduction, integer_input=0),
-    "DFT": Rule("other", _dft),
-    "STFT": Rule("other", _stft),
+    "DFT": Rule("other", _dft, least=_dft_least),
+    "STFT": Rule("other", _stft, least=_stft_least),
     "Det": Rule("other", _det),
     "com.microsoft:Inverse": Rule("other", _inverse),
     "Multinomial": Rule("other", _multinomial),
