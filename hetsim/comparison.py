@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hetsim import checks
 from hetsim.errors import Infeasible, OutOfMemory, UsageError, nearest
 from hetsim.placement.bound import stated_bound
 from hetsim.placement.constraints import NAMES, Constrained
@@ -16,7 +17,7 @@ from hetsim.placement.objective import (
     check_room,
     seconds_a_request,
 )
-from hetsim.placement.options import option_types, under
+from hetsim.placement.options import checked_fields, option_types, under
 from hetsim.placement.single import expand
 from hetsim.plans import Plan
 from hetsim.problem import Problem
@@ -143,6 +144,11 @@ class Comparison:
         return self.single_s[self.best_single] / self.bound_s
 
 
+@checks.takes(
+    problem=checks.instance("hetsim.problem:Problem"),
+    strategies=checks.sequence(checks.text),
+    objective=checks.text,
+)
 def compare(
     problem: Problem,
     strategies: Sequence[str] | None = None,
@@ -184,6 +190,7 @@ def compare(
             raise UsageError(
                 f"no strategy here has an option '{key}'", hint=nearest(key, sorted(known))
             )
+    options |= checked_fields(Constrained, options)
     limits = Constrained(**{key: value for key, value in options.items() if key in NAMES})
     bound_s = stated_bound(limits.narrow(problem), objective)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hetsim.errors import Infeasible
+from hetsim import checks
+from hetsim.errors import Infeasible, PlanError
 from hetsim.partitioning.flow import partition
 from hetsim.placement.bound import stated_bound
 from hetsim.placement.constraints import Constrained
@@ -122,6 +123,12 @@ class Explanation:
         return next(iter(self.shares), "")
 
 
+@checks.takes(
+    problem=checks.instance("hetsim.problem:Problem"),
+    plan=checks.instance("hetsim.plans:Plan"),
+    strategies=checks.sequence(checks.text),
+    objective=checks.text,
+)
 def explain(
     problem: Problem,
     plan: Plan,
@@ -155,6 +162,11 @@ def explain(
     Complexity: a few dozen times planning and simulating one request.
     """
     check_objective(objective)
+    if plan.problem is not problem and plan.problem.fingerprint != problem.fingerprint:
+        raise PlanError(
+            f"made for another problem ('{plan.problem.name}'; this one is '{problem.name}')",
+            where=f"plan '{plan.strategy}'",
+        )
     timeline = simulate(plan)
     path = _path(plan, timeline)
     cost_s = timeline.latency_s if objective == "latency" else bottleneck(plan)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hetsim import checks
 from hetsim.errors import InvalidInput
 from hetsim.hardware.spec import Route
 from hetsim.problem import (
@@ -19,6 +20,15 @@ from hetsim.problem import (
     Value,
     check_contention,
 )
+
+_NODE = checks.whole()
+
+
+def _named(value: object, name: str) -> None:
+    """Want a text that is not empty."""
+    checks.text(value, name)
+    if not value:
+        raise InvalidInput(f"{name} is empty")
 
 
 def build(
@@ -39,35 +49,48 @@ def build(
     name: str,
 ) -> Problem:
     """Check the arrays and build the Problem; see ``Problem.from_arrays``. O(n P + E)."""
-    times = np.array(seconds, dtype=np.float64)
+    times = checks.floats(seconds, "seconds")
     if times.ndim != 2 or times.shape[1] == 0:
         raise InvalidInput(f"seconds has shape {times.shape}", hint="give [nodes, devices]")
     if np.isnan(times).any() or (times < 0).any():
         raise InvalidInput("seconds has negative or NaN entries", hint="use inf where unsupported")
     n, count = times.shape
+    if devices is not None:
+        checks.sequence(_named)(devices, "devices")
     names = tuple(devices) if devices is not None else tuple(f"d{p}" for p in range(count))
     if len(names) != count or len(set(names)) != count:
         raise InvalidInput(f"{len(names)} device names for {count} columns, or not unique")
-    if host is not None and not 0 <= host < count:
-        raise InvalidInput(f"host {host} is not a device index", hint=f"use 0 .. {count - 1}")
+    if host is not None:
+        checks.whole(0, count - 1)(host, "host")
+    checks.text(contention, "contention")
+    checks.text(name, "name")
     if edges is not None and tensors is not None:
         raise InvalidInput("both edges and tensors are given", hint="give one of them")
-    values = _from_tensors(n, tensors) if tensors is not None else _from_edges(n, edges or ())
+    values = (
+        _from_tensors(n, tensors)
+        if tensors is not None
+        else _from_edges(n, () if edges is None else edges)
+    )
     links, routes = _all_pairs(
         names,
         _matrix(latency_s, count, "latency_s"),
         _matrix(bytes_per_s, count, "bytes_per_s"),
     )
-    dispatch = np.broadcast_to(np.asarray(dispatch_s, dtype=np.float64), (count,))
+    dispatch = checks.floats(dispatch_s, "dispatch_s")
+    if dispatch.shape not in ((), (count,)):
+        raise InvalidInput(
+            f"dispatch_s has shape {dispatch.shape}", hint=f"give a number or [{count}]"
+        )
+    dispatch = np.broadcast_to(dispatch, (count,))
     if not np.isfinite(dispatch).all() or (dispatch < 0).any():
         raise InvalidInput("dispatch_s has negative or infinite entries")
     constants = _constants(n, weight_bytes)
-    if capacity_bytes is not None and len(capacity_bytes) != count:
-        raise InvalidInput(f"{len(capacity_bytes)} capacities for {count} devices")
-    widths = tuple(int(s) for s in streams) if streams is not None else (1,) * count
-    if len(widths) != count or min(widths) < 1:
-        raise InvalidInput(f"streams {widths} does not give 1 or more for each of {count} devices")
+    if capacity_bytes is not None:
+        checks.sequence(length=count)(capacity_bytes, "capacity_bytes")
+    if streams is not None:
+        checks.sequence(checks.whole(1), length=count)(streams, "streams")
     if staging is not None:
+        checks.instance("hetsim.problem:Staging")(staging, "staging")
         _check_staging(staging, count)
     return Problem(
         name=name,
@@ -77,13 +100,16 @@ def build(
         constants=constants,
         routes=routes,
         dispatch_s=tuple(float(d) for d in dispatch),
-        streams=widths,
-        host=host,
+        streams=tuple(int(s) for s in streams) if streams is not None else (1,) * count,
+        host=None if host is None else int(host),
         contention=check_contention(contention),
         link_names=links,
-        capacity_bytes=tuple(int(c) for c in capacity_bytes)
-        if capacity_bytes is not None
-        else None,
+        capacity_bytes=None
+        if capacity_bytes is None
+        else tuple(
+            checks.whole_bytes(nbytes, f"the capacity of {device}")
+            for device, nbytes in zip(names, capacity_bytes, strict=True)
+        ),
         fused=_composites(n, count, composites),
         staging=staging,
         idle_w=(0.0,) * count,
@@ -103,26 +129,29 @@ def _check_staging(staging: Staging, count: int) -> None:
         ("fetch_s_per_byte", staging.fetch_s_per_byte),
         ("store_s_per_byte", staging.store_s_per_byte),
     ):
-        if len(figures) != count:
-            raise InvalidInput(f"{name} has {len(figures)} entries for {count} devices")
-        if not all(0 <= seconds < float("inf") for seconds in figures):
-            raise InvalidInput(f"{name} has negative or infinite entries", hint="use 0 or more")
+        checks.sequence(checks.number(least=0), length=count)(figures, f"staging.{name}")
 
 
 def _from_edges(n: int, edges: Iterable[tuple[int, int, int]]) -> tuple[Value, ...]:
     merged: dict[tuple[int, int], int] = {}
-    for u, v, nbytes in edges:
+    for u, v, nbytes in checks.rows(edges, "edges", "from, to, bytes"):
+        _NODE(u, "the start of an edge")
+        _NODE(v, "the end of an edge")
         if not 0 <= u < v < n:
             raise InvalidInput(f"edge ({u}, {v}) does not ascend within 0 .. {n - 1}")
         if (u, v) in merged:
             raise InvalidInput(f"edge ({u}, {v}) is given twice", hint="add their bytes up")
-        merged[u, v] = _bytes(nbytes, f"edge ({u}, {v})")
+        merged[int(u), int(v)] = checks.whole_bytes(nbytes, f"what edge ({u}, {v}) moves")
     return tuple(Value(f"n{u}:n{v}", nbytes, u, (v,)) for (u, v), nbytes in sorted(merged.items()))
 
 
 def _from_tensors(n: int, tensors: Iterable[tuple[int, int, Sequence[int]]]) -> tuple[Value, ...]:
     values: list[Value] = []
-    for index, (producer, nbytes, readers) in enumerate(tensors):
+    for index, (producer, nbytes, readers) in enumerate(
+        checks.rows(tensors, "tensors", "producer, bytes, consumers")
+    ):
+        _NODE(producer, f"the producer of tensor {index}")
+        checks.sequence(_NODE)(readers, f"the consumers of tensor {index}")
         consumers = tuple(sorted({int(v) for v in readers}))
         if not GRAPH_INPUT <= producer < n:
             raise InvalidInput(f"tensor {index} has producer {producer}", hint=f"use -1 .. {n - 1}")
@@ -130,27 +159,17 @@ def _from_tensors(n: int, tensors: Iterable[tuple[int, int, Sequence[int]]]) -> 
             raise InvalidInput(f"tensor {index}: consumers {consumers} do not follow {producer}")
         if producer == GRAPH_INPUT and not consumers:
             raise InvalidInput(f"tensor {index} is an input that nobody reads")
-        size = _bytes(nbytes, f"tensor {index}")
-        values.append(Value(f"t{index}", size, producer, consumers, is_output=not consumers))
+        size = checks.whole_bytes(nbytes, f"the size of tensor {index}")
+        values.append(Value(f"t{index}", size, int(producer), consumers, is_output=not consumers))
     return tuple(values)
-
-
-def _bytes(nbytes: int, where: str) -> int:
-    if nbytes < 0 or int(nbytes) != nbytes:
-        raise InvalidInput(f"{nbytes} is no number of bytes", where=where)
-    return int(nbytes)
 
 
 def _constants(n: int, weight_bytes: Sequence[int] | None) -> tuple[Constant, ...]:
     if weight_bytes is None:
         return ()
-    if len(weight_bytes) != n:
-        raise InvalidInput(f"{len(weight_bytes)} weights for {n} nodes")
-    return tuple(
-        Constant(f"w{v}", _bytes(nbytes, f"weight {v}"), (v,))
-        for v, nbytes in enumerate(weight_bytes)
-        if nbytes
-    )
+    checks.sequence(length=n)(weight_bytes, "weight_bytes")
+    sizes = [checks.whole_bytes(nbytes, f"weight {v}") for v, nbytes in enumerate(weight_bytes)]
+    return tuple(Constant(f"w{v}", nbytes, (v,)) for v, nbytes in enumerate(sizes) if nbytes)
 
 
 def _composites(
@@ -158,15 +177,16 @@ def _composites(
 ) -> tuple[FusedKernel, ...]:
     found: list[FusedKernel] = []
     taken: set[tuple[int, int]] = set()
-    for index, (device, nodes, seconds) in enumerate(composites):
+    for index, (device, nodes, seconds) in enumerate(
+        checks.rows(composites, "composites", "device, nodes, seconds")
+    ):
         where = f"composite {index}"
+        checks.whole(0, count - 1)(device, f"{where}: its device")
+        checks.sequence(_NODE)(nodes, f"{where}: its nodes")
+        checks.number(least=0)(seconds, f"{where}: its seconds")
         members = tuple(sorted({int(v) for v in nodes}))
-        if not 0 <= device < count:
-            raise InvalidInput(f"device {device} does not exist", where=where)
         if not members or not 0 <= members[0] <= members[-1] < n:
             raise InvalidInput(f"nodes {members} are not among 0 .. {n - 1}", where=where)
-        if not 0 <= seconds < float("inf"):
-            raise InvalidInput(f"{seconds} seconds", where=where, hint="use 0 or more")
         for node in members:
             if (device, node) in taken:
                 raise InvalidInput(
@@ -175,12 +195,12 @@ def _composites(
                     hint="composites of one device must not overlap",
                 )
             taken.add((device, node))
-        found.append(FusedKernel(device, members, float(seconds), f"composite{index}"))
+        found.append(FusedKernel(int(device), members, float(seconds), f"composite{index}"))
     return tuple(found)
 
 
 def _matrix(value: ArrayLike, count: int, name: str) -> NDArray[np.float64]:
-    array = np.asarray(value, dtype=np.float64)
+    array = checks.floats(value, name)
     if array.ndim not in (0, 2) or (array.ndim == 2 and array.shape != (count, count)):
         raise InvalidInput(
             f"{name} has shape {array.shape}", hint=f"give a number or [{count}, {count}]"

@@ -12,6 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from hetsim import checks
 from hetsim.errors import PlanError
 from hetsim.graph.observed import array_record, observed_record
 from hetsim.partitioning.partition import Group, check
@@ -20,6 +21,9 @@ from hetsim.problem import Problem
 SCHEMA = "hetsim-plan/1"
 REPLICATED = "hetsim-plan/2"
 """Schema of a plan of several replicas: its groups name theirs, and it has a deal."""
+
+_PROBLEM = checks.instance("hetsim.problem:Problem")
+_GROUPS = checks.sequence(checks.instance("hetsim.partitioning.partition:Group"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +93,12 @@ class Plan:
             groups = self.groups[first : first + size]
             found.append(replace(self, groups=groups, sizes=(), deal=()))
         return tuple(found)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no plan; ``validate`` says whether it is a good one."""
+        _PROBLEM(self.problem, "a plan's problem")
+        checks.text(self.strategy, "a plan's strategy")
+        _GROUPS(self.groups, "a plan's groups")
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -220,9 +230,12 @@ class Plan:
             record["platform"] = {"source": platform.source, "sha256": platform.sha256}
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
+    @checks.takes(path=checks.path)
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``to_json`` to `path`, whole or not at all."""
         target = Path(path)
+        if not target.name or "\0" in target.name:
+            raise PlanError("cannot write: that is no name of a file", where=str(path))
         draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
             draft.write_text(self.to_json(), encoding="utf-8")

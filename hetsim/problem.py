@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hetsim import checks
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.hardware.spec import Route, numbered
@@ -362,6 +363,7 @@ class Problem:
         digest.update(np.ascontiguousarray(self.seconds).tobytes())
         return digest.hexdigest()
 
+    @checks.takes(name=checks.text)
     def device_index(self, name: str) -> int:
         """Index of the device called `name`; ``gpu`` is the first of ``gpu.0``, ``gpu.1``.
 
@@ -380,6 +382,12 @@ class Problem:
             ) from None
 
     @staticmethod
+    @checks.takes(
+        model=checks.instance("hetsim.graph.model:Model"),
+        platform=checks.instance("hetsim.hardware.spec:Platform"),
+        cost=checks.text,
+        contention=checks.text,
+    )
     def of(
         model: Model,
         platform: Platform,

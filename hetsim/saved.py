@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hetsim import checks
 from hetsim.errors import PlanError
 from hetsim.files import read_regular
 from hetsim.graph.extension import Extension, names_library, read_extension
@@ -17,6 +18,13 @@ from hetsim.plans import Plan, parse
 from hetsim.problem import Problem, check_contention
 
 
+@checks.takes(
+    path=checks.path,
+    problem=checks.instance("hetsim.problem:Problem"),
+    extensions=checks.sequence(
+        checks.either(checks.path, checks.instance("hetsim.graph.extension:Extension"))
+    ),
+)
 def load_plan(
     path: str | os.PathLike[str],
     problem: Problem | None = None,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim import checks
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
 from hetsim.errors import UsageError, nearest
@@ -31,6 +32,11 @@ def link_names(problem: Problem) -> tuple[str, ...]:
     return problem.link_names
 
 
+@checks.takes(
+    problem=checks.instance("hetsim.problem:Problem"),
+    name=checks.text,
+    factor=checks.number(above=0),
+)
 def wider_link(problem: Problem, name: str, factor: float = 2.0) -> Problem:
     """Return the problem with the bandwidth of one link times `factor`.
 
@@ -62,8 +68,13 @@ def wider_link(problem: Problem, name: str, factor: float = 2.0) -> Problem:
     )
 
 
+@checks.takes(
+    problem=checks.instance("hetsim.problem:Problem"),
+    factor=checks.number(above=0),
+)
 def faster_device(problem: Problem, device: int, factor: float = 2.0) -> Problem:
     """Return the problem with a device's kernels `factor` times as fast; dispatch stays."""
+    checks.whole(0, len(problem.devices) - 1)(device, "device")
     seconds = problem.seconds.copy()
     seconds[:, device] /= factor
     return replace(

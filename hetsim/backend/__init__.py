@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
+from hetsim import checks
 from hetsim.backend.cuts import Split, split
 from hetsim.backend.single_node import model_of_node, present
 from hetsim.errors import ModelError, RequestError, UsageError, nearest
@@ -87,6 +88,8 @@ def _by_name(model: Model, inputs: Any) -> dict[str, Any]:
     if isinstance(inputs, Mapping):
         given = dict(inputs)
     else:
+        if not isinstance(inputs, np.ndarray):
+            checks.sequence()(inputs, "inputs")
         values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
         if len(values) != len(names):
             raise RequestError(
@@ -149,6 +152,8 @@ class HetsimBackend(Backend):
         ONNX Runtime reads otherwise; `outputs_info` is not needed.
         """
         version = kwargs.pop("opset_version", None)
+        if not isinstance(inputs, np.ndarray):
+            checks.sequence()(inputs, "inputs")
         values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
         proto = model_of_node(node, [_array(value) for value in values], version)
         found = cls.prepare(proto, device, **kwargs).run(
@@ -160,10 +165,11 @@ class HetsimBackend(Backend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """Whether `device` is a CPU: ``CPU`` or ``CPU:N``."""
-        return device.partition(":")[0] == "CPU"
+        return isinstance(device, str) and device.partition(":")[0] == "CPU"
 
     @classmethod
     def _how(cls, device: str, kwargs: Mapping[str, Any]) -> Split:
+        checks.text(device, "device")
         if not cls.supports_device(device):
             raise UsageError(f"there is no device '{device}'", hint="choose 'CPU'")
         return _options(cls.how, {name: v for name, v in kwargs.items() if name not in _TOLERANCES})
@@ -187,6 +193,7 @@ def _options(base: Split, options: Mapping[str, Any]) -> Split:
 
 def load(proto: onnx.ModelProto) -> Model:
     """Return the model as the backend splits it: each node of the file that counts, as it is."""
+    checks.instance("onnx:ModelProto")(proto, "model")
     return model_of(proto, name=proto.graph.name or "model", canonical="none", measure=False)
 
 

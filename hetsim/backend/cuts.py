@@ -9,7 +9,9 @@ from typing import Literal
 
 import numpy as np
 
+from hetsim import checks
 from hetsim.errors import UsageError, nearest
+from hetsim.execution.bindings import check_wait
 from hetsim.execution.runner import EXECUTORS
 from hetsim.graph.dag import topological_order
 from hetsim.graph.model import Model
@@ -17,6 +19,8 @@ from hetsim.partitioning.partition import Group
 from hetsim.plans import Plan
 from hetsim.pricing import values_of
 from hetsim.problem import Problem
+
+MOST_DEVICES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,19 @@ class Split:
                 continue
             if isinstance(number, bool) or not isinstance(number, int) or number < least:
                 raise UsageError(
-                    f"{name} cannot be {number!r}", hint=f"give a whole number of {least} or more"
+                    f"{name} cannot be {checks.shown(number)}",
+                    hint=f"give a whole number of {least} or more",
                 )
+        if self.devices > MOST_DEVICES:
+            raise UsageError(
+                f"{self.devices} devices are too many", hint=f"give up to {MOST_DEVICES}"
+            )
+        check_wait("the timeout", self.timeout_s)
+        if self.address is not None:
+            checks.text(self.address, "address")
+        if not isinstance(self.assignment, str):
+            checks.sequence(checks.whole())(self.assignment, "assignment")
+        checks.text(self.executor, "executor")
         if self.executor not in EXECUTORS:
             raise UsageError(
                 f"there is no executor '{self.executor}'",

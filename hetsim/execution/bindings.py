@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from hetsim import checks
 from hetsim.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -28,12 +29,18 @@ def check_how(
         )
     if address is not None and executor != "ray":
         raise UsageError("an address needs the executor 'ray'")
-    if not timeout_s > 0 or math.isnan(timeout_s):
-        raise UsageError(f"the timeout is {timeout_s:g} s", hint="give a positive number")
+    check_wait("the timeout", timeout_s)
     if precision not in PRECISIONS:
         raise UsageError(
             f"there is no precision '{precision}'", hint=nearest(str(precision), PRECISIONS)
         )
+
+
+def check_wait(what: str, seconds: float) -> None:
+    """Raise UsageError for a time that no thread can wait for."""
+    checks.real(seconds, what)
+    if not 0 < seconds <= threading.TIMEOUT_MAX:
+        raise UsageError(f"{what} is {seconds:g} s", hint="give a positive number of seconds")
 
 
 def model_of(plan: Plan) -> Model:
@@ -54,8 +61,10 @@ def given_inputs(
     from hetsim.graph.freezing import without_frozen
     from hetsim.graph.samples import check_inputs, random_inputs
 
+    checks.whole(0)(seed, "seed")
     if inputs is None:
         return dict(random_inputs(model, seed))
+    checks.mapping(checks.text)(inputs, "inputs")
     inputs = without_frozen(inputs, model.frozen, model.source)
     check_inputs(model, inputs)
     return {name: plain(inputs[name]) for name in model.graph.inputs}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
+from hetsim import checks
 from hetsim.execution.bindings import EXECUTORS as EXECUTORS
 from hetsim.execution.bindings import check_how, given_inputs, model_of, weights_folder
 from hetsim.execution.equality import Deviation, deviations, judged
@@ -79,6 +80,17 @@ class Run:
     events: tuple[Event, ...] = field(default=(), repr=False)
 
 
+@checks.takes(
+    plan=checks.instance("hetsim.plans:Plan"),
+    inputs=checks.mapping(checks.text),
+    executor=checks.text,
+    address=checks.text,
+    timeout_s=checks.real,
+    verify=checks.flag,
+    seed=checks.whole(0),
+    precision=checks.text,
+    failures=checks.sequence(checks.instance("hetsim.faults.failure:Failure")),
+)
 def run(
     plan: Plan,
     inputs: Mapping[str, NDArray[Any]] | None = None,

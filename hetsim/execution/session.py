@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
+from hetsim import checks
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.bindings import (
     check_how,
+    check_wait,
     constants_among_outputs,
     given_inputs,
     model_of,
@@ -82,6 +84,16 @@ class Session:
         Where a device does not start, or Ray does not.
     """
 
+    @checks.takes(
+        plan=checks.instance("hetsim.plans:Plan"),
+        executor=checks.text,
+        address=checks.text,
+        timeout_s=checks.real,
+        hang_s=checks.real,
+        max_in_flight=checks.whole(),
+        max_restarts=checks.whole(),
+        precision=checks.text,
+    )
     def __init__(
         self,
         plan: Plan,
@@ -96,8 +108,8 @@ class Session:
         record: bool = False,
     ) -> None:
         check_how(executor, address, timeout_s, precision)
-        if hang_s is not None and not hang_s > 0:
-            raise UsageError(f"hang_s is {hang_s:g} s", hint="give a positive number, or None")
+        if hang_s is not None:
+            check_wait("hang_s", hang_s)
         for name, number, least in (
             ("max_in_flight", max_in_flight, 1),
             ("max_restarts", max_restarts, 0),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from hetsim import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.spec import numbered
 
@@ -105,6 +106,11 @@ def check_failures(failures: Iterable[Failure], devices: Sequence[str]) -> tuple
     found: list[Failure] = []
     for failure in failures:
         name = failure.device
+        checks.text(name, "the device of a failure")
+        checks.text(failure.kind, "the kind of a failure")
+        checks.real(failure.at_s, "when a failure begins")
+        if failure.for_s is not None:
+            checks.real(failure.for_s, "how long a failure lasts")
         if name not in devices:
             alike = numbered(name, devices)
             if not alike:

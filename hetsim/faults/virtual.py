@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from hetsim import checks
 from hetsim.faults.clock import FailingClock
 from hetsim.faults.failure import Failure, check_failures
 from hetsim.faults.replan import replan
@@ -17,6 +18,12 @@ from hetsim.simulation.metrics import energy
 from hetsim.timeline import Event, Timeline
 
 
+@checks.takes(
+    plan=checks.instance("hetsim.plans:Plan"),
+    contention=checks.text,
+    trace=checks.flag,
+    failures=checks.sequence(checks.instance("hetsim.faults.failure:Failure")),
+)
 def simulate(
     plan: Plan,
     requests: int = 1,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hetsim import checks
 from hetsim.errors import ModelError
 from hetsim.files import open_regular
 from hetsim.graph.onnx_types import OWN_DOMAINS
@@ -69,6 +70,9 @@ def names_library(source: str) -> bool:
     return not source.partition("=")[0].endswith(_ONNX)
 
 
+@checks.takes(
+    source=checks.either(checks.path, checks.instance("hetsim.graph.extension:Extension"))
+)
 def read_extension(source: str | os.PathLike[str] | Extension) -> Extension:
     """Read custom operators from files.
 

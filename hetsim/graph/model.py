@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from hetsim import checks
 from hetsim.errors import ModelError, UsageError, nearest
 from hetsim.graph.graph import Graph
 
@@ -112,6 +113,23 @@ class Model:
         return found
 
 
+_SIZES = checks.mapping(checks.text, checks.whole())
+_SHAPES = checks.mapping(checks.text, checks.sequence(checks.whole()))
+_EXTENSIONS = checks.sequence(
+    checks.either(checks.path, checks.instance("hetsim.graph.extension:Extension"))
+)
+
+
+@checks.takes(
+    path=checks.path,
+    dims=_SIZES,
+    shapes=_SHAPES,
+    inputs=checks.mapping(checks.text),
+    freeze=checks.mapping(checks.text),
+    canonical=checks.text,
+    extensions=_EXTENSIONS,
+    measure=checks.flag,
+)
 def load_model(
     path: str | os.PathLike[str],
     *,
@@ -178,6 +196,18 @@ def load_model(
     return _prepare(file, name, source, wishes)
 
 
+@checks.takes(
+    proto=checks.instance("onnx:ModelProto"),
+    name=checks.text,
+    weights_dir=checks.path,
+    dims=_SIZES,
+    shapes=_SHAPES,
+    inputs=checks.mapping(checks.text),
+    freeze=checks.mapping(checks.text),
+    canonical=checks.text,
+    extensions=_EXTENSIONS,
+    measure=checks.flag,
+)
 def model_of(
     proto: onnx.ModelProto,
     *,
@@ -207,6 +237,8 @@ def model_of(
 
     _check_level(canonical)
     folder = None if weights_dir is None else Path(weights_dir)
+    if folder is not None and "\0" in str(folder):
+        raise ModelError("weights_dir cannot be read: no folder has such a name", where=name)
     file = from_memory(proto, name, folder)
     wishes = _wishes(dims, shapes, inputs, freeze, canonical, extensions, measure, None)
     return _prepare(file, name, name, wishes)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from hetsim import checks
 from hetsim.errors import PlatformError, nearest
 from hetsim.hardware.spec import DeviceSpec, Platform
 
@@ -20,6 +21,7 @@ _INSTALLED = Path(__file__).parent / "devices"
 _CHECKOUT = Path(__file__).parents[2] / "devices"
 
 
+@checks.takes(name_or_path=checks.path)
 def load_device(name_or_path: str | os.PathLike[str]) -> DeviceSpec:
     """Return a device by catalog name, or from a YAML file.
 
@@ -37,6 +39,7 @@ def load_device(name_or_path: str | os.PathLike[str]) -> DeviceSpec:
     return read_device(path, shown)
 
 
+@checks.takes(name_or_path=checks.path)
 def load_platform(name_or_path: str | os.PathLike[str]) -> Platform:
     """Return a platform by catalog name, or from a YAML file.
 

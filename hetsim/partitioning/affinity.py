@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from hetsim import checks
 from hetsim.errors import InvalidInput, nearest
 from hetsim.graph.device_notes import LAYER_KEY
 from hetsim.partitioning.ops import check_op
@@ -69,6 +70,7 @@ class Affinity:
 
         Complexity: O(V + names).
         """
+        self._check()
         names = _Names.of(problem)
         pins, vanished = self._pins(problem, names)
         excluded: list[tuple[int | None, tuple[int, ...], str]] = []
@@ -101,6 +103,20 @@ class Affinity:
             else ()
         )
         return Asked(pins, tuple(excluded), priority, default, notes)
+
+    def _check(self) -> None:
+        """Raise InvalidInput for a field of the wrong kind."""
+        checks.mapping(checks.text, checks.text)(self.pins, "pins")
+        checks.sequence(checks.instance(f"{__name__}:Exclusion"))(self.exclude, "exclude")
+        for wish in self.exclude:
+            checks.sequence(checks.text)(wish.ops, "the ops of an exclusion")
+            checks.sequence(checks.text)(wish.nodes, "the nodes of an exclusion")
+            if wish.device is not None:
+                checks.text(wish.device, "the device of an exclusion")
+        if self.priority is not None:
+            checks.sequence(checks.text)(self.priority, "priority")
+        if self.default is not None:
+            checks.text(self.default, "default")
 
     def _pins(self, problem: Problem, names: _Names) -> tuple[dict[int, int], list[str]]:
         """The device of each pinned node, and the names whose nodes became constants."""
@@ -174,6 +190,7 @@ class Asked:
         return regions.without(withdrawn)
 
 
+@checks.takes(problem=checks.instance("hetsim.problem:Problem"), configuration=checks.text)
 def affinity_of_model(problem: Problem, configuration: str | None = None) -> Affinity:
     """Read the pins that the user's file notes on its nodes.
 

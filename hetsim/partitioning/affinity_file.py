@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StrictStr
 
+from hetsim import checks
 from hetsim.errors import UsageError
 from hetsim.hardware.complaints import parse, parse_file
 from hetsim.hardware.figures import Strict, refusal
@@ -63,6 +64,7 @@ class _GroupModel(Strict):
     nodes: Names
 
 
+@checks.takes(path=checks.path)
 def read_affinity(path: str | os.PathLike[str]) -> Affinity:
     """Read an affinity file.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hetsim import checks
 from hetsim.errors import UnsupportedNode, UsageError, nearest
 from hetsim.graph.contraction import Contraction
 from hetsim.hardware.spec import numbered
@@ -50,6 +51,13 @@ class Resolution:
     assignment: tuple[int, ...]
     atoms: tuple[tuple[int, ...], ...] = ()
     dropped: tuple[Dropped, ...] = ()
+
+    def check(self, problem: Problem) -> None:
+        """Raise InvalidInput where it is not of `problem`: it must place every node of it."""
+        devices = checks.whole(0, len(problem.devices) - 1)
+        node = checks.whole(0, problem.n - 1)
+        checks.sequence(devices, length=problem.n)(self.assignment, "resolution.assignment")
+        checks.sequence(checks.sequence(node))(self.atoms, "resolution.atoms")
 
 
 def device_order(problem: Problem, priority: Sequence[str] | str | None = None) -> tuple[int, ...]:
@@ -116,6 +124,11 @@ def by_priority(problem: Problem, priority: Sequence[str] | str | None = None) -
     return list(deconflict(annotate(problem), priority).assignment)
 
 
+@checks.takes(
+    regions=checks.instance("hetsim.partitioning.regions:Regions"),
+    priority=checks.either(checks.text, checks.sequence(checks.text)),
+    choose=checks.function,
+)
 def deconflict(
     regions: Regions,
     priority: Sequence[str] | str | None = None,
@@ -286,6 +299,8 @@ def _chosen(
         if name is None:
             continue
         if name not in names:
+            if not isinstance(name, str):
+                raise checks.refused("what the de-conflict callable answers", name, "a device")
             raise UsageError(
                 f"the de-conflict callable answers '{name}', which does not offer "
                 f"'{problem.node_names[node]}'",

@@ -8,7 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from hetsim.errors import UnsupportedNode, UsageError
+from hetsim import checks
+from hetsim.errors import InvalidInput, UnsupportedNode, UsageError
 from hetsim.graph.contraction import Contraction
 from hetsim.partitioning.affinity import Affinity, Asked
 from hetsim.partitioning.atoms import Quotient
@@ -21,6 +22,18 @@ from hetsim.partitioning.sizes import SizeRules, check_weights, cut, drops
 from hetsim.problem import FusedKernel, Problem
 
 
+@checks.takes(
+    problem=checks.instance("hetsim.problem:Problem"),
+    method=checks.text,
+    resolution=checks.instance("hetsim.partitioning.deconflict:Resolution"),
+    regions=checks.instance("hetsim.partitioning.regions:Regions"),
+    priority=checks.either(checks.text, checks.sequence(checks.text)),
+    affinity=checks.instance("hetsim.partitioning.affinity:Affinity"),
+    choose=checks.function,
+    housekeeping=checks.instance("hetsim.partitioning.housekeeping:Housekeeping"),
+    sizes=checks.instance("hetsim.partitioning.sizes:SizeRules"),
+    rank=checks.sequence(checks.number()),
+)
 def partition(
     problem: Problem,
     method: str = "compact",
@@ -83,9 +96,13 @@ def partition(
                 f"{' and '.join(used or ['resolution'])} cannot change an assignment that is given",
                 hint="leave out 'assignment' and 'resolution', or the rest",
             )
+    if rank is not None and len(rank) != problem.n:
+        raise InvalidInput(f"rank has {len(rank)} entries for {problem.n} nodes")
     asked: Asked | None = None
     if assignment is not None:
         resolution = as_resolution(problem, assignment)
+    elif resolution is not None:
+        resolution.check(problem)
     if resolution is not None:
         labels, told = Quotient.of(problem.dag, resolution.atoms).merge(
             partial(merge, info, host=problem.host), resolution.assignment
@@ -93,10 +110,17 @@ def partition(
         made = _Made(resolution.assignment, labels, told, {})
     else:
         asked = affinity.on(problem) if affinity is not None else None
-        order = device_order(problem, priority or (asked.priority if asked else None))
+        if priority is None and asked is not None:
+            priority = asked.priority
+        order = device_order(problem, priority)
         if asked is not None and asked.default is not None:
             order = (*(device for device in order if device != asked.default), asked.default)
-        offered = regions or annotate(problem)
+        offered = annotate(problem) if regions is None else regions
+        if offered.problem is not problem and offered.problem.fingerprint != problem.fingerprint:
+            raise InvalidInput(
+                f"the regions are of another problem, '{offered.problem.name}'",
+                hint="annotate this one",
+            )
         if asked is not None:
             offered = asked.restrict(offered, order[-1])
         if info.needs_default:
@@ -124,6 +148,9 @@ def as_resolution(problem: Problem, assignment: Sequence[int]) -> Resolution:
 
     Raises UnsupportedNode where a device supports a node neither alone nor in one of these.
     """
+    device = checks.whole(0, len(problem.devices) - 1)
+    checks.sequence(device, length=problem.n)(assignment, "assignment")
+    assignment = [int(device) for device in assignment]
     state = Contraction(problem.dag)
     atoms: list[tuple[int, ...]] = []
     whole = [k for k in problem.composites if all(assignment[v] == k.device for v in k.nodes)]
@@ -171,7 +198,7 @@ def _made(
     """
     problem = regions.problem
     sizes.check()
-    housekeeping.check()
+    housekeeping.check(problem)
     idle = housekeeping.of(problem) if housekeeping.mode != "assigned" else frozenset[int]()
     method = partial(merge, info, host=problem.host)
     too_large: list[FusedKernel] = []

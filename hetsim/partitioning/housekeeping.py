@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from hetsim import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import joined
 from hetsim.graph.housekeeping import housekeeping_nodes
@@ -40,8 +41,13 @@ class Housekeeping:
     ops: frozenset[str] = frozenset()
     nodes: frozenset[int] | None = None
 
-    def check(self) -> None:
-        """Raise UsageError for an unknown mode."""
+    def check(self, problem: Problem | None = None) -> None:
+        """Raise UsageError for an unknown mode, and InvalidInput for nodes that do not exist."""
+        checks.text(self.mode, "the mode of housekeeping")
+        checks.collection(checks.text)(self.ops, "the ops of housekeeping")
+        if self.nodes is not None:
+            last = None if problem is None else problem.n - 1
+            checks.collection(checks.whole(0, last))(self.nodes, "the nodes of housekeeping")
         if self.mode not in MODES:
             raise UsageError(
                 f"no way '{self.mode}' to treat housekeeping nodes",
@@ -56,7 +62,7 @@ class Housekeeping:
         for op in sorted(self.ops):
             check_op(problem, op, "housekeeping ops")
         if self.nodes is not None:
-            return self.nodes
+            return frozenset(self.nodes)
         if problem.model is None:
             return frozenset(v for v, op in enumerate(problem.op_types) if op in self.ops)
         return housekeeping_nodes(problem.model.graph, self.ops)

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hetsim import checks
 from hetsim.errors import PlanError
 from hetsim.graph.dag import Dag, find_cycle, joined, topological_order
 from hetsim.problem import Problem, Value
@@ -125,6 +126,7 @@ class Partition:
 
         return to_annotated(self.problem, self.groups)
 
+    @checks.takes(folder=checks.path)
     def save_onnx(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:
         """Write the split model, the annotated one and one a group; see ``onnx_folder.save_all``.
 
@@ -133,6 +135,10 @@ class Partition:
         from hetsim.partitioning.onnx_folder import save_all
 
         return tuple(save_all(self.problem, self.groups, Path(folder)))
+
+
+_GROUP = checks.instance("hetsim.partitioning.partition:Group")
+_NODE = checks.whole()
 
 
 def owners(n: int, groups: Sequence[Group]) -> list[int]:
@@ -299,6 +305,13 @@ def check(
 
     `supports` tells whether each group's device must support all of it.
     """
+    for index, group in enumerate(groups):
+        _GROUP(group, f"group {index}")
+        checks.text(group.device, f"the device of group {index}")
+        if not isinstance(group.nodes, tuple):
+            raise checks.refused(f"the nodes of group {index}", group.nodes, "a tuple")
+        if set(map(type, group.nodes)) - {int}:
+            checks.sequence(_NODE)(group.nodes, f"the nodes of group {index}")
     found = problems_of(
         problem.dag,
         groups,

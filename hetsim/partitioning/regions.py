@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim import checks
 from hetsim.problem import FusedKernel, Problem
 
 
@@ -115,6 +116,7 @@ class Regions:
         )
 
 
+@checks.takes(problem=checks.instance("hetsim.problem:Problem"))
 def annotate(problem: Problem) -> Regions:
     """List what each device supports, without deciding who gets what.
 

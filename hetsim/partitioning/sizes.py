@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from hetsim import checks
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.atoms import Quotient
 from hetsim.partitioning.partition import components, order_groups
@@ -37,8 +38,11 @@ class SizeRules:
 
     def check(self) -> None:
         """Raise UsageError where a number makes no sense."""
+        checks.flag(self.fit_weights, "fit_weights")
         for name in ("min_nodes", "max_groups", "max_nodes_per_group"):
             value = getattr(self, name)
+            if value is not None or name == "min_nodes":
+                checks.whole()(value, name)
             if value is not None and value < 1:
                 raise UsageError(f"{name} is {value}", hint="give 1 or more")
         if self.max_nodes_per_group is not None and self.max_nodes_per_group < self.min_nodes:

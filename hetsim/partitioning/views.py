@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hetsim import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.partitioning.partition import Group, condense, owners
 from hetsim.partitioning.regions import refusal
@@ -124,6 +125,7 @@ def crossings(problem: Problem, groups: Sequence[Group]) -> tuple[Crossing, ...]
     return tuple(Crossing(*both) for both in zip(receives, sends, strict=True))
 
 
+@checks.takes(name=checks.either(checks.text, checks.whole()))
 def node_named(problem: Problem, name: str | int) -> int:
     """Return the node called `name`, by its own name or that of a node it stands for.
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from hetsim.checks import shown
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.placement.constraints import NAMES, Constrained
 from hetsim.placement.objective import measure
@@ -105,6 +107,53 @@ def read_options(strategy: str, options: Mapping[str, str]) -> dict[str, Any]:
     """Read back what ``option_texts`` wrote for a strategy. Raises UsageError as above."""
     settings = [f"{key}={value}" for key, value in options.items()]
     return read_settings((strategy,), settings, "options of the plan")
+
+
+def check_options(strategy: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options in the types that the strategy has for them: a list as a tuple, say.
+
+    Raises UsageError for a value of another type; one that the strategy lacks stays as it is.
+    """
+    types = option_types(strategy)
+    return {
+        key: _checked(types[key], value, key) if key in types else value
+        for key, value in options.items()
+    }
+
+
+def checked_fields(kind: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of `options` that are fields of a dataclass; raises as ``check_options``."""
+    types = _field_types(kind)
+    return {key: _checked(types[key], given, key) for key, given in options.items() if key in types}
+
+
+def _checked(kind: Any, value: Any, name: str) -> Any:
+    from pydantic import PydanticSchemaGenerationError, ValidationError
+
+    try:
+        return _reader(kind).validate_python(value)
+    except PydanticSchemaGenerationError:
+        # A plugin's own type, which nothing here knows.
+        return value
+    except ValidationError as error:
+        first = error.errors()[0]
+        choices = get_args(kind) if get_origin(kind) is Literal else ()
+        hint = nearest(value, choices) if choices and isinstance(value, str) else None
+        at = "".join(f"[{shown(step)}]" for step in first["loc"])
+        raise UsageError(
+            f"option {name} is {shown(value)}: {first['msg'].lower()}",
+            where=f"{name}{at}" if at else None,
+            hint=hint,
+        ) from None
+
+
+@cache
+def _reader(kind: Any) -> Any:
+    from pydantic import ConfigDict, TypeAdapter
+
+    if is_dataclass(kind):
+        return TypeAdapter(kind)
+    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
 
 
 def read_fields(kind: type[Any], texts: Mapping[str, str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib import import_module
 from typing import Any
 
+from hetsim import checks
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.placement.objective import check_room
 from hetsim.placement.strategy import Strategy
@@ -213,6 +214,7 @@ def resolve(text: str, options: Mapping[str, Any] | None = None) -> Strategy:
     return strategy  # type: ignore[no-any-return]
 
 
+@checks.takes(problem=checks.instance("hetsim.problem:Problem"), strategy=checks.text)
 def plan(problem: Problem, strategy: str = "heft", **options: Any) -> Plan:
     """Assign, group and order the nodes of `problem`.
 
@@ -235,6 +237,11 @@ def plan(problem: Problem, strategy: str = "heft", **options: Any) -> Plan:
         Where its plan does not fit a device, by the clock's count of one request (of replicas,
         of one each): weights, and live activations at every instant.
     """
+    if options:
+        # Types are read where there is something to check.
+        from hetsim.placement.options import check_options
+
+        options = check_options(strategy, options)
     made = resolve(strategy, options).solve(problem)
     made.validate()
     check_room(made)

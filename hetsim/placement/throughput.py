@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hetsim import checks
 from hetsim.errors import UsageError
 from hetsim.problem import GRAPH_INPUT, Problem
 
@@ -30,6 +31,9 @@ class Loads:
         return max((*self.devices, *self.links), default=0.0)
 
 
+@checks.takes(
+    problem=checks.instance("hetsim.problem:Problem"), assignment=checks.sequence(checks.whole())
+)
 def max_load(problem: Problem, assignment: Sequence[int]) -> float:
     """Return the bottleneck of an assignment, in seconds a request; inf if unsupported.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from hetsim import checks
 from hetsim.errors import InvalidInput
 from hetsim.placement.bound import lower_bound
 from hetsim.placement.memory_check import check_memory
@@ -17,6 +18,12 @@ TOLERANCE = 1e-9
 """Rounding that is let pass, over the makespan."""
 
 
+@checks.takes(
+    problem=checks.instance("hetsim.problem:Problem"),
+    plan=checks.instance("hetsim.plans:Plan"),
+    timeline=checks.instance("hetsim.timeline:Timeline"),
+    bound_s=checks.number(least=0),
+)
 def check_timeline(
     problem: Problem, plan: Plan, timeline: Timeline, *, bound_s: float | None = None
 ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.checks import shown
 from hetsim.errors import PlanError, UsageError
 from hetsim.plans import Plan
 from hetsim.problem import Contention, check_contention
@@ -207,11 +208,14 @@ def arrivals(requests: int, arrivals_s: Sequence[float] | None) -> NDArray[np.fl
     try:
         count = operator.index(requests)
     except TypeError:
-        raise UsageError(f"requests is {requests!r}", hint="give a whole number") from None
+        raise UsageError(f"requests is {shown(requests)}", hint="give a whole number") from None
     if count < 1:
         raise UsageError(f"{count} requests to simulate", hint="give 1 or more")
     if arrivals_s is None:
-        return np.zeros(count)
+        try:
+            return np.zeros(count)
+        except (ValueError, MemoryError):
+            raise UsageError(f"{count} requests are too many to simulate") from None
     try:
         arrival = np.array(arrivals_s, dtype=np.float64)
     except (TypeError, ValueError):

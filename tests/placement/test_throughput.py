@@ -49,7 +49,7 @@ def test_the_clock_counts_what_a_subgraph_stages() -> None:
 
 def test_staging_is_checked_and_part_of_the_fingerprint() -> None:
     assert staged().fingerprint != Problem.from_arrays([[1.0, 4.0]]).fingerprint
-    with pytest.raises(InvalidInput, match="1 entries for 2 devices"):
+    with pytest.raises(InvalidInput, match="1 entries, not 2"):
         Problem.from_arrays([[1.0, 2.0]], staging=Staging((0.0,), (0.0, 0.0)))
     with pytest.raises(InvalidInput, match="negative or infinite"):
         Problem.from_arrays([[1.0, 2.0]], staging=Staging((0.0, -1.0), (0.0, 0.0)))
