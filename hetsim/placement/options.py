@@ -137,13 +137,13 @@ def _checked(kind: Any, value: Any, name: str) -> Any:
         return value
     except ValidationError as error:
         first = error.errors()[0]
-        choices = get_args(kind) if get_origin(kind) is Literal else ()
-        hint = nearest(value, choices) if choices and isinstance(value, str) else None
+        if get_origin(kind) is Literal and isinstance(value, str):
+            hint = nearest(value, get_args(kind))
+            raise UsageError(f"no {name} '{value}'", hint=hint) from None
         at = "".join(f"[{shown(step)}]" for step in first["loc"])
         raise UsageError(
             f"option {name} is {shown(value)}: {first['msg'].lower()}",
             where=f"{name}{at}" if at else None,
-            hint=hint,
         ) from None
 
 
