@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from hetsim import checks
-from hetsim.errors import Infeasible, PlanError
-from hetsim.partitioning.flow import partition
+from hetsim.changes import REPLANNERS, Change, best_changes
+from hetsim.errors import PlanError
 from hetsim.placement.bound import stated_bound
-from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import (
     Objective,
     bottleneck,
     check_objective,
-    measure,
     seconds_a_request,
 )
-from hetsim.placement.options import under
-from hetsim.placement.registry import again
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.simulation.clock import simulate
 from hetsim.timeline import Event, Timeline
-from hetsim.what_if import faster_device, link_names, missing_ops, wider_link, with_op
-
-REPLANNERS = ("single", "heft")
-"""Strategies that plan for changed hardware, beside the one that made the plan."""
-
-SHOWN = 3
-OPS_TRIED = 8
-"""Missing ops that are tried: those whose nodes take the longest where they are now."""
-
-MOVES_TRIED = 12
-"""Subgraphs of the critical path that are tried elsewhere: the longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +46,6 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What could be changed, and what it was found to give.
-
-    Attributes
-    ----------
-    kind : "move", "link", "device" or "op"
-    what : str
-    cost_s : float
-        The objective after the change, with the best plan found for it.
-    gain : float
-        Part of the present cost that it saves, in (0, 1].
-    strategy : str
-        What made that plan; the plan's own name where the same subgraphs were kept.
-    """
-
-    kind: str
-    what: str
-    cost_s: float
-    gain: float
-    strategy: str
-
-
-@dataclass(frozen=True, slots=True)
 class Explanation:
     """What bounds a plan.
 
@@ -104,7 +66,7 @@ class Explanation:
     changes : tuple of Change
         The three that save most, best first; fewer where fewer save anything.
     tried : int
-        How many changes were evaluated.
+        How many changes were evaluated; of alike devices the one that the plan uses most.
     """
 
     plan: Plan = field(repr=False)
@@ -135,15 +97,18 @@ def explain(
     *,
     objective: Objective = "latency",
     strategies: Sequence[str] = REPLANNERS,
+    tell: Callable[[str], None] | None = None,
 ) -> Explanation:
     """Say what bounds `plan`, and which three changes would help most.
 
     Tried are: every subgraph of the critical path on every other device; twice the bandwidth of
     every link; kernels twice as fast on every device; and the ops that a device lacks. For the
-    last three the changed problem is planned anew by `strategies` and by the one that made the
-    plan, with its options, and the plan's subgraphs are kept as one more candidate; the best
-    counts. What the plan's pins, exclusions, number of devices and memory rule out is not
-    tried.
+    last three the changed problem is planned anew by `strategies`, and the plan's subgraphs are
+    kept as one more candidate. The strategy that made the plan, with its options, plans for all
+    of them, too, where it is quick (``changes.QUICK``). Where it is dear, it plans for the
+    ``changes.AGAIN`` that promise most: a change promises what the kept plan costs in it, or the
+    plan's cost times what the best of `strategies` gains by it. The best counts. What the plan's
+    pins, exclusions, number of devices and memory rule out is not tried.
 
     Parameters
     ----------
@@ -153,13 +118,16 @@ def explain(
     objective : "latency" or "throughput"
     strategies : sequence of str
         As ``plan`` takes them.
+    tell : callable, optional
+        Is told what is being tried, and how many of how many.
 
     Raises
     ------
     UsageError
         For an unknown objective or strategy.
 
-    Complexity: a few dozen times planning and simulating one request.
+    Complexity: `strategies` and a simulation a change, some dozens of them, and AGAIN times the
+    plan's own strategy.
     """
     check_objective(objective)
     if plan.problem is not problem and plan.problem.fingerprint != problem.fingerprint:
@@ -170,7 +138,10 @@ def explain(
     timeline = simulate(plan)
     path = _path(plan, timeline)
     cost_s = timeline.latency_s if objective == "latency" else bottleneck(plan)
-    changes, tried = _changes(problem, plan, objective, path, cost_s, strategies)
+    steps = [(s.where, s.what, s.nodes, s.seconds) for s in path if s.kind == "compute"]
+    changes, tried = best_changes(
+        problem, plan, objective, steps, cost_s, strategies, tell or (lambda text: None)
+    )
     return Explanation(
         plan=plan,
         timeline=timeline,
@@ -213,106 +184,3 @@ def _shares(
         found.update(zip(timeline.link_busy_s, link_s, strict=True))
     kept = [(name, seconds) for name, seconds in found.items() if seconds > 0]
     return dict(sorted(kept, key=lambda entry: -entry[1]))
-
-
-def _changes(
-    problem: Problem,
-    plan: Plan,
-    objective: Objective,
-    path: Sequence[Step],
-    cost_s: float,
-    strategies: Sequence[str],
-) -> tuple[tuple[Change, ...], int]:
-    found: list[Change] = []
-    tried = 0
-
-    def note(kind: str, what: str, reached: tuple[float, str] | None) -> None:
-        nonlocal tried
-        tried += 1
-        # Less than a millionth is rounding, not a gain.
-        if reached is not None and reached[0] < cost_s * (1.0 - 1e-6):
-            gain = 1.0 - reached[0] / cost_s
-            found.append(Change(kind, what, reached[0], gain, reached[1]))
-
-    limits = Constrained.of(plan)
-    for what, moved in _moves(limits.narrow(problem), plan, path):
-        if limits.max_devices is None or len(moved.devices_used) <= limits.max_devices:
-            note("move", what, _measured(moved, objective))
-    for kind, what, changed in _hardware(problem, plan):
-        note(kind, what, _replanned(changed, plan, objective, strategies, limits))
-    found.sort(key=lambda change: change.cost_s)
-    return tuple(found[:SHOWN]), tried
-
-
-def _moves(problem: Problem, plan: Plan, path: Sequence[Step]) -> list[tuple[str, Plan]]:
-    found: list[tuple[str, Plan]] = []
-    replicas = [replace(replica, problem=problem) for replica in plan.replicas]
-    first = plan.replica_of(0)
-    steps = [step for step in path if step.kind == "compute"]
-    for step in sorted(steps, key=lambda step: -step.seconds)[:MOVES_TRIED]:
-        for device, name in enumerate(problem.devices):
-            if name == step.where or problem.unsupported(device, step.nodes):
-                continue
-            assignment = list(replicas[first].assignment)
-            for node in step.nodes:
-                assignment[node] = device
-            groups = partition(problem, assignment=assignment).groups
-            size = f"{len(step.nodes)} nodes" if len(step.nodes) > 1 else "1 node"
-            what = f"move {step.what} ({size}) from {step.where} to {name}"
-            replicas_now = list(replicas)
-            replicas_now[first] = Plan(problem, plan.strategy, groups)
-            found.append((what, Plan.dealt(replicas_now, plan.deal, strategy=plan.strategy)))
-    return found
-
-
-def _hardware(problem: Problem, plan: Plan) -> list[tuple[str, str, Problem]]:
-    found = [
-        ("link", f"link {name}: bandwidth x2", wider_link(problem, name))
-        for name in link_names(problem)
-    ]
-    found += [
-        ("device", f"{name}: kernels twice as fast", faster_device(problem, device))
-        for device, name in enumerate(problem.devices)
-    ]
-
-    def weight(nodes: Sequence[int]) -> float:
-        return -sum(
-            share * float(problem.shared_seconds[v, replica.assignment[v]])
-            for share, replica in zip(plan.shares, plan.replicas, strict=True)
-            for v in nodes
-        )
-
-    # The heaviest ops first; of equal ones those of the first device.
-    lacking = sorted(missing_ops(problem), key=lambda missing: weight(missing.nodes))
-    for missing in lacking[:OPS_TRIED]:
-        what = f"{problem.devices[missing.device]}: support for {missing.op}"
-        size = f"{len(missing.nodes)} nodes" if len(missing.nodes) > 1 else "1 node"
-        found.append(("op", f"{what} ({size})", with_op(problem, missing)))
-    return found
-
-
-def _replanned(
-    changed: Problem,
-    plan: Plan,
-    objective: Objective,
-    strategies: Sequence[str],
-    limits: Constrained,
-) -> tuple[float, str] | None:
-    kept = _measured(replace(plan, problem=changed), objective)
-    best = kept
-    for name in dict.fromkeys((plan.strategy, *strategies)):
-        try:
-            made = again(plan, changed) if name == plan.strategy else under(limits, changed, name)
-        except Infeasible:
-            continue
-        reached = _measured(made, objective)
-        if reached is not None and (best is None or reached[0] < best[0]):
-            best = reached
-    return best
-
-
-def _measured(plan: Plan, objective: Objective) -> tuple[float, str] | None:
-    try:
-        return measure(plan, objective), plan.strategy
-    except Infeasible:
-        return None

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 import hetsim
 from builders import problems
+from hetsim import changes
 from hetsim.comparison import compare
 from hetsim.errors import UsageError
 from hetsim.explanation import explain
@@ -74,6 +75,39 @@ def test_every_change_saves_and_the_path_is_gapless(problem: Problem) -> None:
         if change.kind == "link":
             name = change.what.removeprefix("link ").partition(":")[0]
             assert name in link_names(problem)
+
+
+def test_a_dear_strategy_plans_for_what_promises_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four devices all but one are idle: two alike, and one too slow to matter."""
+    problem = Problem.from_arrays(
+        [[8.0, 2.0, 2.0, 90.0]] * 4,
+        edges=[(v, v + 1, 8) for v in range(3)],
+        devices=("cpu", "gpu.0", "gpu.1", "dsp"),
+        bytes_per_s=8.0,
+        contention="fifo",
+    )
+    plan = hetsim.plan(problem, "auto")
+    asked: list[Problem] = []
+
+    def counted(made: Plan, changed: Problem) -> Plan:
+        asked.append(changed)
+        return hetsim.plan(changed, made.strategy)
+
+    monkeypatch.setattr(changes, "again", counted)
+    told: list[str] = []
+    found = explain(problem, plan, tell=told.append)
+    assert len(asked) == changes.AGAIN
+    best = found.changes[0]
+    (used,) = plan.devices_used
+    assert (best.what, best.cost_s) == (f"{used}: kernels twice as fast", 4.0)
+    # The one whose change helps is among those asked; of alike devices one is tried.
+    assert any((changed.seconds[:, problem.devices.index(used)] == 1.0).all() for changed in asked)
+    assert sum("gpu." in text and "kernels" in text and "by auto" not in text for text in told) == 1
+    total = int(told[0].split()[2].rstrip(":"))
+    assert [text.partition(":")[0] for text in told] == [
+        f"{at} of {total}" for at in range(1, total + 1)
+    ]
+    assert found.tried == total - changes.AGAIN
 
 
 def test_changed_hardware_is_what_it_says() -> None:

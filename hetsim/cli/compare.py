@@ -165,8 +165,8 @@ def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_j
     from hetsim.reporting.explanation import explanation_record, explanation_report
 
     session = current()
-    with session.progress(f"explaining {plan.strategy}"):
-        explanation = explain(comparison.problem, plan, objective=comparison.objective)
+    with session.progress(f"explaining {plan.strategy}") as tell:
+        explanation = explain(comparison.problem, plan, objective=comparison.objective, tell=tell)
     record["explanation"] = explanation_record(explanation)
     if not as_json:
         session.say("")

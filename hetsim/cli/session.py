@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -77,17 +77,20 @@ class Session:
             click.echo(one_line(text), err=True)
 
     @contextmanager
-    def progress(self, text: str) -> Iterator[None]:
-        """Show what is going on while it does, where stderr is a terminal."""
+    def progress(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Show what is going on while it does, where stderr is a terminal.
+
+        What the block is given takes how far it is, and shows it behind `text`.
+        """
         if self.quiet or not sys.stderr.isatty():
-            yield
+            yield lambda step: None
             return
         from rich.text import Text
 
         from hetsim.reporting.console import console
 
-        with console(sys.stderr).status(Text(one_line(text))):
-            yield
+        with console(sys.stderr).status(Text(one_line(text))) as status:
+            yield lambda step: status.update(Text(one_line(f"{text}: {step}")))
 
 
 def one_line(text: str) -> str:
