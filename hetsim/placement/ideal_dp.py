@@ -145,7 +145,7 @@ class IdealDp(Constrained):
         """Return a bound on contiguous stages, stages that meet it by `costs`, and what failed."""
         costs = contracted.costs
         # The table of (ideal, devices used) is kept within memory.
-        most = min(self.max_ideals, MOST_ENTRIES // States.of(costs.kinds).count)
+        most = min(self.max_ideals, MOST_ENTRIES // States.number(costs.kinds))
         lattice = ideals(costs.dag, most)
         if lattice is None:
             return 0.0, None, f"; more than {most} ideals"
@@ -205,7 +205,7 @@ def _search(
     costs: Costs, lattice: Lattice, ceiling_s: float, budget: int
 ) -> tuple[int, float, Stages | None]:
     n = costs.n
-    states = States.of(costs.kinds)
+    states = States.of(costs.kinds, MOST_ENTRIES)
     reads: list[list[int]] = [[] for _ in range(n)]
     makes: list[list[int]] = [[] for _ in range(n)]
     for index, (producer, consumers, _) in enumerate(costs.values):

@@ -138,7 +138,11 @@ def costs_of(problem: Problem, *, summed: bool = False) -> Costs:
         )  # fmt: skip
         key = np.concatenate([np.asarray(column, np.float64) for column in columns]).tobytes()
         alike.setdefault((key, fused[device]), []).append(device)
-    kinds = tuple(tuple(devices) for devices in alike.values())
+    # The quickest kinds first: where there are very many, the last may be left out of searches.
+    found = [tuple(devices) for devices in alike.values()]
+    whole_s = np.where(problem.runnable, shares_s, 0.0).sum(axis=0)
+    lacking = (~problem.runnable).sum(axis=0)
+    kinds = tuple(sorted(found, key=lambda devices: (lacking[devices[0]], whole_s[devices[0]])))
     first = [devices[0] for devices in kinds]
     return Costs(
         dag=problem.dag,

@@ -272,5 +272,5 @@ def claim(problem: Problem, load_s: float, contiguous_s: float, any_s: float) ->
     bound = max(contiguous_s, any_s)
     if bound <= 0.0:
         return "not proven least"
-    whom = "contiguous stages" if contiguous_s >= any_s else "any plan"
+    whom = "contiguous stages" if contiguous_s > any_s else "any plan"
     return f"not proven least: at most {load_s / bound - 1.0:.2%} above {whom}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 from hetsim.placement.throughput_costs import Costs, Floats
 
 INFINITY = float("inf")
+
+MOST_STATES = 1024
+"""Multisets of kinds of devices that an order is cut for."""
 
 MOST_BORDERS = 600
 """Places of an order at which it may be cut: the table of segments is quadratic in them."""
@@ -33,17 +37,27 @@ class States:
     room: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, kinds: Sequence[Sequence[int]]) -> States:
-        """Count the states of `kinds`: the product of their sizes, each plus 1."""
+    def of(cls, kinds: Sequence[Sequence[int]], most: int = MOST_STATES) -> States:
+        """Number the states of `kinds`: the product of their sizes, each plus 1.
+
+        Where these are more than `most`, the last kinds count fewer devices, or none.
+        """
         stride: list[int] = []
+        sizes: list[int] = []
         count = 1
         for devices in kinds:
             stride.append(count)
-            count *= len(devices) + 1
+            sizes.append(min(len(devices), max(most // count - 1, 0)))
+            count *= sizes[-1] + 1
         room = np.zeros((count, len(kinds)), dtype=bool)
-        for k, devices in enumerate(kinds):
-            room[:, k] = np.arange(count) // stride[k] % (len(devices) + 1) < len(devices)
+        for k, size in enumerate(sizes):
+            room[:, k] = np.arange(count) // stride[k] % (size + 1) < size
         return cls(count, tuple(stride), room)
+
+    @staticmethod
+    def number(kinds: Sequence[Sequence[int]]) -> int:
+        """Return how many there are of all devices."""
+        return math.prod(len(devices) + 1 for devices in kinds)
 
 
 @dataclass(frozen=True, slots=True)

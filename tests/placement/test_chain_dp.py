@@ -47,6 +47,15 @@ def test_published_latencies(name: str, most: float) -> None:
     assert hetsim.lower_bound(workload.problem) <= hetsim.simulate(plan).latency_s
 
 
+def test_more_orders_are_tried_than_those_by_rule() -> None:
+    problem = read("latency-layer-inceptionv3_inference").problem
+    by_rule, more = (
+        hetsim.simulate(hetsim.plan(problem, "chain-dp", **options)).latency_s
+        for options in ({"orders": 3}, {})
+    )
+    assert more <= 0.96 * by_rule
+
+
 def chain(rng: np.random.Generator, count: int) -> Problem:
     n = int(rng.integers(1, 7))
     return Problem.from_arrays(

@@ -22,7 +22,7 @@ from hetsim.placement.stage_moves import StageMoves
 from hetsim.placement.throughput import max_load
 from hetsim.placement.throughput_costs import costs_of
 from hetsim.placement.throughput_search import as_plan
-from hetsim.placement.throughput_slices import MOST_BORDERS, cut, segment_loads
+from hetsim.placement.throughput_slices import MOST_BORDERS, States, cut, segment_loads
 from hetsim.problem import Problem, Staging
 
 
@@ -169,6 +169,18 @@ def test_long_orders_are_cut_at_fewer_places() -> None:
     found = cut(costs, range(n))
     assert found is not None
     assert found.bottleneck_s == pytest.approx(reached)
+
+
+def test_very_many_unlike_devices_are_counted_in_part() -> None:
+    kinds = [(p,) for p in range(40)]
+    states = States.of(kinds)
+    assert States.number(kinds) == 2**40
+    assert states.count == 1024
+    assert states.room.any(axis=0).tolist() == [p < 10 for p in range(40)]
+    rng = np.random.default_rng(5)
+    problem = Problem.from_arrays(rng.uniform(1.0, 9.0, (30, 40)))
+    plan = hetsim.plan(problem, "slice", orders=2, moves=20_000)
+    assert max_load(problem, plan.assignment) < max_load(problem, [0] * 30) / 4
 
 
 def test_bad_options() -> None:
