@@ -25,6 +25,7 @@ class Executor:
     timeout_s: float
     precision: Literal["graph", "device"]
     failures: tuple[Failure, ...] = ()
+    plain: bool = False
 
 
 def execute(plan: Plan, how: Executor, inputs: Mapping[str, Any] | None = None) -> Run:
@@ -42,6 +43,7 @@ def execute(plan: Plan, how: Executor, inputs: Mapping[str, Any] | None = None) 
             seed=how.seed,
             precision=how.precision,
             failures=how.failures,
+            plain=how.plain,
         )
 
 

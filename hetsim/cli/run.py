@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 @platform_option
 @strategy_options
 @run_options
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="Compare with ONNX Runtime's default session options, too.",
+)
 @inject_option
 @emulate_options
 @model_options
@@ -48,6 +53,7 @@ def run(
     seed: int,
     timeout_s: float,
     precision: Literal["graph", "device"],
+    plain: bool,
     failures: tuple[Failure, ...],
     emulate: bool,
     time_scale: float | None,
@@ -82,6 +88,7 @@ def run(
         "--trace": trace is not None,
         "--out": out is not None,
         "--precision device": precision == "device",
+        "--plain": plain,
     }
     check_emulate(emulate, time_scale, requests, others)
     check_targets(trace, out, force=force)
@@ -90,7 +97,7 @@ def run(
         _run_folder(Path(source), executor, address, timeout_s, seed, arrays, as_json)
         return
     plan = read_plan(source, platform, strategy, dims, shapes, canonical, runs=True)
-    how = Executor(executor, address, seed, timeout_s, precision, failures)
+    how = Executor(executor, address, seed, timeout_s, precision, failures, plain)
     if emulate:
         run_emulated(plan, how, arrays, time_scale, requests or 1, as_json)
         return
@@ -119,7 +126,8 @@ def run(
 
 _FIXED = (
     "platform", "strategy", "set", "affinity", "precision", "dims", "shapes", "canonical",
-    "freeze", "extension", "trace", "out", "force", "failures", "emulate", "time_scale", "requests",
+    "freeze", "extension", "trace", "out", "force", "failures", "plain", "emulate", "time_scale",
+    "requests",
 )  # fmt: skip
 """Options that a compiled plan has fixed, or that need its timeline."""
 

@@ -40,12 +40,27 @@ class KernelSettings:
         Whether the time of every kernel is taken down.
     libraries : tuple of str
         Paths of the onnxruntime custom-op libraries that its operators come from.
+    plain : bool
+        With ONNX Runtime's own default options, whose bits depend on the whole graph, on the
+        processor and on its number of cores: to see how far they are from ``SESSION_OPTIONS``.
     """
 
     threads: int = 1
     profile: bool = False
     libraries: tuple[str, ...] = ()
+    plain: bool = False
 
+
+SESSION_OPTIONS: Mapping[str, str | int | bool] = {
+    "graph_optimization_level": "ORT_DISABLE_ALL",
+    "execution_mode": "ORT_SEQUENTIAL",
+    "intra_op_num_threads": 1,
+    "inter_op_num_threads": 1,
+    "session.disable_prepacking": True,
+    "provider": "CPUExecutionProvider",
+}
+"""What makes a session's bits those of its nodes alone; subgraphs and the whole model are opened
+so. A device whose description says more threads has as many for a kernel."""
 
 DEFAULT = KernelSettings()
 
@@ -89,12 +104,13 @@ class CompiledSubgraph:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-        options.intra_op_num_threads = settings.threads
-        options.inter_op_num_threads = 1
         options.log_severity_level = _SILENT
-        options.add_session_config_entry("session.disable_prepacking", "1")
+        if not settings.plain:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+            options.intra_op_num_threads = settings.threads
+            options.inter_op_num_threads = 1
+            options.add_session_config_entry("session.disable_prepacking", "1")
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.inter_op.allow_spinning", "0")
         if weights_dir is not None:

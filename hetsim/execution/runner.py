@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hetsim import checks
 from hetsim.execution.bindings import EXECUTORS as EXECUTORS
 from hetsim.execution.bindings import check_how, given_inputs, model_of, weights_folder
-from hetsim.execution.equality import Deviation, deviations, judged
+from hetsim.execution.equality import Deviation, deviations, differences, judged
 from hetsim.execution.program import roundings_of, tolerance_of
 from hetsim.execution.recovery import Recovery
 from hetsim.execution.session import Session
@@ -23,6 +23,24 @@ if TYPE_CHECKING:
     from hetsim.device.precision import Rounding
     from hetsim.graph.model import Model
     from hetsim.plans import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """How far outputs are from those of the whole model with ONNX Runtime's default options.
+
+    Attributes
+    ----------
+    bitwise_equal : bool
+    deviations : tuple of Deviation
+        Of the float outputs.
+    mismatches : tuple of str
+        Outputs of other types that differ, each with in what.
+    """
+
+    bitwise_equal: bool
+    deviations: tuple[Deviation, ...]
+    mismatches: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -62,6 +80,8 @@ class Run:
     events : tuple of Event
         What devices did and which values moved, in real seconds since the request came; from
         and to ``caller``, the process that asked for the run. `timeline` has virtual ones.
+    plain : Plain or None
+        With `plain`: how far the outputs are from those of ONNX Runtime's default options.
     """
 
     outputs: dict[str, NDArray[Any]] = field(repr=False)
@@ -78,6 +98,7 @@ class Run:
     tolerance: float = 0.0
     recoveries: tuple[Recovery, ...] = ()
     events: tuple[Event, ...] = field(default=(), repr=False)
+    plain: Plain | None = None
 
 
 @checks.takes(
@@ -102,6 +123,7 @@ def run(
     seed: int = 0,
     precision: Literal["graph", "device"] = "graph",
     failures: Sequence[Failure] = (),
+    plain: bool = False,
 ) -> Run:
     """Run `plan` with ONNX Runtime, one worker a device, and return what it computed.
 
@@ -131,6 +153,8 @@ def run(
     failures : sequence of Failure
         Devices that are made to fail, in real seconds from the request's start; the timeline
         has the same failures at the same virtual times.
+    plain : bool
+        Whether to compare with a session of ONNX Runtime's default options, too.
 
     Raises
     ------
@@ -170,6 +194,7 @@ def run(
         events = session.events
         reference = run_whole(model, given, roundings) if verify else None
         exact = run_whole(model, given) if verify and roundings is not None else None
+        default = run_whole(model, given, plain=True) if plain else None
     tolerance = tolerance_of(plan)
     verdicts = []
     if reference is not None:
@@ -194,20 +219,39 @@ def run(
         steps=session.steps,
         precision=precision,
         deviations=() if exact is None else deviations(outputs, exact),
+        plain=None if default is None else _plain(outputs, default),
+    )
+
+
+def _plain(outputs: Mapping[str, Any], default: Mapping[str, Any]) -> Plain:
+    off = deviations(outputs, default)
+    floats = {deviation.output for deviation in off}
+    others = {name: value for name, value in default.items() if name not in floats}
+    return Plain(
+        not differences(outputs, default),
+        off,
+        differences({name: outputs[name] for name in others}, others),
     )
 
 
 def run_whole(
-    model: Model, inputs: Mapping[str, Any], roundings: Sequence[Rounding] | None = None
+    model: Model,
+    inputs: Mapping[str, Any],
+    roundings: Sequence[Rounding] | None = None,
+    *,
+    plain: bool = False,
 ) -> dict[str, Any]:
-    """Return the outputs of the whole model in one session, on the settings of the parts."""
+    """Return the outputs of the whole model in one session, on the settings of the parts.
+
+    `plain`: on ONNX Runtime's default ones.
+    """
     from hetsim.device.kernels import CompiledSubgraph, KernelSettings
     from hetsim.device.precision import rounded
 
     proto = model.proto
     if roundings is not None:
         proto = rounded(proto, roundings, model.graph.dtypes)
-    settings = KernelSettings(libraries=model.libraries)
+    settings = KernelSettings(libraries=model.libraries, plain=plain)
     compiled = CompiledSubgraph(
         proto.SerializeToString(), weights_folder(model), model.graph.outputs, settings
     )

@@ -93,6 +93,7 @@ def run_report(plan: Plan, run: Run) -> RenderableType:
         devices_table(plan, run.timeline),
         Text(""),
         *(Text(plain(line)) for line in precision_lines(plan, run)),
+        *(Text(plain(line)) for line in session_lines(run)),
         Text(plain(outputs_line(run.bitwise_equal, run.mismatches, run.tolerance)), style="bold"),
     )
 
@@ -118,6 +119,27 @@ def precision_lines(plan: Plan, run: Run) -> list[str]:
             f"'{found.output}' deviates by at most {found.max_abs:.3g}, "
             f"{percent(found.max_rel)} of its largest value{lost}"
         )
+    return lines
+
+
+def session_lines(run: Run) -> list[str]:
+    """Return what the whole model's session is, and how far its default options are from it."""
+    lines = []
+    if run.reference is not None:
+        lines.append(
+            "the whole model: one session of ONNX Runtime, without graph optimisation and "
+            "prepacking, on one thread"
+        )
+    if run.plain is not None:
+        if run.plain.bitwise_equal:
+            lines.append("its default options give the same bits")
+        for found in () if run.plain.bitwise_equal else run.plain.deviations:
+            lost = f", {count(found.lost, 'element')} out of range" if found.lost else ""
+            lines.append(
+                f"from its default options '{found.output}' deviates by at most "
+                f"{found.max_abs:.3g}, {found.max_rel:.3g} of its largest value{lost}"
+            )
+        lines += [f"from its default options differs {told}" for told in run.plain.mismatches]
     return lines
 
 

@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from hetsim.comparison import Comparison, Row
+from hetsim.device.kernels import SESSION_OPTIONS
 from hetsim.partitioning.record import problem_record
 from hetsim.plans import Plan
 from hetsim.reporting.facts import critical_path, latency_spread
@@ -17,7 +18,8 @@ from hetsim.text import Record
 from hetsim.timeline import Timeline
 
 if TYPE_CHECKING:
-    from hetsim.execution.runner import Run
+    from hetsim.execution.equality import Deviation
+    from hetsim.execution.runner import Plain, Run
 
 
 def timeline_record(timeline: Timeline) -> Record:
@@ -132,16 +134,27 @@ def checked_record(plan: Plan, run: Run) -> Record:
         "tolerance": run.tolerance,
         "mismatches": list(run.mismatches),
         "precision": run.precision,
-        "deviations": [
-            {
-                "output": found.output,
-                "max_abs": found.max_abs,
-                "max_rel": found.max_rel,
-                "lost": found.lost,
-            }
-            for found in run.deviations
-        ],
+        "deviations": [_deviation_record(found) for found in run.deviations],
+        "session_options": dict(SESSION_OPTIONS),
+        "default_session_options": None if run.plain is None else _plain_record(run.plain),
         "outputs": {name: array_record(array) for name, array in run.outputs.items()},
+    }
+
+
+def _plain_record(plain: Plain) -> Record:
+    return {
+        "bitwise_equal": plain.bitwise_equal,
+        "deviations": [_deviation_record(found) for found in plain.deviations],
+        "mismatches": list(plain.mismatches),
+    }
+
+
+def _deviation_record(found: Deviation) -> Record:
+    return {
+        "output": found.output,
+        "max_abs": found.max_abs,
+        "max_rel": found.max_rel,
+        "lost": found.lost,
     }
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from onnx import helper
 from onnx_builders import assert_bitwise_equal, bits, make_model, op, run_whole, value
@@ -15,9 +17,12 @@ from onnx_builders import assert_bitwise_equal, bits, make_model, op, run_whole,
 import hetsim
 from hetsim.errors import ExecutionError, PlanError, RequestError, UsageError
 from hetsim.execution import runner
+from hetsim.execution.equality import Deviation
 from hetsim.execution.ray_session import RaySession
-from hetsim.execution.runner import run
+from hetsim.execution.runner import Plain, run
 from hetsim.graph.samples import random_inputs
+from hetsim.reporting.plan_table import session_lines
+from hetsim.reporting.result import run_record
 
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
@@ -331,3 +336,43 @@ def test_a_difference_is_reported(
     result = run(cut(diamond, CUTS[1]), executor="threads")
     assert result.bitwise_equal is False
     assert result.mismatches == ("b (1 of 512 elements differ, by at most 1)",)
+
+
+def test_how_far_default_options_are_is_told(cut: Cut, diamond: onnx.ModelProto) -> None:
+    plan = cut(diamond, CUTS[1])
+    assert run(plan, executor="threads").plain is None
+    model = plan.problem.model
+    assert model is not None
+    given = random_inputs(model, 0)
+    default = ort.InferenceSession(
+        diamond.SerializeToString(), providers=["CPUExecutionProvider"]
+    ).run(["y", "b"], given)
+    done = run(plan, executor="threads", plain=True)
+    assert done.bitwise_equal is True
+    assert done.plain is not None
+    assert done.plain.mismatches == ()
+    for found, wanted in zip(done.plain.deviations, default, strict=True):
+        off = np.abs(done.outputs[found.output].astype(float) - wanted.astype(float)).max()
+        assert found.max_abs == off
+        assert found.max_rel == off / np.abs(wanted.astype(float)).max()
+    assert done.plain.bitwise_equal == all(
+        bits(done.outputs[name]) == bits(wanted)
+        for name, wanted in zip(("y", "b"), default, strict=True)
+    )
+    record = run_record(plan, done)
+    assert record["session_options"]["graph_optimization_level"] == "ORT_DISABLE_ALL"
+    assert record["default_session_options"]["bitwise_equal"] == done.plain.bitwise_equal
+    far = Plain(False, (Deviation("y", 0.5, 0.25, 1),), ("i (2 of 3 elements differ)",))
+    told = " ".join(session_lines(replace(done, plain=far)))
+    assert "without graph optimisation and prepacking, on one thread" in told
+    assert "'y' deviates by at most 0.5, 0.25 of its largest value, 1 element out of range" in told
+    assert "differs i (2 of 3 elements differ)" in told
+
+
+def test_integers_that_default_options_change_are_named() -> None:
+    x = np.array([1, 2, 3], np.float32)
+    one = {"y": x, "i": x.astype(np.int64)}
+    told = runner._plain(one, {"y": x, "i": np.array([1, 2, 4])})
+    assert not told.bitwise_equal
+    assert [found.max_abs for found in told.deviations] == [0.0]
+    assert told.mismatches == ("i (1 of 3 elements differ, by at most 1)",)

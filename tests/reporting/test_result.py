@@ -123,6 +123,7 @@ def test_a_run_is_recorded_without_its_wall_clock() -> None:
         wall_s=1.23,
         precision="device",
         deviations=(Deviation("y", 0.5, 0.25, 0),),
+        plain=None,
     )
     read = parsed(run_record(made, cast(Any, run)))
     assert read["bitwise_equal"] is False
