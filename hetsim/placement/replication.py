@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,8 +36,16 @@ PRICED = 60_000
 ROUNDS = 12
 """Plans that are made for prices at most."""
 
-ON_GROUPS = ("ideal-dp", "slice", "chain-dp:throughput", "pipeline")
-"""Strategies that plan for a group of like devices; what the others do fails or is no better."""
+ON_GROUPS: Mapping[str, float] = {
+    "ideal-dp": 60,
+    "slice": 1_000,
+    "chain-dp:throughput": 1_000,
+    "pipeline": float("inf"),
+}
+"""Strategies that plan for a group of like devices, and the nodes above which each is too dear."""
+
+SIZES = 3
+"""Sizes of groups that are tried, the smallest that are large enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +130,21 @@ def like_devices(problem: Problem) -> list[list[int]]:
 def on_groups(problem: Problem, copies: Sequence[Plan]) -> list[tuple[int, list[Plan]]]:
     """Return, by size of the groups, a plan for each group of like devices.
 
-    Of devices that cannot run the whole model alone; the copies of others stand beside them.
+    Of devices that cannot run the whole model alone; the copies of others stand beside them. Of
+    sizes that give as many groups the largest is tried, and SIZES that have a plan.
     """
     alone = {plan.devices_used for plan in copies}
     found: list[tuple[int, list[Plan]]] = []
     for kind in like_devices(problem):
         if len(kind) < 4 or (problem.devices[kind[0]],) in alone:
             continue
-        for size in range(2, len(kind) // 2 + 1):
-            first = best_on(problem, kind[:size])
+        sizes = sorted({len(kind) // groups for groups in range(2, len(kind) // 2 + 1)})
+        tried = 0
+        for size in sizes:
+            first = best_on(problem, kind[:size]) if tried < SIZES else None
             if first is None:
                 continue
+            tried += 1
             starts = range(0, len(kind) - size + 1, size)
             members = [moved(first, kind[:size], kind[at : at + size]) for at in starts]
             found.append((size, [*members, *copies]))
@@ -145,7 +157,9 @@ def best_on(problem: Problem, devices: Sequence[int]) -> Plan | None:
 
     others = tuple(p for p in range(len(problem.devices)) if p not in devices)
     found: list[tuple[float, Plan]] = []
-    for name in ON_GROUPS:
+    for name, most in ON_GROUPS.items():
+        if problem.n > most:
+            continue
         try:
             left = without_devices(problem, others)
             plan = replace(resolve(name).solve(left), problem=problem)

@@ -118,6 +118,8 @@ class Lowered:
 def lower_all(plan: Plan, contention: Contention) -> Lowered:
     """Lay out every replica of `plan`; see ``lower``."""
     plan.check_deal(f"plan '{plan.strategy}'")
+    if not plan.sizes:
+        return Lowered(plan, (lower(plan, contention),))
     found = [lower(replica, contention) for replica in plan.replicas]
     placed = [
         replace(template, first_group=first)

@@ -131,14 +131,19 @@ def test_models_on_platforms(model: str, platform: str) -> None:
 
 SCRIPT = """
 import hetsim
+from hetsim.placement.multi import whole_models
+from hetsim.placement.replication import replicated
 problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("edge-box"))
 for name, options in (
     *((name, {}) for name in ("heft", "cpop", "peft", "lookahead", "dls", "etf")),
     ("local-search", {"moves": 300}),
+    ("multi", {}),
     ("auto", {"search": False}),
     ("auto", {"search": False, "objective": "throughput"}),
 ):
     print(hetsim.plan(problem, name, **options).to_json())
+copies, _ = whole_models(problem, range(3))
+print(replicated(problem, copies).plan.to_json())
 """
 
 
