@@ -11,6 +11,7 @@ from hetsim.partitioning.partition import Group
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.constructive import prepared
+from hetsim.placement.deal import sustained_s
 from hetsim.placement.local_search import LocalSearch
 from hetsim.placement.objective import Objective, check_objective, measure
 from hetsim.placement.refinement import refine
@@ -129,7 +130,10 @@ class Auto(Constrained):
             return plan
         plans = [start.plan for start in sorted(found, key=_worth) if not start.plan.sizes]
         dealt = replicated(problem, [plan, *plans], search=self.search)
-        if dealt is None or dealt.cost >= measure(plan, "throughput") * (1.0 - GAIN):
+        cost = measure(plan, "throughput")
+        if dealt is None or dealt.cost >= cost * (1.0 - GAIN):
+            return plan
+        if dealt.kept >= max(cost, sustained_s(plan)) * (1.0 - GAIN):
             return plan
         reason = f"the best for throughput of {len(found)} plans and of replicas"
         return replace(

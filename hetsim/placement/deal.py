@@ -10,11 +10,19 @@ from numpy.typing import NDArray
 
 from hetsim.placement.objective import seconds_a_request
 from hetsim.plans import Plan
+from hetsim.simulation.clock import play
+from hetsim.simulation.lowering import lower_all
 
 Floats = NDArray[np.float64]
 
 LONGEST = 48
 """Requests in one period of a deal at most."""
+
+PLAYED = 60_000
+"""Tasks that are played at least to see which rate a deal keeps."""
+
+SHORTEST = 16
+"""Periods that are played at least."""
 
 SLACK = 0.01
 """A shorter period is taken where it costs at most this part more than the best one."""
@@ -37,6 +45,24 @@ def loads_of(replica: Plan) -> list[float]:
     """Return seconds a request of every device, over its streams, and every link."""
     device_s, link_s = seconds_a_request(replica)
     return [*device_s, *link_s]
+
+
+def sustained_s(plan: Plan) -> float:
+    """Return the seconds a request that the clock keeps up, with all requests there at once.
+
+    By how much later the last of twice as many requests ends, which leaves the way in and out
+    out. Above ``bottleneck`` where transfers that need several links at once hold one while they
+    wait for another, which no sum of seconds tells. O(PLAYED tasks, or SHORTEST periods).
+    """
+    lowered = lower_all(plan, plan.problem.contention)
+    pairs = zip(plan.shares, lowered.templates, strict=True)
+    tasks = sum(share * template.tasks for share, template in pairs)
+    half = max(SHORTEST, PLAYED // max(tasks, 1)) // 2 * len(plan.period)
+    early, late = (
+        float(play(lowered, np.zeros(requests), traced=False).finish.max())
+        for requests in (half, 2 * half)
+    )
+    return (late - early) / half
 
 
 def best_counts(loads: Sequence[Sequence[float]]) -> tuple[int, ...]:
@@ -83,7 +109,7 @@ def shares_of(table: Floats) -> tuple[float, Floats, Floats]:
     from scipy.optimize import linprog
 
     count, resources = table.shape
-    scale = float(table.max())
+    scale = float(table.max()) or 1.0
     cost = np.append(np.zeros(count), 1.0)
     # The stubs know dense arrays only.
     minimize: Any = linprog
@@ -98,6 +124,9 @@ def shares_of(table: Floats) -> tuple[float, Floats, Floats]:
     )
     shares = np.maximum(found.x[:-1], 0.0)
     price = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+    if price.sum() <= 0:
+        # A replica that costs nothing takes all: no second is short.
+        price = np.ones(resources)
     return float(found.fun) * scale, shares / shares.sum(), price / price.sum()
 
 

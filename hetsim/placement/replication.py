@@ -13,7 +13,7 @@ from hetsim.partitioning.flow import partition
 from hetsim.partitioning.partition import Group
 from hetsim.placement.chain_dp_runs import fastest_runs
 from hetsim.placement.constraints import without_devices
-from hetsim.placement.deal import loads_of, shares_of
+from hetsim.placement.deal import loads_of, shares_of, sustained_s
 from hetsim.placement.mincut import least_serial
 from hetsim.placement.multi import fitting, whole_models
 from hetsim.placement.objective import measure
@@ -26,6 +26,9 @@ Floats = NDArray[np.float64]
 
 GAIN = 1e-3
 """Part of the cost that more replicas, or a plan instead of a simpler one, must save."""
+
+CONFIRMED = 0.03
+"""Part by which the clock's seconds a request may be above the sums' at most."""
 
 POOLED = 8
 """Plans of one replica, the best first, that a mixture is made of at most."""
@@ -50,10 +53,11 @@ SIZES = 3
 
 @dataclass(frozen=True, slots=True)
 class Replicated:
-    """A plan with several replicas, or one, and its seconds a request."""
+    """A plan of several replicas, its seconds a request, and those that the clock keeps up."""
 
     plan: Plan
     cost: float
+    kept: float
 
 
 def replicated(
@@ -67,7 +71,8 @@ def replicated(
     PRICED also of plans made for it by column generation: the linear program that shares requests
     out puts a price on each device's and link's second, and a minimum cut finds the assignment
     that is cheapest at these prices; it joins the mixture, until none is below the
-    bottleneck. A simpler way stays unless another saves more than GAIN.
+    bottleneck. A simpler way stays unless another saves more than GAIN, and a way whose rate
+    the clock does not confirm is none: transfers over several links may block each other.
 
     Parameters
     ----------
@@ -88,19 +93,23 @@ def replicated(
     grouped = on_groups(problem, copies)
     ways += [(f"plans on groups of {size}:", members) for size, members in grouped]
     pool = distinct([*copies, *plans[:POOLED], *(p for _, members in grouped for p in members)])
-    if search and problem.n * len(problem.devices) <= PRICED:
-        pool = with_columns(problem, pool)
     ways.append(("plans side by side:", pool))
+    if search and problem.n * len(problem.devices) <= PRICED:
+        ways.append(("plans side by side:", with_columns(problem, pool)))
     best: Replicated | None = None
     for what, members in ways:
         if len(members) < 2:
             continue
         try:
             plan = fitting(members, strategy="multi", what=what)
-            found = Replicated(plan, measure(plan, "throughput"))
+            cost = measure(plan, "throughput")
         except Infeasible:
             continue
-        if plan.sizes and (best is None or found.cost < best.cost * (1.0 - GAIN)):
+        if not plan.sizes:
+            continue
+        found = Replicated(plan, cost, max(cost, sustained_s(plan)))
+        confirmed = found.kept <= cost * (1.0 + CONFIRMED)
+        if confirmed and (best is None or found.kept < best.kept * (1.0 - GAIN)):
             best = found
     return best
 

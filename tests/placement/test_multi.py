@@ -14,10 +14,10 @@ import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.placement.bound import lower_bound
-from hetsim.placement.deal import bottleneck_of_shares
+from hetsim.placement.deal import bottleneck_of_shares, sustained_s
 from hetsim.placement.multi import fitting, whole_models
 from hetsim.placement.objective import check_room, measure
-from hetsim.placement.replication import on_groups, replicated
+from hetsim.placement.replication import on_groups, replicated, with_columns
 from hetsim.placement.throughput import loads
 from hetsim.problem import Problem
 
@@ -129,6 +129,23 @@ def test_replicas_are_never_below_any_deal_nor_memory(problem: Problem) -> None:
     assert found.cost >= lower_bound(problem, "throughput")
     for plan in copies:
         assert found.cost <= measure(plan, "throughput") * (1 + 1e-9)
+
+
+def test_the_clock_keeps_the_rate_that_is_stated() -> None:
+    """Here plans made for prices would block each other's transfers, which cross three links."""
+    model = hetsim.load_model("zoo:vgg19")
+    problem = hetsim.Problem.of(model, hetsim.load_platform("two-hosts"))
+    copies, _ = whole_models(problem, range(len(problem.devices)))
+    pool = [*copies, hetsim.plan(problem, "slice")]
+    found = replicated(problem, pool)
+    assert found is not None
+    requests = 100 * len(found.plan.deal)
+    played_s = [
+        hetsim.simulate(found.plan, n, trace=False).makespan_s for n in (requests // 2, requests)
+    ]
+    assert (played_s[1] - played_s[0]) / (requests / 2) <= 1.03 * found.cost
+    blocked = fitting(with_columns(problem, pool), strategy="blocked", what="")
+    assert sustained_s(blocked) > 1.2 * measure(blocked, "throughput")
 
 
 def test_comparison_says_what_copies_do() -> None:
