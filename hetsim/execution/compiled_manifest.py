@@ -59,12 +59,16 @@ class DeviceRecord(_Record):
 
 
 class ValueRecord(_Record):
-    """An input or output of the model; `below`: integers for it index that many entries."""
+    """An input or output of the model.
+
+    `below`: integers for it index that many entries; `asked`: the model compares it with that.
+    """
 
     name: Text
     type: str
     shape: list[Count | str | None] | None
     below: Count | None = None
+    asked: int | None = None
 
     @property
     def spec(self) -> ValueSpec:

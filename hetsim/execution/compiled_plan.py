@@ -238,7 +238,7 @@ def _record(file: str, device: str, about: str, written: Exported) -> GroupRecor
 
 
 def _inputs(model: Model) -> list[ValueRecord]:
-    from hetsim.graph.samples import index_bound, readers_of
+    from hetsim.graph.samples import compared_with, index_bound, readers_of
 
     readers = readers_of(model.graph)
     stated = {value.name: value for value in describe(model.proto.graph.input)}
@@ -246,8 +246,10 @@ def _inputs(model: Model) -> list[ValueRecord]:
         ValueRecord(
             name=name,
             type=stated[name].type,
-            shape=None if (shape := stated[name].shape) is None else list(shape),
+            # The file of a model may leave open what its plan is made for.
+            shape=None if (shape := model.graph.tensors[name].shape) is None else list(shape),
             below=index_bound(model.graph, readers, name),
+            asked=next(iter(compared_with(model.graph, readers, name)), None),
         )
         for name in model.graph.inputs
     ]

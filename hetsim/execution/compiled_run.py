@@ -107,11 +107,12 @@ def run_compiled(
 
 
 def _stand_in(compiled: CompiledPlan) -> Model:
-    """A model of nothing but the inputs, and of tables that those integers index which must."""
+    """A model of nothing but the inputs, and of what says which numbers those take."""
     import onnx
 
     tensors: dict[str, Tensor] = {}
     nodes: list[Node] = []
+    asked: dict[str, tuple[int, ...]] = {}
     for value in compiled.manifest.inputs:
         kind = value.type.partition("(")[0]
         tensors[value.name] = Tensor(value.name, kind, value.spec.shape)
@@ -121,6 +122,11 @@ def _stand_in(compiled: CompiledPlan) -> Model:
             tensors[table] = Tensor(table, "float32", (value.below,))
             place = len(nodes)
             nodes.append(Node(place, row, "Gather", "", (table, value.name), (row,)))
+        elif value.asked is not None:
+            constant, same = f"asked {len(tensors)}", f"same {len(tensors)}"
+            asked[constant] = (value.asked,)
+            tensors[constant] = Tensor(constant, "int64", ())
+            nodes.append(Node(len(nodes), same, "Equal", "", (value.name, constant), (same,)))
     graph = Graph(
         name="inputs",
         nodes=tuple(nodes),
@@ -129,6 +135,7 @@ def _stand_in(compiled: CompiledPlan) -> Model:
         outputs=(),
         constants=frozenset(),
         opsets={},
+        constant_values=asked,
     )
     return Model(
         name="inputs", source=str(compiled.folder), graph=graph, proto=onnx.ModelProto(),

@@ -68,7 +68,7 @@ def draw_inputs(graph: Graph, kinds: Mapping[str, onnx.TypeProto], seed: int = 0
         generator = np.random.default_rng([seed, position])
         bound = index_bound(graph, readers, name)
         tensor = graph.tensors[name]
-        asked = _compared(graph, readers, name) if bound is None else ()
+        asked = compared_with(graph, readers, name) if bound is None else ()
         if asked and tensor.dtype in ("int64", "int32"):
             arrays[name] = np.full(tensor.static_shape, asked[0], tensor.dtype)
             continue
@@ -275,10 +275,10 @@ def index_bound(
     return min(bounds, default=None)
 
 
-def _compared(
+def compared_with(
     graph: Graph, readers: Mapping[str, Sequence[tuple[Node, int]]], name: str
 ) -> tuple[int, ...]:
-    """The constants that input `name` is compared with for equality."""
+    """Return the constants that input `name` is compared with for equality."""
     found: list[int] = []
     for node, position in readers.get(name, ()):
         if node.op_type == "Equal":

@@ -172,10 +172,16 @@ def run_record(plan: Plan, run: Run) -> Record:
 def array_record(value: Any) -> Record | list[Any] | None:
     """Return an output's dtype, shape, and SHA-256 of its bytes in C order.
 
-    Strings are digested as JSON; a sequence gives a list of records, an absent optional None.
+    Strings are digested as JSON, and so is a map; a sequence gives a list of records, an absent
+    optional None.
     """
     if value is None:
         return None
+    if isinstance(value, dict):
+        content = json.dumps(list(value.items()), default=repr).encode()
+        return {"keys": len(value), "sha256": hashlib.sha256(content).hexdigest()}
+    if not hasattr(value, "dtype") and not isinstance(value, (list, tuple)):
+        return {"value": value if isinstance(value, (int, float, str)) else repr(value)}
     if isinstance(value, (list, tuple)):
         return [array_record(item) for item in value]
     text = value.dtype.kind in "OUST"
