@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -168,6 +169,14 @@ def test_models_are_cut_within_what_latency_joins(model: str, border: int | None
             for name in problem.devices
         )
         assert reached < 0.85 * single
+
+
+def test_nothing_is_claimed_over_nodes_that_are_not_priced() -> None:
+    problem = Problem.from_arrays(np.ones((4, 2)), edges=[(v, v + 1, 0) for v in range(3)])
+    assert hetsim.plan(problem, "ideal-dp").reason.startswith("least bottleneck of all plans")
+    unpriced = replace(problem, unpriced={1: "no rule"})
+    reason = hetsim.plan(unpriced, "ideal-dp").reason
+    assert reason == "not proven least; of what is priced: 1 node is not"
 
 
 def test_devices_that_nothing_tells_apart() -> None:
