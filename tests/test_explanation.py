@@ -160,3 +160,15 @@ def test_throughput_rows_are_sorted_by_seconds_a_request() -> None:
     assert {row.cost_s for row in found.rows if row.strategy == "chain-dp"} == {6.0}
     with pytest.raises(UsageError, match="did you mean 'latency'"):
         compare(problem, ["single"], objective="latncy")  # type: ignore[arg-type]
+
+
+def test_replicas_are_explained_by_their_deal() -> None:
+    problem = hetsim.Problem.from_arrays([[1.0, 3.0]], devices=("a", "b"))
+    plan = hetsim.plan(problem, "multi")
+    assert plan.shares == (3, 1)
+    found = hetsim.explain(problem, plan, objective="throughput")
+    assert found.cost_s == pytest.approx(0.75)
+    assert found.shares == pytest.approx({"a": 0.75, "b": 0.75})
+    assert found.bound_s <= found.cost_s
+    assert found.changes
+    assert all(change.cost_s < found.cost_s for change in found.changes)
