@@ -141,7 +141,9 @@ def compare(
             if run.precision == "device":
                 for line in precision_lines(row.plan, run):
                     session.say(line)
-            session.say(outputs_line(run.bitwise_equal, run.mismatches, run.tolerance))
+            session.say(
+                outputs_line(run.bitwise_equal, run.mismatches, run.tolerance, run.precision)
+            )
     if runs:
         record["runs"] = [checked_record(plan, run) for plan, run in done]
     leave(

@@ -127,7 +127,8 @@ def compiled_run_report(compiled: CompiledPlan, run: CompiledRun) -> RenderableT
             f"{format_seconds(run.compile_s)} to make the devices ready",
         ),
     ]
-    line = outputs_line(run.bitwise_equal, run.mismatches, run.tolerance)
+    precision = compiled.manifest.precision
+    line = outputs_line(run.bitwise_equal, run.mismatches, run.tolerance, precision)
     if run.not_compared is not None:
         line += f" ({run.not_compared})"
     return Stack(

@@ -94,7 +94,10 @@ def run_report(plan: Plan, run: Run) -> RenderableType:
         Text(""),
         *(Text(plain(line)) for line in precision_lines(plan, run)),
         *(Text(plain(line)) for line in session_lines(run)),
-        Text(plain(outputs_line(run.bitwise_equal, run.mismatches, run.tolerance)), style="bold"),
+        Text(
+            plain(outputs_line(run.bitwise_equal, run.mismatches, run.tolerance, run.precision)),
+            style="bold",
+        ),
     )
 
 
@@ -116,8 +119,8 @@ def precision_lines(plan: Plan, run: Run) -> list[str]:
     for found in run.deviations:
         lost = f", {count(found.lost, 'element')} out of range" if found.lost else ""
         lines.append(
-            f"'{found.output}' deviates by at most {found.max_abs:.3g}, "
-            f"{percent(found.max_rel)} of its largest value{lost}"
+            f"'{found.output}' is off what the graph's own types give by at most "
+            f"{found.max_abs:.3g}, {percent(found.max_rel)} of its largest value{lost}"
         )
     return lines
 
@@ -233,24 +236,29 @@ def links_table(timeline: Timeline) -> Table:
     return table
 
 
-def outputs_line(equal: bool | None, mismatches: Sequence[str], tolerance: float = 0.0) -> str:
+def outputs_line(
+    equal: bool | None,
+    mismatches: Sequence[str],
+    tolerance: float = 0.0,
+    precision: str = "graph",
+) -> str:
     """Return whether the split model gave the bits of the whole one, in one line.
 
-    `tolerance` is what a run allows, relative to the largest magnitude of an output.
+    `tolerance` is what a run allows, relative to the largest magnitude of an output. Where
+    devices compute in their own `precision`, the whole model is rounded as they round.
     """
+    rounded = " rounded in the same way" if precision == "device" else ""
+    claim = f"outputs bitwise equal to the whole model{rounded}"
     if equal is None:
-        return "outputs bitwise equal to the whole model: not compared"
+        return f"{claim}: not compared"
     if equal:
-        return "outputs bitwise equal to the whole model: yes"
+        return f"{claim}: yes"
     if not mismatches:
         return (
-            f"outputs bitwise equal to the whole model: no, but within {tolerance:g} of their "
+            f"{claim}: no, but within {tolerance:g} of their "
             "largest magnitude, as the kernels of its devices allow"
         )
-    return (
-        f"outputs bitwise equal to the whole model: no ({count(len(mismatches), 'output')} "
-        f"differ: {'; '.join(mismatches)})"
-    )
+    return f"{claim}: no ({count(len(mismatches), 'output')} differ: {'; '.join(mismatches)})"
 
 
 def _size(nbytes: int | None) -> str:

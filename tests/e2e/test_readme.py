@@ -9,8 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 import yaml
+from onnx_builders import make_model, op, value
 
 from hetsim import load_platform, read_affinity
 
@@ -44,25 +47,30 @@ def test_commands_are_found() -> None:
     assert len(COMMANDS) >= 6
 
 
+def users_model() -> onnx.ModelProto:
+    """What README calls ``model.onnx``: a dim ``batch``, and the nodes of its affinity file."""
+    weights = {"w": np.ones((4, 3, 3, 3)), "v": np.ones((4, 5)), "s": np.ones(5), "b": np.zeros(5)}
+    return make_model(
+        [
+            op("Conv", "x w", "c", "conv1"),
+            op("Relu", "c", "r", "relu1"),
+            op("GlobalAveragePool", "r", "g", "pool"),
+            op("Flatten", "g", "f", "flatten"),
+            op("MatMul", "f v", "m", "/head/MatMul"),
+            op("LayerNormalization", "m s b", "n", "/head/norm"),
+            op("Softmax", "n", "y", "/head/softmax"),
+        ],
+        [value("x", ("batch", 3, 8, 8))],
+        [value("y", ("batch", 5))],
+        {name: array.astype(np.float32) for name, array in weights.items()},
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command_works(command: str, tmp_path: Path) -> None:
-    if "model.onnx" in command:
-        import onnx
-        from onnx import TensorProto, helper
-
-        shape = ["batch", 3, 8, 8] if "--dim" in command else [1, 3, 8, 8]
-        graph = helper.make_graph(
-            [helper.make_node("Relu", ["x"], ["y"], "relu")],
-            "g",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-        )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-        onnx.save(model, tmp_path / "model.onnx")
-        (tmp_path / "affinity.yaml").write_text("pins: {relu: gpu}\n")
-    elif "affinity.yaml" in command:
-        (tmp_path / "affinity.yaml").write_text("exclude: [{device: npu, ops: [Softmax]}]\n")
+    onnx.save(users_model(), tmp_path / "model.onnx")
+    (tmp_path / "affinity.yaml").write_text(block("pins"))
     assert hetsim(command, tmp_path)
 
 

@@ -212,5 +212,7 @@ def test_simulation_report_of_many_requests(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_outputs_line() -> None:
     assert outputs_line(True, ()) == "outputs bitwise equal to the whole model: yes"
+    rounded = outputs_line(True, (), precision="device")
+    assert rounded == "outputs bitwise equal to the whole model rounded in the same way: yes"
     assert outputs_line(None, ()).endswith("not compared")
     assert outputs_line(False, ("y", "z")).endswith("no (2 outputs differ: y; z)")
