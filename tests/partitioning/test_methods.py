@@ -87,6 +87,27 @@ def test_a_search_needs_no_good_start(dag: Dag, data: st.DataObject) -> None:
     assert size(found, device_of, host) == known
 
 
+@pytest.mark.parametrize(
+    ("edges", "device_of", "fewest"),
+    [
+        (
+            "01 03 23 04 24 25 06 36 46 07 17 27 37 47 57 08 38 58 68 19 29 39 59",
+            [0, 1, 1, 0, 1, 0, 0, 1, 1, 0],
+            6,
+        ),
+        ("02 03 13 34 05 15 36 28 38 58 09 29 39", [1, 1, 1, 0, 1, 1, 0, 1, 1, 1], 5),
+    ],
+)
+def test_what_contraction_misses_is_found(
+    edges: str, device_of: list[int], fewest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dag = Dag.from_edges(10, [(int(edge[0]), int(edge[1])) for edge in edges.split()])
+    assert fewest_connected(dag, device_of, (0, fewest)) == (0, fewest)
+    assert len(set(compact.merge(dag, device_of))) == fewest
+    monkeypatch.setattr(compact, "improve", lambda dag, device_of, labels: labels)
+    assert len(set(compact.merge(dag, device_of))) == fewest + 1
+
+
 def test_stage_is_minimal_on_two_devices() -> None:
     for seed in range(150):
         rng = random.Random(seed)
