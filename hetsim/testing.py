@@ -220,9 +220,9 @@ def _groups(model: Model, support: Support) -> list[tuple[int, ...]]:
 
 def _crossing(model: Model, nodes: Sequence[int]) -> set[str]:
     """Values that lead into or out of a group, inputs and constants of the model aside."""
-    from hetsim.graph.extract import extract
+    from hetsim.graph.runnable import runnable
 
-    part = extract(model, nodes)
+    part = runnable(model, nodes)
     return {*part.inputs, *part.outputs} - set(model.graph.inputs)
 
 
@@ -230,10 +230,16 @@ def _open_all(model: Model, names: set[str]) -> bytes:
     """The whole model, with these inner values as outputs too."""
     import onnx
 
+    from hetsim.graph.runnable import runnable_whole
+
     proto = onnx.ModelProto()
-    proto.CopyFrom(model.proto)
+    proto.CopyFrom(runnable_whole(model)[0])
     given = {value.name for value in proto.graph.output}
-    proto.graph.output.extend(v for v in proto.graph.value_info if v.name in names - given)
+    types = {value.name: value.type for value in model.proto.graph.value_info}
+    if model.lowering is not None:
+        types = dict(model.lowering.types)
+    for name in sorted(names - given):
+        proto.graph.output.add(name=name).type.CopyFrom(types[name])
     return bytes(proto.SerializeToString())
 
 

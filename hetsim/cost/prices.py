@@ -15,7 +15,7 @@ from hetsim.cost.quantized import (
     shared_loads,
 )
 from hetsim.device.quantized import Quantized
-from hetsim.device.support import Support, by_rules
+from hetsim.device.support import Support, by_rules, casts_nothing
 from hetsim.errors import HetsimError
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.work import Work, graph_work, node_work
@@ -60,6 +60,8 @@ class Prices:
             if runs:
                 most = max(most for most, _ in runs)
                 return most, min(most, *(least for _, least in (*runs, *others)))
+        if casts_nothing(self.spec, graph, node):
+            return 0.0, 0.0
         work = node_work(graph, node)
         most = self._seconds((work,))
         return most, most if work.least is None else min(most, self._seconds((work.least,)))
@@ -69,8 +71,8 @@ class Prices:
 
         `seconds` are those of the nodes alone.
         """
-        quantized = Quantized(graph)
-        if quantized and self.spec.quantized:
+        quantized = Quantized(graph, self.spec)
+        if quantized:
             return self._quantized(quantized, support)
         works = graph_work(graph)
         uses = _Uses(graph, graph.consumers(), frozenset(graph.outputs))
@@ -93,8 +95,8 @@ class Prices:
 
         Each of them reads the integers, and converts as it loads.
         """
-        quantized = Quantized(graph)
-        if not (quantized and self.spec.quantized):
+        quantized = Quantized(graph, self.spec)
+        if not quantized:
             return {}
         shared = shared_loads(quantized, kernel_sets(quantized, self.spec, support))
         works = graph_work(graph)

@@ -1,4 +1,4 @@
-"""Which kernels a device makes of a quantized graph, and what each of them does."""
+"""Which kernels a device makes of a graph with conversions, and what each of them does."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def kernel_sets(found: Quantized, spec: DeviceSpec, support: Support) -> tuple[K
     for unit in integer_units(found, spec, support.supported, state):
         put(unit.nodes, unit.dtype)
     free = [
-        taken and not state.taken(v) and v not in found.dequantize and v not in found.quantize
+        taken and not state.taken(v) and v not in found.conversions
         for v, taken in enumerate(support.supported)
     ]
     for node in graph.nodes:
@@ -98,6 +98,16 @@ def kernel_sets(found: Quantized, spec: DeviceSpec, support: Support) -> tuple[K
         leads = maker in found.quantize and maker not in home
         if maker is not None and not leads and found.only_reader(source) == v:
             join(v, maker)
+    for v in sorted(found.casts):
+        if v in home or state.taken(v) or not support.supported[v]:
+            continue
+        given, value = graph.nodes[v].inputs[0], graph.nodes[v].outputs[0]
+        maker = found.producers.get(given)
+        if maker is not None and found.only_reader(given) == v and join(v, maker):
+            continue
+        readers = found.readers.get(value, ())
+        if value not in found.outputs and len({place(reader) for reader in readers}) == 1:
+            join(v, readers[0])
     merged = contraction(graph)
     for match in support.composites:
         merged.add(match.nodes)
@@ -169,7 +179,7 @@ def quantized_kernel(
     stores that only convert count by their bytes. O(operands).
     """
     graph, inside = found.graph, set(nodes)
-    core = [graph.nodes[v] for v in nodes if v not in found.dequantize and v not in found.quantize]
+    core = [graph.nodes[v] for v in nodes if v not in found.conversions]
     done: list[Work] = []
     for node in core:
         work = works[node.id]
@@ -192,20 +202,23 @@ def quantized_kernel(
         )
         done.extend(_moved(found, node, work, inside))
     for v in nodes:
-        given = graph.nodes[v].inputs[0]
-        if v in found.quantize and found.producers.get(given) not in inside and core:
+        given = graph.nodes[v].inputs[0] if v in found.conversions else ""
+        if given and core and found.producers.get(given) not in inside:
             written = _Bytes()
             for value in _written(found, graph.nodes[v].outputs[0], inside):
                 written.add(graph.tensors[value])
-            kept = replace(works[v], flops=0, read_bytes=0, weight_bytes=0, integer_bytes=0)
-            done.append(replace(kept, write_bytes=written.integers, dtype="int8"))
+            blank = replace(works[v], flops=0, read_bytes=0, weight_bytes=0, integer_bytes=0)
+            done.extend(
+                replace(blank, write_bytes=nbytes, dtype=kind)
+                for kind, nbytes in written.kinds.items()
+            )
     if not core:
         done.extend(works[v] for v in nodes)
     return Kernel(tuple(done))
 
 
 def _moved(found: Quantized, node: Node, work: Work, inside: set[int]) -> list[Work]:
-    """What a node moves as a member of a kernel: integers first, then what stays as it is."""
+    """What a node moves as a member of a kernel: its constants, and bytes by element type."""
     graph = found.graph
     reads, stated = _Bytes(), 0
     for name in node.reads:
@@ -213,14 +226,11 @@ def _moved(found: Quantized, node: Node, work: Work, inside: set[int]) -> list[W
             continue
         stated += graph.tensors[name].nbytes
         maker = found.producers.get(name)
-        source = found.source(name)
-        if source is not None:
-            name, maker = source, found.producers.get(source) if maker in inside else None
-        if maker in found.quantize and maker in inside:
+        while maker in inside and maker in found.conversions:
             name = graph.nodes[maker].inputs[0]
             maker = found.producers.get(name)
         if maker not in inside:
-            reads.add(graph.tensors[name])
+            reads.add(graph.tensors[found.source(name) or name])
     reads.share(work.read_bytes, stated)
     writes, stated = _Bytes(), 0
     for name in node.writes:
@@ -228,21 +238,11 @@ def _moved(found: Quantized, node: Node, work: Work, inside: set[int]) -> list[W
         for value in _written(found, name, inside):
             writes.add(graph.tensors[value])
     writes.share(work.write_bytes, stated)
-    blank = replace(work, flops=0, read_bytes=0, write_bytes=0, weight_bytes=0)
+    blank = replace(work, flops=0, read_bytes=0, write_bytes=0, weight_bytes=0, integer_bytes=0)
     return [
-        replace(
-            blank,
-            read_bytes=reads.integers,
-            write_bytes=writes.integers,
-            integer_bytes=0,
-            dtype="int8",
-        ),
-        replace(
-            blank,
-            read_bytes=reads.floats,
-            write_bytes=writes.floats,
-            weight_bytes=work.weight_bytes,
-        ),
+        replace(work, flops=0, read_bytes=0, write_bytes=0),
+        *(replace(blank, read_bytes=n, dtype=kind) for kind, n in reads.kinds.items()),
+        *(replace(blank, write_bytes=n, dtype=kind) for kind, n in writes.kinds.items()),
     ]
 
 
@@ -253,29 +253,25 @@ def _written(found: Quantized, name: str, inside: set[int]) -> list[str]:
     for reader in readers:
         if reader not in inside:
             leaving.append(name)
-        elif reader in found.quantize or reader in found.dequantize:
+        elif reader in found.conversions:
             leaving += _written(found, found.graph.nodes[reader].outputs[0], inside)
     return list(dict.fromkeys(leaving))
 
 
-@dataclass(slots=True)
 class _Bytes:
-    """Bytes of integers, which are as wide on every device, and of floats."""
+    """Bytes by element type: devices hold floats in types of their own, integers as they are."""
 
-    integers: int = 0
-    floats: int = 0
+    def __init__(self) -> None:
+        self.kinds: dict[str, int] = {}
 
     def add(self, tensor: Tensor) -> None:
-        if "float" in tensor.dtype:
-            self.floats += tensor.nbytes
-        else:
-            self.integers += tensor.nbytes
+        kind = tensor.dtype if "float" in tensor.dtype else "int8"
+        self.kinds[kind] = self.kinds.get(kind, 0) + tensor.nbytes
 
     def share(self, touched: int, stated: int) -> None:
         """Take the part that a node touches of the bytes that it states."""
         if stated:
-            self.integers = self.integers * touched // stated
-            self.floats = self.floats * touched // stated
+            self.kinds = {kind: n * touched // stated for kind, n in self.kinds.items()}
 
 
 def composite_dtype(found: Quantized, spec: DeviceSpec, nodes: Sequence[int]) -> str | None:

@@ -73,7 +73,8 @@ def _instead(device: DeviceSpec, dtype: str) -> str:
     wider = [
         name
         for name in rates
-        if ITEM_BITS[name] >= bits and ("float" in name or "float" not in dtype)
+        if (ITEM_BITS[name] > bits and "float" in name)
+        or (ITEM_BITS[name] >= bits and "float" not in dtype)
     ]
     if bits and wider and dtype != "bool":
         return min(wider, key=lambda name: (ITEM_BITS[name], -rates[name], name))
@@ -81,8 +82,15 @@ def _instead(device: DeviceSpec, dtype: str) -> str:
 
 
 def scale(device: DeviceSpec, work: Work) -> float:
-    """Bytes an element where it runs over bytes an element in the graph."""
+    """Bytes an element where it runs over bytes an element in the graph.
+
+    A CPU without a peak for a float type converts to a wider one and back: both forms move.
+    """
     executed = device.execution_dtype.get(work.dtype)
     if executed is None:
-        return 1.0
+        narrow = ITEM_BITS.get(work.dtype, 0)
+        if device.kind != "cpu" or "float" not in work.dtype or work.dtype in device.flops_per_s:
+            return 1.0
+        wide = ITEM_BITS[_instead(device, work.dtype)]
+        return (wide + narrow) / narrow if wide > narrow else 1.0
     return ITEM_BITS[executed] / ITEM_BITS[work.dtype]

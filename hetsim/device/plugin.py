@@ -232,9 +232,9 @@ class Device:
         return import_compiled(stream, expected=expected, opener=opener)
 
     def _computed(self, model: Model, nodes: Sequence[int], precision: str) -> onnx.ModelProto:
-        from hetsim.graph.extract import extract
+        from hetsim.graph.runnable import runnable, runnable_dtypes
 
-        return self.transform(extract(model, nodes).proto, model.graph.dtypes, precision)
+        return self.transform(runnable(model, nodes).proto, runnable_dtypes(model), precision)
 
     def open(
         self,

@@ -1,5 +1,7 @@
 """Quantized units: what stands between dequantized inputs and a quantized output, as one kernel.
 
+Casts between floats lie around nodes as those conversions do, and go with them in the same way.
+
 ONNX writes an 8-bit network as float nodes between DequantizeLinear and QuantizeLinear. What
 computes integers takes such a node with the conversions around it as one integer kernel, and
 converts where it loads and stores around nodes that it computes in float.
@@ -76,19 +78,23 @@ class Unit:
 
 
 class Quantized:
-    """The quantizing nodes of a graph, and how units lie around them. O(V + E)."""
+    """The converting nodes of a graph, and how a device's kernels lie around them. O(V + E)."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, spec: DeviceSpec) -> None:
+        # What computes no integers converts in kernels of their own.
+        integers = graph.nodes if spec.quantized else ()
         self.graph = graph
         self.producers = graph.producers()
         self.readers = graph.consumers()
         self.outputs = frozenset(graph.outputs)
-        self.dequantize = {n.id for n in graph.nodes if op_key(n) in DEQUANTIZE}
-        self.quantize = {n.id for n in graph.nodes if op_key(n) in QUANTIZE}
-        self.products = {n.id for n in graph.nodes if op_key(n) in INTEGER_PRODUCTS}
+        self.dequantize = {n.id for n in integers if op_key(n) in DEQUANTIZE}
+        self.quantize = {n.id for n in integers if op_key(n) in QUANTIZE}
+        self.casts = {n.id for n in graph.nodes if _between_floats(graph, n)}
+        self.conversions = self.dequantize | self.quantize | self.casts
+        self.products = {n.id for n in integers if op_key(n) in INTEGER_PRODUCTS}
 
     def __bool__(self) -> bool:
-        return bool(self.dequantize or self.quantize or self.products)
+        return bool(self.conversions or self.products)
 
     def source(self, value: str) -> str | None:
         """The integers that a DequantizeLinear makes `value` of, if one does."""
@@ -158,7 +164,7 @@ class Quantized:
         for allowed in steps[1:]:
             between: list[int] = []
             after = self._after(last)
-            while after is not None and after in self.quantize | self.dequantize:
+            while after is not None and after in self.conversions:
                 between.append(after)
                 after = self._after(after)
             if after is None or not supported[after]:
@@ -203,7 +209,7 @@ class Quantized:
             found.append(after)
         return [node.id]
 
-    def conversions(self, nodes: Sequence[int]) -> list[int]:
+    def loads(self, nodes: Sequence[int]) -> list[int]:
         """DequantizeLinear nodes whose values `nodes` alone read."""
         inside = set(nodes)
         found: dict[int, None] = {}
@@ -273,7 +279,7 @@ def integer_units(
         quantized = path[-1] in found.quantize
         if not quantized and op_key(node) not in PRODUCTS:
             continue
-        nodes = tuple(sorted({*path, *found.conversions(path)}))
+        nodes = tuple(sorted({*path, *found.loads(path)}))
         if any(state.taken(v) for v in nodes) or state.cycle(nodes):
             continue
         own = set(nodes)
@@ -293,6 +299,12 @@ def integer_units(
 def contraction(graph: Graph) -> Contraction:
     """The graph, none of it contracted yet."""
     return Contraction(Dag.from_edges(len(graph.nodes), graph.edges()))
+
+
+def _between_floats(graph: Graph, node: Node) -> bool:
+    if op_key(node) != "Cast":
+        return False
+    return all("float" in graph.tensors[name].dtype for name in (*node.reads, *node.writes))
 
 
 def _widest(stored: Sequence[str]) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hetsim.graph.dag import joined
-from hetsim.graph.graph import Graph, Tensor
+from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.work import op_key
 from hetsim.hardware.spec import DeviceSpec, SupportRule
 from hetsim.patterns.attributes import AttributeTest, attribute_of
@@ -75,7 +75,7 @@ def _quantized_units(
     from hetsim.device.quantized import Quantized, contraction, integer_units
     from hetsim.patterns.matching import Match
 
-    quantized = Quantized(graph)
+    quantized = Quantized(graph, spec)
     if not quantized:
         return ()
 
@@ -159,7 +159,8 @@ def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = Fal
         custom = _custom_refusal(spec, graph, node_id, library)
         if custom is not None:
             return custom
-        if (node.body is None or node.whole) and not node.custom and not _listed(rule, op):
+        listed = _listed(rule, op) or casts_nothing(spec, graph, node)
+        if (node.body is None or node.whole) and not node.custom and not listed:
             return f"op {op}"
     for attribute, branch in node.branches.items():
         inside = None if branch is None else _first_refusal(spec, branch, library)
@@ -171,6 +172,16 @@ def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = Fal
             allowed = ", ".join(str(entry) for entry in accepted)
             return f"attribute {name} = {value} of {op} (it takes {allowed})"
     return refusal_in_pattern(spec, graph, node_id)
+
+
+def casts_nothing(spec: DeviceSpec, graph: Graph, node: Node) -> bool:
+    """Whether `node` casts between two float types that the device computes in one."""
+    if op_key(node) != "Cast":
+        return False
+    kinds = {graph.tensors[name].dtype for name in (*node.reads, *node.writes)}
+    return all("float" in kind for kind in kinds) and (
+        len({spec.execution_dtype.get(kind, kind) for kind in kinds}) == 1
+    )
 
 
 def _listed(rule: SupportRule, op: str) -> bool:

@@ -149,7 +149,7 @@ def assemble(
     """
     # Not at the top: device processes read the records above, and need no onnx.
     from hetsim.execution.weights import regions_of
-    from hetsim.graph.extract import extract
+    from hetsim.graph.runnable import NO_NODE, runnable, runnable_dtypes
 
     platform = plan.problem.platform
     specs = {} if platform is None else platform.devices
@@ -163,12 +163,13 @@ def assemble(
     code: dict[str, list[Code]] = {device: [] for device in plan.devices_used}
     regions: dict[str, set[Region]] = {device: set() for device in plan.devices_used}
     for index, group in enumerate(plan.groups):
-        subgraph = extract(model, group.nodes)
+        subgraph = runnable(model, group.nodes)
         proto = subgraph.proto
         if roundings is not None:
             from hetsim.device.precision import rounded
 
-            proto = rounded(proto, [roundings[node] for node in subgraph.nodes], model.graph.dtypes)
+            around = [{} if node == NO_NODE else roundings[node] for node in subgraph.nodes]
+            proto = rounded(proto, around, runnable_dtypes(model))
         parts.append(Part(group.device, subgraph.inputs, subgraph.outputs))
         names = [model.graph.nodes[node].name for node in group.nodes]
         code[group.device].append(

@@ -247,10 +247,14 @@ def run_whole(
     """
     from hetsim.device.kernels import CompiledSubgraph, KernelSettings
     from hetsim.device.precision import rounded
+    from hetsim.graph.runnable import NO_NODE, runnable_dtypes, runnable_whole
 
-    proto = model.proto
+    proto, owners = runnable_whole(model)
     if roundings is not None:
-        proto = rounded(proto, roundings, model.graph.dtypes)
+        own = [{} if node == NO_NODE else roundings[node] for node in owners]
+        proto = rounded(proto, own, runnable_dtypes(model))
+    elif plain:
+        proto = model.proto
     settings = KernelSettings(libraries=model.libraries, plain=plain)
     compiled = CompiledSubgraph(
         proto.SerializeToString(), weights_folder(model), model.graph.outputs, settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,20 +10,27 @@ from typing import TYPE_CHECKING, TypeVar
 
 import onnx
 
-from hetsim.graph.attributes import Attributes, is_large
+from hetsim.graph.attributes import Attributes
 from hetsim.graph.data_dependence import shaped_by_data
 from hetsim.graph.extension import NONE, Custom, is_custom, key_of
+from hetsim.graph.folding import fold_constants
 from hetsim.graph.graph import Graph, Node, Seen, Tensor
-from hetsim.graph.half_precision import hold_casts, mentions_half
-from hetsim.graph.inference import annotate
+from hetsim.graph.half_precision import (
+    drop_inserted_casts,
+    hide,
+    mentions_half,
+    show,
+)
+from hetsim.graph.inference import annotate, inferred
 from hetsim.graph.inner_graphs import Inner, inner_graphs
+from hetsim.graph.lowering import Lowering, lowered, lowering_of
 from hetsim.graph.onnx_types import tensor_type, to_tensor
+from hetsim.graph.operations import operations_of
 from hetsim.graph.provenance import Operation, trace
 from hetsim.graph.pruning import prune
 from hetsim.graph.runtime import optimise
 from hetsim.graph.shadowing import unshadow
 from hetsim.graph.structure import (
-    bodies,
     captures,
     constant_names,
     drop_inner_types,
@@ -39,6 +46,7 @@ _NUMBERS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FL
 
 _SMALL_CONSTANT_ELEMENTS = 1024
 _COMPARED_BYTES = 1024
+_ROUNDS = 8
 _INTEGERS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BOOL)
 
 
@@ -49,6 +57,7 @@ class Canonical:
     proto: onnx.ModelProto
     graph: Graph
     folded: tuple[str, ...]
+    lowering: Lowering | None = None
 
     def with_shapes(
         self, shapes: Mapping[str, Shape], custom: Custom, observed: Observed | None
@@ -89,33 +98,75 @@ def canonicalise(
     custom : Custom
         What extensions give to the model.
     """
-    originals = _operations(nodes)
+    originals = operations_of(nodes)
     stored = _contents(proto.graph)
-    # ONNX Runtime computes some 16-bit floats in single precision, and rounds only where others
-    # read them. That depends on the neighbours, even unused ones: it is settled before a cut.
-    rewritten = level != "none" or mentions_half(proto)
+    half = mentions_half(proto)
+    rewritten = level != "none"
     if rewritten:
-        proto = optimise(proto, weights_dir, level, where, custom.libraries)
-        for node in proto.graph.node:
-            node.ClearField("doc_string")
-        hold_casts(proto.graph)
-        name_nodes(proto.graph.node, {op.name for op in originals})
+        names = {op.name for op in originals}
+        proto = _optimised(proto, weights_dir, level, where, custom, names if half else None)
+        name_nodes(proto.graph.node, names)
         drop_inner_types(proto.graph)
         unshadow(proto.graph)
         sort_nodes(proto.graph, where)
+    before = operations_of(proto.graph.node)
+    made = lowered(proto, weights_dir, where, custom) if half else None
     prune(proto)
-    annotate(proto, weights_dir, declared, where, accepted=rewritten, custom=custom)
+    annotate(proto, weights_dir, declared, where, accepted=rewritten or half, custom=custom)
     origins, folded = trace(
         originals,
         stored,
-        _operations(proto.graph.node),
+        operations_of(proto.graph.node),
         constant_names(proto.graph),
         [value.name for value in proto.graph.output],
     )
     if rewritten:
         _release_names(proto.graph.node, origins, {op.name for op in originals})
         origins = _sort_as_in_file(proto.graph, origins, originals, where)
-    return Canonical(proto, _graph(proto, name, origins, custom, None), folded)
+    graph = _graph(proto, name, origins, custom, None)
+    if made is None:
+        return Canonical(proto, graph, folded)
+    run = operations_of(made.graph.node)
+    lowering = lowering_of(proto.graph, made, before, run, weights_dir, where, custom)
+    return Canonical(proto, graph, folded, lowering)
+
+
+def _optimised(
+    proto: onnx.ModelProto,
+    weights_dir: Path | None,
+    level: str,
+    where: str,
+    custom: Custom,
+    half: Collection[str] | None,
+) -> onnx.ModelProto:
+    """The model as optimisers leave it, without what is inserted for its 16-bit floats.
+
+    `half` are the names of its nodes where it has such floats.
+    """
+    if half is None:
+        made = optimise(proto, weights_dir, level, where, custom.libraries)
+    else:
+        made = onnx.ModelProto()
+        made.CopyFrom(proto)
+        name_nodes(made.graph.node)
+        # What is put aside may turn out to read constants, and is folded the next time.
+        for _ in range(_ROUNDS):
+            written = [name for node in made.graph.node for name in node.output if name]
+            aside = hide(made.graph, inferred(made, written, custom))
+            made = optimise(made, weights_dir, level, where, custom.libraries)
+            drop_inserted_casts(made.graph, half)
+            show(made.graph, aside)
+            stored = constant_names(made.graph)
+            if not any(stored.keys() >= set(n.input)
+                       for n in made.graph.node if n.name in aside.nodes):  # fmt: skip
+                break
+            drop_inner_types(made.graph)
+            name_nodes(made.graph.node)
+        sort_nodes(made.graph, where)
+        fold_constants(made, weights_dir, where, custom)
+    for node in made.graph.node:
+        node.ClearField("doc_string")
+    return made
 
 
 def _release_names(
@@ -143,36 +194,6 @@ def _sort_as_in_file(
     rank = [max(position[name] for name in names) for names in origins]
     sort_nodes(graph, where, rank)
     return tuple(by_name[node.name] for node in graph.node)
-
-
-def _operations(nodes: Sequence[onnx.NodeProto]) -> tuple[Operation, ...]:
-    return tuple(
-        Operation(
-            name=node.name,
-            op_type=_qualified(node),
-            inputs=tuple(node.input),
-            outputs=tuple(node.output),
-            captures=captures(node),
-            key=_key(node),
-        )
-        for node in nodes
-    )
-
-
-def _qualified(node: onnx.NodeProto) -> str:
-    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-
-
-def _key(node: onnx.NodeProto) -> bytes | None:
-    """What twins share besides their inputs; None for bodies, tensors and long lists."""
-    if any(
-        attribute.type in (onnx.AttributeProto.TENSOR, onnx.AttributeProto.SPARSE_TENSOR)
-        or is_large(attribute)
-        for attribute in node.attribute
-    ) or any(True for _ in bodies(node)):
-        return None
-    parts = sorted(a.SerializeToString(deterministic=True) for a in node.attribute)
-    return b"\0".join((_qualified(node).encode(), node.overload.encode(), *parts))
 
 
 def _contents(graph: onnx.GraphProto) -> dict[str, bytes | None]:

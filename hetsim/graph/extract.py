@@ -52,7 +52,7 @@ def extract(model: Model, nodes: Sequence[int]) -> Subgraph:
     Complexity: O(nodes and what they read); an index of the model is built once.
     """
     index = _index(model)
-    chosen = _checked(model, nodes)
+    chosen = checked_nodes(model, nodes)
     read, outputs = model.graph.exchanged(chosen, index.consumers, index.outputs)
     inputs = tuple(name for name in read if name not in index.stored)
     proto = onnx.ModelProto(ir_version=model.proto.ir_version)
@@ -86,7 +86,8 @@ def stored_alone(model: Model, names: Sequence[str]) -> onnx.ModelProto:
     return proto
 
 
-def _checked(model: Model, nodes: Sequence[int]) -> tuple[int, ...]:
+def checked_nodes(model: Model, nodes: Sequence[int]) -> tuple[int, ...]:
+    """Return `nodes`, ascending. Raises PlanError where they are none, or not of the model."""
     chosen = tuple(sorted(nodes))
     count = len(model.graph.nodes)
     if not chosen or len(set(chosen)) != len(chosen) or chosen[0] < 0 or chosen[-1] >= count:

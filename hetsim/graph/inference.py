@@ -41,7 +41,7 @@ def annotate(
     """
     graph = proto.graph
     written = [name for node in graph.node for name in node.output if name]
-    known = _inferred(proto, written, custom)
+    known = inferred(proto, written, custom)
     missing = [name for name in written if name not in known or not has_rank(known[name])]
     if missing or not accepted:
         found = probe_types(proto, weights_dir, missing, where, custom.libraries)
@@ -75,9 +75,10 @@ def annotate(
         value.type.CopyFrom(known[value.name])
 
 
-def _inferred(
+def inferred(
     proto: onnx.ModelProto, written: Collection[str], custom: Custom
 ) -> dict[str, onnx.TypeProto]:
+    """Return the types that ONNX's own inference finds of the values `written`; none may be."""
     skeleton = _skeleton(proto)
     skeleton.functions.extend(custom.bodies.values())
     try:

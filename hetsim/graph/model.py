@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hetsim.graph.device_notes import DeviceNote
     from hetsim.graph.extension import Extension
     from hetsim.graph.input_files import Inputs
+    from hetsim.graph.lowering import Lowering
     from hetsim.graph.observed import Observed
     from hetsim.graph.onnx_file import OnnxFile
     from hetsim.graph.preparation import Wishes
@@ -61,6 +62,9 @@ class Model:
         Custom operators that it was read with.
     frozen : mapping of str to array
         Inputs that were made constants.
+    lowering : Lowering or None
+        What runs in the place of the graph, where ONNX Runtime's CPU kernels lack some for
+        its 16-bit floats; None: the graph itself.
     observed : Observed or None
         What one run showed, where one was needed: shapes that depend on data hold for it.
     unmeasured : str or None
@@ -81,6 +85,7 @@ class Model:
     device_notes: tuple[DeviceNote, ...] = field(default=(), repr=False)
     extensions: tuple[Extension, ...] = ()
     frozen: Mapping[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+    lowering: Lowering | None = field(default=None, repr=False)
     observed: Observed | None = field(default=None, repr=False)
     unmeasured: str | None = None
 
@@ -165,10 +170,8 @@ def load_model(
     canonical : "none", "basic" or "extended"
         How far ONNX Runtime optimises the graph before anything else sees it. ``basic``
         folds constants and fuses within standard ONNX; ``extended`` also uses
-        com.microsoft ops; ``none`` keeps the file's graph, but for the casts by which ONNX
-        Runtime computes 16-bit floats in single precision: they become nodes, as the bits
-        depend on them. At every level Constant nodes are constants, and what no output
-        depends on is left out.
+        com.microsoft ops; ``none`` keeps the file's graph. At every level Constant nodes are
+        constants, and what no output depends on is left out.
     extensions : sequence of path or Extension, optional
         Custom operators: ``BODIES.onnx``, ``LIBRARY`` or ``LIBRARY=BODIES.onnx``; see
         ``read_extension``.

@@ -127,6 +127,7 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> dict[str,
         "device_notes": notes,
         "extensions": added,
         "frozen": frozen,
+        "lowering": result.lowering,
         "observed": observed,
         "unmeasured": unmeasured,
     }

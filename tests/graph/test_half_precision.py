@@ -15,11 +15,19 @@ from onnx_builders import (
     make_model,
     op,
     open_exactly,
-    run_parts,
     value,
 )
 
+import hetsim
+from hetsim.backend import Split, SplitModel
+from hetsim.device.kernels import CompiledSubgraph
+from hetsim.execution.runner import run_whole
 from hetsim.graph.half_precision import mentions_half
+from hetsim.graph.model import model_of
+from hetsim.graph.runnable import runnable
+from hetsim.hardware.catalog import device_names
+from hetsim.hardware.spec import Platform
+from hetsim.problem import Problem
 
 HALF = TensorProto.FLOAT16
 CAST = [op("Cast", "x", "h", to=HALF), op("Cast", "h", "y", to=1)]
@@ -87,7 +95,7 @@ def test_other_tens_are_no_type() -> None:
     assert not mentions_half(proto)
 
 
-def test_the_casts_of_the_runtime_become_nodes(tmp_path: Path) -> None:
+def test_the_casts_of_the_runtime_are_no_nodes(tmp_path: Path) -> None:
     """x @ w is not rounded before the softmax reads it: a cut between them must not round."""
     rng = np.random.default_rng(0)
     proto = make_model(
@@ -98,12 +106,93 @@ def test_the_casts_of_the_runtime_become_nodes(tmp_path: Path) -> None:
     )
     model = load(proto, tmp_path, canonical="none")
     check_consistent(model)
-    kinds = [node.op_type for node in model.graph.nodes]
-    assert [kind for kind in kinds if kind != "Cast"] == ["MatMul", "Tanh", "MatMul"]
-    assert kinds.count("Cast") >= 2
-    inner = model.graph.nodes[kinds.index("Tanh")].inputs[0]
-    assert model.graph.tensors[inner].dtype == "float32"
+    assert [node.op_type for node in model.graph.nodes] == ["MatMul", "Tanh", "MatMul"]
+    assert {tensor.dtype for tensor in model.graph.tensors.values()} == {"float16"}
+    first = runnable(model, [0])
+    assert [node.op_type for node in first.proto.graph.node].count("Cast") == 2
+    assert first.proto.graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT
     x = {"x": rng.standard_normal((16, 16)).astype(np.float16)}
     whole = dict(zip(["y"], open_exactly(proto, None).run(None, x), strict=True))
-    alone = [[node.id] for node in model.graph.nodes]
-    assert_bitwise_equal(run_parts(model, x, alone), whole)
+    values: dict[str, object] = dict(x)
+    for v in range(3):
+        part = runnable(model, [v])
+        found = CompiledSubgraph(part.proto.SerializeToString(), None, part.outputs)
+        values.update(found.run(values))
+    assert_bitwise_equal({"y": values["y"]}, whole)
+    assert_bitwise_equal(run_whole(model, x), whole)
+
+
+def network(*, half: bool) -> onnx.ModelProto:
+    """float32 outside; casts in the middle, a constant's cast, and what an optimiser fuses."""
+    rng = np.random.default_rng(0)
+    kind = np.float16 if half else np.float32
+    weights = {
+        "w": rng.standard_normal((8, 3, 3, 3)), "s": rng.random(8), "b": rng.random(8),
+        "m": rng.random(8), "v": rng.random(8) + 1, "g": rng.standard_normal((8, 8, 1, 1)),
+        "f": rng.standard_normal((16, 32)),
+    }  # fmt: skip
+    stored = {name: array.astype(kind) for name, array in weights.items()}
+    stored["k"] = np.full((1, 8, 1, 1), 0.5, np.float32)
+
+    def cast(source: str, result: str, name: str, to: int) -> list[onnx.NodeProto]:
+        return (
+            [op("Cast", source, result, name, to=to)]
+            if half
+            else [op("Identity", source, result, name)]
+        )
+
+    nodes = [
+        *cast("x", "xh", "in", HALF), op("Conv", "xh w", "c", "conv", pads=[1, 1, 1, 1]),
+        op("BatchNormalization", "c s b m v", "n", "norm"), op("Relu", "n", "r", "relu"),
+        *cast("k", "kh", "constant", HALF), op("Mul", "r kh", "u", "mul"),
+        op("Identity", "u", "i", "same"), op("Transpose", "i", "t", "turn", perm=[0, 1, 3, 2]),
+        op("Conv", "t g", "d", "conv2"), *cast("d", "e", "out of", 1), op("Exp", "e", "o", "exp"),
+        *cast("o", "p", "into", HALF), op("Tanh", "p", "q", "tanh"),
+        op("MatMul", "q f", "z", "product"), *cast("z", "y", "out", 1),
+    ]  # fmt: skip
+    return make_model(nodes, [value("x", (1, 3, 16, 16))], [value("y", None)], stored)
+
+
+@pytest.mark.parametrize("level", ["none", "basic", "extended"])
+def test_optimised_graphs_hold_the_models_casts_and_no_others(level: str, tmp_path: Path) -> None:
+    model = load(network(half=True), tmp_path, canonical=level)
+    check_consistent(model)
+    casts = [node.name for node in model.graph.nodes if node.op_type == "Cast"]
+    assert casts == ["in", *(["constant"] if level == "none" else []), "out of", "into", "out"]
+    kinds = {node.name: model.graph.tensors[node.outputs[0]].dtype for node in model.graph.nodes}
+    assert kinds["exp"] == "float32"
+    assert kinds["tanh"] == kinds["relu" if level != "extended" else "tanh"] == "float16"
+    assert "norm" not in kinds or level == "none"
+    weights = {model.graph.tensors[name].dtype for name in model.graph.constants}
+    assert weights <= ({"float16", "float32"} if level == "none" else {"float16"})
+    x = {"x": np.random.default_rng(1).standard_normal((1, 3, 16, 16)).astype(np.float32)}
+    whole = run_whole(model, x)
+    if level == "none":
+        plain = open_exactly(network(half=True), None).run(None, x)
+        assert_bitwise_equal(whole, dict(zip(["y"], plain, strict=True)))
+    for seed in range(4):
+        for how in (Split(seed=seed), Split(cuts=3, seed=seed)):
+            assert_bitwise_equal(
+                dict(zip(["y"], SplitModel(model, how).run(x), strict=True)), whole
+            )
+
+
+@pytest.mark.parametrize("name", [n for n in device_names() if n != "google-edge-tpu"])
+@pytest.mark.parametrize("level", ["none", "basic"])
+def test_half_precision_is_never_dearer_where_it_is_faster(name: str, level: str) -> None:
+    spec = hetsim.load_device(name)
+    platform = Platform("alone", {"d": spec}, (), "d", "here", "0")
+    took, bounds = [], []
+    for half in (False, True):
+        model = model_of(network(half=half), canonical=level)  # type: ignore[arg-type]
+        problem = Problem.of(model, platform)
+        if not problem.runnable.all():
+            pytest.skip("it lacks Exp or Tanh")
+        plan = hetsim.plan(problem, "single", device="d")
+        took.append(hetsim.simulate(plan).latency_s)
+        bounds.append(hetsim.lower_bound(problem))
+    if "float16" in spec.flops_per_s:
+        assert took[1] <= took[0]
+        assert bounds[1] <= bounds[0]
+    else:
+        assert took[1] >= took[0]

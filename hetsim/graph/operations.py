@@ -1,0 +1,42 @@
+"""The nodes of an ONNX graph as what their provenance depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx
+
+from hetsim.graph.attributes import is_large
+from hetsim.graph.provenance import Operation
+from hetsim.graph.structure import bodies, captures
+
+
+def operations_of(nodes: Iterable[onnx.NodeProto]) -> tuple[Operation, ...]:
+    """Return the nodes as operations, in their order. O(V + E)."""
+    return tuple(
+        Operation(
+            name=node.name,
+            op_type=_qualified(node),
+            inputs=tuple(node.input),
+            outputs=tuple(node.output),
+            captures=captures(node),
+            key=_key(node),
+        )
+        for node in nodes
+    )
+
+
+def _qualified(node: onnx.NodeProto) -> str:
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+def _key(node: onnx.NodeProto) -> bytes | None:
+    """What twins share besides their inputs; None for bodies, tensors and long lists."""
+    if any(
+        attribute.type in (onnx.AttributeProto.TENSOR, onnx.AttributeProto.SPARSE_TENSOR)
+        or is_large(attribute)
+        for attribute in node.attribute
+    ) or any(True for _ in bodies(node)):
+        return None
+    parts = sorted(a.SerializeToString(deterministic=True) for a in node.attribute)
+    return b"\0".join((_qualified(node).encode(), node.overload.encode(), *parts))
