@@ -90,6 +90,7 @@ class Explanation:
     plan=checks.instance("hetsim.plans:Plan"),
     strategies=checks.sequence(checks.text),
     objective=checks.text,
+    tell=checks.function,
 )
 def explain(
     problem: Problem,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.partition import Group
 from hetsim.placement.fit_all import search_all
-from hetsim.placement.fit_moves import relieved, squeezed
+from hetsim.placement.fit_moves import relieved, spilled, squeezed
 from hetsim.placement.fit_weights import weights_that_fit
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.objective import check_room, memory_binds
@@ -33,9 +34,9 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
 
     1. Bounds: an assignment for which weights, and what each node reads and makes, fit
        (``fit_weights``); where there is none, that is proven.
-    2. `near` as it is and with its least dear nodes moved off full devices, that assignment,
-       and devices filled one after another: each grouped in several ways, over several orders.
-       Of `near`, the quickest layout of the first assignment that fits; else of all.
+    2. `near` as it is, with its least dear nodes moved off full devices, and with the last of
+       their nodes moved, each grouped in several ways, over several orders: the quickest that
+       fits. Then the same of that assignment, and of devices filled one after another.
     3. Moves from what misses by least (``fit_moves``).
     4. Every plan there is, where those are few (``fit_all``): complete, so that no problem up to
        about eight nodes is refused that has a plan.
@@ -135,13 +136,12 @@ def _candidates(
 ) -> Iterator[Iterator[tuple[Group, ...]]]:
     """Give layouts, by assignment."""
     problem = footprint.problem
-    assignments: list[list[int]] = []
+    own: list[list[int]] = []
     for plan in near:
         if problem.runnable[np.arange(problem.n), list(plan.assignment)].all():
-            assignments.append(list(plan.assignment))
-            moved = relieved(footprint, plan.assignment)
-            if moved is not None:
-                assignments.append(moved)
+            moved = (relieved(footprint, plan.assignment), spilled(footprint, plan.assignment))
+            own += [list(plan.assignment), *(found for found in moved if found is not None)]
+    assignments: list[list[int]] = []
     if guide is not None:
         assignments.append(guide)
     assignments += _filled(footprint)
@@ -149,7 +149,9 @@ def _candidates(
     if problem.n <= MOST_LAID_OUT:
         dag = problem.dag
         orders += [depth_first(dag.preds, dag.succs), depth_first(dag.succs, dag.preds)[::-1]]
-    yield iter([plan.groups for plan in near])
+    yield chain(
+        (plan.groups for plan in near), *(_layouts(problem, found, orders) for found in own)
+    )
     for at, assignment in enumerate(assignments):
         if assignment not in assignments[:at]:
             yield _layouts(problem, assignment, orders)

@@ -82,6 +82,50 @@ def relieved(footprint: Footprint, assignment: Sequence[int]) -> list[int] | Non
     return devices
 
 
+def spilled(footprint: Footprint, assignment: Sequence[int]) -> list[int] | None:
+    """Return an assignment in which full devices give up the last of their nodes; None if stuck.
+
+    What a device has no room for goes, run by run, to the quickest other with room, so that few
+    tensors cross. O(n P).
+    """
+    problem, capacity = footprint.problem, footprint.capacity
+    seconds = problem.shared_seconds.tolist()
+    count = len(problem.devices)
+    there: list[set[int]] = [set() for _ in range(count)]
+    held, needed = [0] * count, list(footprint.always)
+    devices = [-1] * problem.n
+
+    def holds(v: int, p: int) -> bool:
+        fresh = sum(
+            problem.constants[c].nbytes for c in problem.constants_of[v] if c not in there[p]
+        )
+        return held[p] + fresh + max(needed[p], footprint.beside[v][p]) <= capacity[p]
+
+    def put(v: int, p: int) -> None:
+        held[p] += sum(problem.constants[c].nbytes for c in set(problem.constants_of[v]) - there[p])
+        there[p].update(problem.constants_of[v])
+        needed[p] = max(needed[p], footprint.beside[v][p])
+        devices[v] = p
+
+    full = [False] * count
+    left: list[int] = []
+    for v, p in enumerate(assignment):
+        full[p] = full[p] or not holds(v, p)
+        if full[p]:
+            left.append(v)
+        else:
+            put(v, p)
+    last = -1
+    for v in left:
+        able = [p for p in range(count) if problem.supported[v, p] and holds(v, p)]
+        if not able:
+            return None
+        if last not in able:
+            last = min(able, key=lambda p: (seconds[v][p], p))
+        put(v, last)
+    return devices
+
+
 def squeezed(
     problem: Problem, groups: Sequence[Group], seed: int = 0
 ) -> tuple[tuple[Group, ...], Excess]:

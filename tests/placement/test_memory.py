@@ -16,7 +16,7 @@ from hetsim.partitioning.partition import Group
 from hetsim.placement import registry
 from hetsim.placement.fit import fitted, plan_that_fits
 from hetsim.placement.fit_all import search_all
-from hetsim.placement.fit_moves import relieved
+from hetsim.placement.fit_moves import relieved, spilled
 from hetsim.placement.fit_weights import overfull, weights_that_fit
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.listing import Listing
@@ -158,7 +158,10 @@ def test_relief_moves_what_costs_least() -> None:
     )
     footprint = Footprint.of(problem)
     assert relieved(footprint, [0, 0, 0]) == [0, 1, 0]
+    # The last nodes in place of the least dear: the first two stay.
+    assert spilled(footprint, [0, 0, 0]) == [0, 0, 1]
     tight = replace(problem, capacity_bytes=(3, 3))
+    assert spilled(Footprint.of(tight), [0, 0, 0]) is None
     assert relieved(Footprint.of(tight), [0, 0, 0]) is None
 
 
