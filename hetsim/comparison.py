@@ -10,6 +10,7 @@ from hetsim import checks
 from hetsim.errors import Infeasible, OutOfMemory, UsageError, nearest
 from hetsim.placement.bound import stated_bound
 from hetsim.placement.constraints import NAMES, Constrained
+from hetsim.placement.deal import PLAY, sustained_s
 from hetsim.placement.objective import (
     Objective,
     bottleneck,
@@ -56,6 +57,10 @@ class Row:
     cost_s : float or None
         What the objective counts: the latency, or the seconds a request of the busiest device
         or link.
+    kept_s : float or None
+        For throughput, the seconds a request that the clock keeps up where requests always wait
+        (``deal.sustained_s``): above `cost_s` where transfers that hold several links wait for
+        one another. None for latency.
     """
 
     strategy: str
@@ -66,6 +71,12 @@ class Row:
     speedup_over_best_single: float | None
     gap: float | None
     cost_s: float | None
+    kept_s: float | None = None
+
+    @property
+    def lags(self) -> bool:
+        """Whether the clock keeps a rate that is lower than `cost_s` says, by more than PLAY."""
+        return self.kept_s is not None and self.kept_s > (self.cost_s or 0.0) * (1.0 + PLAY)
 
     @property
     def feasible(self) -> bool:
@@ -236,6 +247,7 @@ def compare(
                 ),
                 gap=cost_s / bound_s - 1.0 if cost_s is not None and bound_s else None,
                 cost_s=cost_s,
+                kept_s=sustained_s(made) if made is not None and objective != "latency" else None,
             )
         )
     infinity = float("inf")

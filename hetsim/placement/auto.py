@@ -11,7 +11,7 @@ from hetsim.partitioning.partition import Group
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.constructive import prepared
-from hetsim.placement.deal import sustained_s
+from hetsim.placement.deal import PLAY, sustained_s
 from hetsim.placement.local_search import LocalSearch
 from hetsim.placement.objective import Objective, check_objective, measure
 from hetsim.placement.refinement import refine
@@ -118,14 +118,17 @@ class Auto(Constrained):
             if not any(isinstance(error, OutOfMemory) for error in refused):
                 raise refused[0]
             coarse, found = start_that_fits(coarse, self.objective)
-        best = min(found, key=_worth)
+        best = min(found, key=_worth) if self.objective == "latency" else _kept_best(found)
         skipped = f"; not tried: {', '.join(left_out)}" if left_out else ""
         reason = f"the best for {self.objective} of {len(found)} plans is that of {best.name}"
         plan = replace(
             best.plan, problem=problem, strategy="auto", reason=f"{reason}{skipped}", options={}
         )
         if pays_to_coarsen(problem) and not plan.sizes:
-            plan = refine(plan, self.objective, best.cost)
+            refined = refine(plan, self.objective, best.cost)
+            # Moves are weighed by the busiest device or link; the clock has the last word.
+            if self.objective == "latency" or _kept(refined) <= _kept(plan) * (1.0 + GAIN):
+                plan = refined
         if self.objective == "latency":
             return plan
         plans = [start.plan for start in sorted(found, key=_worth) if not start.plan.sizes]
@@ -188,6 +191,22 @@ class Auto(Constrained):
 
 def _worth(start: Start) -> tuple[float, int]:
     return start.cost, len(start.plan.groups)
+
+
+def _kept(plan: Plan) -> float:
+    return max(measure(plan, "throughput"), sustained_s(plan))
+
+
+def _kept_best(found: Sequence[Start]) -> Start:
+    """Return the plan whose rate the clock keeps best, the cheapest of those within PLAY of it."""
+    ordered = sorted(found, key=_worth)
+    kept: list[tuple[float, Start]] = []
+    for start in ordered:
+        if kept and start.cost >= min(seconds for seconds, _ in kept):
+            break
+        kept.append((_kept(start.plan), start))
+    least = min(seconds for seconds, _ in kept)
+    return next(start for seconds, start in kept if seconds <= least * (1.0 + PLAY))
 
 
 def _others() -> list[str]:

@@ -24,6 +24,10 @@ PLAYED = 60_000
 SHORTEST = 16
 """Periods that are played at least."""
 
+PLAY = 0.03
+"""Part by which ``sustained_s`` may differ for plans of one rate: what is left of the way in and
+out in the requests that are played."""
+
 SLACK = 0.01
 """A shorter period is taken where it costs at most this part more than the best one."""
 

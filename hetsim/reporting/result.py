@@ -92,6 +92,7 @@ def row_record(row: Row) -> Record:
         "speedup_over": dict(row.speedup_over),
         "gap": row.gap,
         "cost_s": row.cost_s,
+        "kept_s": row.kept_s,
         "subgraphs": row.groups,
         "plan": None if row.plan is None else plan_record(row.plan),
         "timeline": None if row.timeline is None else timeline_record(row.timeline),

@@ -42,7 +42,16 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
         for row in dealt
         if row.plan is not None
     ]
-    parts += [Text("")] * bool(dealt)
+    lagging = [row for row in comparison.rows if row.lags]
+    parts += [
+        Text.assemble(
+            (plain(f"{row.strategy}: "), "bold"),
+            f"by the clock {format_seconds(row.kept_s or 0.0)} a request: its transfers hold "
+            "several links at once and wait for one another",
+        )
+        for row in lagging
+    ]
+    parts += [Text("")] * bool(dealt or lagging)
     parts += [
         Text.assemble((plain(f"{', '.join(folded(names))}: infeasible: "), "bold"), plain(reason))
         for reason, names in refusals(comparison).items()

@@ -148,6 +148,22 @@ def test_the_clock_keeps_the_rate_that_is_stated() -> None:
     assert sustained_s(blocked) > 1.2 * measure(blocked, "throughput")
 
 
+def test_a_rate_that_the_clock_does_not_keep_is_told() -> None:
+    model = hetsim.load_model("zoo:vgg19")
+    problem = hetsim.Problem.of(model, hetsim.load_platform("two-hosts"))
+    table = hetsim.compare(problem, ["single", "slice", "multi"], objective="throughput")
+    for row in table.rows:
+        if row.plan is None:
+            continue
+        requests = 50 * len(row.plan.period)
+        ends = [
+            hetsim.simulate(row.plan, n, trace=False).makespan_s for n in (requests, 2 * requests)
+        ]
+        assert row.kept_s == pytest.approx((ends[1] - ends[0]) / requests, rel=0.05)
+        assert row.lags == (row.kept_s > 1.03 * row.cost_s)
+    assert hetsim.compare(problem, ["single"]).rows[0].kept_s is None
+
+
 def test_comparison_says_what_copies_do() -> None:
     problem = server()
     comparison = hetsim.compare(problem, ["single", "heft", "auto"], objective="throughput")

@@ -93,6 +93,9 @@ def test_gaps_hold_with_dispatch_and_contention(problem: Problem) -> None:
 def test_gaps_are_told_where_time_runs_out() -> None:
     problem, optimum = case("random20/rand-n25-p3-ccr5.0-s1")
     plan, latency = played(problem, "exact", time_limit_s=0.5)
+    if plan.reason.startswith("proven optimal"):  # a machine quicker than any of today
+        assert latency == pytest.approx(optimum)
+        return
     assert plan.reason.startswith("at most")
     stated = float(plan.reason.partition("at most ")[2].partition("%")[0]) / 100
     assert optimum >= latency / (1 + stated + 0.0006)
