@@ -67,7 +67,7 @@ class Auto(Constrained):
         Of ``local-search``.
 
     Complexity: the sum over what is tried: without `search` about 4 CPU seconds for 10,000 tasks
-    on four devices, 8 for 20,000 and 45 for 50,000. Ties go to the plan with the fewest subgraphs.
+    on four devices and 8 for 20,000. Ties go to the plan with the fewest subgraphs.
     """
 
     objective: Objective = "latency"
