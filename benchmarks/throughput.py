@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import hetsim
+from hetsim.errors import Infeasible
 from hetsim.placement.objective import bottleneck
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
@@ -72,7 +73,7 @@ def run(first: int, count: int) -> None:
         for name, options in STRATEGIES.items():
             began = time.process_time()
             plan = None
-            with contextlib.suppress(hetsim.Infeasible):
+            with contextlib.suppress(Infeasible):
                 plan = hetsim.plan(problem, name.partition(" ")[0], **options)
             tallies[name].cpu_s += time.process_time() - began
             tallies[name].take(plan, contiguous_s, least_s)
