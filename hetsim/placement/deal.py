@@ -18,11 +18,11 @@ Floats = NDArray[np.float64]
 LONGEST = 48
 """Requests in one period of a deal at most."""
 
-PLAYED = 60_000
+PLAYED = 10_000
 """Tasks that are played at least to see which rate a deal keeps."""
 
-SHORTEST = 16
-"""Periods that are played at least."""
+SHORTEST, FEWEST = 16, 64
+"""Periods and requests that are played at least."""
 
 PLAY = 0.03
 """Part by which ``sustained_s`` may differ for plans of one rate: what is left of the way in and
@@ -56,12 +56,14 @@ def sustained_s(plan: Plan) -> float:
 
     By how much later the last of twice as many requests ends, which leaves the way in and out
     out. Above ``bottleneck`` where transfers that need several links at once hold one while they
-    wait for another, which no sum of seconds tells. O(PLAYED tasks, or SHORTEST periods).
+    wait for another, which no sum of seconds tells. O(PLAYED tasks), or SHORTEST periods, or FEWEST
+    requests.
     """
     lowered = lower_all(plan, plan.problem.contention)
     pairs = zip(plan.shares, lowered.templates, strict=True)
     tasks = sum(share * template.tasks for share, template in pairs)
-    half = max(SHORTEST, PLAYED // max(tasks, 1)) // 2 * len(plan.period)
+    periods = max(SHORTEST, FEWEST // len(plan.period), PLAYED // max(tasks, 1))
+    half = periods // 2 * len(plan.period)
     early, late = (
         float(play(lowered, np.zeros(requests), traced=False).finish.max())
         for requests in (half, 2 * half)
