@@ -8,12 +8,12 @@ from pathlib import Path
 import onnx
 
 from hetsim.errors import ModelError
-from hetsim.graph.attributes import is_large
 from hetsim.graph.binding import bindable
 from hetsim.graph.extension import NONE, Custom
 from hetsim.graph.onnx_file import INLINE_BYTES
 from hetsim.graph.onnx_types import has_rank, has_type
 from hetsim.graph.runtime import probe_types
+from hetsim.graph.tree_types import add_stand_in, is_ensemble
 
 
 def annotate(
@@ -106,8 +106,8 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
     graph = skeleton.graph
     graph.name = proto.graph.name
     for node in proto.graph.node:
-        if node.op_type in _TREES:
-            _add_light(graph, node)
+        if is_ensemble(node):
+            add_stand_in(graph, node)
         else:
             graph.node.append(node)
     graph.input.extend(proto.graph.input)
@@ -123,22 +123,6 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
         else:
             graph.initializer.append(tensor)
     return skeleton
-
-
-_TREES = frozenset({"TreeEnsembleClassifier", "TreeEnsembleRegressor"})
-"""Ops with lists of one entry a node of their trees, by which no type is inferred."""
-
-
-def _add_light(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
-    """Add `node` without its long lists about the nodes of trees."""
-    light = graph.node.add(name=node.name, op_type=node.op_type, domain=node.domain)
-    light.input.extend(node.input)
-    light.output.extend(node.output)
-    light.attribute.extend(
-        attribute
-        for attribute in node.attribute
-        if not (attribute.name.startswith("nodes_") and is_large(attribute))
-    )
 
 
 def _clean(kind: onnx.TypeProto, names: Collection[str]) -> None:
