@@ -232,8 +232,12 @@ def cheapest(problem: Problem, price: Floats) -> list[Plan]:
     orders, which count it.
     """
     cost = priced(problem, price)
-    assignment = least_serial(cost, rounds=2)
-    found = [Plan(problem, "multi", partition(problem, "compact", assignment=assignment).groups)]
+    found: list[Plan] = []
+    # A cut knows nodes alone: not those that devices take in a composite and no other way.
+    if cost.supported.any(axis=1).all():
+        assignment = least_serial(cost, rounds=2)
+        groups = partition(problem, "compact", assignment=assignment).groups
+        found.append(Plan(problem, "multi", groups))
     dag = problem.dag
     for order in (
         list(range(dag.n)),

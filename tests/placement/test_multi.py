@@ -176,3 +176,21 @@ def test_comparison_says_what_copies_do() -> None:
     assert len(best.timeline.latencies_s) == len(best.plan.period)
     assert comparison.busy(best)["gpu.0"] == pytest.approx(1.0)
     assert hetsim.compare(problem, ["single"]).copies is None
+
+
+def test_nodes_that_are_taken_in_a_composite_alone() -> None:
+    """No cut knows them, and still there are replicas."""
+    inf = float("inf")
+    problem = Problem.from_arrays(
+        [[1.0, 2.0, 9.0], [inf, inf, inf], [1.0, 1.0, 9.0]],
+        edges=[(0, 1, 8), (1, 2, 8)],
+        devices=("a", "b", "c"),
+        latency_s=0.1,
+        bytes_per_s=1e3,
+        contention="fifo",
+        composites=[(0, (0, 1), 2.0), (1, (0, 1), 3.0)],
+    )
+    found = hetsim.plan(problem, "auto", objective="throughput")
+    found.validate()
+    # a and b each run all of it: 3 and 4 seconds a request alone.
+    assert measure(found, "throughput") <= 1 / (1 / 3 + 1 / 4) * 1.02
