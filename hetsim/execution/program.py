@@ -194,6 +194,11 @@ def assemble(
             replace(step, parts=tuple(first + part for part in step.parts)) for step in made_by
         ]
     made = {name for part in parts for name in part.outputs}
+    given = {*model.graph.inputs, *model.graph.constants}
+    unmade = [name for name in model.graph.outputs if name not in made and name not in given]
+    if unmade:
+        # A request would wait for it without end.
+        raise AssertionError(f"no subgraph makes output '{unmade[0]}' of {model.source}")
     return Program(
         steps=tuple(steps),
         code={device: tuple(entries) for device, entries in code.items()},

@@ -154,6 +154,10 @@ def _owners(
             owner = home.get(op.name, _SHARED)
         elif op.op_type in ("Cast", "Identity"):
             owner = writer.get(op.inputs[0], _SHARED)
+            # The body of a function, CastLike say, may be one cast: it writes what its call wrote.
+            for name in op.writes:
+                if name in place and graph.node[place[name]].op_type not in ("Cast", "Identity"):
+                    owner = place[name]
         else:
             if not origins:
                 origins = _origins(made, before)

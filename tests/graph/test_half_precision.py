@@ -196,3 +196,13 @@ def test_half_precision_is_never_dearer_where_it_is_faster(name: str, level: str
         assert bounds[1] <= bounds[0]
     else:
         assert took[1] >= took[0]
+
+
+@pytest.mark.parametrize("other", [HALF, TensorProto.BFLOAT16])
+def test_a_function_that_is_one_cast_makes_its_own_output(other: int) -> None:
+    """CastLike of an input: its body is a Cast, which is not one that the runtime inserts."""
+    x, like, y = value("x"), value("like", (1,), TensorProto.DataType.Name(other)), value("y")
+    y.type.tensor_type.elem_type = other
+    model = model_of(make_model([op("CastLike", "x like", "y")], [x, like], [y]), canonical="none")
+    part = runnable(model, [0])
+    assert part.outputs == ("y",)
