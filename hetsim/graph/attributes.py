@@ -43,6 +43,9 @@ class Attributes(Mapping[str, object]):
     def __len__(self) -> int:
         return len(self._small) + len(self._large)
 
+    def __repr__(self) -> str:
+        return f"Attributes({self._small!r}, large={sorted(self._large)!r})"
+
 
 def is_large(attribute: onnx.AttributeProto) -> bool:
     """Whether it is a list of numbers or texts that is better left where it is."""
