@@ -136,7 +136,7 @@ class Auto(Constrained):
         cost = measure(plan, "throughput")
         if dealt is None or dealt.cost >= cost * (1.0 - GAIN):
             return plan
-        if dealt.kept >= max(cost, sustained_s(plan)) * (1.0 - GAIN):
+        if dealt.kept >= _kept(plan) * (1.0 - GAIN):
             return plan
         reason = f"the best for throughput of {len(found)} plans and of replicas"
         return replace(
