@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.hardware.spec import Route
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.plans import Plan
 from hetsim.problem import GRAPH_INPUT, Problem, Value
 from hetsim.simulation.clock import play, simulate

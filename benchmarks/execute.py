@@ -24,7 +24,7 @@ from onnx import TensorProto, helper
 import hetsim
 from hetsim.device.kernels import CompiledSubgraph
 from hetsim.graph.samples import random_inputs
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.plans import Plan
 
 DEVICES = 4

@@ -20,8 +20,8 @@ from typing import Any
 from peers import openvino_hetero, torch_fx
 
 from hetsim.graph.dag import Dag
+from hetsim.partitioning.groups import order_groups
 from hetsim.partitioning.methods import methods
-from hetsim.partitioning.partition import order_groups
 
 SUPPORTED_SHARE = 0.7
 PEER_NODES = 1_000

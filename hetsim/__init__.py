@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from hetsim.partitioning.affinity_file import read_affinity
     from hetsim.partitioning.deconflict import deconflict
     from hetsim.partitioning.flow import partition
+    from hetsim.partitioning.groups import Group
     from hetsim.partitioning.housekeeping import Housekeeping
     from hetsim.partitioning.methods import methods
-    from hetsim.partitioning.partition import Group, Partition
+    from hetsim.partitioning.partition import Partition
     from hetsim.partitioning.regions import annotate
     from hetsim.partitioning.sizes import SizeRules
     from hetsim.placement.bound import lower_bound
@@ -54,7 +55,7 @@ _HOMES = {
     "Explanation": "hetsim.explanation",
     "Extension": "hetsim.graph.extension",
     "Failure": "hetsim.faults.failure",
-    "Group": "hetsim.partitioning.partition",
+    "Group": "hetsim.partitioning.groups",
     "HetsimError": "hetsim.errors",
     "Housekeeping": "hetsim.partitioning.housekeeping",
     "Link": "hetsim.hardware.spec",

@@ -15,7 +15,8 @@ from typing import Any
 from hetsim import checks
 from hetsim.errors import PlanError
 from hetsim.graph.observed import array_record, observed_record
-from hetsim.partitioning.partition import Group, check
+from hetsim.partitioning.groups import Group
+from hetsim.partitioning.validator import check
 from hetsim.problem import Problem
 
 SCHEMA = "hetsim-plan/1"
@@ -23,7 +24,7 @@ REPLICATED = "hetsim-plan/2"
 """Schema of a plan of several replicas: its groups name theirs, and it has a deal."""
 
 _PROBLEM = checks.instance("hetsim.problem:Problem")
-_GROUPS = checks.sequence(checks.instance("hetsim.partitioning.partition:Group"))
+_GROUPS = checks.sequence(checks.instance("hetsim.partitioning.groups:Group"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -210,7 +210,7 @@ def _groups(model: Model, support: Support) -> list[tuple[int, ...]]:
     """Connected groups of what the device takes, without cycles between them."""
     from hetsim.graph.dag import Dag
     from hetsim.partitioning.compact import merge
-    from hetsim.partitioning.partition import order_groups
+    from hetsim.partitioning.groups import order_groups
 
     dag = Dag.from_edges(len(model.graph.nodes), model.graph.edges())
     taken = support.taken

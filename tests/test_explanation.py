@@ -14,7 +14,7 @@ from hetsim import changes
 from hetsim.comparison import compare
 from hetsim.errors import UsageError
 from hetsim.explanation import explain
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.what_if import faster_device, link_names, missing_ops, wider_link, with_op

@@ -15,7 +15,7 @@ from hetsim.execution.bindings import check_wait
 from hetsim.execution.runner import EXECUTORS
 from hetsim.graph.dag import topological_order
 from hetsim.graph.model import Model
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.plans import Plan
 from hetsim.pricing import values_of
 from hetsim.problem import Problem

@@ -107,7 +107,6 @@ def partition(
     from hetsim.partitioning.deconflict import parse_priority
     from hetsim.partitioning.flow import partition as cut
     from hetsim.partitioning.methods import methods
-    from hetsim.partitioning.record import partition_record
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.plan_table import partition_report
 
@@ -165,7 +164,7 @@ def partition(
         else:
             session.say(why)
     elif as_json:
-        session.show_json(partition_record(made))
+        click.echo(made.to_json(), nl=False)
     else:
         session.show(partition_report(made))
 

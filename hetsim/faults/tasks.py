@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.plans import Plan
 from hetsim.problem import GRAPH_INPUT, Contention
 from hetsim.simulation.lowering import Lowered, Template, lower_all

@@ -18,8 +18,9 @@ from hetsim.graph.device_notes import LAYER_KEY
 from hetsim.graph.extract import extract
 from hetsim.graph.model import Model
 from hetsim.graph.structure import bodies
+from hetsim.partitioning.groups import Group
 from hetsim.partitioning.onnx_saving import copy_without, save
-from hetsim.partitioning.partition import Group, check
+from hetsim.partitioning.validator import check
 from hetsim.problem import Problem
 
 __all__ = ["CONFIGURATION", "LAYER_KEY", "save", "to_annotated", "to_functions", "to_models"]

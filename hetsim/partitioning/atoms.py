@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.partition import order_groups
+from hetsim.partitioning.groups import order_groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from hetsim.graph.dag import Dag
 from hetsim.partitioning import stage
 from hetsim.partitioning.condensed import Condensed
 from hetsim.partitioning.fewest import improve
-from hetsim.partitioning.partition import components
+from hetsim.partitioning.groups import components
 
 VISITS_PER_EDGE = 32
 """Search steps allowed an edge and node before the method gives up; graphs of layers need a few."""

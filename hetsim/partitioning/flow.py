@@ -14,11 +14,13 @@ from hetsim.graph.contraction import Contraction
 from hetsim.partitioning.affinity import Affinity, Asked
 from hetsim.partitioning.atoms import Quotient
 from hetsim.partitioning.deconflict import Choose, Resolution, device_order, resolve
+from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.partitioning.housekeeping import Housekeeping, follow, strip
 from hetsim.partitioning.methods import MethodInfo, merge, method_named
-from hetsim.partitioning.partition import Partition, as_groups, check, order_groups
+from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.regions import Regions, annotate
 from hetsim.partitioning.sizes import SizeRules, check_weights, cut, drops
+from hetsim.partitioning.validator import check
 from hetsim.problem import FusedKernel, Problem
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.partitioning.as_onnx import identifier, to_annotated, to_functions, to_models
+from hetsim.partitioning.groups import Group
 from hetsim.partitioning.onnx_saving import save
-from hetsim.partitioning.partition import Group
 from hetsim.problem import Problem
 
 

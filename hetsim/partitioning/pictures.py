@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.problem import Problem
 from hetsim.text import plain
 

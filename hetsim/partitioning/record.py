@@ -5,9 +5,10 @@ Seconds and bytes; a figure that is infinite is null.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hetsim.partitioning.partition import Partition
+from hetsim.partitioning.groups import Group
 from hetsim.partitioning.views import borders, boundary_values, crossings, memory_bytes
 from hetsim.problem import Problem
 from hetsim.text import Record, tally
@@ -64,19 +65,24 @@ def unpriced_record(problem: Problem) -> dict[str, str]:
     return {problem.node_names[node]: why for node, why in sorted(problem.unpriced.items())}
 
 
-def partition_record(partition: Partition) -> Record:
-    """Return the groups of a partition, with the user's names of their nodes."""
-    problem = partition.problem
-    exchanged = crossings(problem, partition.groups)
-    crossed = [problem.values[index] for index in boundary_values(problem, partition.groups)]
+def partition_record(
+    problem: Problem,
+    groups: Sequence[Group],
+    method: str,
+    notes: Sequence[str],
+    left: Mapping[int, str],
+) -> Record:
+    """Return what a partition holds, with the user's names of the nodes in each group."""
+    exchanged = crossings(problem, groups)
+    crossed = [problem.values[index] for index in boundary_values(problem, groups)]
     named = [value.name for value in problem.values]
-    borders_of = borders(problem, partition.groups)
+    borders_of = borders(problem, groups)
     return {
         "schema": "hetsim-partition/1",
         "problem": problem_record(problem),
-        "method": partition.method,
-        "notes": list(partition.notes),
-        "left": {problem.node_names[node]: why for node, why in partition.left.items()},
+        "method": method,
+        "notes": list(notes),
+        "left": {problem.node_names[node]: why for node, why in left.items()},
         "boundary": [{"tensor": value.name, "nbytes": value.nbytes} for value in crossed],
         "boundary_bytes": sum(value.nbytes for value in crossed),
         "groups": [
@@ -96,6 +102,6 @@ def partition_record(partition: Partition) -> Record:
                     dict.fromkeys(name for node in group.nodes for name in problem.origins[node])
                 ),
             }
-            for index, (group, crossing) in enumerate(zip(partition.groups, exchanged, strict=True))
+            for index, (group, crossing) in enumerate(zip(groups, exchanged, strict=True))
         ],
     }

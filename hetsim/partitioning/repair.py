@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.condensed import Condensed
-from hetsim.partitioning.partition import order_groups
+from hetsim.partitioning.groups import order_groups
 
 
 @dataclass(frozen=True, slots=True)

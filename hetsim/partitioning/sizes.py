@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hetsim import checks
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.atoms import Quotient
-from hetsim.partitioning.partition import components, order_groups
+from hetsim.partitioning.groups import components, order_groups
 from hetsim.partitioning.regions import Regions
 from hetsim.problem import GRAPH_INPUT, Problem
 from hetsim.units import format_bytes

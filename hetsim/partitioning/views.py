@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hetsim import checks
 from hetsim.errors import UsageError, nearest
-from hetsim.partitioning.partition import Group, condense, owners
+from hetsim.partitioning.groups import Group, condense, owners
 from hetsim.partitioning.regions import refusal
 from hetsim.problem import GRAPH_INPUT, Problem
 

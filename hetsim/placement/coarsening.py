@@ -9,7 +9,7 @@ import numpy as np
 
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.dag import joined
-from hetsim.partitioning.partition import Group, order_groups
+from hetsim.partitioning.groups import Group, order_groups
 from hetsim.placement.coarse_chains import contract_chains
 from hetsim.problem import GRAPH_INPUT, Constant, FusedKernel, Problem, Value
 

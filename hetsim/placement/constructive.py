@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.deconflict import by_priority
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
 from hetsim.placement.constraints import Constrained, with_less
 from hetsim.placement.fit_weights import weights_that_fit

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening import pays_to_coarsen
 from hetsim.placement.ranks import travel_matrices
 from hetsim.problem import GRAPH_INPUT, Problem

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetsim.errors import OutOfMemory, UsageError
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement.bound import lower_bound
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained, narrowed

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 
 from hetsim.errors import Infeasible, OutOfMemory
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement.fit_all import search_all
 from hetsim.placement.fit_moves import relieved, spilled, squeezed
 from hetsim.placement.fit_weights import weights_that_fit

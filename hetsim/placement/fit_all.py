@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetsim.errors import Infeasible
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.over import excess
 from hetsim.plans import Plan

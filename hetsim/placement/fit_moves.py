@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 from hetsim.errors import Infeasible
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement.evaluation import Draft, Estimator, draft_of
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.moves import Mover

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.constructive import prepared

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hetsim.errors import Infeasible
-from hetsim.partitioning.partition import Group, as_groups, order_groups
+from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.placement.objective import Objective, measure
 from hetsim.plans import Plan
 from hetsim.problem import GRAPH_INPUT, Problem

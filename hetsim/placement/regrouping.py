@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.errors import Infeasible
-from hetsim.partitioning.partition import Group, as_groups, order_groups
+from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.placement.objective import latency_of
 from hetsim.plans import Plan
 from hetsim.problem import Problem

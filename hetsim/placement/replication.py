@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hetsim.errors import Infeasible, UsageError
 from hetsim.partitioning.flow import partition
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement.chain_dp_runs import fastest_runs
 from hetsim.placement.constraints import without_devices
 from hetsim.placement.deal import loads_of, shares_of, sustained_s

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from hetsim.errors import Infeasible, UnsupportedNode, UsageError
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.simulation.clock import simulate

@@ -7,7 +7,7 @@ from random import Random
 
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.dag import Dag, topological_order
-from hetsim.partitioning.partition import order_groups
+from hetsim.partitioning.groups import order_groups
 from hetsim.placement.throughput_costs import Costs
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 
 from hetsim.errors import Infeasible, OutOfMemory
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen, uncoarsened
 from hetsim.placement.constructive import Constructive
 from hetsim.placement.fit import plan_that_fits

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hetsim.errors import OutOfMemory
 from hetsim.partitioning.flow import partition
-from hetsim.partitioning.partition import Group, as_groups, order_groups
+from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.placement.objective import latency_of
 from hetsim.plans import Plan
 from hetsim.problem import Problem

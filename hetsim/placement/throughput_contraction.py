@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.partition import order_groups
+from hetsim.partitioning.groups import order_groups
 from hetsim.placement.throughput_costs import Costs
 from hetsim.problem import GRAPH_INPUT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.partitioning.flow import partition
-from hetsim.partitioning.partition import as_groups, order_groups
+from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.coarsening import Coarse
 from hetsim.plans import Plan
 from hetsim.problem import Problem

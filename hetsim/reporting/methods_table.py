@@ -10,7 +10,8 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from hetsim.partitioning.partition import Partition, owners
+from hetsim.partitioning.groups import owners
+from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.record import problem_record
 from hetsim.problem import GRAPH_INPUT, Problem
 from hetsim.reporting.console import cell, new_table, pairs

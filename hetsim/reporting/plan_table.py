@@ -10,7 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.partitioning.partition import Group, Partition
+from hetsim.partitioning.groups import Group
+from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.views import crossings
 from hetsim.plans import Plan
 from hetsim.problem import Problem

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import Infeasible, UnsupportedNode
-from hetsim.partitioning.partition import check, owners
+from hetsim.partitioning.groups import owners
+from hetsim.partitioning.validator import check
 from hetsim.plans import Plan
 from hetsim.problem import GRAPH_INPUT, Contention, Problem
 

@@ -17,7 +17,7 @@ from hetsim import backend
 from hetsim.backend import Split, make_backend, split
 from hetsim.errors import HetsimError, ModelError, RequestError, UsageError
 from hetsim.graph.model import model_of
-from hetsim.partitioning.partition import problems_of
+from hetsim.partitioning.validator import problems_of
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

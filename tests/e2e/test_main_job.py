@@ -12,7 +12,7 @@ from hetsim.graph import zoo
 from hetsim.graph.samples import random_inputs
 from hetsim.graph.work import graph_work, uncosted
 from hetsim.hardware.catalog import platform_names
-from hetsim.partitioning.partition import problems_of
+from hetsim.partitioning.validator import problems_of
 from oracles import timeline_check
 
 ON_RAY = ("laptop", "workstation", "edge-box", "two-hosts")

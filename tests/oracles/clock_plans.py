@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hetsim.hardware.spec import Route
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.plans import Plan
 from hetsim.problem import GRAPH_INPUT, Constant, Problem, Value
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import hetsim
 from hetsim.errors import Infeasible
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.plans import Plan
 from hetsim.problem import Constant, Problem, Value
 

@@ -32,8 +32,9 @@ from hetsim.graph.model import Model, load_model
 from hetsim.graph.samples import random_inputs
 from hetsim.partitioning.as_onnx import save, to_annotated, to_functions, to_models
 from hetsim.partitioning.flow import partition
+from hetsim.partitioning.groups import Group
 from hetsim.partitioning.methods import methods
-from hetsim.partitioning.partition import Group, Partition
+from hetsim.partitioning.partition import Partition
 from hetsim.problem import Problem
 
 FLOAT = np.float32

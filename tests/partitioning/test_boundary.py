@@ -7,7 +7,8 @@ import random
 from hetsim.graph.dag import Dag
 from hetsim.partitioning import boundary
 from hetsim.partitioning.boundary_cuts import Wiring
-from hetsim.partitioning.partition import as_groups, order_groups, problems_of
+from hetsim.partitioning.groups import as_groups, order_groups
+from hetsim.partitioning.validator import problems_of
 from oracles.boundary_rule import boundary_groups
 
 NAMES = ("a", "b", "c", "d")

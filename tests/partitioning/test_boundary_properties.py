@@ -13,7 +13,8 @@ from hetsim.graph.dag import Dag
 from hetsim.partitioning import boundary
 from hetsim.partitioning.boundary_cuts import Cuts, Wiring
 from hetsim.partitioning.boundary_groups import GroupGraph
-from hetsim.partitioning.partition import as_groups, components, order_groups, problems_of
+from hetsim.partitioning.groups import as_groups, components, order_groups
+from hetsim.partitioning.validator import problems_of
 from oracles.boundary_rule import boundary_groups
 
 NAMES = ("a", "b", "c")

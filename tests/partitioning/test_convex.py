@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from builders import dags
 from hetsim.graph.dag import Dag
 from hetsim.partitioning import convex
-from hetsim.partitioning.partition import as_groups, order_groups, problems_of
+from hetsim.partitioning.groups import as_groups, order_groups
+from hetsim.partitioning.validator import problems_of
 from oracles.patent_walk import PatentWalk
 
 KINDS = ("a", "b", "c", "d")

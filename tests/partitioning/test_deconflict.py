@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import hetsim
 from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.partitioning.deconflict import device_order, resolve
-from hetsim.partitioning.partition import check
 from hetsim.partitioning.regions import Region, annotate
 from hetsim.partitioning.sizes import SizeRules
+from hetsim.partitioning.validator import check
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.simulation.clock import simulate

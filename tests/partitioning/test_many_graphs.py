@@ -12,8 +12,9 @@ import pytest
 import hetsim
 from builders import random_composites
 from hetsim.graph.dag import Dag
+from hetsim.partitioning.groups import owners
 from hetsim.partitioning.methods import methods
-from hetsim.partitioning.partition import owners, problems_of
+from hetsim.partitioning.validator import problems_of
 from hetsim.partitioning.views import borders
 from hetsim.problem import Constant, Problem
 

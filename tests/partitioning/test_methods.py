@@ -15,7 +15,8 @@ from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.partitioning import compact, stage
 from hetsim.partitioning.fewest import SEARCHED_UP_TO, improve
-from hetsim.partitioning.partition import as_groups, order_groups, problems_of
+from hetsim.partitioning.groups import as_groups, order_groups
+from hetsim.partitioning.validator import problems_of
 from hetsim.problem import Problem
 from oracles.fewest_groups import fewest_connected
 

@@ -15,7 +15,8 @@ import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput
 from hetsim.partitioning.affinity import Affinity
-from hetsim.partitioning.partition import Group, Partition, order_groups
+from hetsim.partitioning.groups import Group, order_groups
+from hetsim.partitioning.partition import Partition
 from hetsim.placement.registry import OWN
 from hetsim.problem import Problem
 

@@ -12,7 +12,8 @@ import pytest
 from builders import CASES
 from hetsim.graph.dag import Dag
 from hetsim.partitioning import compact, convex, greedy, stage
-from hetsim.partitioning.partition import Group, as_groups, order_groups, problems_of
+from hetsim.partitioning.groups import Group, as_groups, order_groups
+from hetsim.partitioning.validator import problems_of
 
 Merge = Callable[[Dag, Sequence[int]], list[int]]
 METHODS: dict[str, Merge] = {

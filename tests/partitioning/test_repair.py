@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from builders import dags
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.condensed import Condensed
-from hetsim.partitioning.partition import components, condense, order_groups
+from hetsim.partitioning.groups import components, condense, order_groups
 from hetsim.partitioning.repair import repair
 
 

@@ -19,8 +19,8 @@ from hetsim.partitioning import flow
 from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.partitioning.deconflict import Resolution
 from hetsim.partitioning.housekeeping import Housekeeping
-from hetsim.partitioning.partition import problems_of
 from hetsim.partitioning.sizes import SizeRules
+from hetsim.partitioning.validator import problems_of
 from hetsim.problem import Problem
 
 PROBLEMS = 1_000

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import hetsim
 from builders import CASES, problems
 from hetsim.errors import UsageError
-from hetsim.partitioning.partition import component_counts, owners, problems_of
+from hetsim.partitioning.groups import component_counts, owners
 from hetsim.partitioning.sizes import SizeRules, gain_s
+from hetsim.partitioning.validator import problems_of
 from hetsim.problem import Problem
 
 INF = float("inf")

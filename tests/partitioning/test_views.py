@@ -11,7 +11,7 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import UsageError
-from hetsim.partitioning.partition import Group, owners
+from hetsim.partitioning.groups import Group, owners
 from hetsim.partitioning.views import borders, boundary_values, explain, node_named
 from hetsim.problem import GRAPH_INPUT, Problem
 

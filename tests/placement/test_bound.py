@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import CASES, dags
 from hetsim.errors import Infeasible, UsageError
-from hetsim.partitioning.partition import as_groups, order_groups
+from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.bound import area_bound, critical_path_bound, lower_bound
 from hetsim.placement.bound_paths import Setting, heads, tails
 from hetsim.placement.objective import measure

@@ -12,7 +12,7 @@ from placement_instances import model_like
 
 import hetsim
 from builders import problems
-from hetsim.partitioning.partition import Group, as_groups, order_groups
+from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
 from hetsim.plans import Plan
 from hetsim.problem import FusedKernel, Problem

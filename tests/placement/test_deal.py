@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement.bound import lower_bound
 from hetsim.placement.deal import (
     SLACK,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.partitioning.partition import as_groups, order_groups
+from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.evaluation import Draft, Estimator, draft_of
 from hetsim.placement.moves import Mover
 from hetsim.plans import Plan

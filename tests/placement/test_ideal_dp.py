@@ -11,7 +11,7 @@ from tarnawski import paper_max_load, read
 import hetsim
 from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag, topological_order
-from hetsim.partitioning.partition import order_groups
+from hetsim.partitioning.groups import order_groups
 from hetsim.placement.ideal_dp import ideals
 from hetsim.placement.throughput import max_load
 from hetsim.problem import Problem, Staging

@@ -14,7 +14,7 @@ from throughput_problems import small
 
 import hetsim
 from hetsim.errors import Infeasible
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement.assignment_search import best_assignment, twins
 from hetsim.placement.objective import bottleneck, measure
 from hetsim.placement.throughput import max_load

@@ -12,7 +12,7 @@ import pytest
 
 import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement import registry
 from hetsim.placement.fit import fitted, plan_that_fits
 from hetsim.placement.fit_all import search_all

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.refinement import refine
 from hetsim.plans import Plan

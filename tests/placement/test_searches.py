@@ -14,7 +14,7 @@ from placement_instances import CONSTRUCTIVE, case, model_like, played
 import hetsim
 from builders import problems
 from hetsim.errors import DeviceUnavailable, Infeasible, UnsupportedNode, UsageError
-from hetsim.partitioning.partition import as_groups, order_groups
+from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.objective import measure
 from hetsim.placement.single import expand
 from hetsim.plans import Plan

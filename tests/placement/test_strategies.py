@@ -11,7 +11,8 @@ from hypothesis import given, settings
 import hetsim
 from builders import placement_case, problems
 from hetsim.errors import UnsupportedNode, UsageError
-from hetsim.partitioning.partition import Group, as_groups, order_groups, problems_of
+from hetsim.partitioning.groups import Group, as_groups, order_groups
+from hetsim.partitioning.validator import problems_of
 from hetsim.placement.bound import area_bound, critical_path_bound, lower_bound
 from hetsim.placement.heft import Heft
 from hetsim.placement.ranks import upward_ranks

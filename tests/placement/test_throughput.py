@@ -10,7 +10,7 @@ from hypothesis import given, settings
 import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput, UsageError
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.placement.objective import bottleneck, measure
 from hetsim.placement.throughput import loads, max_load
 from hetsim.placement.throughput_contraction import contract

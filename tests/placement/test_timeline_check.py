@@ -12,7 +12,7 @@ from placement_instances import model_like
 import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.plans import Plan
 from hetsim.problem import Constant, Problem
 from hetsim.timeline import Event, Timeline

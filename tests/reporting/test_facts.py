@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from builders import problems
-from hetsim.partitioning.partition import Group
+from hetsim.partitioning.groups import Group
 from hetsim.partitioning.views import crossings
 from hetsim.placement.registry import plan
 from hetsim.plans import Plan

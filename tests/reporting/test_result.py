@@ -14,7 +14,6 @@ from builders import problems
 from hetsim.comparison import compare
 from hetsim.execution.equality import Deviation
 from hetsim.partitioning.flow import partition
-from hetsim.partitioning.record import partition_record
 from hetsim.placement.registry import plan
 from hetsim.problem import Problem
 from hetsim.reporting.manifest import manifest_json
@@ -91,7 +90,7 @@ def test_floats_keep_every_digit() -> None:
 
 def test_partition_names_every_node_once() -> None:
     problem = two_devices()
-    read = parsed(partition_record(partition(problem, priority=("gpu", "cpu"))))
+    read = json.loads(partition(problem, priority=("gpu", "cpu")).to_json())
     assert [(group["device"], group["nodes"]) for group in read["groups"]] == [
         ("gpu", ["n0", "n1"]), ("cpu", ["n2"]),
     ]  # fmt: skip

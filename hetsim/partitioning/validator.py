@@ -1,0 +1,144 @@
+"""The one validator that every method's groups, and every plan's, pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hetsim import checks
+from hetsim.errors import PlanError
+from hetsim.graph.dag import Dag, find_cycle
+from hetsim.partitioning.groups import Group, component_counts, condense, owners
+from hetsim.problem import Problem
+
+_GROUP = checks.instance("hetsim.partitioning.groups:Group")
+_NODE = checks.whole()
+
+
+def problems_of(
+    dag: Dag,
+    groups: Sequence[Group],
+    devices: Sequence[str],
+    supported: Sequence[Sequence[bool]] | None = None,
+    *,
+    units: Sequence[tuple[int, tuple[int, ...]]] = (),
+    connected: bool = False,
+    name: Sequence[str] | None = None,
+) -> list[str]:
+    """List everything that is wrong with a partition; an empty list is a valid one.
+
+    Parameters
+    ----------
+    dag : Dag
+    groups : sequence of Group
+        In execution order.
+    devices : sequence of str
+    supported : [n][P] of bool, optional
+        Whether device p can run node v alone; absent: everything is supported.
+    units : sequence of (device index, nodes)
+        What a device supports as a whole only, in a group that has all of it.
+    connected : bool
+        Whether each group must be weakly connected; what a device supports as a whole counts
+        as joined.
+    name : sequence of str, optional
+        Node names for the messages; absent: ``node 7``.
+
+    Complexity: O(V + E).
+    """
+
+    def called(node: int) -> str:
+        return f"'{name[node]}'" if name is not None and 0 <= node < len(name) else f"node {node}"
+
+    found: list[str] = []
+    seen: dict[int, int] = {}
+    column_of = {device: column for column, device in enumerate(devices)}
+    unit_of = {(column, node): nodes for column, nodes in units for node in nodes}
+    for index, group in enumerate(groups):
+        column = column_of.get(group.device)
+        if column is None:
+            found.append(f"group {index} is on unknown device '{group.device}'")
+        if not group.nodes:
+            found.append(f"group {index} is empty")
+        if any(a >= b for a, b in zip(group.nodes, group.nodes[1:], strict=False)):
+            found.append(f"group {index} does not list its nodes in graph order")
+        members = set(group.nodes) if unit_of else ()
+        for node in group.nodes:
+            if not 0 <= node < dag.n:
+                found.append(f"group {index} has {called(node)}, which does not exist")
+            elif node in seen and seen[node] != index:
+                found.append(f"{called(node)} is in groups {seen[node]} and {index}")
+            elif supported is not None and column is not None and not supported[node][column]:
+                unit = unit_of.get((column, node))
+                if unit is None:
+                    found.append(
+                        f"'{group.device}' does not support {called(node)} (group {index})"
+                    )
+                else:
+                    found.extend(
+                        f"'{group.device}' supports {called(node)} only together with "
+                        f"{called(other)} (group {index})"
+                        for other in unit
+                        if other not in members
+                    )
+            seen[node] = index
+    found.extend(f"{called(node)} is in no group" for node in range(dag.n) if node not in seen)
+    if found:
+        return found
+    owner = owners(dag.n, groups)
+    succs = condense(dag, owner, len(groups))
+    cycle = find_cycle(succs)
+    if cycle:
+        loop = " > ".join(f"group {index} ({groups[index].device})" for index in [*cycle, cycle[0]])
+        found.append(f"the graph of groups has a cycle: {loop}")
+    else:
+        found.extend(
+            f"group {v} stands before group {u}, which feeds it"
+            for u, targets in enumerate(succs)
+            for v in targets
+            if v < u
+        )
+    if connected:
+        ties = [
+            nodes
+            for column, nodes in units
+            if len({owner[v] for v in nodes}) == 1
+            and column_of[groups[owner[nodes[0]]].device] == column
+        ]
+        found.extend(
+            f"group {index} is not connected"
+            for index, parts in enumerate(component_counts(dag, owner, len(groups), ties))
+            if parts > 1
+        )
+    return found
+
+
+def check(
+    problem: Problem,
+    groups: Sequence[Group],
+    *,
+    connected: bool = False,
+    supports: bool = True,
+    where: str | None = None,
+) -> None:
+    """Raise PlanError with the first of ``problems_of`` and the number of the others. O(V + E).
+
+    `supports` tells whether each group's device must support all of it.
+    """
+    for index, group in enumerate(groups):
+        _GROUP(group, f"group {index}")
+        checks.text(group.device, f"the device of group {index}")
+        if not isinstance(group.nodes, tuple):
+            raise checks.refused(f"the nodes of group {index}", group.nodes, "a tuple")
+        if set(map(type, group.nodes)) - {int}:
+            checks.sequence(_NODE)(group.nodes, f"the nodes of group {index}")
+    found = problems_of(
+        problem.dag,
+        groups,
+        problem.devices,
+        problem.supported.tolist() if supports else None,
+        units=[(kernel.device, kernel.nodes) for kernel in problem.composites],
+        connected=connected,
+        name=problem.node_names or None,
+    )
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise PlanError(f"not a valid partition: {found[0]}{more}", where=where)
