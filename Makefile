@@ -1,6 +1,7 @@
 # make install   set up .venv with hetsim and everything it needs
 # make demo      the main job on a real model
-# make test      all tests
+# make test      what must hold each time, in minutes
+# make test-all  all tests, the whole sweep too; with SHARE=3/7 the third of seven shares of it
 # make check     ruff, mypy --strict, import-linter
 # make bench     the benchmarks, as JSON lines
 
@@ -8,9 +9,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PYTEST := -n 2 --dist loadgroup --durations 20
 
 .DEFAULT_GOAL := install
-.PHONY: install demo test check bench format clean
+.PHONY: install demo test test-all check bench format clean
 
 install: $(STAMP)
 
@@ -25,7 +27,11 @@ demo: install
 	$(BIN)/hetsim compare zoo:resnet50 --platform laptop --run
 
 test: install
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest $(PYTEST)
+
+SHARE ?= all
+test-all: install
+	$(BIN)/python -m pytest $(PYTEST) --sweep $(SHARE)
 
 check: install
 	$(BIN)/ruff format --check .

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 from summary import Summary
+from sweeps import Sweeps, add_option
 
 from hetsim.execution.ray_session import RaySession
 from hetsim.execution.ray_session import ray_session as open_session
@@ -31,9 +32,16 @@ SHARED = {"ray_session", "judged", "story"}
 """Fixtures that take long to make."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run say how much of the sweep it takes."""
+    add_option(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Let tests leave lines for the end."""
+    """Let tests leave lines for the end, and take the sweep out."""
     config.pluginmanager.register(Summary())
+    named = all("::" in word for word in config.args)
+    config.pluginmanager.register(Sweeps(config.getoption("sweep"), named=named))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

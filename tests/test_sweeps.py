@@ -1,0 +1,76 @@
+"""Every test of the sweep runs in one share, and no test is left out unsaid."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from summary import SUMMARY
+from sweeps import Sweeps, place, share, sweep, swept
+
+IDS = [f"tests/{name}.py::test_it[{number}]" for name in "ab" for number in range(40)]
+
+
+def selected(option: str, *, named: bool = False) -> tuple[list[str], list[str], list[str]]:
+    """Node ids kept and left out, and what is told, where every odd case is of the sweep."""
+    left: list[Any] = []
+    config: Any = SimpleNamespace(
+        stash={SUMMARY: {}},
+        hook=SimpleNamespace(pytest_deselected=lambda items: left.extend(items)),
+    )
+    items: list[Any] = [
+        SimpleNamespace(nodeid=node_id, get_closest_marker=lambda _, odd=number % 2: odd or None)
+        for number, node_id in enumerate(IDS)
+    ]
+    Sweeps(option, named=named).pytest_collection_modifyitems(config, items)
+    ids = [[item.nodeid for item in each] for each in (items, left)]
+    return ids[0], ids[1], config.stash[SUMMARY]["sweep"]
+
+
+def test_shares_are_a_partition_of_the_sweep() -> None:
+    kept = [selected(f"{number}/7")[0] for number in range(1, 8)]
+    for node_id in IDS[::2]:
+        assert all(node_id in each for each in kept)
+    for node_id in IDS[1::2]:
+        assert sum(node_id in each for each in kept) == 1
+
+
+def test_none_all_and_tests_that_are_named() -> None:
+    assert selected("none")[:2] == (IDS[::2], IDS[1::2])
+    assert selected("all")[:2] == (IDS, [])
+    assert selected("none", named=True)[:2] == (IDS, [])
+
+
+def test_what_is_left_out_is_told_by_file() -> None:
+    kept, left, told = selected("2/3")
+    assert left
+    assert len(kept) + len(left) == len(IDS)
+    assert told[0] == (
+        f"share 2/3: {40 - len(left)} of 40 tests of the sweep selected, {len(left)} left out"
+    )
+    counts = {name: sum(name in node_id for node_id in left) for name in ("tests/a", "tests/b")}
+    assert told[1:] == [f"{count:6} left out in {name}.py" for name, count in counts.items()]
+
+
+def test_a_share_is_the_same_everywhere() -> None:
+    assert [place(node_id, 7) for node_id in IDS[:8]] == [3, 1, 7, 6, 6, 6, 3, 4]
+
+
+@pytest.mark.parametrize("text", ["", "some", "0/7", "8/7", "1/0", "1/7/", "-1/7", "1.5/7"])
+def test_other_words_are_refused(text: str) -> None:
+    with pytest.raises(pytest.UsageError, match="none, all or a share such as 3/7"):
+        share(text)
+
+
+def test_the_cases_of_the_sweep_are_marked() -> None:
+    found = swept(quick=(1, 2), full=range(4))
+    assert [case.values for case in found] == [(0,), (1,), (2,), (3,)]
+    assert [len(case.marks) for case in found] == [1, 0, 0, 1]
+    several = sweep("a, b", quick=[(1, 2)], full=[(1, 2), (3, 4)]).args[1]
+    assert [(case.values, len(case.marks)) for case in several] == [((1, 2), 0), ((3, 4), 1)]
+
+
+def test_a_quick_case_that_is_not_a_full_one_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"not among the full cases: \[9\]"):
+        sweep("seed", quick=[9], full=range(4))
