@@ -10,7 +10,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from hetsim.version import __version__
 
 # ONNX Runtime reports its use over the network unless told not to before it is loaded.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

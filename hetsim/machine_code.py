@@ -46,8 +46,8 @@ def _folder() -> Path | None:
     import llvmlite.binding
     import numba
 
-    from hetsim import __version__
     from hetsim.cache import private_folder
+    from hetsim.version import __version__
 
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
     processor = llvmlite.binding.get_host_cpu_name() or "unknown"

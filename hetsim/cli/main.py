@@ -12,11 +12,11 @@ from typing import Any, TextIO
 
 import click
 
-from hetsim import __version__
 from hetsim.cli.lazy import LazyGroup, Verb
 from hetsim.cli.options import common_options
 from hetsim.cli.session import Session, one_line
 from hetsim.errors import HetsimError
+from hetsim.version import __version__
 
 INTERNAL_FAULT, USAGE = 1, 2
 INTERRUPTED, PIPE_CLOSED = 130, 141

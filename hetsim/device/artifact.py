@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-import hetsim
 from hetsim.device.artifact_header import (
     Expected,
     Header,
@@ -28,6 +27,7 @@ from hetsim.device.artifact_layout import (
 )
 from hetsim.device.artifact_values import describe, first_difference
 from hetsim.errors import ExecutionError
+from hetsim.version import __version__
 
 if TYPE_CHECKING:
     import onnx
@@ -189,7 +189,7 @@ def export(
         header = Header(
             name,
             identity,
-            hetsim.__version__,
+            __version__,
             onnxruntime_version(),
             describe(graph.input),
             describe(graph.output),

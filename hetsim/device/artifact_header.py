@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import hetsim
 from hetsim.device.artifact_layout import ArtifactError, canonical_json, parse_canonical_json
 from hetsim.device.artifact_values import ValueSpec, first_difference, parse_value
+from hetsim.version import __version__
 
 if TYPE_CHECKING:
     from hetsim.device.plugin import Device
@@ -139,7 +139,7 @@ def check_header(header: Header, expected: Expected, where: str) -> None:
     found, wanted = header.identity, expected.identity
     again = "compile the plan again"
     for what, have, want, hint in (
-        ("hetsim", header.hetsim, hetsim.__version__, "with this hetsim, or install that one"),
+        ("hetsim", header.hetsim, __version__, "with this hetsim, or install that one"),
         ("onnxruntime", header.onnxruntime, onnxruntime_version(), "or install that version"),
         ("device", found.device, wanted.device, "for this device, or give the file to that one"),
         ("architecture", found.architecture, wanted.architecture, "for this device"),

@@ -15,13 +15,12 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-import hetsim
 from hetsim.device.artifact_layout import ArtifactError
 from hetsim.errors import ExecutionError
+from hetsim.version import package_folder
 
 TIMEOUT_S = 120.0
 MEMORY_BYTES = 4 * 2**30
@@ -127,7 +126,7 @@ class Trial:
         if self._child is not None and self._child.poll() is None:
             return self._child
         self._end()
-        root = str(Path(hetsim.__file__).parent.parent)
+        root = str(package_folder().parent)
         try:
             self._child = subprocess.Popen(
                 [sys.executable, "-c", _START, root],

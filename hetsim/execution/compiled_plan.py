@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import hetsim
 from hetsim.device.artifact import Exported, export
 from hetsim.device.artifact_header import (
     Identity,
@@ -34,6 +33,7 @@ from hetsim.execution.program import Program, assemble, roundings_of
 from hetsim.execution.weights import staged
 from hetsim.partitioning.as_onnx import identifier
 from hetsim.partitioning.onnx_folder import check_folder
+from hetsim.version import __version__
 
 if TYPE_CHECKING:
     import onnx
@@ -118,7 +118,7 @@ def compile_plan(
         (draft / PLAN).write_bytes(text)
         manifest = Manifest(
             schema="hetsim-compiled/2",
-            hetsim=hetsim.__version__,
+            hetsim=__version__,
             onnxruntime=onnxruntime_version(),
             precision=precision,
             plan=FileRecord(file=PLAN, nbytes=len(text), sha256=hashlib.sha256(text).hexdigest()),

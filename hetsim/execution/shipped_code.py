@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
+
+from hetsim.version import package_folder
 
 
 def code_environment() -> dict[str, Any]:
@@ -13,7 +14,4 @@ def code_environment() -> dict[str, Any]:
     what is installed there; the packages that hetsim needs must be installed on the nodes.
     Ray takes it for a whole job alone, not for one actor.
     """
-    import hetsim
-
-    package = Path(hetsim.__file__).parent
-    return {"py_modules": [str(package)], "excludes": ["__pycache__"]}
+    return {"py_modules": [str(package_folder())], "excludes": ["__pycache__"]}

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import hetsim
 from hetsim.problem import Problem
+from hetsim.version import __version__
 
 PACKAGES = ("onnx", "onnxruntime", "numpy", "ray")
 
@@ -48,7 +48,7 @@ def manifest_json(
         "problem": {"name": problem.name, "fingerprint": problem.fingerprint},
         "versions": {
             "python": host.python_version(),
-            "hetsim": hetsim.__version__,
+            "hetsim": __version__,
             **{name: _installed(name) for name in PACKAGES},
         },
         "machine": {"system": host.system(), "architecture": host.machine()},

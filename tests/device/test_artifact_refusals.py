@@ -32,7 +32,6 @@ from artifact_builders import (
 from onnx import helper, numpy_helper
 from onnx_builders import make_model, op, value
 
-import hetsim
 from hetsim.device import artifact as artifact_module
 from hetsim.device import artifact_trial
 from hetsim.device.artifact import import_compiled, read_artifact
@@ -133,7 +132,7 @@ def test_a_file_of_other_versions_is_refused(good: bytes, monkeypatch: pytest.Mo
     with pytest.raises(ArtifactError, match=r"hetsim '99\.0', and this is"):
         read(edited(good, hetsim="99.0"))
     with monkeypatch.context() as patch:
-        patch.setattr(hetsim, "__version__", "99.0")
+        patch.setattr(artifact_module, "__version__", "99.0")
         theirs = exported(weighted_model())
     with pytest.raises(ArtifactError, match=r"hetsim '99\.0', and this is"):
         read(theirs)

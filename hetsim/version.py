@@ -1,0 +1,20 @@
+"""Which hetsim this is: its version, and where its code lies.
+
+It imports nothing, so that any file may ask; ``pyproject.toml`` reads the version from here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__version__ = "0.1.0"
+
+
+def package_folder() -> Path:
+    """Folder of the package: the one that holds this file."""
+    from pathlib import Path
+
+    return Path(__file__).parent
