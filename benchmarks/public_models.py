@@ -33,7 +33,7 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper
 
 import hetsim
-import hetsim.graph.model as models
+import hetsim.graph.loading as models
 from hetsim.cli.main import main as command_line
 from hetsim.graph import zoo
 from hetsim.graph.samples import random_inputs

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from hetsim.faults.failure import Failure
     from hetsim.faults.virtual import simulate
     from hetsim.graph.extension import Extension, read_extension
-    from hetsim.graph.model import Model, load_model, model_of
+    from hetsim.graph.loading import load_model, model_of
+    from hetsim.graph.model import Model
     from hetsim.hardware.catalog import load_device, load_platform
     from hetsim.hardware.spec import DeviceSpec, Link, Platform
     from hetsim.partitioning.affinity import Affinity, Exclusion, affinity_of_model
@@ -77,13 +78,13 @@ _HOMES = {
     "deconflict": "hetsim.partitioning.deconflict",
     "explain": "hetsim.explanation",
     "load_device": "hetsim.hardware.catalog",
-    "load_model": "hetsim.graph.model",
+    "load_model": "hetsim.graph.loading",
     "load_plan": "hetsim.saved",
     "load_platform": "hetsim.hardware.catalog",
     "lower_bound": "hetsim.placement.bound",
     "max_load": "hetsim.placement.throughput",
     "methods": "hetsim.partitioning.methods",
-    "model_of": "hetsim.graph.model",
+    "model_of": "hetsim.graph.loading",
     "partition": "hetsim.partitioning.flow",
     "plan": "hetsim.placement.registry",
     "read_affinity": "hetsim.partitioning.affinity_file",

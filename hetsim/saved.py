@@ -11,7 +11,8 @@ from hetsim import checks
 from hetsim.errors import PlanError
 from hetsim.files import read_regular
 from hetsim.graph.extension import Extension, names_library, read_extension
-from hetsim.graph.model import Model, load_model
+from hetsim.graph.loading import load_model
+from hetsim.graph.model import Model
 from hetsim.graph.observed import read_array, read_observed
 from hetsim.hardware.catalog import load_platform
 from hetsim.plans import Plan, parse

@@ -58,7 +58,7 @@ def check_device(
     NonconformingDevice
         With the rule that is broken, by which model or property.
     """
-    from hetsim.graph.model import load_model
+    from hetsim.graph.loading import load_model
     from hetsim.hardware.catalog import load_device
 
     make: Callable[[], Device] = device

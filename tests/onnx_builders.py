@@ -12,7 +12,8 @@ import onnxruntime as ort
 from onnx import helper
 
 from hetsim.graph.extract import extract
-from hetsim.graph.model import Model, load_model
+from hetsim.graph.loading import load_model
+from hetsim.graph.model import Model
 
 Shape = Sequence[int | str | None] | None
 

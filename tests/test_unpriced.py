@@ -14,7 +14,7 @@ import hetsim
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
 from hetsim.errors import OutOfMemory
-from hetsim.graph.model import load_model, model_of
+from hetsim.graph.loading import load_model, model_of
 from hetsim.placement.bound import stated_bound
 from hetsim.reporting.result import comparison_record, simulation_record
 from hetsim.reporting.table import comparison_report, unpriced_rows, verdict

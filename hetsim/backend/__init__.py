@@ -20,7 +20,8 @@ from hetsim.backend.single_node import model_of_node, present
 from hetsim.errors import ModelError, RequestError, UsageError, nearest
 from hetsim.execution.runner import run
 from hetsim.graph.arrays import plain
-from hetsim.graph.model import Model, model_of
+from hetsim.graph.loading import model_of
+from hetsim.graph.model import Model
 
 __all__ = [
     "HetsimBackend",

@@ -25,7 +25,7 @@ def read_model(
     canonical: Canonical | None,
 ) -> Model:
     """Load the model that MODEL names, with its dimensions bound."""
-    from hetsim.graph.model import load_model
+    from hetsim.graph.loading import load_model
 
     with current().progress(f"reading {source}"):
         return load_model(

@@ -59,7 +59,8 @@ def given_inputs(
     """Return the inputs of a run: those that are given, checked, or random ones of `seed`."""
     from hetsim.graph.arrays import plain
     from hetsim.graph.freezing import without_frozen
-    from hetsim.graph.samples import check_inputs, random_inputs
+    from hetsim.graph.input_check import check_inputs
+    from hetsim.graph.samples import random_inputs
 
     checks.whole(0)(seed, "seed")
     if inputs is None:

@@ -1,4 +1,4 @@
-"""From a file that was read to a Model's parts: bound, canonical, and measured where needed."""
+"""From a file that was read to a Model: bound, canonical, and measured where needed."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from hetsim.graph.extension import Custom, Extension, extend, read_extension
 from hetsim.graph.freezing import freeze, without_frozen
 from hetsim.graph.graph import Graph
 from hetsim.graph.inference import annotate
+from hetsim.graph.input_check import check_arrays
+from hetsim.graph.model import Model
 from hetsim.graph.observe import (
     LIMIT_S,
     SHORT_LIMIT_S,
@@ -32,7 +34,7 @@ from hetsim.graph.observe import (
 from hetsim.graph.observed import Observed
 from hetsim.graph.onnx_file import OnnxFile, refers_outside
 from hetsim.graph.runtime import check_versions
-from hetsim.graph.samples import check_arrays, draw_inputs
+from hetsim.graph.samples import draw_inputs
 from hetsim.graph.structure import regularise
 from hetsim.graph.unbound import open_dims, open_ranks
 
@@ -70,8 +72,8 @@ class _File:
     declared: dict[str, onnx.TypeProto]
 
 
-def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> dict[str, Any]:
-    """Return the fields of the Model that `file` and `wishes` make; `file` is used up."""
+def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
+    """Return the Model that `file` and `wishes` make; `file` is used up."""
     proto = file.proto
     declared: dict[str, onnx.TypeProto] = {}
     if not (wishes.dims or wishes.shapes or wishes.arrays or wishes.observed):
@@ -112,25 +114,25 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> dict[str,
     for tensor in graph.inputs:
         if graph.tensors[tensor] != result.graph.tensors[tensor]:
             shapes[tensor] = graph.tensors[tensor].static_shape
-    return {
-        "name": name,
-        "source": source,
-        "graph": result.with_shapes(shapes, custom, observed) if shapes or observed else graph,
-        "proto": result.proto,
-        "weights_dir": weights_dir,
-        "sha256": _with_extensions(file.sha256, added),
-        "canonical": wishes.canonical,
-        "dims": {key: int(size) for key, size in wishes.dims.items()},
-        "shapes": {key: tuple(int(n) for n in shape) for key, shape in wishes.shapes.items()},
-        "original_nodes": tuple(node.name for node in nodes),
-        "folded": result.folded,
-        "device_notes": notes,
-        "extensions": added,
-        "frozen": frozen,
-        "lowering": result.lowering,
-        "observed": observed,
-        "unmeasured": unmeasured,
-    }
+    return Model(
+        name=name,
+        source=source,
+        graph=result.with_shapes(shapes, custom, observed) if shapes or observed else graph,
+        proto=result.proto,
+        weights_dir=weights_dir,
+        sha256=_with_extensions(file.sha256, added),
+        canonical=wishes.canonical,
+        dims={key: int(size) for key, size in wishes.dims.items()},
+        shapes={key: tuple(int(n) for n in shape) for key, shape in wishes.shapes.items()},
+        original_nodes=tuple(node.name for node in nodes),
+        folded=result.folded,
+        device_notes=notes,
+        extensions=added,
+        frozen=frozen,
+        lowering=result.lowering,
+        observed=observed,
+        unmeasured=unmeasured,
+    )
 
 
 def _bound(file: _File, wishes: Wishes) -> tuple[Canonical, Graph, ModelError | None]:

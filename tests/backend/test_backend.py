@@ -16,7 +16,7 @@ from onnx_builders import make_model, op, value
 from hetsim import backend
 from hetsim.backend import Split, make_backend, split
 from hetsim.errors import HetsimError, ModelError, RequestError, UsageError
-from hetsim.graph.model import model_of
+from hetsim.graph.loading import model_of
 from hetsim.partitioning.validator import problems_of
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -13,7 +13,7 @@ import pytest
 from onnx_builders import load, make_model, op, value
 
 import hetsim
-from hetsim.graph.model import model_of
+from hetsim.graph.loading import model_of
 from hetsim.graph.work import node_work
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, Platform

@@ -16,7 +16,7 @@ import hetsim
 from hetsim.backend import Split, split
 from hetsim.execution.ray_session import RaySession
 from hetsim.graph import zoo
-from hetsim.graph.model import model_of
+from hetsim.graph.loading import model_of
 from hetsim.graph.samples import random_inputs
 from hetsim.hardware.catalog import platform_names
 from hetsim.partitioning.as_onnx import to_functions

@@ -15,7 +15,7 @@ from hetsim.device.kernels import CompiledSubgraph
 from hetsim.errors import ExecutionError
 from hetsim.execution.folders import run_folder
 from hetsim.execution.weights import Region, regions_of, staged
-from hetsim.graph.model import load_model
+from hetsim.graph.loading import load_model
 
 
 @pytest.fixture(autouse=True)

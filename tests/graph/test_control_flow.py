@@ -13,7 +13,7 @@ from hetsim.graph import canonical, work
 from hetsim.graph.extension import NONE
 from hetsim.graph.graph import Seen
 from hetsim.graph.inner_graphs import inner_graphs
-from hetsim.graph.model import model_of
+from hetsim.graph.loading import model_of
 from hetsim.graph.observed import Observed
 from hetsim.graph.work import graph_work, node_work, uncosted
 from tests.onnx_builders import WIDE, if_model, make_model, op, value

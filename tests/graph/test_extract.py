@@ -28,7 +28,8 @@ from onnx_builders import (
 
 from hetsim.errors import PlanError
 from hetsim.graph.extract import extract
-from hetsim.graph.model import Model, load_model
+from hetsim.graph.loading import load_model
+from hetsim.graph.model import Model
 from hetsim.graph.samples import random_inputs
 
 FLOAT = np.float32

@@ -23,7 +23,7 @@ from hetsim.backend import Split, SplitModel
 from hetsim.device.kernels import CompiledSubgraph
 from hetsim.execution.runner import run_whole
 from hetsim.graph.half_precision import mentions_half
-from hetsim.graph.model import model_of
+from hetsim.graph.loading import model_of
 from hetsim.graph.runnable import runnable
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import Platform

@@ -21,7 +21,7 @@ from onnx_builders import (
 )
 
 from hetsim.errors import InvalidInput, UnboundDimension, UsageError
-from hetsim.graph.model import load_model
+from hetsim.graph.loading import load_model
 from hetsim.graph.structure import name_nodes
 
 RELU = [op("Relu", "x", "y", "r")]

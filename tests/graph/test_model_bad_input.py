@@ -19,7 +19,7 @@ from onnx_builders import make_model, op, save, value
 
 from hetsim.errors import HetsimError, ModelError, UsageError
 from hetsim.graph import onnx_file
-from hetsim.graph.model import load_model
+from hetsim.graph.loading import load_model
 
 PLAIN = make_model([op("Relu", "x", "y", "r")], [value("x")], [value("y")])
 LEVELS = ("none", "basic", "extended")

@@ -23,7 +23,7 @@ from onnx_builders import (
 )
 
 from hetsim.errors import UsageError
-from hetsim.graph.model import load_model
+from hetsim.graph.loading import load_model
 from hetsim.graph.onnx_types import dtype_name, element_type, parse_type
 
 RELU = [op("Relu", "x", "y", "r")]
@@ -84,7 +84,7 @@ def test_loading_twice_gives_the_same(tmp_path: Path) -> None:
 def test_the_hash_seed_does_not_matter() -> None:
     code = (
         "import hashlib\n"
-        "from hetsim.graph.model import load_model\n"
+        "from hetsim.graph.loading import load_model\n"
         "model = load_model('zoo:bert_small', canonical='extended')\n"
         "text = repr((model.graph.nodes, model.graph.tensors, model.folded)).encode()\n"
         "print(hashlib.sha256(text + model.proto.SerializeToString()).hexdigest())"

@@ -21,7 +21,7 @@ from onnx_builders import (
     value,
 )
 
-from hetsim.graph.model import load_model
+from hetsim.graph.loading import load_model
 
 RELU = [op("Relu", "x", "y", "r")]
 

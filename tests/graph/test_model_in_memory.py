@@ -23,7 +23,7 @@ from onnx_builders import (
 import hetsim
 from hetsim.errors import ModelError, UsageError
 from hetsim.graph import runtime
-from hetsim.graph.model import load_model, model_of
+from hetsim.graph.loading import load_model, model_of
 
 
 def test_it_is_public() -> None:

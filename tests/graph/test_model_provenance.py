@@ -15,7 +15,8 @@ from onnx_builders import make_model, op, run_whole, save, value
 
 from hetsim.errors import ModelError
 from hetsim.graph import zoo
-from hetsim.graph.model import Model, load_model
+from hetsim.graph.loading import load_model
+from hetsim.graph.model import Model
 from hetsim.graph.provenance import Operation, trace
 
 FLOAT = np.float32

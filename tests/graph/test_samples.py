@@ -14,8 +14,10 @@ from onnx_builders import make_model, op, run_whole, save, value
 
 from hetsim.errors import RequestError, UnboundDimension, UsageError
 from hetsim.graph import zoo
-from hetsim.graph.model import Model, load_model
-from hetsim.graph.samples import check_inputs, random_inputs
+from hetsim.graph.input_check import check_inputs
+from hetsim.graph.loading import load_model
+from hetsim.graph.model import Model
+from hetsim.graph.samples import random_inputs
 
 
 def model_of(

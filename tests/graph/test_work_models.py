@@ -11,7 +11,7 @@ import pytest
 
 from hetsim.graph import zoo
 from hetsim.graph.graph import Graph, Node, Tensor
-from hetsim.graph.model import load_model
+from hetsim.graph.loading import load_model
 from hetsim.graph.work import graph_work, node_work, op_key, ruled_ops, sequences, uncosted
 
 # The independent count ------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.graph import zoo
-from hetsim.graph.model import load_model, model_of
+from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.work import graph_work, uncosted
 from tests.graph.test_work import MS, flops, moved, small, work
 from tests.onnx_builders import make_model, op, value

@@ -11,7 +11,8 @@ import pytest
 from onnx_builders import assert_bitwise_equal, load, make_model, op, open_exactly, value
 
 from hetsim.errors import InvalidInput, ModelError
-from hetsim.graph.model import Model, load_model
+from hetsim.graph.loading import load_model
+from hetsim.graph.model import Model
 from hetsim.partitioning.onnx_saving import copy_without, save
 
 FLOAT = np.float32
