@@ -13,7 +13,7 @@ from hetsim.errors import PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
-    from hetsim.hardware.catalog import Sort
+    from hetsim.hardware.catalog_files import Sort
 
 SORTS = ("device", "link", "platform")
 
@@ -185,7 +185,8 @@ def show_schema(sort: Sort | None) -> None:
 
 def _sort_of(name: str) -> Sort:
     """Return what the catalog name or the file at the path `name` describes."""
-    from hetsim.hardware.catalog import device_names, is_path, link_names, platform_names
+    from hetsim.hardware.catalog import device_names, link_names, platform_names
+    from hetsim.hardware.catalog_files import is_path
 
     if is_path(name):
         from hetsim.hardware.checking import check_file

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hetsim.device.artifact_layout import ArtifactError, canonical_json, parse_canonical_json
 from hetsim.device.artifact_values import ValueSpec, first_difference, parse_value
 from hetsim.version import __version__
-
-if TYPE_CHECKING:
-    from hetsim.device.plugin import Device
 
 SCHEMA = "hetsim-subgraph/1"
 GRAPH_PRECISION = "graph"
@@ -96,15 +93,6 @@ def precision_name(rounding: Mapping[str, str]) -> str:
     """Return the name of an arithmetic, e.g. ``float32:float16``; ``graph`` for none."""
     pairs = (f"{source}:{target}" for source, target in sorted(rounding.items()))
     return ",".join(pairs) or GRAPH_PRECISION
-
-
-def identity_of(device: Device, precision: str) -> Identity:
-    """Return what a subgraph is compiled for on `device`, at an INFERENCE_PRECISION_HINT."""
-    return Identity(
-        device.name,
-        str(device.get_property("DEVICE_ARCHITECTURE")),
-        precision_name(device.rounding(precision)),
-    )
 
 
 def onnxruntime_version() -> str:

@@ -27,6 +27,7 @@ from hetsim.hardware.spec import DeviceSpec
 if TYPE_CHECKING:
     import onnx
 
+    from hetsim.device.artifact_header import Identity
     from hetsim.device.kernels import CompiledSubgraph, KernelSettings
     from hetsim.graph.extension import Extension
     from hetsim.graph.model import Model
@@ -185,12 +186,11 @@ class Device:
 
         def write(stream: BinaryIO) -> object:
             from hetsim.device.artifact import export
-            from hetsim.device.artifact_header import identity_of
 
             # Cut out anew, so that what is compiled need not be held twice.
             again = self._computed(model, chosen, precision)
             name = f"{model.name}:{model.graph.nodes[min(chosen)].name}"
-            identity = identity_of(self, precision)
+            identity = self.identity(precision)
             return export(
                 stream, again, weights_dir=model.weights_dir, identity=identity, name=name
             )
@@ -222,14 +222,21 @@ class Device:
             by another version of hetsim or ONNX Runtime; what differs is named.
         """
         from hetsim.device.artifact import import_compiled
-        from hetsim.device.artifact_header import Expected, identity_of
+        from hetsim.device.artifact_header import Expected
 
         if not self.exports:
             raise UsageError("it imports no compiled subgraphs", where=f"device '{self.name}'")
         chosen = self._properties.merged(config or {})
-        expected = Expected(identity_of(self, str(chosen[PRECISION])))
+        expected = Expected(self.identity(str(chosen[PRECISION])))
         opener = partial(self.open, settings=self._settings_of(chosen))
         return import_compiled(stream, expected=expected, opener=opener)
+
+    def identity(self, precision: str) -> Identity:
+        """Return for whom a subgraph is compiled here, at an INFERENCE_PRECISION_HINT."""
+        from hetsim.device.artifact_header import Identity, precision_name
+
+        architecture = str(self.get_property("DEVICE_ARCHITECTURE"))
+        return Identity(self.name, architecture, precision_name(self.rounding(precision)))
 
     def _computed(self, model: Model, nodes: Sequence[int], precision: str) -> onnx.ModelProto:
         from hetsim.graph.runnable import runnable, runnable_dtypes

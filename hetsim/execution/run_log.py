@@ -7,34 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hetsim.execution.dispatch import Call
-from hetsim.execution.steps import Step
+from hetsim.execution.steps import Step, Timing
 from hetsim.timeline import Event
 
 CALLER = "caller"
 """Where a run's inputs come from and its outputs go: the process that asked for it."""
 
 _SAME_CLOCK_S = 1e-3
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """When a device ran a step, by the monotonic clock of the device's machine.
-
-    Attributes
-    ----------
-    arrived_s : float
-        When all that it received was there.
-    parts : tuple of (float, float)
-        By subgraph of the step: from when to when it ran.
-    """
-
-    arrived_s: float
-    parts: tuple[tuple[float, float], ...]
-
-    @property
-    def end_s(self) -> float:
-        """When the last subgraph was done."""
-        return self.parts[-1][1] if self.parts else self.arrived_s
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The schedule of a run: subgraphs fused into calls, and which values go from call to call."""
+"""The schedule of a run: subgraphs fused into calls, which values go between them, and when."""
 
 from __future__ import annotations
 
@@ -47,6 +47,27 @@ class Step:
     sends: tuple[str, ...]
     keeps: tuple[str, ...]
     frees: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When a device ran a step, by the monotonic clock of the device's machine.
+
+    Attributes
+    ----------
+    arrived_s : float
+        When all that it received was there.
+    parts : tuple of (float, float)
+        By subgraph of the step: from when to when it ran.
+    """
+
+    arrived_s: float
+    parts: tuple[tuple[float, float], ...]
+
+    @property
+    def end_s(self) -> float:
+        """When the last subgraph was done."""
+        return self.parts[-1][1] if self.parts else self.arrived_s
 
 
 @dataclass(frozen=True, slots=True)

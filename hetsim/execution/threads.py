@@ -12,8 +12,7 @@ from typing import Any, Literal
 from hetsim.errors import ExecutionError
 from hetsim.execution.dispatch import Call
 from hetsim.execution.program import Program
-from hetsim.execution.run_log import Timing
-from hetsim.execution.steps import Step
+from hetsim.execution.steps import Step, Timing
 from hetsim.execution.transport import Ended, Fault, Fetched, Loaded, Post, kernel_fault
 from hetsim.execution.worker import DeviceWorker
 

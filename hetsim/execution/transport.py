@@ -10,8 +10,7 @@ from typing import Any, Literal, Protocol
 from hetsim.errors import ExecutionError
 from hetsim.execution.dispatch import Call
 from hetsim.execution.program import Program
-from hetsim.execution.run_log import Timing
-from hetsim.execution.steps import Step
+from hetsim.execution.steps import Step, Timing
 
 FaultKind = Literal["kernel", "out of memory", "died", "lost input", "hang"]
 

@@ -12,8 +12,7 @@ from typing import Any
 from hetsim.device.kernels import CompiledSubgraph
 from hetsim.errors import ExecutionError
 from hetsim.execution.program import Code
-from hetsim.execution.run_log import Timing
-from hetsim.execution.steps import Step
+from hetsim.execution.steps import Step, Timing
 
 
 @dataclass(frozen=True, slots=True)

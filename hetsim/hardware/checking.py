@@ -11,7 +11,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from hetsim.errors import PlatformError
-from hetsim.hardware.catalog import Sort, in_catalog
+from hetsim.hardware.catalog_files import Sort, in_catalog
 from hetsim.hardware.complaints import Broken, broken, parse
 from hetsim.hardware.platform_schema import LinkModel, PlatformModel
 from hetsim.hardware.reader import survey

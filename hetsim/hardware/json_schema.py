@@ -10,14 +10,14 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
 
-from hetsim.hardware.catalog import Sort, device_names, link_names
+from hetsim.hardware.catalog_files import Sort, names
 from hetsim.hardware.figures import Count, Figure, Fraction, NotNegative, Positive
 from hetsim.hardware.platform_schema import TABLES, DeviceUse, LinkModel, LinkUse, PlatformModel
 from hetsim.hardware.schema import DeviceModel, SupportModel
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PATH = r"/|\\|\.ya?ml$"
-"""What makes a name a path, as in ``catalog.find``."""
+"""What makes a name a path, as in ``catalog_files.is_path``."""
 
 _MODELS: Mapping[Sort, type[BaseModel]] = {
     "device": DeviceModel,
@@ -168,12 +168,12 @@ def _add_rules(definitions: dict[str, Any]) -> None:
     ]
     definitions[SupportModel.__name__]["not"] = {"anyOf": pairs}
     use = definitions[DeviceUse.__name__]
-    name = _name_or_path(device_names())
+    name = _name_or_path(names("device"))
     use["properties"]["device"] = {"anyOf": [name, {"$ref": _ref(DeviceModel.__name__)}]}
     use["properties"]["overrides"] = {"$ref": _ref("Overrides")}
     definitions[DeviceUse.__name__] = {"anyOf": [name, use]}
     link = definitions[LinkUse.__name__]
-    link["properties"]["link"] = {"anyOf": [_name_or_path(link_names()), {"type": "null"}]}
+    link["properties"]["link"] = {"anyOf": [_name_or_path(names("link")), {"type": "null"}]}
     figures = ("latency_us", "bandwidth_gbytes_s")
     link["anyOf"] = [
         {"properties": {"link": {"type": "string"}}, "required": ["link"]},

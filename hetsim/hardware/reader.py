@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from hetsim.errors import PlatformError, nearest
-from hetsim.hardware.catalog import Sort, find, in_catalog
+from hetsim.hardware.catalog_files import Sort, find, in_catalog
 from hetsim.hardware.complaints import Broken, broken, parse, read_file
 from hetsim.hardware.platform_schema import DeviceUse, LinkModel, LinkUse, PlatformModel, overridden
 from hetsim.hardware.schema import MICROSECONDS, DeviceModel

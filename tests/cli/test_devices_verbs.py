@@ -22,12 +22,12 @@ import hetsim
 from hetsim.device.plugin import SimulatedDevice
 from hetsim.graph import zoo
 from hetsim.hardware.catalog import (
-    catalog_folder,
     device_names,
     link_names,
     load_device,
     platform_names,
 )
+from hetsim.hardware.catalog_files import catalog_folder
 from hetsim.hardware.json_schema import json_schema
 from hetsim.patterns.matching import Match
 from hetsim.reporting.query_table import answer_of, without_values

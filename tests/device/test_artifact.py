@@ -29,7 +29,7 @@ from onnx_builders import assert_bitwise_equal, make_model, op, value
 
 import hetsim
 from hetsim.device.artifact import export, import_compiled, read_artifact
-from hetsim.device.artifact_header import Expected, Identity, identity_of, precision_name
+from hetsim.device.artifact_header import Expected, Identity, precision_name
 from hetsim.device.artifact_layout import ArtifactError
 from hetsim.device.artifact_trial import Trial
 from hetsim.device.artifact_values import describe, parse_value
@@ -126,7 +126,7 @@ def test_every_subgraph_of_a_zoo_model_comes_back(name: str, elsewhere: Elsewher
     for index, group in enumerate(plan.groups):
         part = extract(model, group.nodes)
         device = SimulatedDevice(group.device, problem.platform.devices[group.device])
-        identity = identity_of(device, "float32")
+        identity = device.identity("float32")
         stream = io.BytesIO()
         export(
             stream, part.proto, weights_dir=model.weights_dir, identity=identity, name=f"g{index}"
@@ -328,7 +328,7 @@ def test_values_are_described_and_read_back() -> None:
 def test_a_device_has_an_identity_of_its_own() -> None:
     spec = load_device("intel-core-ultra-155h-npu")
     device = SimulatedDevice("npu", spec)
-    own = identity_of(device, "float32")
+    own = device.identity("float32")
     assert own == Identity("npu", "npu:intel-core-ultra-155h-npu", own.precision)
     assert precision_name({}) == "graph"
     assert precision_name({"float64": "float32", "float32": "int8"}) == (

@@ -17,9 +17,9 @@ from onnx_builders import save
 import hetsim
 from hetsim.cli.main import main
 from hetsim.execution.dispatch import Call
-from hetsim.execution.run_log import CALLER, RunLog, Timing
+from hetsim.execution.run_log import CALLER, RunLog
 from hetsim.execution.runner import run
-from hetsim.execution.steps import Step
+from hetsim.execution.steps import Step, Timing
 from hetsim.timeline import Event
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]

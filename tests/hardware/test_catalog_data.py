@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hetsim.graph.graph import ITEM_BITS
-from hetsim.hardware import catalog
+from hetsim.hardware import catalog_files
 from hetsim.hardware.catalog import (
     device_names,
     link_names,
@@ -276,15 +276,15 @@ def test_links_join_two_devices_of_a_platform(name: str, tmp_path: Path) -> None
 def test_catalog_in_an_installed_package_goes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    beside = catalog.catalog_folder()
+    beside = catalog_files.catalog_folder()
     assert (beside / "platforms" / "laptop.yaml").is_file()
-    monkeypatch.setattr(catalog, "_INSTALLED", tmp_path)
-    assert catalog.catalog_folder() == tmp_path
+    monkeypatch.setattr(catalog_files, "_INSTALLED", tmp_path)
+    assert catalog_files.catalog_folder() == tmp_path
     assert device_names() == ()
 
 
 @pytest.mark.parametrize(
-    "path", sorted(catalog.catalog_folder().rglob("*.yaml")), ids=lambda p: p.stem
+    "path", sorted(catalog_files.catalog_folder().rglob("*.yaml")), ids=lambda p: p.stem
 )
 def test_every_file_opens_with_a_comment_that_says_what_it_is(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -293,7 +293,7 @@ def test_every_file_opens_with_a_comment_that_says_what_it_is(path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "path", sorted(catalog.catalog_folder().rglob("*.yaml")), ids=lambda p: p.stem
+    "path", sorted(catalog_files.catalog_folder().rglob("*.yaml")), ids=lambda p: p.stem
 )
 def test_every_file_is_valid_and_what_its_folder_says(path: Path) -> None:
     checked = check_file(str(path))

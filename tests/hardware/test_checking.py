@@ -192,7 +192,7 @@ def test_files_of_the_catalog_need_their_sources(
 ) -> None:
     given = write("own.yaml", DEVICE)
     assert check_file(given).errors == ()
-    monkeypatch.setattr("hetsim.hardware.catalog._INSTALLED", tmp_path)
+    monkeypatch.setattr("hetsim.hardware.catalog_files._INSTALLED", tmp_path)
     found = messages(given)
     assert len(found) == 12
     assert all(line.endswith("has no status and source") for line in found)

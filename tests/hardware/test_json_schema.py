@@ -13,12 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetsim.errors import PlatformError
-from hetsim.hardware.catalog import (
-    Sort,
-    catalog_folder,
-    device_names,
-    link_names,
-)
+from hetsim.hardware.catalog import device_names, link_names
+from hetsim.hardware.catalog_files import Sort, catalog_folder
 from hetsim.hardware.complaints import parse
 from hetsim.hardware.json_schema import DIALECT, json_schema
 from hetsim.hardware.platform_schema import LinkModel

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hetsim.errors import PlatformError
-from hetsim.hardware import catalog
-from hetsim.hardware.catalog import load_device, load_platform
+from hetsim.hardware import catalog_files
+from hetsim.hardware.catalog import load_device, load_platform, platform_names
 from hetsim.hardware.routes import build_routes
 from hetsim.units import GIB
 
@@ -243,7 +243,7 @@ def test_digest_and_routes_do_not_depend_on_the_hash_seed() -> None:
         for seed in ("0", "1", "77")
     }
     assert len(outputs) == 1
-    assert len(outputs.pop().splitlines()) == len(catalog.platform_names())
+    assert len(outputs.pop().splitlines()) == len(platform_names())
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ memory_efficiency: {value: 0.5, status: estimate, source: a guess}
 def test_catalog_takes_no_figure_without_its_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, message: str | None
 ) -> None:
-    monkeypatch.setattr(catalog, "_INSTALLED", tmp_path)
+    monkeypatch.setattr(catalog_files, "_INSTALLED", tmp_path)
     (tmp_path / "npu.yaml").write_text(SOURCED_DEVICE.replace(old, new, 1), encoding="utf-8")
     if message is None:
         assert load_device("npu").provenance["memory_bytes"] == ("datasheet", "page 1")
