@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from hetsim import checks
 from hetsim.errors import InvalidInput
 from hetsim.hardware.spec import Route
-from hetsim.problem import (
+from hetsim.problem_given import Given
+from hetsim.problem_parts import (
     GRAPH_INPUT,
     Constant,
     Contention,
     FusedKernel,
-    Problem,
     Staging,
     Value,
     check_contention,
@@ -47,8 +47,8 @@ def build(
     composites: Iterable[tuple[int, Sequence[int], float]],
     staging: Staging | None,
     name: str,
-) -> Problem:
-    """Check the arrays and build the Problem; see ``Problem.from_arrays``. O(n P + E)."""
+) -> Given:
+    """Check the arrays and give the problem of them; see ``Problem.from_arrays``. O(n P + E)."""
     times = checks.floats(seconds, "seconds")
     if times.ndim != 2 or times.shape[1] == 0:
         raise InvalidInput(f"seconds has shape {times.shape}", hint="give [nodes, devices]")
@@ -90,9 +90,9 @@ def build(
     if streams is not None:
         checks.sequence(checks.whole(1), length=count)(streams, "streams")
     if staging is not None:
-        checks.instance("hetsim.problem:Staging")(staging, "staging")
+        checks.instance("hetsim.problem_parts:Staging")(staging, "staging")
         _check_staging(staging, count)
-    return Problem(
+    return Given(
         name=name,
         devices=names,
         seconds=times,

@@ -1,4 +1,4 @@
-"""A model on a platform, as a Problem: support, times, transfers, weights."""
+"""A model on a platform, as what a Problem is made of: support, times, transfers, weights."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hetsim.graph.unbound import unbound
 from hetsim.graph.work import graph_work, op_key
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
-from hetsim.problem import (
+from hetsim.problem_given import Given
+from hetsim.problem_parts import (
     GRAPH_INPUT,
     Constant,
     Contention,
     FusedKernel,
-    Problem,
     Value,
     check_contention,
 )
@@ -31,8 +31,8 @@ def price(
     *,
     cost: str = "roofline",
     contention: Contention = "fifo",
-) -> Problem:
-    """Build the problem of running `model` on `platform`; see ``Problem.of``. O((V + E) P)."""
+) -> Given:
+    """Give the problem of running `model` on `platform`; see ``Problem.of``. O((V + E) P)."""
     graph = model.graph
     try:
         works, values = graph_work(graph), values_of(graph)
@@ -59,7 +59,7 @@ def price(
         ]
     link_names, routes = build_routes(platform)
     specs = tuple(platform.devices.values())
-    return Problem(
+    return Given(
         name=f"{model.name} on {platform.name}",
         devices=names,
         seconds=seconds,

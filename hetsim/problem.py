@@ -4,172 +4,51 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hetsim import checks
-from hetsim.errors import InvalidInput, UsageError
+from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import Dag
-from hetsim.hardware.spec import Route, numbered
+from hetsim.hardware.spec import numbered
+from hetsim.problem_given import Given
+from hetsim.problem_parts import (
+    GRAPH_INPUT,
+    Constant,
+    Contention,
+    FusedKernel,
+    Staging,
+    Value,
+    check_contention,
+)
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import Platform
 
-Contention = Literal["none", "fifo"]
-GRAPH_INPUT = -1
-"""Producer of a value that the caller provides."""
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A tensor that may have to move between devices.
-
-    Attributes
-    ----------
-    name : str
-    nbytes : int
-    producer : int
-        Node id, or GRAPH_INPUT for an input of the model.
-    consumers : tuple of int
-        Node ids, ascending, unique; empty for a value that is only an output.
-    is_output : bool
-        Whether it must end on the host.
-    """
-
-    name: str
-    nbytes: int
-    producer: int
-    consumers: tuple[int, ...]
-    is_output: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """Weights: resident on every device that runs one of its consumers, once each."""
-
-    name: str
-    nbytes: int
-    consumers: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FusedKernel:
-    """Nodes that one device runs as one kernel when they are in one subgraph.
-
-    Attributes
-    ----------
-    device : int
-    nodes : tuple of int
-        Ascending; the kernels of one device are disjoint.
-    seconds : float
-        Replaces the sum of the nodes' own times.
-    pattern : str
-        The pattern by which the device supports these nodes as a whole, even those that it
-        does not support alone. ``""``: a fusion that saves time and nothing else.
-    """
-
-    device: int
-    nodes: tuple[int, ...]
-    seconds: float
-    pattern: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Staging:
-    """Tensors that go through the host's memory at the expense of the device that moves them.
-
-    A subgraph fetches each tensor that it reads from outside once, and puts each tensor that is
-    needed outside there once, however many subgraphs read it. Both are part of its time, before
-    and after its kernels. Inputs and outputs of the model count where there is a host.
-
-    Attributes
-    ----------
-    fetch_s_per_byte, store_s_per_byte : tuple of float
-        By device; 0 for a device that computes in that memory.
-    """
-
-    fetch_s_per_byte: tuple[float, ...]
-    store_s_per_byte: tuple[float, ...]
+__all__ = [
+    "GRAPH_INPUT",
+    "Constant",
+    "Contention",
+    "FusedKernel",
+    "Problem",
+    "Staging",
+    "Value",
+    "check_contention",
+]
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(Given):
     """One model on one platform, free of ONNX.
 
-    Attributes
-    ----------
-    name : str
-    devices : tuple of str
-    seconds : float array [n, P]
-        Time of node v alone on device p, kernel launch included; inf where unsupported.
-    values : tuple of Value
-    constants : tuple of Constant
-    routes : tuple of tuple of Route
-        ``routes[p][q]`` for p != q; the diagonal is free and of no meaning.
-    dispatch_s : tuple of float
-        Cost of starting one subgraph, by device.
-    streams : tuple of int
-        Subgraphs that run at once, by device.
-    host : int or None
-        Device on which inputs start and outputs end; None: inputs and outputs are free.
-    contention : "none" or "fifo"
-        Whether a link carries one transfer at a time.
-    link_names : tuple of str
-        The resources that ``Route.resources`` points to.
-    capacity_bytes : tuple of int, or None
-        Memory by device; None: memory is not modelled.
-    fused : tuple of FusedKernel
-    staging : Staging or None
-        What subgraphs pay for tensors that go through the host's memory; None: nothing, the
-        routes alone say what a transfer costs.
-    idle_w, busy_w : tuple of float
-        Power by device; all zero where energy is not modelled.
-    node_names, op_types : tuple of str
-    origins : tuple of tuple of str
-        Names in the user's file that each node stands for.
-    refusals : tuple of mapping of int to str
-        By device: why it does not support a node.
-    unpriced : mapping of int to str
-        Nodes of which it is not known what they do, and why: `seconds` has what is known of
-        them, which is no bound. Nothing is claimed of any plan where there are any.
-    least_s : mapping of int to tuple of float
-        By node, then device: the time of nodes that may take less than `seconds` says, such as
-        an If of which it is not known which branch it takes. Bounds count on it; all else
-        counts on `seconds`.
-    model, platform : Model, Platform or None
-        Where the problem came from; None for instances given as arrays.
+    Its fields are those of ``Given``, where each is described; what is here follows from them.
     """
-
-    name: str
-    devices: tuple[str, ...]
-    seconds: NDArray[np.float64] = field(repr=False)
-    values: tuple[Value, ...] = field(repr=False)
-    constants: tuple[Constant, ...] = field(repr=False)
-    routes: tuple[tuple[Route, ...], ...] = field(repr=False)
-    dispatch_s: tuple[float, ...] = field(repr=False)
-    streams: tuple[int, ...] = field(repr=False)
-    host: int | None = None
-    contention: Contention = "fifo"
-    link_names: tuple[str, ...] = field(default=(), repr=False)
-    capacity_bytes: tuple[int, ...] | None = field(default=None, repr=False)
-    fused: tuple[FusedKernel, ...] = field(default=(), repr=False)
-    staging: Staging | None = None
-    idle_w: tuple[float, ...] = field(default=(), repr=False)
-    busy_w: tuple[float, ...] = field(default=(), repr=False)
-    node_names: tuple[str, ...] = field(default=(), repr=False)
-    op_types: tuple[str, ...] = field(default=(), repr=False)
-    origins: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
-    refusals: tuple[Mapping[int, str], ...] = field(default=(), repr=False)
-    unpriced: Mapping[int, str] = field(default_factory=dict, repr=False)
-    least_s: Mapping[int, tuple[float, ...]] = field(default_factory=dict, repr=False)
-    model: Model | None = field(default=None, repr=False)
-    platform: Platform | None = field(default=None, repr=False)
 
     @property
     def n(self) -> int:
@@ -369,8 +248,6 @@ class Problem:
 
         Raises UsageError with the nearest name.
         """
-        from hetsim.errors import nearest
-
         try:
             return self.devices.index(name)
         except ValueError:
@@ -417,7 +294,7 @@ class Problem:
         """
         from hetsim.pricing import price
 
-        return price(model, platform, cost=cost, contention=contention)
+        return Problem(**vars(price(model, platform, cost=cost, contention=contention)))
 
     @staticmethod
     def from_arrays(
@@ -472,16 +349,8 @@ class Problem:
         """
         from hetsim.instances import build
 
-        return build(
+        given = build(
             seconds, edges, tensors, devices, latency_s, bytes_per_s, weight_bytes,
             capacity_bytes, host, contention, dispatch_s, streams, composites, staging, name,
         )  # fmt: skip
-
-
-def check_contention(contention: str) -> Contention:
-    """Return `contention` where it is known. Raises InvalidInput otherwise."""
-    if contention == "none":
-        return "none"
-    if contention == "fifo":
-        return "fifo"
-    raise InvalidInput(f"unknown contention '{contention}'", hint="use 'fifo' or 'none'")
+        return Problem(**vars(given))

@@ -1,0 +1,93 @@
+"""What a Problem is made of: what moves, what stays, what runs as one, what goes by the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hetsim.errors import InvalidInput
+
+Contention = Literal["none", "fifo"]
+GRAPH_INPUT = -1
+"""Producer of a value that the caller provides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor that may have to move between devices.
+
+    Attributes
+    ----------
+    name : str
+    nbytes : int
+    producer : int
+        Node id, or GRAPH_INPUT for an input of the model.
+    consumers : tuple of int
+        Node ids, ascending, unique; empty for a value that is only an output.
+    is_output : bool
+        Whether it must end on the host.
+    """
+
+    name: str
+    nbytes: int
+    producer: int
+    consumers: tuple[int, ...]
+    is_output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Weights: resident on every device that runs one of its consumers, once each."""
+
+    name: str
+    nbytes: int
+    consumers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FusedKernel:
+    """Nodes that one device runs as one kernel when they are in one subgraph.
+
+    Attributes
+    ----------
+    device : int
+    nodes : tuple of int
+        Ascending; the kernels of one device are disjoint.
+    seconds : float
+        Replaces the sum of the nodes' own times.
+    pattern : str
+        The pattern by which the device supports these nodes as a whole, even those that it
+        does not support alone. ``""``: a fusion that saves time and nothing else.
+    """
+
+    device: int
+    nodes: tuple[int, ...]
+    seconds: float
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """Tensors that go through the host's memory at the expense of the device that moves them.
+
+    A subgraph fetches each tensor that it reads from outside once, and puts each tensor that is
+    needed outside there once, however many subgraphs read it. Both are part of its time, before
+    and after its kernels. Inputs and outputs of the model count where there is a host.
+
+    Attributes
+    ----------
+    fetch_s_per_byte, store_s_per_byte : tuple of float
+        By device; 0 for a device that computes in that memory.
+    """
+
+    fetch_s_per_byte: tuple[float, ...]
+    store_s_per_byte: tuple[float, ...]
+
+
+def check_contention(contention: str) -> Contention:
+    """Return `contention` where it is known. Raises InvalidInput otherwise."""
+    if contention == "none":
+        return "none"
+    if contention == "fifo":
+        return "fifo"
+    raise InvalidInput(f"unknown contention '{contention}'", hint="use 'fifo' or 'none'")
