@@ -74,40 +74,40 @@ def kernel_sets(found: Quantized, spec: DeviceSpec, support: Support) -> tuple[K
         """The set of a node, or a number of its own."""
         return home.get(node, -1 - node)
 
-    for v in sorted(found.quantize):
-        if v in home or state.taken(v) or not support.supported[v]:
-            continue
-        value, result = graph.nodes[v].inputs[0], graph.nodes[v].outputs[0]
-        maker = found.producers.get(value)
-        if maker is not None and found.only_reader(value) == v and join(v, maker):
-            continue
-        readers = found.readers.get(result, ())
-        if result not in found.outputs and len({place(reader) for reader in readers}) == 1:
-            loads = readers[0] in found.dequantize and readers[0] not in home
-            if not loads:
-                join(v, readers[0])
-    for v in sorted(found.dequantize):
-        source, value = graph.nodes[v].inputs[0], graph.nodes[v].outputs[0]
-        if v in home or state.taken(v) or value in graph.dequantized or not support.supported[v]:
-            continue
-        readers = found.readers.get(value, ())
-        same = len({place(reader) for reader in readers}) == 1
-        if same and value not in found.outputs and join(v, readers[0]):
-            continue
-        maker = found.producers.get(source)
-        leads = maker in found.quantize and maker not in home
-        if maker is not None and not leads and found.only_reader(source) == v:
-            join(v, maker)
-    for v in sorted(found.casts):
-        if v in home or state.taken(v) or not support.supported[v]:
-            continue
-        given, value = graph.nodes[v].inputs[0], graph.nodes[v].outputs[0]
+    def is_open(node: int) -> bool:
+        """Whether a node may still join a kernel."""
+        return node not in home and not state.taken(node) and support.supported[node]
+
+    def joins_maker(node: int) -> bool:
+        """Put `node` into the kernel that makes what it alone reads."""
+        given = graph.nodes[node].inputs[0]
         maker = found.producers.get(given)
-        if maker is not None and found.only_reader(given) == v and join(v, maker):
-            continue
+        return maker is not None and found.only_reader(given) == node and join(node, maker)
+
+    def joins_readers(node: int) -> bool:
+        """Put `node` into the one kernel that reads what it makes."""
+        value = graph.nodes[node].outputs[0]
         readers = found.readers.get(value, ())
-        if value not in found.outputs and len({place(reader) for reader in readers}) == 1:
-            join(v, readers[0])
+        one = len({place(reader) for reader in readers}) == 1
+        return one and value not in found.outputs and join(node, readers[0])
+
+    for v in sorted(found.quantize):
+        if is_open(v) and not joins_maker(v):
+            readers = found.readers.get(graph.nodes[v].outputs[0], ())
+            loads = any(r in found.dequantize and r not in home for r in readers[:1])
+            if not loads:
+                joins_readers(v)
+    for v in sorted(found.dequantize):
+        if graph.nodes[v].outputs[0] in graph.dequantized:
+            continue
+        if is_open(v) and not joins_readers(v):
+            maker = found.producers.get(graph.nodes[v].inputs[0])
+            leads = maker in found.quantize and maker not in home
+            if not leads:
+                joins_maker(v)
+    for v in sorted(found.casts):
+        if is_open(v) and not joins_maker(v):
+            joins_readers(v)
     merged = contraction(graph)
     for match in support.composites:
         merged.add(match.nodes)

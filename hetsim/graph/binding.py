@@ -183,18 +183,12 @@ def _ask_shape(
             "it is no tensor and has no shape", where=place, hint="leave its shape away"
         )
     tensor = inputs[name].type.tensor_type
-    if not tensor.HasField("shape"):
-        binding.add_shape(tensor, wanted)
-        return
-    stored = _check_fixed(tensor, wanted, place, UsageError, "shape")
-    for axis, (dim, size) in enumerate(zip(tensor.shape.dim, wanted, strict=True)):
-        if dim.HasField("dim_value"):
-            continue
-        fixed = sizes.places.get((name, axis), sizes.names.get(dim.dim_param, size))
-        if fixed != size:
+    _check_fixed(tensor, wanted, place, UsageError, "shape")
+    for axis, dim, size, bound in _open_axes(binding, sizes, tensor, name, wanted):
+        if bound != size:
             raise UsageError(
-                f"shape {tuple(wanted)} contradicts the model's {stored}: dimension "
-                f"{dim.dim_param or f'{name}[{axis}]'!r} is bound to {fixed}",
+                f"shape {tuple(wanted)} contradicts the model's {_stored(tensor)}: dimension "
+                f"{dim.dim_param or f'{name}[{axis}]'!r} is bound to {bound}",
                 where=place,
                 hint="give one size for each dimension name"
                 + (
@@ -222,22 +216,45 @@ def _take_given(
         if name not in given or value.type.WhichOneof("value") != "tensor_type":
             continue
         place, tensor, shape = f"{where}: input {name!r}", value.type.tensor_type, given[name]
-        if not tensor.HasField("shape"):
-            binding.add_shape(tensor, shape)
-            continue
         _check_fixed(tensor, shape, place, RequestError, "an array of shape")
-        for axis, (dim, size) in enumerate(zip(tensor.shape.dim, shape, strict=True)):
-            if dim.HasField("dim_value"):
-                continue
-            asked = sizes.places.get((name, axis), sizes.names.get(dim.dim_param, size))
-            if asked != size:
+        for axis, dim, size, bound in _open_axes(binding, sizes, tensor, name, shape):
+            if bound != size:
                 raise UsageError(
-                    f"dimension {dim.dim_param or f'{name}[{axis}]'!r} is bound to {asked}, and "
+                    f"dimension {dim.dim_param or f'{name}[{axis}]'!r} is bound to {bound}, and "
                     f"the array given has {size} there",
                     where=place,
                     hint="leave the dimension away: arrays bind it",
                 )
             sizes.places[name, axis] = size
+
+
+def _open_axes(
+    binding: Binding,
+    sizes: _Sizes,
+    tensor: onnx.TypeProto.Tensor,
+    name: str,
+    shape: Sequence[int],
+) -> Iterator[tuple[int, Dim, int, int]]:
+    """Yield the open axes of input `name`: axis, its dim, its size in `shape`, and the one bound.
+
+    The last is that of `shape` where nothing else binds it. An input of unknown rank gets
+    `shape` as it is, and has none.
+    """
+    if not tensor.HasField("shape"):
+        binding.add_shape(tensor, shape)
+        return
+    for axis, (dim, size) in enumerate(zip(tensor.shape.dim, shape, strict=True)):
+        if not dim.HasField("dim_value"):
+            bound = sizes.places.get((name, axis), sizes.names.get(dim.dim_param, size))
+            yield axis, dim, size, bound
+
+
+def _stored(tensor: onnx.TypeProto.Tensor) -> tuple[int | str, ...]:
+    """The shape that the model states, names and ``?`` where it is open."""
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
+        for dim in tensor.shape.dim
+    )
 
 
 def _check_fixed(
@@ -246,12 +263,11 @@ def _check_fixed(
     where: str,
     error: type[HetsimError],
     what: str,
-) -> tuple[int | str, ...]:
-    """Return the shape that is stored; raise `error` where `shape` has another rank or size."""
-    stored = tuple(
-        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
-        for dim in tensor.shape.dim
-    )
+) -> None:
+    """Raise `error` where the model states another rank or fixed size than `shape`."""
+    if not tensor.HasField("shape"):
+        return
+    stored = _stored(tensor)
     if len(stored) != len(shape):
         raise error(
             f"{what} {tuple(shape)} has {len(shape)} dimensions, the model's {stored} has "
@@ -267,7 +283,6 @@ def _check_fixed(
             where=where,
             hint="only open dimensions can be bound",
         )
-    return stored
 
 
 def _apply(binding: Binding, graph: onnx.GraphProto, sizes: _Sizes) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 
 from hetsim.graph.data_dependence import RANDOM
+from hetsim.graph.renaming import rename_values
 from hetsim.graph.runtime import open_session
 from hetsim.graph.structure import bodies, constant_names, replace
 
@@ -120,7 +121,7 @@ def _branch(
             fresh = f"{prefix}{fresh}" if fresh == name else f"{fresh}_"
         taken.add(fresh)
         renamed[name] = fresh
-    _rename(body, renamed)
+    rename_values(body, renamed)
     for tensor in body.initializer:
         graph.initializer.append(tensor)
     for sparse in body.sparse_initializer:
@@ -133,28 +134,3 @@ def _branch(
             name = f"{prefix}{output}"
             nodes.append(onnx.helper.make_node("Identity", [value.name], [output], name=name))
     return nodes
-
-
-def _rename(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
-    """Rename the values of a graph, and where bodies in it read them."""
-    for tensor in graph.initializer:
-        tensor.name = renamed.get(tensor.name, tensor.name)
-    for sparse in graph.sparse_initializer:
-        sparse.values.name = renamed.get(sparse.values.name, sparse.values.name)
-    for value in graph.output:
-        value.name = renamed.get(value.name, value.name)
-    _rename_nodes(graph, renamed)
-
-
-def _rename_nodes(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
-    for node in graph.node:
-        for names in (node.input, node.output):
-            for port, name in enumerate(names):
-                names[port] = renamed.get(name, name)
-        for body in bodies(node):
-            own = {value.name for value in body.input} | constant_names(body).keys()
-            own.update(name for inner in body.node for name in inner.output)
-            left = {old: new for old, new in renamed.items() if old not in own}
-            _rename_nodes(body, left)
-            for value in body.output:
-                value.name = left.get(value.name, value.name)

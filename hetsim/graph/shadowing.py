@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import onnx
 
+from hetsim.graph.renaming import rename_values
 from hetsim.graph.structure import bodies, constant_names
 
 
@@ -29,20 +30,5 @@ def unshadow(graph: onnx.GraphProto, outer: Collection[str] = ()) -> None:
                     while renamed[name] in used:
                         renamed[name] += "_"
                     used.add(renamed[name])
-                _rename(body, renamed)
+                rename_values(body, renamed)
             unshadow(body, taken)
-
-
-def _rename(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
-    """Rename values in a graph and where the bodies in it read them."""
-    for node in graph.node:
-        for names in (node.input, node.output):
-            for port, name in enumerate(names):
-                names[port] = renamed.get(name, name)
-        for body in bodies(node):
-            hidden = {value.name for value in body.input} | constant_names(body).keys()
-            hidden.update(name for inner in body.node for name in inner.output)
-            _rename(body, {old: new for old, new in renamed.items() if old not in hidden})
-    for values in (graph.output, graph.value_info):
-        for value in values:
-            value.name = renamed.get(value.name, value.name)
