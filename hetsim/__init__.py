@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from hetsim.partitioning.regions import annotate
     from hetsim.partitioning.sizes import SizeRules
     from hetsim.placement.bound import lower_bound
-    from hetsim.placement.registry import plan, strategies
+    from hetsim.placement.planning import plan
+    from hetsim.placement.registry import strategies
     from hetsim.placement.throughput import max_load
     from hetsim.placement.timeline_check import check_timeline
     from hetsim.plans import Plan
@@ -86,7 +87,7 @@ _HOMES = {
     "methods": "hetsim.partitioning.methods",
     "model_of": "hetsim.graph.loading",
     "partition": "hetsim.partitioning.flow",
-    "plan": "hetsim.placement.registry",
+    "plan": "hetsim.placement.planning",
     "read_affinity": "hetsim.partitioning.affinity_file",
     "read_extension": "hetsim.graph.extension",
     "run": "hetsim.execution.runner",

@@ -11,8 +11,7 @@ from hetsim.errors import Infeasible
 from hetsim.partitioning.flow import partition
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import Objective, measure
-from hetsim.placement.options import under
-from hetsim.placement.registry import again
+from hetsim.placement.planning import again, under
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.what_if import faster_device, link_names, missing_ops, wider_link, with_op

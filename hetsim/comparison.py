@@ -8,6 +8,7 @@ from typing import Any
 
 from hetsim import checks
 from hetsim.errors import Infeasible, OutOfMemory, UsageError, nearest
+from hetsim.placement.alone import expand
 from hetsim.placement.bound import stated_bound
 from hetsim.placement.constraints import NAMES, Constrained
 from hetsim.placement.deal import PLAY, sustained_s
@@ -18,8 +19,9 @@ from hetsim.placement.objective import (
     check_room,
     seconds_a_request,
 )
-from hetsim.placement.options import checked_fields, option_types, under
-from hetsim.placement.single import expand
+from hetsim.placement.option_fields import checked_fields
+from hetsim.placement.options import option_types
+from hetsim.placement.planning import under
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.simulation.clock import simulate

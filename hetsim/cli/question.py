@@ -78,7 +78,7 @@ def read_plan(
 
     `runs`: the plan is going to be run, on the inputs that ``--input`` gives.
     """
-    from hetsim.placement.registry import plan
+    from hetsim.placement.planning import plan
 
     if source.endswith(".json"):
         _refuse_with_plan(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hetsim.errors import HetsimError, Infeasible, UnsupportedNode
-from hetsim.placement.constraints import narrowed
+from hetsim.placement.narrowing import narrowed
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -62,7 +62,7 @@ def replan(planned: Plan, lost: Sequence[str]) -> Plan:
     """
     # Strategies are loaded where a device was really lost.
     from hetsim.placement.constraints import Constrained
-    from hetsim.placement.registry import again, plan
+    from hetsim.placement.planning import again, plan
 
     left = without(planned.problem, lost)
     if planned.sizes:

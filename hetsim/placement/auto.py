@@ -15,6 +15,7 @@ from hetsim.placement.deal import PLAY, sustained_s
 from hetsim.placement.local_search import LocalSearch
 from hetsim.placement.objective import Objective, check_objective, measure
 from hetsim.placement.refinement import refine
+from hetsim.placement.registry import resolve, strategies
 from hetsim.placement.replication import GAIN, replicated
 from hetsim.placement.starts import (
     CONSTRUCTIVE,
@@ -173,8 +174,6 @@ class Auto(Constrained):
             return None
 
     def _by(self, name: str, problem: Problem) -> Plan:
-        from hetsim.placement.registry import resolve
-
         strategy: Any = resolve(name)
         own: dict[str, Any] = {"objective": self.objective, "time_limit_s": EXACT_S}
         own |= LOADS[name][1] if name in LOADS else {}
@@ -211,7 +210,5 @@ def _kept_best(found: Sequence[Start]) -> Start:
 
 def _others() -> list[str]:
     """Return what is registered beside the strategies that are tried by hand."""
-    from hetsim.placement.registry import strategies
-
     own = {"single", "multi", "auto", "local-search", *CONSTRUCTIVE}
     return [info.name for info in strategies() if info.name not in own]

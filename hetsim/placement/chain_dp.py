@@ -10,14 +10,15 @@ import numpy as np
 
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.graph.dag import topological_order
+from hetsim.placement.best_grouping import best_grouping
 from hetsim.placement.chain_dp_runs import Run, fastest_runs, fastest_staged_runs
 from hetsim.placement.coarsening import uncoarsened
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.constructive import check_runnable, prepared
+from hetsim.placement.constructive import prepared
+from hetsim.placement.narrowing import check_runnable
 from hetsim.placement.objective import Objective, check_objective
 from hetsim.placement.slice_orders import changed, depth_first
 from hetsim.placement.stage_moves import StageMoves
-from hetsim.placement.strategy import best_grouping
 from hetsim.placement.throughput_search import as_plan, layouts, views, within_memory
 from hetsim.placement.throughput_stages import plan_of_stages, refined
 from hetsim.plans import Plan

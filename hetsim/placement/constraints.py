@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetsim.errors import Infeasible, InvalidInput, UnsupportedNode, UsageError
 from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.partitioning.regions import annotate
+from hetsim.placement.fit import fitted
+from hetsim.placement.narrowing import narrowed, without_devices
 from hetsim.placement.objective import Objective, measure
+from hetsim.placement.option_fields import read_fields
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -50,9 +52,6 @@ class Constrained:
         texts = {key: text for key, text in made.options.items() if key in NAMES}
         if not texts:
             return Constrained()
-        # Options are read where a plan has some.
-        from hetsim.placement.options import read_fields
-
         return Constrained(**read_fields(Constrained, texts))
 
     def given(self) -> dict[str, Any]:
@@ -78,8 +77,6 @@ class Constrained:
         """
         if self.max_devices is not None and self.max_devices < 1:
             raise UsageError(f"max_devices is {self.max_devices}", hint="allow 1 or more")
-        # Read where there is a plan to fit: it asks the searches.
-        from hetsim.placement.fit import fitted
 
         def fitting(narrowed: Problem) -> Plan:
             return fitted(solve(narrowed), self.open_to(narrowed))
@@ -153,51 +150,6 @@ class Constrained:
             # What the strategy says of its plan holds for the devices that were left to it.
             plan = replace(plan, reason=f"{plan.reason}, with {names} closed one after another")
         return plan
-
-
-def without_devices(problem: Problem, devices: tuple[int, ...]) -> Problem:
-    """Return the problem with nothing to run on `devices`; inputs may still start there.
-
-    Raises UnsupportedNode where a node runs nowhere else. O(n P).
-    """
-    open_to = np.ones((problem.n, len(problem.devices)), dtype=np.bool_)
-    open_to[:, list(devices)] = False
-    left = narrowed(problem, open_to)
-    for node in np.flatnonzero(~left.runnable.any(axis=1)).tolist():
-        names = ", ".join(problem.devices[p] for p in devices)
-        raise UnsupportedNode(
-            f"nothing but {names} supports it", where=f"node '{problem.node_names[node]}'"
-        )
-    return left
-
-
-def only_devices(problem: Problem, names: Sequence[str]) -> Problem:
-    """Return the problem with nothing to run but on the devices named; none means all."""
-    if not names:
-        return problem
-    kept = {problem.device_index(name) for name in names}
-    return without_devices(problem, tuple(sorted(set(range(len(problem.devices))) - kept)))
-
-
-def with_less(problem: Problem, device: int, nbytes: int) -> Problem:
-    """Return the problem with `nbytes` less on a device, which is closed where none are left.
-
-    Raises UnsupportedNode where it is closed and a node runs nowhere else.
-    """
-    assert problem.capacity_bytes is not None
-    held = list(problem.capacity_bytes)
-    held[device] = max(held[device] - nbytes, 0)
-    left = replace(problem, capacity_bytes=tuple(held))
-    return left if held[device] else without_devices(left, (device,))
-
-
-def narrowed(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:
-    """Return the problem where a device runs only what is open to it; kernels go whole."""
-    return replace(
-        problem,
-        seconds=np.where(open_to, problem.seconds, np.inf),
-        fused=tuple(k for k in problem.fused if open_to[list(k.nodes), k.device].all()),
-    )
 
 
 def _with_capacity(problem: Problem, capacity_bytes: Mapping[str, int]) -> Problem:

@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
-from hetsim.partitioning.deconflict import by_priority
 from hetsim.partitioning.groups import Group
+from hetsim.placement.best_grouping import best_grouping
 from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
-from hetsim.placement.constraints import Constrained, with_less
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.fit import plan_that_fits
 from hetsim.placement.fit_weights import weights_that_fit
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.listing import Schedule
+from hetsim.placement.narrowing import check_runnable, with_less
 from hetsim.placement.objective import measure
 from hetsim.placement.regrouping import merge_where_it_pays
-from hetsim.placement.strategy import best_grouping
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -108,9 +109,6 @@ class Constructive(Constrained):
 
     def _near(self, coarse: Coarse) -> Plan:
         """Return a plan that fits, near to the schedule that memory aside would be made."""
-        # Read here: what it asks is built on this module.
-        from hetsim.placement.fit import plan_that_fits
-
         problem, ample = coarse.fine, replace(coarse.problem, capacity_bytes=None)
         made = self.schedule(ample)
         groups, _ = best_grouping(ample, made.assignment, made.order)
@@ -138,9 +136,3 @@ def prepared(problem: Problem) -> Coarse:
     """
     check_runnable(problem)
     return coarsen(problem) if pays_to_coarsen(problem) else uncoarsened(problem)
-
-
-def check_runnable(problem: Problem) -> None:
-    """Raise UnsupportedNode, with the devices' reasons, where a node runs nowhere."""
-    if not problem.runnable.any(axis=1).all():
-        by_priority(problem)

@@ -11,9 +11,10 @@ import numpy as np
 
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.groups import Group
+from hetsim.placement.best_grouping import best_grouping
 from hetsim.placement.bound import lower_bound
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen
-from hetsim.placement.constraints import Constrained, narrowed
+from hetsim.placement.constraints import Constrained
 from hetsim.placement.constructive import prepared
 from hetsim.placement.evaluation import draft_of
 from hetsim.placement.exact_model import load_cp_model, solve_makespan
@@ -21,10 +22,10 @@ from hetsim.placement.fit_all import Found, search_all
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.listing import Listing, Schedule
 from hetsim.placement.local_search import LocalSearch
+from hetsim.placement.narrowing import narrowed
 from hetsim.placement.objective import latency_of, measure
 from hetsim.placement.regrouping import merge_where_it_pays
 from hetsim.placement.starts import starts_that_fit
-from hetsim.placement.strategy import best_grouping
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.groups import Group
+from hetsim.placement.best_grouping import groupings
 from hetsim.placement.fit_all import search_all
 from hetsim.placement.fit_moves import relieved, spilled, squeezed
 from hetsim.placement.fit_weights import weights_that_fit
@@ -17,7 +18,6 @@ from hetsim.placement.footprint import Footprint
 from hetsim.placement.objective import check_room, memory_binds
 from hetsim.placement.over import Excess, excess, refusal
 from hetsim.placement.slice_orders import depth_first
-from hetsim.placement.strategy import groupings
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from hetsim.errors import UsageError
 from hetsim.partitioning.deconflict import default_priority
 from hetsim.partitioning.flow import partition
-from hetsim.placement.constraints import Constrained, only_devices
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.narrowing import only_devices
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 

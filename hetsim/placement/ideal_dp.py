@@ -12,8 +12,8 @@ from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.placement.assignment_search import EQUAL, best_assignment
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.constructive import check_runnable
 from hetsim.placement.ideal_dp_engine import compiled
+from hetsim.placement.narrowing import check_runnable
 from hetsim.placement.objective import Objective
 from hetsim.placement.stage_moves import Layout, StageMoves
 from hetsim.placement.throughput_contraction import Contracted

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from hetsim.errors import UsageError
+from hetsim.placement.best_grouping import best_grouping
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.constructive import prepared
-from hetsim.placement.mincut_expansion import Terms, expand
+from hetsim.placement.mincut_expansion import least_serial
 from hetsim.placement.regrouping import merge_where_it_pays
-from hetsim.placement.strategy import best_grouping
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -71,36 +68,3 @@ class Mincut(Constrained):
         groups = merge_where_it_pays(coarse.problem, groups)
         reason = f"least total of compute and transfers, grouped by {how}"
         return Plan(problem, self.name, coarse.spread(groups), reason)
-
-
-def serial_latency(problem: Problem, assignment: Sequence[int]) -> float:
-    """Return the total that ``mincut`` minimizes, in seconds; inf where unsupported. O(V + E)."""
-    return Terms.of(problem).total(assignment)
-
-
-def least_serial(problem: Problem, rounds: int = 10) -> list[int]:
-    """Return the assignment, device index by node, with the least ``serial_latency`` found."""
-    terms = Terms.of(problem)
-    n, count = terms.seconds.shape
-    if count == 1 or n == 0:
-        return [0] * n
-    if count == 2:
-        return expand(terms, [0] * n, 1)
-    # Alike in every process: the first of equal totals stays.
-    starts = [[device] * n for device in range(count)]
-    starts.append([int(device) for device in terms.seconds.argmin(axis=1)])
-    totals = [terms.total(start) for start in starts]
-    best = min(range(len(starts)), key=lambda index: (totals[index], index))
-    assignment, total = starts[best], totals[best]
-    for _ in range(rounds):
-        before = total
-        for target in range(count):
-            moved = expand(terms, assignment, target)
-            reached = terms.total(moved)
-            if reached < total:
-                assignment, total = moved, reached
-        if not total < before * (1.0 - 1e-12):
-            break
-    if not np.isfinite(total):
-        raise AssertionError("a supported node was left on a device that does not support it")
-    return assignment

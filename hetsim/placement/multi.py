@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode
+from hetsim.errors import UnsupportedNode
 from hetsim.partitioning.deconflict import device_order, parse_priority
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.deal import dealt_out
-from hetsim.placement.objective import check_room, measure
-from hetsim.placement.single import Single
+from hetsim.placement.copies import fitting, whole_models
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -64,55 +61,3 @@ class Multi(Constrained):
             raise UnsupportedNode("there is no device", where=problem.name)
         name = f"multi:{','.join(self.devices)}" if self.devices else "multi"
         return fitting(copies, strategy=name, what="a copy of the whole model on each of")
-
-
-def whole_models(problem: Problem, devices: Sequence[int]) -> tuple[list[Plan], list[Infeasible]]:
-    """Return the plans of one device each that are feasible, and why the others are not."""
-    found: list[Plan] = []
-    refused: list[Infeasible] = []
-    for device in devices:
-        try:
-            plan = Single(problem.devices[device]).solve(problem)
-            measure(plan, "throughput")
-            found.append(plan)
-        except Infeasible as error:
-            refused.append(error)
-    return found, refused
-
-
-def fitting(replicas: Sequence[Plan], *, strategy: str, what: str) -> Plan:
-    """Deal requests out to as many of `replicas`, each feasible alone, as memory has room for.
-
-    Where a device cannot hold what is on it at once, the replica with the fewest requests of
-    those on it goes, and the rest is dealt anew; on others, the host, any replica.
-    """
-    left = list(replicas)
-    while True:
-        plan = dealt_out(left, strategy=strategy, reason="")
-        kept = plan.replicas
-        try:
-            check_room(plan)
-        except OutOfMemory as error:
-            if len(kept) == 1:
-                raise
-            full = None if error.device is None else plan.problem.devices[error.device]
-            on_it = [i for i, one in enumerate(kept) if full in one.devices_used]
-            among = on_it if len(on_it) > 1 else range(len(kept))
-            out = min(among, key=lambda index: (plan.shares[index], -index))
-            left = [one for index, one in enumerate(kept) if index != out]
-            continue
-        return Plan.dealt(kept, plan.deal, strategy=strategy, reason=f"{what} {shares(plan)}")
-
-
-def shares(plan: Plan) -> str:
-    """Say which devices each replica runs on, and its share: ``gpu.0 (3), npu + cpu (1) of 4``."""
-    named = [
-        f"{' + '.join(replica.devices_used)} ({share})"
-        for replica, share in zip(plan.replicas, plan.shares, strict=True)
-    ]
-    if len(named) == 1:
-        return " + ".join(plan.devices_used)
-    if len(set(plan.shares)) == 1:
-        alike = [" + ".join(replica.devices_used) for replica in plan.replicas]
-        return f"{', '.join(alike)}; requests in turn"
-    return f"{', '.join(named)} of every {len(plan.deal)} requests"

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cache
+from dataclasses import dataclass, fields, is_dataclass
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
 
-from hetsim.checks import shown
 from hetsim.errors import PluginError, UsageError, nearest
-from hetsim.placement.constraints import NAMES, Constrained
-from hetsim.placement.objective import measure
-from hetsim.placement.registry import plan, resolve, strategy_class
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.placement.constraints import NAMES
+from hetsim.placement.option_fields import checked, field_types, read
+from hetsim.placement.registry import resolve, strategy_class
 
 
 def option_types(strategy: str) -> dict[str, Any]:
@@ -29,7 +25,7 @@ def option_types(strategy: str) -> dict[str, Any]:
     """
     made = strategy_class(strategy)
     try:
-        return _field_types(made)
+        return field_types(made)
     except NameError as error:
         raise PluginError(f"strategy '{strategy}' has a broken annotation: {error}") from error
 
@@ -100,7 +96,7 @@ def read_settings(strategies: Sequence[str], settings: Sequence[str], where: str
             )
         if not equals:
             raise UsageError(f"'{text}' has no value", where=where, hint=f"write {key}=VALUE")
-    return {key: _read(types[key], text, f"{where} {key}") for key, text in texts.items()}
+    return {key: read(types[key], text, f"{where} {key}") for key, text in texts.items()}
 
 
 def read_options(strategy: str, options: Mapping[str, str]) -> dict[str, Any]:
@@ -116,73 +112,9 @@ def check_options(strategy: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """
     types = option_types(strategy)
     return {
-        key: _checked(types[key], value, key) if key in types else value
+        key: checked(types[key], value, key) if key in types else value
         for key, value in options.items()
     }
-
-
-def checked_fields(kind: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of `options` that are fields of a dataclass; raises as ``check_options``."""
-    types = _field_types(kind)
-    return {key: _checked(types[key], given, key) for key, given in options.items() if key in types}
-
-
-def _checked(kind: Any, value: Any, name: str) -> Any:
-    from pydantic import PydanticSchemaGenerationError, ValidationError
-
-    try:
-        return _reader(kind).validate_python(value)
-    except PydanticSchemaGenerationError:
-        # A plugin's own type, which nothing here knows.
-        return value
-    except ValidationError as error:
-        first = error.errors()[0]
-        if get_origin(kind) is Literal and isinstance(value, str):
-            hint = nearest(value, get_args(kind))
-            raise UsageError(f"no {name} '{value}'", hint=hint) from None
-        at = "".join(f"[{shown(step)}]" for step in first["loc"])
-        raise UsageError(
-            f"option {name} is {shown(value)}: {first['msg'].lower()}",
-            where=f"{name}{at}" if at else None,
-        ) from None
-
-
-@cache
-def _reader(kind: Any) -> Any:
-    from pydantic import ConfigDict, TypeAdapter
-
-    if is_dataclass(kind):
-        return TypeAdapter(kind)
-    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
-
-
-def read_fields(kind: type[Any], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Read texts as fields of a dataclass. Raises UsageError for a value of another type."""
-    types = _field_types(kind)
-    return {key: _read(types[key], text, f"option {key}") for key, text in texts.items()}
-
-
-def _field_types(kind: Any) -> dict[str, Any]:
-    if not is_dataclass(kind):
-        return {}
-    hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind)}
-
-
-def under(limits: Constrained, problem: Problem, strategy: str, **options: Any) -> Plan:
-    """Plan `problem` within `limits`, by a strategy that may know nothing of them.
-
-    Of `options`, those that the strategy has are set. Raises as ``plan`` does.
-    """
-    given = options | limits.given()
-    takes = option_types(strategy)
-    taken = {key: value for key, value in given.items() if key in takes}
-    if limits.given().keys() <= taken.keys():
-        return plan(problem, strategy, **taken)
-    made = plan(limits.narrow(problem), strategy, **taken)
-    if limits.capacity_bytes:
-        measure(made, "latency")
-    return replace(made, problem=problem)
 
 
 def option_texts(strategy: str, options: Mapping[str, Any]) -> dict[str, str]:
@@ -202,24 +134,3 @@ def option_texts(strategy: str, options: Mapping[str, Any]) -> dict[str, str]:
             # A plugin's own type; a plan says what it was, and none reads it back.
             found[key] = str(value)
     return found
-
-
-def _read(kind: Any, text: str, where: str) -> Any:
-    from pydantic import ConfigDict, TypeAdapter, ValidationError
-
-    reader: TypeAdapter[Any] = TypeAdapter(kind)
-    if kind is float or kind == float | None:
-        reader = TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
-    first: ValidationError | None = None
-    parts = [part.strip() for part in text.split(",")]
-    for read in (
-        lambda: reader.validate_python(text),
-        lambda: reader.validate_json(text),
-        lambda: reader.validate_python(parts),
-    ):
-        try:
-            return read()  # type: ignore[no-untyped-call]
-        except ValidationError as error:
-            first = first or error
-    assert first is not None
-    raise UsageError(f"'{text}': {first.errors()[0]['msg'].lower()}", where=where)

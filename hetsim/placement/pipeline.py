@@ -9,7 +9,8 @@ from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.partitioning.deconflict import device_order, parse_priority
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.regions import annotate
-from hetsim.placement.constraints import Constrained, only_devices
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.narrowing import only_devices
 from hetsim.plans import Plan
 from hetsim.problem import GRAPH_INPUT, Problem
 

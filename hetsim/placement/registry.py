@@ -1,4 +1,4 @@
-"""Strategies by name, and the verb ``plan``."""
+"""Strategies by name."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib import import_module
 from typing import Any
 
-from hetsim import checks
 from hetsim.errors import PluginError, UsageError, nearest
-from hetsim.placement.objective import check_room
-from hetsim.placement.strategy import Strategy
-from hetsim.plans import Plan
+from hetsim.placement.contract import Strategy
 from hetsim.plugins import load_plugin, plugin_names
-from hetsim.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,57 +208,3 @@ def resolve(text: str, options: Mapping[str, Any] | None = None) -> Strategy:
                 )
         strategy = replace(strategy, **options)
     return strategy  # type: ignore[no-any-return]
-
-
-@checks.takes(problem=checks.instance("hetsim.problem:Problem"), strategy=checks.text)
-def plan(problem: Problem, strategy: str = "heft", **options: Any) -> Plan:
-    """Assign, group and order the nodes of `problem`.
-
-    Parameters
-    ----------
-    problem : Problem
-    strategy : str
-        One of ``strategies()``, with its argument after a colon: ``"single:npu"``,
-        ``"hetero:npu,gpu,cpu"``.
-    **options
-        Fields of the strategy's class.
-
-    Raises
-    ------
-    UsageError
-        For an unknown strategy, option or device.
-    Infeasible
-        Where the strategy finds no device for a node.
-    OutOfMemory
-        Where its plan does not fit a device, by the clock's count of one request (of replicas,
-        of one each): weights, and live activations at every instant.
-    """
-    if options:
-        # Types are read where there is something to check.
-        from hetsim.placement.options import check_options
-
-        options = check_options(strategy, options)
-    made = resolve(strategy, options).solve(problem)
-    made.validate()
-    check_room(made)
-    if problem.unpriced and made.reason:
-        nodes = "1 node is" if len(problem.unpriced) == 1 else f"{len(problem.unpriced)} nodes are"
-        made = replace(made, reason=f"{made.reason}; of what is priced: {nodes} not")
-    if options:
-        # Types are read where there is something to write.
-        from hetsim.placement.options import option_texts
-
-        made = replace(made, options=option_texts(strategy, options))
-    return made
-
-
-def again(made: Plan, problem: Problem, **changes: Any) -> Plan:
-    """Plan `problem` as `made` was planned: its strategy and options, but for `changes`.
-
-    Raises as ``plan`` does.
-    """
-    if not made.options:
-        return plan(problem, made.strategy, **changes)
-    from hetsim.placement.options import read_options
-
-    return plan(problem, made.strategy, **read_options(made.strategy, made.options) | changes)

@@ -12,11 +12,12 @@ from hetsim.errors import Infeasible, UsageError
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.groups import Group
 from hetsim.placement.chain_dp_runs import fastest_runs
-from hetsim.placement.constraints import without_devices
+from hetsim.placement.copies import fitting, whole_models
 from hetsim.placement.deal import loads_of, shares_of, sustained_s
-from hetsim.placement.mincut import least_serial
-from hetsim.placement.multi import fitting, whole_models
+from hetsim.placement.mincut_expansion import least_serial
+from hetsim.placement.narrowing import without_devices
 from hetsim.placement.objective import measure
+from hetsim.placement.registry import resolve
 from hetsim.placement.slice_orders import depth_first
 from hetsim.placement.throughput_stages import plan_of_stages
 from hetsim.plans import Plan
@@ -162,8 +163,6 @@ def on_groups(problem: Problem, copies: Sequence[Plan]) -> list[tuple[int, list[
 
 def best_on(problem: Problem, devices: Sequence[int]) -> Plan | None:
     """Return the best plan for throughput on some of the devices, None where there is none."""
-    from hetsim.placement.registry import resolve
-
     others = tuple(p for p in range(len(problem.devices)) if p not in devices)
     found: list[tuple[float, Plan]] = []
     for name, most in ON_GROUPS.items():

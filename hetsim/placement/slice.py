@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hetsim.errors import UsageError
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.constructive import check_runnable
+from hetsim.placement.narrowing import check_runnable
 from hetsim.placement.objective import Objective
 from hetsim.placement.stage_moves import StageMoves
 from hetsim.placement.throughput_search import (

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib import import_module
 
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.groups import Group
+from hetsim.placement.alone import expand, plan_alone
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen, uncoarsened
 from hetsim.placement.constructive import Constructive
 from hetsim.placement.fit import plan_that_fits
 from hetsim.placement.objective import Objective, measure
+from hetsim.placement.registry import resolve
 from hetsim.placement.regrouping import merge_where_it_pays
-from hetsim.placement.single import Single, expand
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 
@@ -34,15 +34,6 @@ look at every ready task each time, some 200 million pairs a second."""
 
 MERGED = 2
 """Constructive plans, the best first, whose subgraphs are merged where that pays."""
-
-_CLASSES = {
-    "heft": "Heft",
-    "cpop": "Cpop",
-    "peft": "Peft",
-    "lookahead": "Lookahead",
-    "dls": "Dls",
-    "etf": "Etf",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +71,9 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
     found: list[Start] = []
     refused: list[Infeasible] = []
     problem = coarse.fine
-    for text in expand(problem):
+    for device, text in enumerate(expand(problem)):
         try:
-            plan = Single(text.partition(":")[2]).solve(problem)
+            plan = plan_alone(problem, device)
             groups = tuple(Group(g.device, tuple(range(coarse.problem.n))) for g in plan.groups)
             found.append(Start(text, plan, groups, measure(plan, objective)))
         except Infeasible:
@@ -148,7 +139,8 @@ def start_that_fits(coarse: Coarse, objective: Objective) -> tuple[Coarse, list[
 
 def constructive(name: str) -> Constructive:
     """Return the constructive strategy called `name`."""
-    made: Constructive = getattr(import_module(f"hetsim.placement.{name}"), _CLASSES[name])()
+    made = resolve(name)
+    assert isinstance(made, Constructive)
     return made
 
 

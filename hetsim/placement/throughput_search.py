@@ -13,8 +13,7 @@ from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.flow import partition
 from hetsim.placement.assignment_search import EQUAL, best_assignment
 from hetsim.placement.bound import lower_bound
-from hetsim.placement.constraints import with_less
-from hetsim.placement.constructive import check_runnable
+from hetsim.placement.narrowing import check_runnable, with_less
 from hetsim.placement.objective import measure
 from hetsim.placement.slice_orders import Orders, changed
 from hetsim.placement.stage_moves import Layout, StageMoves

@@ -131,7 +131,7 @@ def test_models_on_platforms(model: str, platform: str) -> None:
 
 SCRIPT = """
 import hetsim
-from hetsim.placement.multi import whole_models
+from hetsim.placement.copies import whole_models
 from hetsim.placement.replication import replicated
 problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("edge-box"))
 for name, options in (

@@ -13,7 +13,7 @@ import pytest
 import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.groups import Group
-from hetsim.placement import registry
+from hetsim.placement import planning
 from hetsim.placement.fit import fitted, plan_that_fits
 from hetsim.placement.fit_all import search_all
 from hetsim.placement.fit_moves import relieved, spilled
@@ -221,7 +221,7 @@ class Careless:
 
 def test_no_strategy_can_return_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem.from_arrays([[1.0, 1.0]] * 2, weight_bytes=[6, 6], capacity_bytes=[6, 6])
-    monkeypatch.setattr(registry, "resolve", lambda *_: Careless())
+    monkeypatch.setattr(planning, "resolve", lambda *_: Careless())
     with pytest.raises(OutOfMemory, match="device 'd0': needs 12 B"):
         hetsim.plan(problem, "careless")
 

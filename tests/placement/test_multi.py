@@ -14,8 +14,8 @@ import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.placement.bound import lower_bound
+from hetsim.placement.copies import fitting, whole_models
 from hetsim.placement.deal import bottleneck_of_shares, sustained_s
-from hetsim.placement.multi import fitting, whole_models
 from hetsim.placement.objective import check_room, measure
 from hetsim.placement.replication import on_groups, replicated, with_columns
 from hetsim.placement.throughput import loads

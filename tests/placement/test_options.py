@@ -14,7 +14,8 @@ from builders import problems
 from hetsim.errors import InvalidInput, OutOfMemory, UsageError
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.options import describe_options, option_texts, read_options, read_settings
-from hetsim.placement.registry import OWN, again, resolve
+from hetsim.placement.planning import again
+from hetsim.placement.registry import OWN, resolve
 from hetsim.problem import Problem
 
 

@@ -15,8 +15,8 @@ import hetsim
 from builders import problems
 from hetsim.errors import DeviceUnavailable, Infeasible, UnsupportedNode, UsageError
 from hetsim.partitioning.groups import as_groups, order_groups
+from hetsim.placement.alone import expand
 from hetsim.placement.objective import measure
-from hetsim.placement.single import expand
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 

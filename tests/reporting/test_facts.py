@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from builders import problems
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.views import crossings
-from hetsim.placement.registry import plan
+from hetsim.placement.planning import plan
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.reporting.facts import critical_path, latency_spread

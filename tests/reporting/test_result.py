@@ -14,7 +14,7 @@ from builders import problems
 from hetsim.comparison import compare
 from hetsim.execution.equality import Deviation
 from hetsim.partitioning.flow import partition
-from hetsim.placement.registry import plan
+from hetsim.placement.planning import plan
 from hetsim.problem import Problem
 from hetsim.reporting.manifest import manifest_json
 from hetsim.reporting.result import array_record, comparison_record, run_record, simulation_record

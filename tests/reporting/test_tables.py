@@ -12,7 +12,7 @@ from rich.console import RenderableType
 
 from hetsim.comparison import compare
 from hetsim.partitioning.flow import partition
-from hetsim.placement.registry import plan
+from hetsim.placement.planning import plan
 from hetsim.problem import Problem
 from hetsim.reporting.console import PLAIN_WIDTH, console, whole
 from hetsim.reporting.plan_table import outputs_line, partition_report, simulation_report

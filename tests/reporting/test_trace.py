@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from builders import problems
 from hetsim.partitioning.groups import Group
-from hetsim.placement.registry import plan
+from hetsim.placement.planning import plan
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.reporting import trace

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import problems
-from hetsim.placement.registry import plan
+from hetsim.placement.planning import plan
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from hetsim.simulation.clock import arrivals, play

@@ -1,9 +1,8 @@
-"""What a strategy is, and how its assignment becomes an executable plan."""
+"""How an assignment becomes subgraphs: grouped in several ways, the best by the clock."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from hetsim.errors import OutOfMemory
 from hetsim.partitioning.flow import partition
@@ -11,14 +10,6 @@ from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.placement.objective import latency_of
 from hetsim.plans import Plan
 from hetsim.problem import Problem
-
-
-class Strategy(Protocol):
-    """A frozen dataclass whose fields are its options."""
-
-    def solve(self, problem: Problem) -> Plan:
-        """Return a valid plan, the same in every process."""
-        ...
 
 
 def best_grouping(

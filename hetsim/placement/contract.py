@@ -1,0 +1,16 @@
+"""What a strategy is."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+
+
+class Strategy(Protocol):
+    """A frozen dataclass whose fields are its options."""
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return a valid plan, the same in every process."""
+        ...

@@ -1,0 +1,76 @@
+"""The verb ``plan``; the same again, and within limits that a strategy may know nothing of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hetsim import checks
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.objective import check_room, measure
+from hetsim.placement.options import check_options, option_texts, option_types, read_options
+from hetsim.placement.registry import resolve
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+
+
+@checks.takes(problem=checks.instance("hetsim.problem:Problem"), strategy=checks.text)
+def plan(problem: Problem, strategy: str = "heft", **options: Any) -> Plan:
+    """Assign, group and order the nodes of `problem`.
+
+    Parameters
+    ----------
+    problem : Problem
+    strategy : str
+        One of ``strategies()``, with its argument after a colon: ``"single:npu"``,
+        ``"hetero:npu,gpu,cpu"``.
+    **options
+        Fields of the strategy's class.
+
+    Raises
+    ------
+    UsageError
+        For an unknown strategy, option or device.
+    Infeasible
+        Where the strategy finds no device for a node.
+    OutOfMemory
+        Where its plan does not fit a device, by the clock's count of one request (of replicas,
+        of one each): weights, and live activations at every instant.
+    """
+    if options:
+        options = check_options(strategy, options)
+    made = resolve(strategy, options).solve(problem)
+    made.validate()
+    check_room(made)
+    if problem.unpriced and made.reason:
+        nodes = "1 node is" if len(problem.unpriced) == 1 else f"{len(problem.unpriced)} nodes are"
+        made = replace(made, reason=f"{made.reason}; of what is priced: {nodes} not")
+    if options:
+        made = replace(made, options=option_texts(strategy, options))
+    return made
+
+
+def again(made: Plan, problem: Problem, **changes: Any) -> Plan:
+    """Plan `problem` as `made` was planned: its strategy and options, but for `changes`.
+
+    Raises as ``plan`` does.
+    """
+    if not made.options:
+        return plan(problem, made.strategy, **changes)
+    return plan(problem, made.strategy, **read_options(made.strategy, made.options) | changes)
+
+
+def under(limits: Constrained, problem: Problem, strategy: str, **options: Any) -> Plan:
+    """Plan `problem` within `limits`, by a strategy that may know nothing of them.
+
+    Of `options`, those that the strategy has are set. Raises as ``plan`` does.
+    """
+    given = options | limits.given()
+    takes = option_types(strategy)
+    taken = {key: value for key, value in given.items() if key in takes}
+    if limits.given().keys() <= taken.keys():
+        return plan(problem, strategy, **taken)
+    made = plan(limits.narrow(problem), strategy, **taken)
+    if limits.capacity_bytes:
+        measure(made, "latency")
+    return replace(made, problem=problem)
