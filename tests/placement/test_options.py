@@ -114,8 +114,7 @@ def test_comparison_holds_every_row_to_the_limits(problem: Problem, most: int) -
         assert len(row.plan.devices_used) <= most
         assert row.latency_s is not None
         assert row.latency_s >= table.bound_s * (1.0 - 1e-9)
-    # Both are searched for to a thousandth.
-    assert table.bound_s >= hetsim.lower_bound(problem) * (1.0 - 1e-3)
+    assert table.bound_s == hetsim.lower_bound(Constrained(pins=pins).narrow(problem))
 
 
 def test_comparison_refuses_what_no_strategy_takes() -> None:
