@@ -1,4 +1,4 @@
-"""Functions on arrays as machine code."""
+"""Functions on arrays compiled by numba, and where their machine code is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hetsim compare``: the main report."""
+"""``hetsim compare``: strategies side by side, the main report."""
 
 from __future__ import annotations
 

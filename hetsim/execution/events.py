@@ -1,4 +1,4 @@
-"""What callers and time tell an engine; what devices tell it is in ``transport``."""
+"""What callers and time tell the loop of a session; what devices tell is in ``transport``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The devices of a session: which are up, what becomes of one that fails, and its record."""
+"""Which devices of a session are up, what becomes of one that fails, and the record of that."""
 
 from __future__ import annotations
 

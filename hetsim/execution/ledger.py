@@ -1,4 +1,4 @@
-"""Requests under way: what is given out, what came back, and what becomes of what failed."""
+"""Requests that are open: what is given out, what came back, and what becomes of what failed."""
 
 from __future__ import annotations
 

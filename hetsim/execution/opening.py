@@ -1,4 +1,4 @@
-"""A program's devices opened on threads or on Ray, for one request or for many."""
+"""Which executor a program's devices are opened on: threads or Ray, for one request or many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan made ready to run: its subgraphs as ONNX, and the calls that run them."""
+"""A plan made ready to run: its subgraphs as ONNX, and the steps that devices take."""
 
 from __future__ import annotations
 

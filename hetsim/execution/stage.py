@@ -1,4 +1,4 @@
-"""Templates played in real time by one thread, on the devices of a transport."""
+"""Subgraphs and transfers played in real time: the clock's rules on devices that hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schedule of a run: subgraphs fused into calls, which values go between them, and when."""
+"""The steps of a plan: subgraphs that a device runs in one call, and the values between calls."""
 
 from __future__ import annotations
 

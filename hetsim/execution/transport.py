@@ -1,4 +1,4 @@
-"""What an engine asks of threads or of Ray, and what these tell it."""
+"""What the loop of a session asks of threads or of Ray, and what these tell it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The virtual clock with failures: the rules of the engine, each request with tasks of its own.
+"""The virtual clock with failures: the kernel's rules, each request with tasks of its own.
 
 What happens at one instant is in the order of ``hetsim.simulation.kernel``; devices fail, and
 come back, after the ends and arrivals of that instant and before anything starts on a device.

@@ -68,7 +68,7 @@ def simulate(
         device is left that can do the work of a lost one.
 
     Complexity: O(E log A) for E subgraphs and transfers of all requests, A in flight, with an
-    engine that is some ten times slower where there are failures.
+    clock that is some ten times slower where there are failures.
     """
     failing = check_failures(failures, plan.problem.devices)
     if not failing:

@@ -1,4 +1,4 @@
-"""The nodes of an ONNX graph as what their provenance depends on."""
+"""The nodes of an ONNX graph as provenance compares them: op, attributes, inputs, outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of bodies that bear the name of one outside."""
+"""Values of bodies that bear the name of one outside: each gets a name of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Op types that exist."""
+"""Whether an op type exists: a misspelt one in a rule is told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategy ``cpop``: the critical path on one processor."""
+"""Strategy ``cpop``: the critical path on one device."""
 
 from __future__ import annotations
 

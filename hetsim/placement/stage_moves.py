@@ -107,7 +107,7 @@ class StageMoves:
             return Layout((), start.device, 0.0)
         net = self.network
         best = np.array(start.stage, dtype=np.int64)
-        # The engine draws its own numbers from a linear congruence, alike in every process.
+        # The kernel draws its own numbers from a linear congruence, alike in every process.
         state = int(np.random.default_rng(seed).integers(1, 2**44))
         load_s = compiled()(
             net.compute_s, net.lacks, net.dispatch_s, net.capacity,

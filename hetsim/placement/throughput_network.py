@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Arrays for the engines that move nodes between stages.
+    """Arrays for the kernels that move nodes between stages.
 
     Rows of varying length are an array of offsets, ``*_at``, and one of entries.
 

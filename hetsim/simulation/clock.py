@@ -1,4 +1,4 @@
-"""The verb ``simulate``: play a plan on the virtual clock."""
+"""A plan played on the virtual clock without failures, and the Timeline of that."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def play(
     traced: bool,
     machine_code: bool | None = None,
 ) -> Recording:
-    """Run the engine on what was lowered.
+    """Run the kernel on what was lowered.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def play(
     traced : bool
         Whether to record every start and end.
     machine_code : bool, optional
-        Whether numba compiles the engine; absent: where the work is large. The recording is
+        Whether numba compiles the kernel; absent: where the work is large. The recording is
         the same, bit for bit.
 
     Raises

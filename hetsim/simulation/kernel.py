@@ -1,4 +1,4 @@
-"""The engine: tasks that wait for each other, for streams and for links, on arrays alone.
+"""The clock's kernel: tasks that wait for each other, for streams and for links, on arrays alone.
 
 One source serves two ways: called as it stands on lists, which is quickest for one request,
 or compiled by numba on arrays, which is quickest for many. Both do the same float additions

@@ -1,4 +1,4 @@
-"""From a Plan to what the engine plays: subgraphs and transfers as one template of tasks."""
+"""From a Plan to what the clock plays: subgraphs and transfers as one template of tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what the engine saw to a Timeline: events, utilization, energy, the critical path."""
+"""From what the clock saw to a Timeline: events, utilization, energy, the critical path."""
 
 from __future__ import annotations
 

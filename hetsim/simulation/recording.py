@@ -1,4 +1,4 @@
-"""What the engine saw: when each request came and ended, and each of its tasks if traced."""
+"""What the clock saw: when each request came and ended, and each of its tasks if traced."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """What the engine saw.
+    """What the clock saw.
 
     Attributes
     ----------
