@@ -63,7 +63,7 @@ def read_rules(settings: Sequence[str]) -> Rules:
         raise UsageError(
             "housekeeping_ops without a way to treat them",
             where="--set",
-            hint="add --set housekeeping=follow or --set housekeeping=host",
+            hint="add --set housekeeping=follow or --set housekeeping=default",
         )
     made = Rules(
         SizeRules(**sizes) if sizes else None,

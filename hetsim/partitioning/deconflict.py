@@ -37,7 +37,7 @@ class Resolution:
     Attributes
     ----------
     order : tuple of int
-        Device indices in the order they were asked; the last one is the default.
+        Device indices in the order they were asked; the last one is the default device.
     assignment : tuple of int
         Device index by node.
     atoms : tuple of tuple of int

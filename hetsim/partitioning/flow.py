@@ -217,7 +217,7 @@ def _made(
         if housekeeping.mode == "follow":
             assignment, reasons = follow(regions, assignment, order[-1], movable)
         labels, notes = quotient.merge(method, assignment)
-        while housekeeping.mode == "host":
+        while housekeeping.mode == "default":
             stripped = strip(regions, labels, assignment, order[-1], movable)
             if not stripped:
                 break

@@ -14,8 +14,8 @@ from hetsim.partitioning.ops import check_op
 from hetsim.partitioning.regions import Regions
 from hetsim.problem import GRAPH_INPUT, Problem
 
-Mode = Literal["assigned", "follow", "host"]
-MODES: tuple[Mode, ...] = ("assigned", "follow", "host")
+Mode = Literal["assigned", "follow", "default"]
+MODES: tuple[Mode, ...] = ("assigned", "follow", "default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class Housekeeping:
 
     Attributes
     ----------
-    mode : "assigned", "follow" or "host"
+    mode : "assigned", "follow" or "default"
         ``assigned``: they are nodes like any other. ``follow``: connected ones go together
         where what they read is made, or, where that is on several devices or is constant,
         where all their readers are; they stay on the default device where that is
         neither, where the device does not take them or must not, or where a value they read
-        leaves the device anyway. ``host``: those at the edge of a group stay on the default
-        device; between two computing nodes of one group they stay in it.
+        leaves the device anyway. ``default``: those at the edge of a group stay on the
+        default device; between two computing nodes of one group they stay in it.
     ops : frozenset of str
         Further op types that count as housekeeping.
     nodes : frozenset of int or None
@@ -136,7 +136,7 @@ def strip(
     default: int,
     nodes: Collection[int],
 ) -> list[int]:
-    """List the housekeeping nodes at the edges of groups, which mode ``host`` takes out.
+    """List the housekeeping nodes at the edges of groups, which mode ``default`` takes out.
 
     A node is at the edge where no computing node of its group stands before it, or none
     after it. Those that the default device does not offer stay. O(V + E).

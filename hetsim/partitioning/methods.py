@@ -20,8 +20,8 @@ MergeWithNotes = Callable[[Dag, Sequence[int]], tuple[list[int], tuple[str, ...]
 class MethodInfo:
     """A merge method's name, one-line summary, and where it lives.
 
-    `connected`: its groups are weakly connected. `needs_default`: the last device of the
-    priority must support every node. `knows_host`: it is told which device is the host.
+    `connected`: its groups are weakly connected. `needs_default`: the default device must
+    support every node. `knows_host`: it is told which device is the host.
     """
 
     name: str

@@ -34,7 +34,8 @@ class Partition:
         What its user should know: where a published method had to be repaired or cut
         short, and which composites their devices did not get.
     left : mapping of int to str
-        Why a node was left to the last device of the priority; empty where there was none.
+        Why a node was left to the default device, the last of the priority; empty where there
+        was none.
     problem : Problem
         What was cut.
     """

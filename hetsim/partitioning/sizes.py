@@ -16,7 +16,7 @@ from hetsim.units import format_bytes
 
 @dataclass(frozen=True, slots=True)
 class SizeRules:
-    """Which groups a device keeps. Groups on the last device of the order are never dropped.
+    """Which groups a device keeps. Groups on the default device are never dropped.
 
     Attributes
     ----------

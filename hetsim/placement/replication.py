@@ -1,4 +1,4 @@
-"""Replicas for throughput: copies of the model, plans on like groups of devices, and mixtures."""
+"""Replicas for throughput: copies of the model, plans on sets of like devices, and mixtures."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ PRICED = 60_000
 ROUNDS = 12
 """Plans that are made for prices at most."""
 
-ON_GROUPS: Mapping[str, float] = {
+ON_SETS: Mapping[str, float] = {
     "ideal-dp": 60,
     "slice": 1_000,
     "chain-dp:throughput": 1_000,
     "pipeline": float("inf"),
 }
-"""Strategies that plan for a group of like devices, and the nodes above which each is too dear."""
+"""Strategies that plan for a set of like devices, and the nodes above which each is too dear."""
 
 SIZES = 3
-"""Sizes of groups that are tried, the smallest that are large enough."""
+"""Sizes of sets that are tried, the smallest that are large enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ def replicated(
     """Return the best way found to deal requests out to several replicas.
 
     Tried are: copies of the whole model on all devices that can run it; where like devices
-    cannot, for want of memory or support, plans on groups of two, three and so on of them, the
-    same on each group; and a mixture of all these and of `plans`, with `search` and up to
+    cannot, for want of memory or support, plans on two, three and so on of them, the same
+    on each such set; and a mixture of all these and of `plans`, with `search` and up to
     PRICED also of plans made for it by column generation: the linear program that shares requests
     out puts a price on each device's and link's second, and a minimum cut finds the assignment
     that is cheapest at these prices; it joins the mixture, until none is below the
@@ -91,8 +91,8 @@ def replicated(
     """
     copies, _ = whole_models(problem, range(len(problem.devices)))
     ways: list[tuple[str, list[Plan]]] = [("a copy of the whole model on each of", copies)]
-    grouped = on_groups(problem, copies)
-    ways += [(f"plans on groups of {size}:", members) for size, members in grouped]
+    grouped = on_sets(problem, copies)
+    ways += [(f"plans on {size} devices each:", members) for size, members in grouped]
     pool = distinct([*copies, *plans[:POOLED], *(p for _, members in grouped for p in members)])
     ways.append(("plans side by side:", pool))
     if search and problem.n * len(problem.devices) <= PRICED:
@@ -137,18 +137,18 @@ def like_devices(problem: Problem) -> list[list[int]]:
     return list(kinds.values())
 
 
-def on_groups(problem: Problem, copies: Sequence[Plan]) -> list[tuple[int, list[Plan]]]:
-    """Return, by size of the groups, a plan for each group of like devices.
+def on_sets(problem: Problem, copies: Sequence[Plan]) -> list[tuple[int, list[Plan]]]:
+    """Return, by size of the sets, a plan for each set of like devices.
 
     Of devices that cannot run the whole model alone; the copies of others stand beside them. Of
-    sizes that give as many groups the largest is tried, and SIZES that have a plan.
+    sizes that give as many sets the largest is tried, and SIZES that have a plan.
     """
     alone = {plan.devices_used for plan in copies}
     found: list[tuple[int, list[Plan]]] = []
     for kind in like_devices(problem):
         if len(kind) < 4 or (problem.devices[kind[0]],) in alone:
             continue
-        sizes = sorted({len(kind) // groups for groups in range(2, len(kind) // 2 + 1)})
+        sizes = sorted({len(kind) // sets for sets in range(2, len(kind) // 2 + 1)})
         tried = 0
         for size in sizes:
             first = best_on(problem, kind[:size]) if tried < SIZES else None
@@ -165,7 +165,7 @@ def best_on(problem: Problem, devices: Sequence[int]) -> Plan | None:
     """Return the best plan for throughput on some of the devices, None where there is none."""
     others = tuple(p for p in range(len(problem.devices)) if p not in devices)
     found: list[tuple[float, Plan]] = []
-    for name, most in ON_GROUPS.items():
+    for name, most in ON_SETS.items():
         if problem.n > most:
             continue
         try:

@@ -76,7 +76,7 @@ def test_housekeeping_goes_along_or_stays(cli: Cli, platform: Path, tmp_path: Pa
     words = ["partition", path, "--platform", platform, "--canonical", "none"]
     assert set(device_by_node(parsed(cli, *words)).values()) == {"npu"}
     words += ["--set", "housekeeping_ops=Transpose", "--set"]
-    found = device_by_node(parsed(cli, *words, "housekeeping=host"))
+    found = device_by_node(parsed(cli, *words, "housekeeping=default"))
     assert found == {"lead": "cpu", "r1": "npu", "inner": "npu", "r2": "npu", "trail": "cpu"}
     assert set(device_by_node(parsed(cli, *words, "housekeeping=follow")).values()) == {"npu"}
 
@@ -95,8 +95,12 @@ def test_housekeeping_goes_along_or_stays(cli: Cli, platform: Path, tmp_path: Pa
         (["--method", "byoc", "--priority", "cpu,npu"], 4, "needs a default device"),
         (["--set", "housekeeping=folow"], 2, "did you mean 'follow'"),
         (["--set", "housekeeping_ops=Relu"], 2, "without a way to treat them"),
-        (["--set", "housekeeping=host", "--set", "housekeeping_ops=Rleu"], 3, "no op type 'Rleu'"),
-        (["--set", "housekeeping=host", "--set", "housekeeping_ops="], 2, "empty op type"),
+        (
+            ["--set", "housekeeping=default", "--set", "housekeeping_ops=Rleu"],
+            3,
+            "no op type 'Rleu'",
+        ),
+        (["--set", "housekeeping=default", "--set", "housekeeping_ops="], 2, "empty op type"),
     ],
 )
 def test_what_cannot_be_done_is_named_and_nothing_is_written(

@@ -128,7 +128,7 @@ def test_a_callable_decides_before_priority(method: str) -> None:
         ("relax-projection-escapes", "follow"),
         ("torch-fx-14", "follow"),
         ("torch-fx-18", "follow"),
-        ("torch-fx-15b", "host"),
+        ("torch-fx-15b", "default"),
     ],
 )
 def test_housekeeping_nodes_follow_or_stay(case_id: str, mode: Any, method: str) -> None:

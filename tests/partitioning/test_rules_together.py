@@ -99,7 +99,7 @@ def random_question(rng: random.Random) -> Asked:
             for _ in range(rng.choice((0, 0, 1, 2)))
         ),
         Housekeeping(
-            rng.choice(("follow", "follow", "host", "assigned")),
+            rng.choice(("follow", "follow", "default", "assigned")),
             nodes=frozenset(rng.sample(range(n), rng.randint(0, n))),
         ),
         SizeRules(
@@ -156,7 +156,7 @@ def test_it_ends_and_every_rule_holds(rounds: list[int]) -> None:
                     v in asked.pins or not supported[v][last] or (v, asked.order[-1]) in forbidden
                     for v in group.nodes
                 )
-    assert min(met[key] for key in ("follow", "host", "several rounds", "exclusions")) > 50
+    assert min(met[key] for key in ("follow", "default", "several rounds", "exclusions")) > 50
 
 
 def test_what_its_device_must_give_up_does_not_come_back(rounds: list[int]) -> None:
@@ -197,7 +197,7 @@ def test_housekeeping_follows_to_no_device_that_must_not_have_it() -> None:
     made = hetsim.partition(
         problem,
         affinity=Affinity({"n0": "npu", "n2": "cpu"}, (Exclusion("cpu", nodes=("n1",)),)),
-        housekeeping=Housekeeping("host", nodes=frozenset({1})),
+        housekeeping=Housekeeping("default", nodes=frozenset({1})),
     )
     assert [(group.device, group.nodes) for group in made.groups] == [
         ("npu", (0, 1)),

@@ -1,4 +1,4 @@
-"""Copies, groups of like devices and mixtures: valid, within memory, and what can be worked out."""
+"""Copies, sets of like devices and mixtures: valid, within memory, and what can be worked out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hetsim.placement.bound import lower_bound
 from hetsim.placement.copies import fitting, whole_models
 from hetsim.placement.deal import bottleneck_of_shares, sustained_s
 from hetsim.placement.objective import check_room, measure
-from hetsim.placement.replication import on_groups, replicated, with_columns
+from hetsim.placement.replication import on_sets, replicated, with_columns
 from hetsim.placement.throughput import loads
 from hetsim.problem import Problem
 
@@ -79,13 +79,13 @@ def test_a_device_that_lacks_an_op_or_memory_is_left_out_unless_named() -> None:
         hetsim.plan(replace(problem, capacity_bytes=(9, 9, 9, 9)), "multi")
 
 
-def test_a_model_too_large_for_one_device_runs_on_groups_of_two() -> None:
+def test_a_model_too_large_for_one_device_runs_on_sets_of_two() -> None:
     """Two pipelines of two, where each device holds two thirds of the weights.
 
     Two ways to cut among the same two devices do better: the middle node is on both.
     """
     problem = server(weight_bytes=[10**6] * 3, capacity_bytes=[10**4, *[2_400_000] * 4])
-    ((size, members),) = on_groups(problem, [])
+    ((size, members),) = on_sets(problem, [])
     assert size == 2
     assert [plan.devices_used for plan in members] == [("gpu.0", "gpu.1"), ("gpu.2", "gpu.3")]
     two = fitting(members, strategy="two", what="")
