@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
 
 
+@dataclass(eq=False, repr=False)
 class HetsimError(Exception):
     """Base of every error that hetsim raises on purpose.
 
-    Parameters
+    What a program may want to know of an error is in attributes, which classes below add as
+    keywords; those that are not known have their defaults. All of it goes with the error to
+    other processes.
+
+    Attributes
     ----------
     what : str
         What is wrong, in one sentence without a final full stop.
@@ -21,26 +28,26 @@ class HetsimError(Exception):
     ``exit_code`` is what the command line ends with when this error reaches it.
     """
 
-    exit_code = 1
+    exit_code: ClassVar[int] = 1
 
-    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
-        self.what = what
-        self.where = where
-        self.hint = hint
-        super().__init__(str(self))
+    what: str
+    where: str | None = field(default=None, kw_only=True)
+    hint: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.args = (str(self),)
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what
         return f"{text}; {self.hint}" if self.hint else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.what, self.where, self.hint)
+        known = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return _rebuild, (type(self), known.pop("what"), known)
 
 
-def _rebuild(
-    kind: type[HetsimError], what: str, where: str | None, hint: str | None
-) -> HetsimError:
-    return kind(what, where=where, hint=hint)
+def _rebuild(kind: type[HetsimError], what: str, known: dict[str, Any]) -> HetsimError:
+    return kind(what, **known)
 
 
 class UsageError(HetsimError):
@@ -53,8 +60,28 @@ class PluginError(UsageError):
     """What another package adds cannot be used, or two packages add the same."""
 
 
+@dataclass(eq=False, repr=False)
+class NotInstalled(UsageError):
+    """A package that an option needs is not on this machine.
+
+    Attributes
+    ----------
+    package : str
+    """
+
+    package: str = field(default="", kw_only=True)
+
+
+@dataclass(eq=False, repr=False)
 class DeviceUnavailable(UsageError):
-    """What a device needs is not on this machine."""
+    """What a device needs is not on this machine.
+
+    Attributes
+    ----------
+    device : str
+    """
+
+    device: str = field(default="", kw_only=True)
 
 
 class InvalidInput(HetsimError):
@@ -67,8 +94,17 @@ class ModelError(InvalidInput):
     """The model file is missing, broken, or outside what the installed runtime can read."""
 
 
+@dataclass(eq=False, repr=False)
 class UnboundDimension(ModelError):
-    """A symbolic dimension is still unknown where a number is needed."""
+    """A symbolic dimension is still unknown where a number is needed.
+
+    Attributes
+    ----------
+    dims : tuple of str
+        Names to bind; empty where what is unknown has none.
+    """
+
+    dims: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 class PlatformError(InvalidInput):
@@ -80,52 +116,234 @@ class RequestError(InvalidInput):
 
 
 class PlanError(InvalidInput):
-    """A plan or partition breaks a rule of its kind, or does not belong to the problem."""
+    """A plan breaks a rule of its kind, cannot be read, or does not belong to the problem."""
+
+
+@dataclass(eq=False, repr=False)
+class PartitionError(PlanError):
+    """Groups break a rule of partitions.
+
+    Attributes
+    ----------
+    complaints : tuple of str
+        Every rule that is broken, and where.
+    cycle : tuple of int
+        Groups that wait for each other, each for the one before it; empty where none do.
+    """
+
+    complaints: tuple[str, ...] = field(default=(), kw_only=True)
+    cycle: tuple[int, ...] = field(default=(), kw_only=True)
+
+
+class ArtifactError(InvalidInput):
+    """A file of a compiled subgraph is damaged, not meant for this device, or not safe to open."""
 
 
 class Infeasible(HetsimError):
-    """No plan exists under the stated conditions."""
+    """No plan exists, or none was found, under the stated conditions."""
 
     exit_code = 4
 
 
+@dataclass(eq=False, repr=False)
 class UnsupportedNode(Infeasible):
-    """A node that must run somewhere runs nowhere that is allowed."""
+    """A node that must run somewhere runs nowhere that is allowed.
+
+    Attributes
+    ----------
+    nodes : tuple of str
+        Names of the nodes; where there are several, they stand in graph order.
+    ops : tuple of str
+        Their op types, each once.
+    devices : tuple of str
+        Devices that were asked.
+    """
+
+    nodes: tuple[str, ...] = field(default=(), kw_only=True)
+    ops: tuple[str, ...] = field(default=(), kw_only=True)
+    devices: tuple[str, ...] = field(default=(), kw_only=True)
 
 
+@dataclass(eq=False, repr=False)
 class OutOfMemory(Infeasible):
     """Weights and live activations do not fit a device.
 
-    Parameters
+    Attributes
     ----------
-    device : int, optional
-        Index of the device, where a plan was tried.
-    over_bytes : int
-        What it would have needed beyond what it holds. Both stay in this process.
+    device : str, optional
+        The first that does not hold what it would have to; None where no one device is to blame.
+    needed_bytes, held_bytes : int
+        What the plan would need there, and what there is; both 0 without a device.
     """
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        where: str | None = None,
-        hint: str | None = None,
-        device: int | None = None,
-        over_bytes: int = 0,
-    ) -> None:
-        super().__init__(what, where=where, hint=hint)
-        self.device = device
-        self.over_bytes = over_bytes
+    device: str | None = field(default=None, kw_only=True)
+    needed_bytes: int = field(default=0, kw_only=True)
+    held_bytes: int = field(default=0, kw_only=True)
+
+    @property
+    def over_bytes(self) -> int:
+        """What is needed beyond what there is."""
+        return self.needed_bytes - self.held_bytes
 
 
+@dataclass(eq=False, repr=False)
+class NoRoute(Infeasible):
+    """No link joins two devices that a tensor would have to travel between.
+
+    Attributes
+    ----------
+    source, target : str
+        Devices.
+    """
+
+    source: str = field(default="", kw_only=True)
+    target: str = field(default="", kw_only=True)
+
+
+@dataclass(eq=False, repr=False)
+class NoReplacement(Infeasible):
+    """A device was lost, and what it ran cannot be planned again.
+
+    Attributes
+    ----------
+    device : str
+    """
+
+    device: str = field(default="", kw_only=True)
+
+
+@dataclass(eq=False, repr=False)
 class ObjectiveMissed(HetsimError):
-    """The plan is valid but misses the objective that the user set."""
+    """The plan is valid but misses the target that the user set.
+
+    Attributes
+    ----------
+    objective : "latency" or "throughput"
+    target_s, reached_s : float
+        Seconds, or seconds a request, that were asked for, and that the plan takes.
+    """
 
     exit_code = 5
 
+    objective: str = field(default="latency", kw_only=True)
+    target_s: float = field(default=0.0, kw_only=True)
+    reached_s: float = field(default=0.0, kw_only=True)
+
 
 class ExecutionError(HetsimError):
-    """A device failed while it ran its part of a plan, or did not answer in time."""
+    """A device failed while it ran its part of a plan, or what it needs to run is not there."""
+
+
+@dataclass(eq=False, repr=False)
+class DeviceLost(ExecutionError):
+    """A device died, or does not answer any more, while it was needed.
+
+    Attributes
+    ----------
+    device : str
+    """
+
+    device: str = field(default="", kw_only=True)
+
+
+@dataclass(eq=False, repr=False)
+class TimedOut(ExecutionError):
+    """What was asked for is not done in the time that was allowed.
+
+    Attributes
+    ----------
+    devices : tuple of str
+        Those that did not answer; empty where that is not known.
+    timeout_s : float
+    """
+
+    devices: tuple[str, ...] = field(default=(), kw_only=True)
+    timeout_s: float = field(default=0.0, kw_only=True)
+
+
+class Cancelled(ExecutionError):
+    """A request was given up by its caller."""
+
+
+@dataclass(eq=False, repr=False)
+class TooManyInFlight(ExecutionError):
+    """A session has as many requests under way as it may.
+
+    Attributes
+    ----------
+    max_in_flight : int
+    """
+
+    max_in_flight: int = field(default=0, kw_only=True)
+
+
+@dataclass(eq=False, repr=False)
+class OutputsDiffer(ExecutionError):
+    """Outputs of a run are not those of the whole model.
+
+    Attributes
+    ----------
+    mismatches : tuple of str
+        By output: its name, and by how much it differs.
+    """
+
+    mismatches: tuple[str, ...] = field(default=(), kw_only=True)
+
+
+class ClusterError(ExecutionError):
+    """Ray cannot be started or joined, or its nodes do not fit this process."""
+
+
+@dataclass(eq=False, repr=False)
+class NotOffered(Infeasible, ClusterError):
+    """No node of a cluster has a place for a device.
+
+    Attributes
+    ----------
+    devices : tuple of str
+    """
+
+    devices: tuple[str, ...] = field(default=(), kw_only=True)
+
+
+class NonconformingDevice(HetsimError):
+    """A device breaks a rule that the rest of hetsim relies on."""
+
+
+def all_refused(
+    what: str,
+    refusals: Sequence[Infeasible],
+    *,
+    where: str | None = None,
+    hint: str | None = None,
+) -> Infeasible:
+    """Return what to raise where each of `refusals` is why one way is closed.
+
+    UnsupportedNode or OutOfMemory where all are, with what they say together: every node that
+    is refused, or the device that lacks the fewest bytes. Else Infeasible.
+    """
+    lacking = [one for one in refusals if isinstance(one, UnsupportedNode)]
+    if refusals and len(lacking) == len(refusals):
+        return UnsupportedNode(
+            what,
+            where=where,
+            hint=hint,
+            nodes=tuple(dict.fromkeys(name for one in lacking for name in one.nodes)),
+            ops=tuple(dict.fromkeys(op for one in lacking for op in one.ops)),
+            devices=tuple(dict.fromkeys(name for one in lacking for name in one.devices)),
+        )
+    full = [one for one in refusals if isinstance(one, OutOfMemory)]
+    if refusals and len(full) == len(refusals):
+        least = min(full, key=lambda one: (one.device is None, one.over_bytes))
+        return OutOfMemory(
+            what,
+            where=where,
+            hint=hint,
+            device=least.device,
+            needed_bytes=least.needed_bytes,
+            held_bytes=least.held_bytes,
+        )
+    return Infeasible(what, where=where, hint=hint)
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

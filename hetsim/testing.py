@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hetsim.device.plugin import Device
 from hetsim.device.standard_properties import PRECISION
-from hetsim.errors import HetsimError, InvalidInput, UsageError
+from hetsim.errors import InvalidInput, NonconformingDevice, UsageError
 from hetsim.graph.model import Model
 
 if TYPE_CHECKING:
@@ -26,10 +26,6 @@ HALF_LARGEST = 65504.0
 
 LARGEST_DEVIATION = 0.05
 """Of an output in the device's own precision, over the output's largest magnitude."""
-
-
-class NonconformingDevice(HetsimError):
-    """A device breaks a rule that the rest of hetsim relies on."""
 
 
 def check_device(

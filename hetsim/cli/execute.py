@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from hetsim.cli.session import current
-from hetsim.errors import ExecutionError
+from hetsim.errors import OutputsDiffer
 
 if TYPE_CHECKING:
     from hetsim.execution.runner import Run
@@ -48,8 +48,10 @@ def execute(plan: Plan, how: Executor, inputs: Mapping[str, Any] | None = None) 
 
 
 def require_equal(mismatches: Sequence[str], where: str) -> None:
-    """Raise ExecutionError, naming the outputs, where a run's differ from the whole model's."""
+    """Raise OutputsDiffer, naming the outputs, where a run's differ from the whole model's."""
     if mismatches:
-        raise ExecutionError(
-            f"outputs differ from those of the whole model: {'; '.join(mismatches)}", where=where
+        raise OutputsDiffer(
+            f"outputs differ from those of the whole model: {'; '.join(mismatches)}",
+            where=where,
+            mismatches=tuple(mismatches),
         )

@@ -19,14 +19,13 @@ from hetsim.device.artifact_header import (
     parse_header,
 )
 from hetsim.device.artifact_layout import (
-    ArtifactError,
     CheckedReader,
     DigestingWriter,
     Layout,
     kept_in_folder,
 )
 from hetsim.device.artifact_values import describe, first_difference
-from hetsim.errors import ExecutionError
+from hetsim.errors import ArtifactError, ExecutionError
 from hetsim.version import __version__
 
 if TYPE_CHECKING:

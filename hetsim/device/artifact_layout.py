@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from hetsim.errors import ExecutionError, InvalidInput
+from hetsim.errors import ArtifactError, ExecutionError
 
 MAGIC = b"\x89HSUB\r\n\x1a"
 """Not text, and broken by whatever converts line ends."""
@@ -49,10 +49,6 @@ CHUNK_BYTES = 2**22
 _PREFIX = struct.Struct("<8sIIQQ")
 _DEPTH_LIMIT = 8
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
-
-
-class ArtifactError(InvalidInput):
-    """A file of a compiled subgraph is damaged, not meant for this device, or not safe to open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from hetsim.device.artifact_layout import (
     CHUNK_BYTES,
     CONTAINER,
     ONNX_LIMIT_BYTES,
-    ArtifactError,
 )
+from hetsim.errors import ArtifactError
 
 INLINE_BELOW_BYTES = 1024
 """Weights smaller than this stay in the graph: ONNX Runtime may need them to infer shapes."""

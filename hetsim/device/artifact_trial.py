@@ -18,8 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO
 
-from hetsim.device.artifact_layout import ArtifactError
-from hetsim.errors import ExecutionError
+from hetsim.errors import ArtifactError, ExecutionError
 from hetsim.version import package_folder
 
 TIMEOUT_S = 120.0

@@ -73,7 +73,9 @@ class Device:
         self.spec = spec
         missing = self.unavailable()
         if missing is not None and not self.simulate:
-            raise DeviceUnavailable(missing[0], where=f"device '{name}'", hint=missing[1])
+            raise DeviceUnavailable(
+                missing[0], where=f"device '{name}'", hint=missing[1], device=name
+            )
         where = f"device '{name}'"
         check_rounding(spec.execution_dtype, where)
         self._held = _Held()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hetsim.errors import Infeasible
+from hetsim.errors import NotOffered
 from hetsim.execution.cluster_file import ClusterFile, Pin
 from hetsim.execution.node_offers import RESOURCE_PREFIX, named, start_hint
 from hetsim.execution.versions import Versions, differences
@@ -111,7 +111,7 @@ def refuse_unserved(seats: Sequence[Seat], where: str) -> None:
 
     Raises
     ------
-    Infeasible
+    NotOffered
         With the resources that are not offered, and what to do.
     """
     unserved = [seat.device for seat in seats if seat.state not in SERVED]
@@ -119,19 +119,23 @@ def refuse_unserved(seats: Sequence[Seat], where: str) -> None:
         return
     states = {seat.device: seat.state for seat in seats}
     if all(states[device] == "full" for device in unserved):
-        raise Infeasible(
+        raise NotOffered(
             f"others have used up {named(unserved)} on every node that offers it",
             where=where,
             hint="end what holds it, or start another node that offers it",
+            devices=tuple(unserved),
         )
     if all(states[device] == "on demand" for device in unserved):
-        raise Infeasible(
+        raise NotOffered(
             f"no node that offers {named(unserved)} is started",
             where=where,
             hint="write 'min_workers: 1' under its node type",
+            devices=tuple(unserved),
         )
     missing = [device for device in unserved if states[device] != "full"]
     hint = start_hint(missing[0])
     if not any(seat.nodes for seat in seats):
         hint = f"{hint}, or offer no '{RESOURCE_PREFIX}...' at all"
-    raise Infeasible(f"no node offers {named(missing)}", where=where, hint=hint)
+    raise NotOffered(
+        f"no node offers {named(missing)}", where=where, hint=hint, devices=tuple(missing)
+    )

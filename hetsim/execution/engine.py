@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from hetsim.errors import ExecutionError, HetsimError, UsageError
+from hetsim.errors import Cancelled, ExecutionError, HetsimError, UsageError
 from hetsim.execution.dispatch import Dispatcher
 from hetsim.execution.events import (
     Alarms,
@@ -176,9 +176,7 @@ class Engine:
         elif isinstance(event, Expired):
             self._ledger.expired(event)
         elif isinstance(event, Cancel):
-            self._ledger.fail(
-                event.request, ExecutionError(f"request {event.request} was cancelled")
-            )
+            self._ledger.fail(event.request, Cancelled(f"request {event.request} was cancelled"))
         elif isinstance(event, Restart):
             self._fleet.restart(event)
         elif isinstance(event, Replanned):

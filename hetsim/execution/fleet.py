@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hetsim.errors import ExecutionError, HetsimError, Infeasible
+from hetsim.errors import ExecutionError, HetsimError, NoReplacement
 from hetsim.execution.dispatch import Dispatcher
 from hetsim.execution.program import Program
 from hetsim.execution.recovery import Policy, Recovery
@@ -209,10 +209,11 @@ class Fleet:
         self._devices[device].status = "gone"
         lost = self._lost()
         if self._replan is None:
-            self.broken = Infeasible(
+            self.broken = NoReplacement(
                 f"it was lost, and no other device can take its place: {error.what}",
                 where=f"device '{device}'",
                 hint="run from the model in place of the compiled plan, which can be re-planned",
+                device=device,
             )
             return
         replan = self._replan

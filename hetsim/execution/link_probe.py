@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hetsim.errors import ExecutionError, Infeasible
+from hetsim.errors import ClusterError, NotOffered
 from hetsim.execution.cluster_check import refuse_unserved
 from hetsim.execution.node_offers import Node, nodes_of
 from hetsim.execution.ray_nodes import live_seats
@@ -153,10 +153,11 @@ def _homes(
     refuse_unserved([seat for seat in seats if seat.state != "full"], where)
     if all(seat.state == "anywhere" for seat in seats):
         if len(living) > 1:
-            raise Infeasible(
+            raise NotOffered(
                 "no node stands for a device, so no link stands between known nodes",
                 where=where,
                 hint="offer 'hetsim_DEVICE' on the nodes",
+                devices=tuple(devices),
             )
         return {device: next(iter(living.values())) for device in devices}
     return {seat.device: living[seat.nodes[0]] for seat in seats}
@@ -203,7 +204,7 @@ def _transfer(writer: Any, reader: Any, nbytes: int) -> float:
         seconds: float = ray.get(reader.receive.remote(boxed, ANSWER_S), timeout=2 * ANSWER_S)
     except RayError as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise ExecutionError(
+        raise ClusterError(
             f"a transfer of {nbytes} bytes was not timed: "
             f"{type(error).__name__}: {lines[-1] if lines else ''}",
             hint="see whether the object stores of its nodes have room, with `ray status`",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hetsim.errors import ExecutionError
+from hetsim.errors import NotOffered
 
 RESOURCE_PREFIX = "hetsim_"
 """A node that offers ``hetsim_gpu`` takes the actor of device ``gpu``."""
@@ -91,8 +91,10 @@ def actor_options(devices: Sequence[str], nodes: Sequence[Node]) -> dict[str, di
         return {device: {} for device in devices}
     missing = [device for device in devices if device not in means]
     if missing:
-        raise ExecutionError(
-            f"no node of the Ray cluster offers {named(missing)}", hint=start_hint(missing[0])
+        raise NotOffered(
+            f"no node of the Ray cluster offers {named(missing)}",
+            hint=start_hint(missing[0]),
+            devices=tuple(missing),
         )
     options: dict[Means, Any] = {
         "resource": lambda name: {"resources": {name: SHARE}},

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 
-from hetsim.errors import ExecutionError, UsageError
+from hetsim.errors import ClusterError, UsageError
 
 _CONNECT_S = 3.0
 _PROBE_S = 20.0
@@ -28,7 +28,7 @@ def check_address(address: str) -> None:
     ------
     UsageError
         Where it is no such address.
-    ExecutionError
+    ClusterError
         Where nothing answers, or something that is no Ray of this version, or wants another
         token than the environment has.
     """
@@ -38,7 +38,7 @@ def check_address(address: str) -> None:
         try:
             socket.create_connection((host, port), _CONNECT_S).close()
         except OSError as error:
-            raise ExecutionError(
+            raise ClusterError(
                 f"no Ray answers: {error.strerror or error}",
                 where=f"address {address}",
                 hint=_HINT,
@@ -49,20 +49,20 @@ def check_address(address: str) -> None:
             command, capture_output=True, text=True, timeout=_PROBE_S, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise ExecutionError(
+        raise ClusterError(
             f"what answers there is no Ray: no sign of health within {_PROBE_S:g} s",
             where=f"address {address}",
             hint=_HINT,
         ) from error
     if probe.returncode != 0:
         if "InvalidAuthToken" in probe.stderr + probe.stdout:
-            raise ExecutionError(
+            raise ClusterError(
                 "it asks for a token, and has not been given the right one",
                 where=f"address {address}",
                 hint="set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH",
             )
         said = [line.strip() for line in (probe.stderr + probe.stdout).splitlines() if line.strip()]
-        raise ExecutionError(
+        raise ClusterError(
             f"no Ray that can be joined: {said[-1] if said else 'it is not healthy'}",
             where=f"address {address}",
             hint=_HINT,

@@ -14,7 +14,7 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from hetsim.errors import ExecutionError
+from hetsim.errors import DeviceLost, ExecutionError
 from hetsim.execution.transport import Fault, kernel_fault
 
 _PROCESS_ALONE = re.compile(r"ray\.kill|worker process|exit type|intended", re.I)
@@ -63,7 +63,7 @@ def translated(error: BaseException, device: str) -> ExecutionError:
         return ExecutionError(f"{type(error.cause).__name__}: {error.cause}", where=where)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, RayActorError):
-        return _death(lines, where)
+        return _death(lines, device)
     return ExecutionError(f"{type(error).__name__}: {lines[0] if lines else ''}", where=where)
 
 
@@ -71,16 +71,19 @@ def _lost(error: BaseException) -> bool:
     return isinstance(error, RayTaskError) and isinstance(error.cause, ObjectLostError)
 
 
-def _death(lines: Sequence[str], where: str | None) -> ExecutionError:
+def _death(lines: Sequence[str], device: str) -> DeviceLost:
     """What Ray says of an actor that died, in one line: an exception, or how its process ended."""
+    where = f"device '{device}'"
     last = lines[-1] if lines else ""
     if re.match(r"\w+(Error|Exception)\b", last):
         hint = "install this hetsim on every node" if "No module" in last else None
-        return ExecutionError(f"its Ray actor did not start: {last}", where=where, hint=hint)
+        said = f"its Ray actor did not start: {last}"
+        return DeviceLost(said, where=where, hint=hint, device=device)
     because = _BECAUSE.search(" ".join(lines))
     reason = because[1] if because is not None else last
-    return ExecutionError(
+    return DeviceLost(
         f"its Ray actor died: {reason}",
         where=where,
         hint="see whether its machine ran out of memory",
+        device=device,
     )

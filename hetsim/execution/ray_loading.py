@@ -10,7 +10,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayError
 
-from hetsim.errors import ExecutionError
+from hetsim.errors import Cancelled, ExecutionError
 from hetsim.execution.actors import DeviceActor, file_facts
 from hetsim.execution.failures import unanswered
 from hetsim.execution.node_offers import actor_options, nodes_of
@@ -128,7 +128,7 @@ class _Waiting:
         """Return what `reference` stands for; see ``load`` for the errors."""
         while True:
             if self._given_up():
-                raise ExecutionError("cancelled", where=f"device '{self._device}'")
+                raise Cancelled("cancelled", where=f"device '{self._device}'")
             left = self._deadline - time.monotonic()
             ready, _ = ray.wait([reference], timeout=max(0.0, min(left, _LOOK_S)))
             if ready:

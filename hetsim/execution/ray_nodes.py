@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hetsim.errors import ExecutionError
+from hetsim.errors import NotOffered
 from hetsim.execution.cluster_check import Seat
 from hetsim.execution.node_offers import Node, full, named, nodes_of, start_hint
 from hetsim.execution.ray_session import ray_session
@@ -145,14 +145,17 @@ def refuse_unplaceable(device: str, *, started: bool) -> None:
 
     nodes = nodes_of(ray.nodes())  # type: ignore[no-untyped-call]
     if not any(device in node.offers for node in nodes):
-        raise ExecutionError(
-            f"no node of the Ray cluster offers {named((device,))}", hint=start_hint(device)
+        raise NotOffered(
+            f"no node of the Ray cluster offers {named((device,))}",
+            hint=start_hint(device),
+            devices=(device,),
         )
     available: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
     if not started and full((device,), nodes, available):
-        raise ExecutionError(
+        raise NotOffered(
             f"others have used up {named((device,))} on every node that offers it",
             hint="end what holds it, or start another node that offers it",
+            devices=(device,),
         )
 
 

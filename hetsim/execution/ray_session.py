@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hetsim.errors import ExecutionError, UsageError
+from hetsim.errors import ClusterError, UsageError
 from hetsim.execution.interrupts import held_interrupts
 from hetsim.execution.processes import Process, command_line, descendants, end_all
 from hetsim.execution.ray_address import check_address, same_address
@@ -155,7 +155,7 @@ def temp_base(candidates: Sequence[str]) -> str:
     for base in candidates:
         if len(os.fsencode(base)) + below <= _SOCKET_PATH_LIMIT and os.access(base, os.W_OK):
             return base
-    raise ExecutionError(
+    raise ClusterError(
         "no folder for Ray's sockets that is writable and has a short path",
         where=", ".join(dict.fromkeys(candidates)),
         hint=f"set TMPDIR to one of at most {_SOCKET_PATH_LIMIT - below} characters",
@@ -209,7 +209,7 @@ def _joined(address: str) -> Iterator[RaySession]:
             except Exception as error:
                 # All of them: those after the first name the versions that do not match.
                 said = " ".join(str(error).split()) or type(error).__name__
-                raise ExecutionError(
+                raise ClusterError(
                     f"cannot be joined: {said}", where=f"Ray at {address}"
                 ) from error
             yield RaySession(private=False, address=address)
@@ -244,7 +244,7 @@ def _private(store_bytes: int, plasma_dir: str | os.PathLike[str] | None) -> Ite
                         _plasma_directory=str(store),
                     )
                 except Exception as error:
-                    raise ExecutionError(
+                    raise ClusterError(
                         f"Ray does not start: {_line(error)}",
                         hint="run with the executor 'threads' instead",
                     ) from error

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hetsim.errors import ExecutionError
+from hetsim.errors import ClusterError
 
 # Of a call that failed for a device's sake every value is an error that nobody asks for.
 QUIET = {"RAY_IGNORE_UNHANDLED_ERRORS": "1"}
@@ -77,13 +77,13 @@ def protected() -> Iterator[None]:
     To be entered once Ray is loaded and the variables of ``private_environment`` are set, and
     left before they are undone. It then listens on the loopback device alone.
 
-    Raises ExecutionError where the installed Ray does not ask for a token.
+    Raises ClusterError where the installed Ray does not ask for a token.
     """
     _read_login()
     raylet: Any = importlib.import_module("ray._raylet")
     mode = getattr(raylet, "get_authentication_mode", None)
     if mode is None or mode() != raylet.AuthenticationMode.TOKEN:
-        raise ExecutionError(
+        raise ClusterError(
             "no Ray for this process alone: the installed one cannot ask for a token",
             hint="install ray 2.52 or newer, or run with the executor 'threads'",
         )

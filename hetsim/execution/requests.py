@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from hetsim.errors import ExecutionError, HetsimError
+from hetsim.errors import HetsimError, TimedOut
 
 
 class Request:
@@ -42,17 +42,22 @@ class Request:
 
         Raises
         ------
-        ExecutionError
-            Where the request failed, was cancelled, or is not done in time.
+        TimedOut
+            Where it is not done in time; of devices that did not answer, it names them.
+        Cancelled
+            Where it was given up.
+        DeviceLost, ExecutionError
+            Where it failed.
         Infeasible
             Where no device is left that can do it.
         """
         try:
             return self._future.result(timeout_s)
         except TimeoutError:
-            raise ExecutionError(
+            raise TimedOut(
                 f"request {self.request_id} is not done after {timeout_s:g} s",
                 hint="wait longer, or cancel it",
+                timeout_s=timeout_s or 0.0,
             ) from None
 
     def done(self) -> bool:
@@ -60,7 +65,7 @@ class Request:
         return self._future.done()
 
     def cancel(self) -> None:
-        """Give it up, where it is not done; ``result`` then raises ExecutionError."""
+        """Give it up, where it is not done; ``result`` then raises Cancelled."""
         if not self.done():
             self._cancel(self.request_id)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import NDArray
 
 from hetsim import checks
-from hetsim.errors import ExecutionError, UsageError
+from hetsim.errors import TooManyInFlight, UsageError
 from hetsim.execution.bindings import (
     check_how,
     check_wait,
@@ -222,9 +222,10 @@ class Session:
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         check_how("threads", None, limit_s)
         if not self._slots.acquire(blocking=wait):
-            raise ExecutionError(
+            raise TooManyInFlight(
                 f"{self._max_in_flight} requests are in flight",
                 hint="wait for one of them, or allow more by max_in_flight",
+                max_in_flight=self._max_in_flight,
             )
         with self._lock:
             if self._closed:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from hetsim.errors import ExecutionError
+from hetsim.errors import DeviceLost, ExecutionError
 from hetsim.execution.dispatch import Call
 from hetsim.execution.program import Program
 from hetsim.execution.steps import Step, Timing
@@ -79,7 +79,8 @@ class ThreadTransport:
                 fault = Fault("kernel", _unforeseen(error, call.device))
             if crew.dead:
                 where = f"device '{call.device}'"
-                fault, sent = Fault("died", ExecutionError("its threads died", where=where)), {}
+                died = DeviceLost("its threads died", where=where, device=call.device)
+                fault, sent = Fault("died", died), {}
             post(Ended(call, incarnation, sent, fault, timing))
 
         crew.tasks.put(work)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 
-from hetsim.errors import ExecutionError
+from hetsim.errors import ClusterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def check_versions(here: Versions, there: Versions, where: str) -> tuple[Differe
 
     Raises
     ------
-    ExecutionError
+    ClusterError
         Where hetsim (its version or its source), onnxruntime, the minor version of Python,
         ray or the major version of numpy differ: the run would fail, or its outputs would
         not be those of the whole model to the last bit.
@@ -162,7 +162,7 @@ def check_versions(here: Versions, there: Versions, where: str) -> tuple[Differe
     found = differences(here, there)
     refused = [entry for entry in found if entry.refused]
     if refused:
-        raise ExecutionError(
+        raise ClusterError(
             "; ".join(f"{entry} ({entry.why})" for entry in refused),
             where=where,
             hint=advice(found),

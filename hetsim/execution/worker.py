@@ -6,11 +6,11 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hetsim.device.kernels import CompiledSubgraph
-from hetsim.errors import ExecutionError
+from hetsim.errors import Cancelled, ExecutionError
 from hetsim.execution.program import Code
 from hetsim.execution.steps import Step, Timing
 
@@ -57,7 +57,7 @@ class DeviceWorker:
         compiled: dict[int, CompiledSubgraph] = {}
         for entry in code:
             if self._cancelled:
-                raise ExecutionError("cancelled", where=self._where(entry))
+                raise Cancelled("cancelled", where=self._where(entry))
             try:
                 compiled[entry.group] = self._open(entry, weights_dir)
             except ExecutionError as error:
@@ -144,4 +144,4 @@ class DeviceWorker:
         return f"device '{self._device}', {entry.about}"
 
     def _named(self, error: ExecutionError, entry: Code) -> ExecutionError:
-        return ExecutionError(error.what, where=self._where(entry), hint=error.hint)
+        return replace(error, where=self._where(entry))

@@ -44,6 +44,9 @@ def without(problem: Problem, lost: Sequence[str]) -> Problem:
             f"no device is left that can run it, {named} being lost",
             where=f"node '{name}'",
             hint="add a device that supports it",
+            nodes=tuple(problem.node_names[v] for v in orphans.tolist()),
+            ops=tuple(dict.fromkeys(problem.op_types[v] for v in orphans.tolist())),
+            devices=tuple(problem.devices[device] for device in gone),
         )
     return left
 

@@ -64,6 +64,7 @@ class Tensor:
                     f"dim {dim or '?'} of shape {self.shape} is not bound, and its cost needs it",
                     where=f"value '{self.name}'",
                     hint=f"give --dim {dim}=N" if dim else _MEASURE,
+                    dims=(dim,) if dim else (),
                 )
             dims.append(dim)
         return tuple(dims)

@@ -321,6 +321,9 @@ def _unpinned(
         f"{regions.reason(node, device)}{lost}",
         where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
         hint=f"pin it to {' or '.join(able)}" if able else None,
+        nodes=(problem.node_names[node],),
+        ops=(problem.op_types[node],),
+        devices=(problem.devices[device],),
     )
 
 
@@ -335,6 +338,9 @@ def _unsupported(
         ),
         where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
         hint="add a device that does, such as the host, to the priority list",
+        nodes=(problem.node_names[node],),
+        ops=(problem.op_types[node],),
+        devices=tuple(problem.devices[device] for device in order),
     )
 
 

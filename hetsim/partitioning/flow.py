@@ -170,6 +170,9 @@ def as_resolution(problem: Problem, assignment: Sequence[int]) -> Resolution:
             f"it is assigned to a device that does not take it: "
             f"{annotate(problem).reason(node, assignment[node])}",
             where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
+            nodes=(problem.node_names[node],),
+            ops=(problem.op_types[node],),
+            devices=(problem.devices[assignment[node]],),
         )
     used = sorted(set(assignment))
     return Resolution(tuple(used), tuple(assignment), tuple(sorted(atoms)))
@@ -305,4 +308,7 @@ def _check_default(regions: Regions, order: Sequence[int], method: str) -> None:
             f"'{problem.devices[default]}' does not: {regions.reason(node, default)}{more}",
             where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
             hint="end the priority with a device that does, such as the host",
+            nodes=tuple(problem.node_names[v] for v in lacking.tolist()),
+            ops=tuple(dict.fromkeys(problem.op_types[v] for v in lacking.tolist())),
+            devices=(problem.devices[default],),
         )

@@ -47,7 +47,7 @@ class Partition:
     problem: Problem = field(repr=False, compare=False)
 
     def validate(self) -> None:
-        """Raise PlanError where a group breaks a rule of partitions. O(V + E)."""
+        """Raise PartitionError where a group breaks a rule of partitions. O(V + E)."""
         check(self.problem, self.groups, where=f"method '{self.method}'")
 
     @property

@@ -141,6 +141,9 @@ def check_weights(problem: Problem, assignment: Sequence[int]) -> None:
                 f"'{problem.node_names[first]}'",
                 where=f"device '{problem.devices[device]}'",
                 hint="add a device to the priority list, or memory to the platform",
+                device=problem.devices[device],
+                needed_bytes=total,
+                held_bytes=capacity,
             )
 
 

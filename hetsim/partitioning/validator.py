@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim import checks
-from hetsim.errors import PlanError
+from hetsim.errors import PartitionError
 from hetsim.graph.dag import Dag, find_cycle
 from hetsim.partitioning.groups import Group, component_counts, condense, owners
 from hetsim.problem import Problem
@@ -119,7 +119,7 @@ def check(
     supports: bool = True,
     where: str | None = None,
 ) -> None:
-    """Raise PlanError with the first of ``problems_of`` and the number of the others. O(V + E).
+    """Raise PartitionError with the first of ``problems_of`` and how many others. O(V + E).
 
     `supports` tells whether each group's device must support all of it.
     """
@@ -141,4 +141,16 @@ def check(
     )
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise PlanError(f"not a valid partition: {found[0]}{more}", where=where)
+        raise PartitionError(
+            f"not a valid partition: {found[0]}{more}",
+            where=where,
+            complaints=tuple(found),
+            cycle=_cycle(problem.dag, groups),
+        )
+
+
+def _cycle(dag: Dag, groups: Sequence[Group]) -> tuple[int, ...]:
+    """Groups that wait for each other; empty where nodes are missing or in several. O(V + E)."""
+    if sorted(node for group in groups for node in group.nodes) != list(range(dag.n)):
+        return ()
+    return tuple(find_cycle(condense(dag, owners(dag.n, groups), len(groups))) or ())

@@ -21,7 +21,16 @@ def plan_alone(problem: Problem, device: int) -> Plan:
     )
     if lacking:
         ops = ", ".join(f"{op} ({count})" for op, count in sorted(lacking.items()))
-        raise UnsupportedNode(f"'{name}' does not support: {ops}")
+        raise UnsupportedNode(
+            f"'{name}' does not support: {ops}",
+            nodes=tuple(
+                node
+                for node, able in zip(problem.node_names, problem.runnable, strict=True)
+                if not able[device]
+            ),
+            ops=tuple(sorted(lacking)),
+            devices=(name,),
+        )
     groups = (Group(name, tuple(range(problem.n))),) if problem.n else ()
     return Plan(problem, f"single:{name}", groups, f"everything on {name}")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.errors import Infeasible, InvalidInput, UnsupportedNode, UsageError
+from hetsim.errors import Infeasible, InvalidInput, UnsupportedNode, UsageError, all_refused
 from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.partitioning.regions import annotate
 from hetsim.placement.fit import fitted
@@ -118,6 +118,9 @@ class Constrained:
             raise UnsupportedNode(
                 f"pins and exclusions leave it no device: {reasons}",
                 where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
+                nodes=(problem.node_names[node],),
+                ops=(problem.op_types[node],),
+                devices=problem.devices,
             )
         return left
 
@@ -138,8 +141,9 @@ class Constrained:
                 except Infeasible as error:
                     refused.append(error)
             if not tried:
-                raise UnsupportedNode(
+                raise all_refused(
                     f"no plan found with at most {most} devices: {refused[0]}",
+                    refused,
                     where=problem.name,
                     hint="allow more devices",
                 )

@@ -88,7 +88,8 @@ class Constructive(Constrained):
                 if error.device is None or attempt == ATTEMPTS:
                     raise
                 try:
-                    left = with_less(left, error.device, error.over_bytes << attempt)
+                    device = left.device_index(error.device)
+                    left = with_less(left, device, error.over_bytes << attempt)
                     made = self.scheduled(left)
                 except Infeasible:
                     raise error from None

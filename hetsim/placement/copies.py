@@ -41,8 +41,7 @@ def fitting(replicas: Sequence[Plan], *, strategy: str, what: str) -> Plan:
         except OutOfMemory as error:
             if len(kept) == 1:
                 raise
-            full = None if error.device is None else plan.problem.devices[error.device]
-            on_it = [i for i, one in enumerate(kept) if full in one.devices_used]
+            on_it = [i for i, one in enumerate(kept) if error.device in one.devices_used]
             among = on_it if len(on_it) > 1 else range(len(kept))
             out = min(among, key=lambda index: (plan.shares[index], -index))
             left = [one for index, one in enumerate(kept) if index != out]

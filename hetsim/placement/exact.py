@@ -65,7 +65,7 @@ class Exact(Constrained):
 
         Raises
         ------
-        DeviceUnavailable
+        NotInstalled
             Where OR-tools is not installed.
         UsageError
             For a limit that is not above 0, or a problem of more than MOST_TASKS tasks.

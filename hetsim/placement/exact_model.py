@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.errors import DeviceUnavailable
+from hetsim.errors import NotInstalled
 from hetsim.placement.listing import Schedule
 from hetsim.placement.ranks import travel_matrices
 from hetsim.problem import GRAPH_INPUT, Problem
@@ -73,7 +73,7 @@ def solve_makespan(
 
     Raises
     ------
-    DeviceUnavailable
+    NotInstalled
         Where OR-tools is not installed.
     """
     cp_model = load_cp_model()
@@ -84,13 +84,14 @@ def solve_makespan(
 
 
 def load_cp_model() -> Any:
-    """Return OR-tools' CP-SAT module. Raises DeviceUnavailable where it is not installed."""
+    """Return OR-tools' CP-SAT module. Raises NotInstalled where it is not installed."""
     try:
         from ortools.sat.python import cp_model
     except ImportError:
-        raise DeviceUnavailable(
+        raise NotInstalled(
             "strategy 'exact' needs OR-tools, which is not installed",
             hint="pip install 'hetsim[exact]'",
+            package="ortools",
         ) from None
     return cp_model
 

@@ -215,7 +215,13 @@ class Listing:
         where = f"node '{self.problem.node_names[node]}'"
         able = [p for p in range(self.count) if self.seconds[node][p] < INFINITY]
         if not able:
-            raise UnsupportedNode("no device supports it alone", where=where)
+            raise UnsupportedNode(
+                "no device supports it alone",
+                where=where,
+                nodes=(self.problem.node_names[node],),
+                ops=(self.problem.op_types[node],),
+                devices=self.problem.devices,
+            )
         names = ", ".join(self.problem.devices[p] for p in able)
         raise OutOfMemory(
             f"its weights fit none of {names} beside those placed before",

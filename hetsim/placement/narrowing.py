@@ -24,7 +24,11 @@ def without_devices(problem: Problem, devices: tuple[int, ...]) -> Problem:
     for node in np.flatnonzero(~left.runnable.any(axis=1)).tolist():
         names = ", ".join(problem.devices[p] for p in devices)
         raise UnsupportedNode(
-            f"nothing but {names} supports it", where=f"node '{problem.node_names[node]}'"
+            f"nothing but {names} supports it",
+            where=f"node '{problem.node_names[node]}'",
+            nodes=(problem.node_names[node],),
+            ops=(problem.op_types[node],),
+            devices=tuple(problem.devices[p] for p in devices),
         )
     return left
 

@@ -50,6 +50,7 @@ def refusal(problem: Problem, over: Excess, what: str) -> OutOfMemory:
         f"and it has {format_bytes(held)} ({held} bytes)",
         where=f"device '{problem.devices[device]}'",
         hint="add memory or a device, or take back pins and exclusions",
-        device=device,
-        over_bytes=lacks[device],
+        device=problem.devices[device],
+        needed_bytes=peak,
+        held_bytes=held,
     )

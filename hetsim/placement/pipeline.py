@@ -102,6 +102,9 @@ def split(problem: Problem, order: Sequence[int]) -> list[int]:
             + "; ".join(regions.reason(left[0], d) for d in order),
             where=f"node '{problem.node_names[left[0]]}' ({problem.op_types[left[0]]})",
             hint="end the list of devices with one that takes everything, such as the host",
+            nodes=tuple(problem.node_names[v] for v in left),
+            ops=tuple(dict.fromkeys(problem.op_types[v] for v in left)),
+            devices=tuple(problem.devices[d] for d in order),
         )
     return assignment
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetsim.errors import Infeasible, UnsupportedNode
+from hetsim.errors import Infeasible, all_refused
 from hetsim.placement.alone import plan_alone
 from hetsim.plans import Plan
 from hetsim.problem import Problem
@@ -49,7 +49,7 @@ class Single:
             except Infeasible as error:
                 failures.append(error)
         if not plans:
-            raise UnsupportedNode(
-                "no device can run the whole model: " + "; ".join(str(error) for error in failures)
+            raise all_refused(
+                "no device can run the whole model: " + "; ".join(map(str, failures)), failures
             )
         return min(plans, key=lambda entry: entry[:2])[2]

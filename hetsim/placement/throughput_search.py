@@ -161,7 +161,7 @@ def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> Plan:
             if error.device is None or attempt == ATTEMPTS:
                 break
             try:
-                left = with_less(left, error.device, error.over_bytes << attempt)
+                left = with_less(left, left.device_index(error.device), error.over_bytes << attempt)
                 made = solve(left)
             except Infeasible:
                 break

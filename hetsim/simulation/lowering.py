@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.errors import Infeasible, UnsupportedNode
+from hetsim.errors import NoRoute, UnsupportedNode
 from hetsim.partitioning.groups import owners
 from hetsim.partitioning.validator import check
 from hetsim.plans import Plan
@@ -186,6 +186,9 @@ def _refuse(problem: Problem, device: int, nodes: Sequence[int]) -> None:
             f"{reasons.get(node, 'no reason given')}",
             where=f"node '{name}'",
             hint=f"place it on {', '.join(able)}" if able else "no device supports it",
+            nodes=(name,),
+            ops=(problem.op_types[node],) if problem.op_types else (),
+            devices=(problem.devices[device],),
         )
 
 
@@ -211,11 +214,13 @@ def _transfers(
             route = problem.routes[source][target]
             seconds = route.seconds(value.nbytes)
             if not math.isfinite(seconds):
-                raise Infeasible(
+                raise NoRoute(
                     f"no route takes it from '{problem.devices[source]}' "
                     f"to '{problem.devices[target]}'",
                     where=f"value '{value.name}'",
                     hint="join the devices by a link or place its subgraphs together",
+                    source=problem.devices[source],
+                    target=problem.devices[target],
                 )
             found.append(
                 Transfer(

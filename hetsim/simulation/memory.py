@@ -247,7 +247,7 @@ def check_capacity(problem: Problem, peaks: Sequence[int], weights: Sequence[int
     if problem.capacity_bytes is None:
         return
     columns = zip(problem.devices, problem.capacity_bytes, peaks, weights, strict=True)
-    for device, (name, capacity, peak, weight) in enumerate(columns):
+    for name, capacity, peak, weight in columns:
         if peak > capacity:
             raise OutOfMemory(
                 f"needs {format_bytes(peak)} ({peak} bytes; weights {format_bytes(weight)}) "
@@ -256,6 +256,7 @@ def check_capacity(problem: Problem, peaks: Sequence[int], weights: Sequence[int
                 hint="place fewer nodes there"
                 if weight > capacity
                 else "place fewer nodes there or let fewer requests be in flight",
-                device=device,
-                over_bytes=peak - capacity,
+                device=name,
+                needed_bytes=peak,
+                held_bytes=capacity,
             )

@@ -30,12 +30,11 @@ from onnx_builders import assert_bitwise_equal, make_model, op, value
 import hetsim
 from hetsim.device.artifact import export, import_compiled, read_artifact
 from hetsim.device.artifact_header import Expected, Identity, precision_name
-from hetsim.device.artifact_layout import ArtifactError
 from hetsim.device.artifact_trial import Trial
 from hetsim.device.artifact_values import describe, parse_value
 from hetsim.device.kernels import CompiledSubgraph
 from hetsim.device.plugin import SimulatedDevice
-from hetsim.errors import UsageError
+from hetsim.errors import ArtifactError, UsageError
 from hetsim.graph.extract import extract
 from hetsim.graph.samples import random_inputs
 from hetsim.hardware.catalog import load_device

@@ -22,9 +22,10 @@ from artifact_builders import (
 )
 from onnx_builders import assert_bitwise_equal
 
-from hetsim.device.artifact_layout import ArtifactError, canonical_json
+from hetsim.device.artifact_layout import canonical_json
 from hetsim.device.artifact_trial import Trial
 from hetsim.device.artifact_values import describe
+from hetsim.errors import ArtifactError
 
 BLIND, KNOWING = 7000, 3000
 """Files broken by chance, and those whose sizes and digest were put right again."""

@@ -36,10 +36,10 @@ from hetsim.device import artifact as artifact_module
 from hetsim.device import artifact_trial
 from hetsim.device.artifact import import_compiled, read_artifact
 from hetsim.device.artifact_header import Expected
-from hetsim.device.artifact_layout import ArtifactError, canonical_json
+from hetsim.device.artifact_layout import canonical_json
 from hetsim.device.artifact_trial import Trial
 from hetsim.device.artifact_values import ValueSpec, describe
-from hetsim.errors import ExecutionError, InvalidInput
+from hetsim.errors import ArtifactError, ExecutionError, InvalidInput
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hetsim.errors import ExecutionError, Infeasible
+from hetsim.errors import Infeasible, NotOffered
 from hetsim.execution.cluster_check import (
     check_pins,
     refuse_unserved,
@@ -283,7 +283,7 @@ def test_where_live_actors_go() -> None:
         "gpu": {"resources": {"hetsim_gpu": 0.001}},
         "npu": {"label_selector": {"hetsim_npu": "1"}},
     }
-    with pytest.raises(ExecutionError, match="no node of the Ray cluster offers 'hetsim_cpu'"):
+    with pytest.raises(NotOffered, match="no node of the Ray cluster offers 'hetsim_cpu'"):
         actor_options(("gpu", "cpu"), nodes)
     seats = live_seats(nodes, ("gpu", "npu", "cpu"), {"hetsim_gpu": 2.0})
     assert [(seat.state, seat.nodes) for seat in seats] == [

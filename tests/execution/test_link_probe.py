@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import ray
 
-from hetsim.errors import ExecutionError, Infeasible
+from hetsim.errors import ExecutionError, Infeasible, NotOffered
 from hetsim.execution.link_probe import _homes, _transfer, measure_links
 from hetsim.execution.node_offers import Node
 from hetsim.execution.ray_nodes import look_at, refuse_unplaceable
@@ -41,7 +41,7 @@ def test_one_node_is_looked_at(ray_session: RaySession) -> None:
     assert report.versions == own_versions() == live.here
     assert report.usable
     assert [(seat.state, seat.nodes) for seat in live.seats] == [("anywhere", ()), ("anywhere", ())]
-    with pytest.raises(ExecutionError, match="no node of the Ray cluster offers 'hetsim_gpu'"):
+    with pytest.raises(NotOffered, match="no node of the Ray cluster offers 'hetsim_gpu'"):
         refuse_unplaceable("gpu", started=True)
 
 

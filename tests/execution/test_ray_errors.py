@@ -14,7 +14,7 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from hetsim.errors import ExecutionError
+from hetsim.errors import DeviceLost, ExecutionError
 from hetsim.execution.ray_errors import fault_of, node_may_be_gone, translated
 
 LOST = "0" * 56
@@ -72,7 +72,10 @@ def test_a_node_that_died_is_named_as_the_reason() -> None:
                 "The actor never ran - it was cancelled before it started running."
             )
 
-    assert translated(Died(), "gpu").what == "its Ray actor died: its node has died"
+    lost = translated(Died(), "gpu")
+    assert isinstance(lost, DeviceLost)
+    assert lost.device == "gpu"
+    assert lost.what == "its Ray actor died: its node has died"
 
 
 def test_an_error_of_hetsim_comes_back_as_it_was() -> None:

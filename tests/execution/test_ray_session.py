@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from hetsim.errors import ExecutionError, UsageError
+from hetsim.errors import ClusterError, UsageError
 from hetsim.execution.processes import Process, descendants
 from hetsim.execution.ray_address import check_address, same_address, split_address
 from hetsim.execution.ray_session import RaySession, plasma_directory, temp_base
@@ -302,7 +302,7 @@ def test_sockets_go_where_the_path_is_short_enough(tmp_path: Path) -> None:
     long = tmp_path / ("d" * 100)
     long.mkdir()
     assert temp_base((str(long), "/nowhere", "/tmp")) == "/tmp"
-    with pytest.raises(ExecutionError, match="at most 25 characters"):
+    with pytest.raises(ClusterError, match="at most 25 characters"):
         temp_base((str(long),))
 
 
@@ -310,7 +310,7 @@ def test_an_address_where_nothing_answers_is_an_error_at_once(monkeypatch: Any) 
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
-        with pytest.raises(ExecutionError, match=f"address 127.0.0.1:{port}: no Ray answers"):
+        with pytest.raises(ClusterError, match=f"address 127.0.0.1:{port}: no Ray answers"):
             check_address(f"127.0.0.1:{port}")
 
 
@@ -322,7 +322,7 @@ def test_something_that_is_no_ray_is_an_error_within_seconds(
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         address = f"127.0.0.1:{listening.getsockname()[1]}"
-        with pytest.raises(ExecutionError, match="is no Ray"):
+        with pytest.raises(ClusterError, match="is no Ray"):
             check_address(address)
 
 

@@ -18,7 +18,7 @@ import ray
 from onnx.external_data_helper import convert_model_to_external_data
 
 import hetsim
-from hetsim.errors import ExecutionError
+from hetsim.errors import DeviceLost
 from hetsim.execution import node_weights, ray_loading
 from hetsim.execution.node_weights import Shipments
 from hetsim.execution.opening import execute
@@ -63,7 +63,7 @@ def test_a_request_with_which_its_device_dies_every_time_has_failed(
     plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("npu", [2])])
     killer = threading.Thread(target=kill)
     killer.start()
-    with pytest.raises(ExecutionError, match="died") as caught:
+    with pytest.raises(DeviceLost, match="died") as caught:
         run(plan, timeout_s=500)
     killer.join()
     assert caught.value.where == "device 'gpu'"

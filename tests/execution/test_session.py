@@ -104,8 +104,9 @@ def test_there_is_room_for_so_many_and_no_more(cut: Cut, endless: onnx.ModelProt
     plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])])
     with Session(plan, "threads", max_in_flight=2) as session:
         first, second = session.run_async(), session.run_async()
-        with pytest.raises(ExecutionError, match="2 requests are in flight"):
+        with pytest.raises(hetsim.TooManyInFlight, match="2 requests are in flight") as many:
             session.run_async(wait=False)
+        assert many.value.max_in_flight == 2
         entered = threading.Event()
         third: list[Any] = []
 
@@ -121,10 +122,11 @@ def test_there_is_room_for_so_many_and_no_more(cut: Cut, endless: onnx.ModelProt
         second.cancel()
         thread.join(30)
         assert third[0].request_id == 2
-        with pytest.raises(ExecutionError, match="request 1 was cancelled"):
+        with pytest.raises(hetsim.Cancelled, match="request 1 was cancelled"):
             second.result()
-        with pytest.raises(ExecutionError, match=r"request 0 is not done after 0\.1 s"):
+        with pytest.raises(hetsim.TimedOut, match=r"request 0 is not done after 0\.1 s") as slow:
             first.result(0.1)
+        assert slow.value.timeout_s == 0.1
         assert not first.done()
     for request in (first, third[0]):
         with pytest.raises(UsageError, match="closed"):
@@ -143,8 +145,9 @@ def test_a_device_is_there_again_after_a_request_that_ran_out_of_time(
     with Session(plan, "threads") as session:
         late = session.run_async({"x": x, "yes": np.array(True)}, timeout_s=0.5)
         waits = session.run_async({"x": x, "yes": np.array(False)}, timeout_s=60)
-        with pytest.raises(ExecutionError, match=r"device 'gpu' did not answer within 0\.5 s"):
+        with pytest.raises(hetsim.TimedOut, match=r"device 'gpu' did not answer within") as caught:
             late.result()
+        assert (caught.value.devices, caught.value.timeout_s) == (("gpu",), 0.5)
         np.testing.assert_array_equal(waits.result()["y"], -x)
         (recovery,) = session.recoveries
         assert (recovery.device, recovery.kind, recovery.how) == ("gpu", "hang", "restarted")

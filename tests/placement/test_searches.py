@@ -13,7 +13,7 @@ from placement_instances import CONSTRUCTIVE, case, model_like, played
 
 import hetsim
 from builders import problems
-from hetsim.errors import DeviceUnavailable, Infeasible, UnsupportedNode, UsageError
+from hetsim.errors import Infeasible, NotInstalled, UnsupportedNode, UsageError
 from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.alone import expand
 from hetsim.placement.objective import measure
@@ -111,7 +111,7 @@ def test_without_the_extra_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(builtins, "__import__", without)
     problem = Problem.from_arrays([[1.0, 2.0], [2.0, 1.0]])
-    with pytest.raises(DeviceUnavailable, match=r"pip install 'hetsim\[exact\]'"):
+    with pytest.raises(NotInstalled, match=r"pip install 'hetsim\[exact\]'"):
         hetsim.plan(problem, "exact")
     plan, latency = played(problem, "auto")
     assert latency == 1.0
