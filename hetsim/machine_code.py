@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 _NAME = "machine-code"
 _configuring = threading.Lock()
 
 
-def machine_code(function: Callable[..., Any]) -> Callable[..., Any]:
+def machine_code(function: Callable[..., Any], *parts: Callable[..., Any]) -> Callable[..., Any]:
     """Return `function`, of the subset of Python that numba knows, compiled by numba.
+
+    `parts` are functions of other files that it calls, by their own names. numba keeps machine
+    code by the file of the outermost function alone, so the folder is named after the parts.
 
     Division follows numpy: by zero it gives infinity or NaN. The machine code is kept where
     ``NUMBA_CACHE_DIR`` says, or else in a folder of the user's own below hetsim's cache
@@ -23,11 +28,16 @@ def machine_code(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     import numba
 
+    if parts:
+        scope = {**function.__globals__, **{part.__name__: machine_code(part) for part in parts}}
+        function = FunctionType(function.__code__, scope, function.__name__)
     made = numba.njit(error_model="numpy")(function)
     config: Any = numba.config
     with _configuring:
         named = config.CACHE_DIR
-        folder = named or _folder()
+        folder = Path(named) if named else _folder()
+        if folder and parts:
+            folder /= _digest(parts)
         if folder:
             config.CACHE_DIR = str(folder)
             try:
@@ -54,6 +64,12 @@ def _folder() -> Path | None:
     return private_folder(
         _NAME, f"hetsim{__version__}-numba{numba.__version__}-{python}-{processor}"
     )
+
+
+def _digest(parts: Sequence[Callable[..., Any]]) -> str:
+    codes = [part.__code__ for part in parts]
+    text = repr([(code.co_code, code.co_consts, code.co_names) for code in codes])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _forgive(made: Any) -> None:

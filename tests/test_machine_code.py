@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import numba
@@ -54,6 +55,25 @@ def test_it_is_kept_in_the_users_cache_and_not_beside_the_source(
     again = machine_code(triple)
     assert again(2.0) == 3.0
     assert sum(again.stats.cache_hits.values()) == 1  # type: ignore[attr-defined]
+
+
+def test_what_it_calls_in_another_file_is_compiled_with_it_and_a_change_there_seen(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "called_inside.py").write_text("")
+    (tmp_path / "calls_another.py").write_text(
+        "from called_inside import *\ndef outer(x):\n    return inner(x) + 1.0\n"
+    )
+    inner, outer = import_module("called_inside"), import_module("calls_another")
+    for factor, expected, hits in ((2.0, 5.0, 0), (3.0, 7.0, 0), (2.0, 5.0, 1)):
+        text = f"def inner(x):\n    return {factor} * x\n"
+        (tmp_path / "called_inside.py").write_text(text)
+        exec(compile(text, inner.__file__ or "", "exec"), inner.__dict__)
+        made = machine_code(outer.outer, inner.inner)
+        assert made(2.0) == expected
+        assert sum(made.stats.cache_hits.values()) == hits  # type: ignore[attr-defined]
 
 
 def test_damaged_machine_code_is_made_anew(cache: Path, triple: Callable[..., float]) -> None:

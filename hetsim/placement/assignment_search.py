@@ -11,6 +11,7 @@ import numpy as np
 from hetsim.machine_code import machine_code
 from hetsim.placement.bound_area import prices
 from hetsim.placement.throughput_network import Network
+from hetsim.placement.waiting import waiting_in_vain
 from hetsim.problem import Problem
 
 EQUAL = 1e-9
@@ -245,24 +246,7 @@ def search(  # type: ignore[no-untyped-def]
                         good = good and not lacks[u, q]
                         load[new, q] += compute_s[u, q] - shares_s[u, q]
         if ordered and good:
-            stuck = devices
-            for q in range(devices):
-                waits[q] = 0
-                for r in range(devices):
-                    if r != q and feeds[r, q] > 0:
-                        waits[q] += 1
-            some = True
-            while some:
-                some = False
-                for q in range(devices):
-                    if waits[q] == 0:
-                        waits[q] = -1
-                        stuck -= 1
-                        some = True
-                        for r in range(devices):
-                            if r != q and feeds[q, r] > 0:
-                                waits[r] -= 1
-            good = stuck == 0
+            good = waiting_in_vain(feeds, waits) == 0
         largest = 0.0
         spent = rest[new]
         for r in range(resources):
@@ -284,4 +268,4 @@ def search(  # type: ignore[no-untyped-def]
 @functools.cache
 def compiled() -> Callable[..., int]:
     """Return ``search`` as machine code; the first call in a process loads numba."""
-    return machine_code(search)
+    return machine_code(search, waiting_in_vain)

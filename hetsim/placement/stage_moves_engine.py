@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hetsim.machine_code import machine_code
+from hetsim.placement.waiting import waiting_in_vain
 
 SIDE_WEIGHT = 0.02
 """What the loads below the largest weigh, so that moves which make room count as progress."""
@@ -193,25 +194,7 @@ def anneal(  # type: ignore[no-untyped-def]
             for p in range(devices):
                 if memory[p] > capacity[p]:
                     over += (memory[p] - capacity[p]) / max(capacity[p], 1.0)
-            stuck = 0
-            if ordered:
-                stuck = slots
-                for s in range(slots):
-                    waits[s] = 0
-                    for p in range(slots):
-                        if p != s and feeds[p, s] > 0:
-                            waits[s] += 1
-                some = True
-                while some:
-                    some = False
-                    for s in range(slots):
-                        if waits[s] == 0:
-                            waits[s] = -1
-                            stuck -= 1
-                            some = True
-                            for p in range(slots):
-                                if p != s and feeds[s, p] > 0:
-                                    waits[p] -= 1
+            stuck = waiting_in_vain(feeds, waits) if ordered else 0
             bad = lacking + over + stuck
             largest = 0.0
             squares = 0.0
@@ -244,4 +227,4 @@ def anneal(  # type: ignore[no-untyped-def]
 @functools.cache
 def compiled() -> Callable[..., float]:
     """Return ``anneal`` as machine code; the first call in a process loads numba."""
-    return machine_code(anneal)
+    return machine_code(anneal, waiting_in_vain)
