@@ -24,7 +24,9 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 
 VERBS = {
     "inspect": Verb("hetsim.cli.inspect:inspect", "What a model is made of, and who supports it."),
-    "partition": Verb("hetsim.cli.partition:partition", "Cut a model into subgraphs."),
+    "partition": Verb(
+        "hetsim.cli.partition:partition", "Cut a model into groups that devices take whole."
+    ),
     "simulate": Verb("hetsim.cli.simulate:simulate", "Play one plan on the virtual clock."),
     "run": Verb("hetsim.cli.run:run", "Run one plan for real, and check its outputs."),
     "compile": Verb(

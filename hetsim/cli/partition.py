@@ -1,4 +1,4 @@
-"""``hetsim partition``: the subgraphs that devices can take whole."""
+"""``hetsim partition``: the groups of nodes that devices take whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merge method ``greedy``: largest subgraph first, each grown with rollback."""
+"""Merge method ``greedy``: largest group first, each grown with rollback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GreedyResult:
     labels : tuple of int
         The first node of each node's group.
     repaired : tuple of Split
-        Subgraphs of the published method that depended on each other and were split;
+        Groups of the published method that depended on each other and were split;
         empty where the published result could stay as it was.
     """
 
@@ -47,18 +47,18 @@ def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tup
 
 
 def solve(dag: Dag, device_of: Sequence[int]) -> GreedyResult:
-    """Select subgraphs as OpenVINO's first HETERO plugin did, device by device.
+    """Select groups as OpenVINO's first HETERO plugin did, device by device.
 
-    From every possible root, a node of the device in no subgraph yet nor in a candidate of
+    From every possible root, a node of the device in no group yet nor in a candidate of
     this round, a candidate is grown (``growth.grow``); the largest (ties: the first) becomes
-    a subgraph, and all is repeated with the nodes that remain. Adjacent nodes are tried in
+    a group, and all is repeated with the nodes that remain. Adjacent nodes are tried in
     this order, which the source leaves open and its example follows: those of the newest
     member first, its consumers before its producers, each in graph order.
 
-    The source checks every subgraph for paths that leave and re-enter it, but two subgraphs
+    The source checks every group for paths that leave and re-enter it, but two groups
     may still feed each other: ``repair`` splits such groups, and the result names them.
 
-    The same subgraphs come out with less work. What is grown from a root depends only on
+    The same groups come out with less work. What is grown from a root depends only on
     the remaining nodes connected with it: so each connected part is solved by itself, with
     rounds of its own, and a candidate is grown again only after one of the nodes that were
     ever its members has been taken.
@@ -71,18 +71,18 @@ def solve(dag: Dag, device_of: Sequence[int]) -> GreedyResult:
     labels = [-1] * dag.n
     for device in sorted(set(device_of)):
         free = bytearray(other == device for other in device_of)
-        for subgraph in _subgraphs(dag, around, free):
-            first = min(subgraph)
-            for node in subgraph:
+        for group in _grown(dag, around, free):
+            first = min(group)
+            for node in group:
                 labels[node] = first
     fixed, splits = repair(dag, labels)
     return GreedyResult(tuple(fixed), splits)
 
 
-def _subgraphs(
+def _grown(
     dag: Dag, around: Sequence[tuple[int, ...]], free: bytearray
 ) -> Iterator[tuple[int, ...]]:
-    """Yield the subgraphs that the free nodes fall into."""
+    """Yield the groups that the free nodes fall into."""
     candidates: dict[int, tuple[int, ...]] = {}
     roots_of: dict[int, list[int]] = {}
     nodes = [node for node, is_free in enumerate(free) if is_free]

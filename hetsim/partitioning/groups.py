@@ -11,7 +11,7 @@ from hetsim.graph.dag import Dag, joined, topological_order
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A subgraph on one device: its name, and the node ids in graph order."""
+    """Nodes that one device takes as a subgraph: its name, and the node ids in graph order."""
 
     device: str
     nodes: tuple[int, ...]

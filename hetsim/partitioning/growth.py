@@ -1,4 +1,4 @@
-"""One subgraph grown from a root, node by node, without self-references."""
+"""One group grown from a root, node by node, without self-references."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class PathNodes:
 
 @dataclass(slots=True)
 class Growth:
-    """A subgraph under construction, and what was decided on the way.
+    """A group under construction, and what was decided on the way.
 
     Attributes
     ----------
     members : list of int
-        The subgraph, in the order of merging.
+        The group, in the order of merging.
     rejected : int
         Nodes of the range that can never be added, as a set of bits.
     merged : list of int
@@ -116,13 +116,13 @@ def grow(
     free: Sequence[int],
     watch: Watch | None = None,
 ) -> Growth:
-    """Grow a subgraph from `root` until no adjacent node is left to try.
+    """Grow a group from `root` until no adjacent node is left to try.
 
     The next node tried is a neighbour of the newest member that still has an untried one.
     A node that is not free fails, and is rejected. A rejected node on a path between two
     members is a self-reference: the last member is then taken out and rejected, as often
     as it takes. At the end no node at all is left between members: each path that leaves
-    the subgraph does so through an adjacent node, which is a rejected one.
+    the group does so through an adjacent node, which is a rejected one.
 
     Members leave in the reverse order of joining, so the sets of nodes after and before
     the members are stacks, and a check is one intersection of three sets.

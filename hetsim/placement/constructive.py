@@ -57,7 +57,7 @@ class Constructive(Constrained):
     def _solve(self, problem: Problem) -> Plan:
         coarse = prepared(problem)
         try:
-            groups, how = self.subgraphs(coarse)
+            groups, how = self.groups(coarse)
         except OutOfMemory:
             return self._near(coarse)
         reason = f"{self.how}, grouped by {how}"
@@ -70,7 +70,7 @@ class Constructive(Constrained):
                 return better
         return plan
 
-    def subgraphs(self, coarse: Coarse) -> tuple[tuple[Group, ...], str]:
+    def groups(self, coarse: Coarse) -> tuple[tuple[Group, ...], str]:
         """Schedule the tasks and group them; return groups of tasks and how they were made.
 
         A schedule sees the memory of weights alone; where it gets stuck, it is made again with

@@ -22,7 +22,7 @@ class Hetero(Constrained):
     priority : tuple of str
         Device names; empty: all devices of the platform in its order, the host last.
     method : str
-        Merge method that makes subgraphs of equal affinities.
+        Merge method that makes groups of nodes on one device.
 
     Source: OpenVINO, HETERO execution (query by priority, then split by affinity).
     """

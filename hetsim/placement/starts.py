@@ -83,7 +83,7 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
         if not affordable(name, coarse.problem):
             continue
         try:
-            groups, how = constructive(name).subgraphs(coarse)
+            groups, how = constructive(name).groups(coarse)
             if groups in seen:
                 continue
             seen[groups] = None
