@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from groups import Groups
 from hypothesis import HealthCheck, settings
 from summary import Summary
 from sweeps import Sweeps, add_option
@@ -28,24 +29,14 @@ def ray_session() -> Iterator[RaySession]:
         yield session
 
 
-SHARED = {"ray_session", "judged", "story"}
-"""Fixtures that take long to make."""
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a run say how much of the sweep it takes."""
     add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let tests leave lines for the end, and take the sweep out."""
+    """Let tests leave lines for the end, share work by groups, and take the sweep out."""
     config.pluginmanager.register(Summary())
+    config.pluginmanager.register(Groups())
     named = all("::" in word for word in config.args)
     config.pluginmanager.register(Sweeps(config.getoption("sweep"), named=named))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process run the tests of a folder that share what takes long to make."""
-    for item in items:
-        if SHARED & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group(f"shared in {item.path.parent.name}"))

@@ -62,6 +62,7 @@ class Sweeps:
         if self._option not in (LEFT_OUT, WHOLE):
             self._share = share(self._option)
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:

@@ -1,0 +1,99 @@
+"""Tests of a group go to one process, and long ones go out first."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from groups import Groups, group
+
+CONFTEST = """
+import os
+import pytest
+from groups import Groups
+
+def pytest_configure(config):
+    config.pluginmanager.register(Groups())
+
+@pytest.fixture
+def ray_session(): pass
+
+@pytest.fixture(params=["ray", "threads"])
+def executor(request): return request.param
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item):
+    with open("ran." + os.environ["PYTEST_XDIST_WORKER"], "a") as lines:
+        print(item.name, file=lines)
+"""
+TESTS = """
+import pytest
+
+@pytest.mark.parametrize("number", range(20))
+def test_alone(number): pass
+
+@pytest.mark.slow
+def test_long(): pass
+
+@pytest.mark.parametrize("number", range(5))
+def test_on_ray(number, ray_session): pass
+
+@pytest.mark.parametrize("number", range(5))
+def test_on_either(number, executor): pass
+"""
+
+
+def item(node_id: str, *fixtures: str, **params: str) -> Any:
+    return SimpleNamespace(
+        nodeid=node_id, fixturenames=fixtures, callspec=SimpleNamespace(params=params)
+    )
+
+
+def test_a_group_stays_together_and_long_tests_go_first(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_some.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
+    words = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", "-p", "no:hypothesispytest"]
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    ran = [path.read_text().split() for path in tmp_path.glob("ran.*")]
+    assert sorted(len(each) > 0 for each in ran) == [True, True]
+    assert sum(len(each) for each in ran) == 20 + 1 + 5 + 10
+    on_ray = {f"test_on_ray[{number}]" for number in range(5)}
+    on_ray |= {f"test_on_either[ray-{number}]" for number in range(5)}
+    (mine,) = [each for each in ran if on_ray & set(each)]
+    assert on_ray == set(mine[:10])
+    (other,) = [each for each in ran if each is not mine]
+    assert other[0] == "test_long"
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        (item("a"), None),
+        (item("a", "tmp_path", "ray_session"), "ray"),
+        (item("a", "executor", executor="ray"), "ray"),
+        (item("a", "executor", executor="threads"), None),
+        (item("a", "story", "ray_session"), "story"),
+    ],
+)
+def test_the_group_of_a_test(test: Any, expected: str | None) -> None:
+    assert group(test) == expected
+
+
+def test_without_processes_nothing_is_told_or_reordered() -> None:
+    items = [item("b"), item("a")]
+    Groups().pytest_collection_modifyitems(SimpleNamespace(), items)  # type: ignore[arg-type]
+    assert [each.nodeid for each in items] == ["b", "a"]
