@@ -2,8 +2,7 @@
 
 One source serves two ways: called as it stands on lists, which is quickest for one request,
 or compiled by numba on arrays, which is quickest for many. Both do the same float additions
-and comparisons in the same order, so their results are equal bit for bit. All of it is in
-this one file because numba keeps machine code by the file of its outermost function.
+and comparisons in the same order, so their results are equal bit for bit.
 
 What happens at one instant, in this order, until nothing more happens at it:
 
@@ -18,15 +17,19 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, MutableSequence, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from hetsim.machine_code import machine_code
-
-Ints = MutableSequence[int]
-Floats = MutableSequence[float]
+from hetsim.simulation.heaps import (
+    Floats,
+    Ints,
+    pop_event,
+    pop_request,
+    push_event,
+    push_request,
+)
 
 
 def new_counts(size: int) -> Ints:
@@ -54,74 +57,6 @@ def _code_array(size):  # type: ignore[no-untyped-def]
 
 def _time_array(size):  # type: ignore[no-untyped-def]
     return np.zeros(size, np.float64)
-
-
-def push_event(times: Floats, codes: Ints, size: int, time: float, code: int) -> None:
-    """Add (time, code) to a heap of `size` events. O(log size)."""
-    hole = size
-    while hole > 0:
-        parent = (hole - 1) >> 1
-        if times[parent] < time or (times[parent] == time and codes[parent] < code):
-            break
-        times[hole] = times[parent]
-        codes[hole] = codes[parent]
-        hole = parent
-    times[hole] = time
-    codes[hole] = code
-
-
-def pop_event(times: Floats, codes: Ints, size: int) -> None:
-    """Take the first of a heap of `size` events out. O(log size)."""
-    last = size - 1
-    time = times[last]
-    code = codes[last]
-    hole = 0
-    child = 1
-    while child < last:
-        right = child + 1
-        if right < last and (
-            times[right] < times[child]
-            or (times[right] == times[child] and codes[right] < codes[child])
-        ):
-            child = right
-        if time < times[child] or (time == times[child] and code < codes[child]):
-            break
-        times[hole] = times[child]
-        codes[hole] = codes[child]
-        hole = child
-        child = 2 * hole + 1
-    times[hole] = time
-    codes[hole] = code
-
-
-def push_request(heap: Ints, first: int, size: int, request: int) -> None:
-    """Add a request to the heap of `size` that begins at index `first`. O(log size)."""
-    hole = size
-    while hole > 0:
-        parent = (hole - 1) >> 1
-        if heap[first + parent] < request:
-            break
-        heap[first + hole] = heap[first + parent]
-        hole = parent
-    heap[first + hole] = request
-
-
-def pop_request(heap: Ints, first: int, size: int) -> None:
-    """Take the first request out of the heap of `size` that begins at `first`. O(log size)."""
-    last = size - 1
-    request = heap[first + last]
-    hole = 0
-    child = 1
-    while child < last:
-        right = child + 1
-        if right < last and heap[first + right] < heap[first + child]:
-            child = right
-        if request < heap[first + child]:
-            break
-        heap[first + hole] = heap[first + child]
-        hole = child
-        child = 2 * hole + 1
-    heap[first + hole] = request
 
 
 def play(
@@ -472,15 +407,11 @@ def compiled() -> Callable[..., int]:
 
     The first call in a process loads numba.
     """
-    scope: dict[str, Any] = dict(globals())
-
-    def compile_in_scope(function: Any) -> Any:
-        return machine_code(types.FunctionType(function.__code__, scope, function.__name__))
-
-    scope["new_counts"] = compile_in_scope(_count_array)
-    scope["new_codes"] = compile_in_scope(_code_array)
-    scope["new_times"] = compile_in_scope(_time_array)
-    for helper in (push_event, pop_event, push_request, pop_request):
-        scope[helper.__name__] = compile_in_scope(helper)
-    made: Callable[..., int] = compile_in_scope(play)
-    return made
+    scope = {
+        **globals(),
+        "new_counts": machine_code(_count_array),
+        "new_codes": machine_code(_code_array),
+        "new_times": machine_code(_time_array),
+    }
+    with_arrays = types.FunctionType(play.__code__, scope, play.__name__)
+    return machine_code(with_arrays, push_event, pop_event, push_request, pop_request)

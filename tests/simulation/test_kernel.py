@@ -14,7 +14,7 @@ from hetsim.errors import PlanError
 from hetsim.partitioning.groups import Group
 from hetsim.plans import Plan
 from hetsim.problem import Problem
-from hetsim.simulation import kernel
+from hetsim.simulation import heaps
 from hetsim.simulation.clock import play
 from hetsim.simulation.lowering import Lowered, lower, lower_all
 
@@ -25,15 +25,15 @@ def test_events_leave_in_order(steps: list[tuple[bool, int, int]]) -> None:
     model: list[tuple[float, int]] = []
     for adding, time, code in steps:
         if adding or not model:
-            kernel.push_event(times, codes, len(model), float(time), code)
+            heaps.push_event(times, codes, len(model), float(time), code)
             heapq.heappush(model, (float(time), code))
         else:
             assert (times[0], codes[0]) == model[0]
-            kernel.pop_event(times, codes, len(model))
+            heaps.pop_event(times, codes, len(model))
             heapq.heappop(model)
     while model:
         assert (times[0], codes[0]) == model[0]
-        kernel.pop_event(times, codes, len(model))
+        heaps.pop_event(times, codes, len(model))
         heapq.heappop(model)
 
 
@@ -43,14 +43,14 @@ def test_requests_leave_in_order(steps: list[tuple[bool, int]], first: int) -> N
     model: list[int] = []
     for adding, request in steps:
         if adding or not model:
-            kernel.push_request(heap, first, len(model), request)
+            heaps.push_request(heap, first, len(model), request)
             heapq.heappush(model, request)
         else:
             assert heap[first] == heapq.heappop(model)
-            kernel.pop_request(heap, first, len(model) + 1)
+            heaps.pop_request(heap, first, len(model) + 1)
     while model:
         assert heap[first] == heapq.heappop(model)
-        kernel.pop_request(heap, first, len(model) + 1)
+        heaps.pop_request(heap, first, len(model) + 1)
     assert heap[:first] == [-1] * first
 
 

@@ -1,0 +1,79 @@
+"""Heaps on flat arrays, as the engine keeps them: of events by time, and of requests by number.
+
+In the subset of Python that numba knows: plain lists serve, and so do arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence
+
+Ints = MutableSequence[int]
+Floats = MutableSequence[float]
+
+
+def push_event(times: Floats, codes: Ints, size: int, time: float, code: int) -> None:
+    """Add (time, code) to a heap of `size` events. O(log size)."""
+    hole = size
+    while hole > 0:
+        parent = (hole - 1) >> 1
+        if times[parent] < time or (times[parent] == time and codes[parent] < code):
+            break
+        times[hole] = times[parent]
+        codes[hole] = codes[parent]
+        hole = parent
+    times[hole] = time
+    codes[hole] = code
+
+
+def pop_event(times: Floats, codes: Ints, size: int) -> None:
+    """Take the first of a heap of `size` events out. O(log size)."""
+    last = size - 1
+    time = times[last]
+    code = codes[last]
+    hole = 0
+    child = 1
+    while child < last:
+        right = child + 1
+        if right < last and (
+            times[right] < times[child]
+            or (times[right] == times[child] and codes[right] < codes[child])
+        ):
+            child = right
+        if time < times[child] or (time == times[child] and code < codes[child]):
+            break
+        times[hole] = times[child]
+        codes[hole] = codes[child]
+        hole = child
+        child = 2 * hole + 1
+    times[hole] = time
+    codes[hole] = code
+
+
+def push_request(heap: Ints, first: int, size: int, request: int) -> None:
+    """Add a request to the heap of `size` that begins at index `first`. O(log size)."""
+    hole = size
+    while hole > 0:
+        parent = (hole - 1) >> 1
+        if heap[first + parent] < request:
+            break
+        heap[first + hole] = heap[first + parent]
+        hole = parent
+    heap[first + hole] = request
+
+
+def pop_request(heap: Ints, first: int, size: int) -> None:
+    """Take the first request out of the heap of `size` that begins at `first`. O(log size)."""
+    last = size - 1
+    request = heap[first + last]
+    hole = 0
+    child = 1
+    while child < last:
+        right = child + 1
+        if right < last and heap[first + right] < heap[first + child]:
+            child = right
+        if request < heap[first + child]:
+            break
+        heap[first + hole] = heap[first + child]
+        hole = child
+        child = 2 * hole + 1
+    heap[first + hole] = request
