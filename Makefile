@@ -2,6 +2,7 @@
 # make demo      the main job on a real model
 # make test      what must hold each time, in minutes
 # make test-all  all tests, the whole sweep too; with SHARE=3/7 the third of seven shares of it
+# make coverage  what make test runs, and SHARE of the sweep, with the lines and branches they reach
 # make check     ruff, mypy --strict, import-linter
 # make bench     the benchmarks, as JSON lines
 
@@ -12,7 +13,7 @@ STAMP := $(VENV)/.installed
 PYTEST := -n 2 --dist loadgroup --durations 20
 
 .DEFAULT_GOAL := install
-.PHONY: install demo test test-all check bench format clean
+.PHONY: install demo test test-all coverage check bench format clean
 
 install: $(STAMP)
 
@@ -29,9 +30,12 @@ demo: install
 test: install
 	$(BIN)/python -m pytest $(PYTEST)
 
-SHARE ?= all
 test-all: install
-	$(BIN)/python -m pytest $(PYTEST) --sweep $(SHARE)
+	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),all)
+
+coverage: install
+	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),none) --cov --cov-report=json:.coverage.json
+	$(BIN)/python tests/coverage_table.py .coverage.json
 
 check: install
 	$(BIN)/ruff format --check .
@@ -47,4 +51,4 @@ format: install
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .coverage .coverage.json .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
