@@ -1,4 +1,4 @@
-"""Every merge method is valid on every one of 20,000 random problems with overlapping regions."""
+"""Every merge method is valid on random problems with overlapping regions: 20,000 in the sweep."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import pytest
+from sweeps import sweep
 
 import hetsim
 from builders import random_composites
@@ -55,8 +55,7 @@ def random_problems(batch: int) -> Iterator[Problem]:
         )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", range(BATCHES))
+@sweep("batch", quick=range(3), full=range(BATCHES))
 def test_valid_every_time(batch: int) -> None:
     kept = dropped = 0
     for problem in random_problems(batch):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from sweeps import sweep
 
 import hetsim
 from hetsim.graph import zoo
 from hetsim.hardware.catalog import platform_names
 
+EACH_TIME = ("alexnet", "bert_small", "squeezenet")
+"""A chain with heavy weights, a transformer, and branches."""
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", zoo.names())
+
+@sweep("name", quick=EACH_TIME, full=zoo.names())
 def test_auto_is_never_worse_than_a_device_alone(name: str) -> None:
     model = hetsim.load_model(f"zoo:{name}")
     for platform_name in platform_names():
