@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from summary import SUMMARY
 
-from oracles.onnx_suite import Judged, Suite, plain
+from oracles.onnx_suite import Judged, Suite, judge
 
 _SHOWN = 120
 _SOURCE_LINE = re.compile(r"/onnxruntime_src/\S+ .*\) (?=[A-Z])")
@@ -22,8 +22,7 @@ def judged(
 ) -> Iterator[Judged]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ONNX_HOME", str(tmp_path_factory.mktemp("onnx")))
-        suite = Suite()
-        found = Judged(suite, {name: suite.attempt(name, plain) for name in suite.kinds})
+        found = judge(Suite())
         request.config.stash[SUMMARY]["onnx.backend.test on plain ONNX Runtime"] = _listed(found)
         yield found
 

@@ -1,8 +1,13 @@
-"""What a plain session passes of the official suite, hetsim's backend passes, however it cuts."""
+"""What a plain session passes of the official suite, hetsim's backend passes, however it cuts.
+
+Each time every fourth test runs with each node alone, every fourth of several nodes is cut, and a
+batch runs on Ray; the sweep has the other quarters, seeds and batches.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,13 +15,15 @@ import onnx
 import pytest
 from onnx.backend.base import BackendRep
 from onnx_builders import bits
+from sweeps import sweep
 
 from hetsim.backend import Split, SplitModel, load, make_backend
 from hetsim.execution.ray_session import RaySession
-from oracles.onnx_suite import Answer, Judged, exact, imports, side_by_side
+from oracles.onnx_suite import Answer, Judged, exact, required, side_by_side
 
+QUARTERS = range(4)
 SEEDS = range(10)
-ON_RAY = 150
+BATCHES = range(3)
 A_BATCH = 60
 Found = Sequence[Any]
 
@@ -33,13 +40,16 @@ def test_most_of_the_suite_is_there_and_passes_on_a_plain_session(judged: Judged
     assert {judged.suite.kinds[name] for name in judged.passed} == kinds
     assert len(judged.plain) > 2000
     assert len(judged.passed) > 1400
+    assert len(judged.cuttable) > 350
 
 
 @pytest.mark.slow
-def test_every_node_alone_on_a_random_device(judged: Judged) -> None:
+@sweep("quarter", quick=[0], full=QUARTERS)
+def test_every_node_alone_on_a_random_device(judged: Judged, quarter: int) -> None:
     backend = make_backend(devices=3, seed=5)
     failures = {}
-    for name in judged.passed:
+    # Neighbours are alike: the same operator on another type, the same model at another size.
+    for name in judged.passed[quarter :: len(QUARTERS)]:
 
         def compared(model: onnx.ModelProto, name: str = name) -> BackendRep:
             reference, prepared = exact(model), backend.prepare(model)
@@ -61,87 +71,71 @@ def test_every_node_alone_on_a_random_device(judged: Judged) -> None:
 
 
 @pytest.mark.slow
-def test_random_cuts_under_ten_seeds(judged: Judged) -> None:
+@sweep("quarter, seed", quick=[(0, 0)], full=product(QUARTERS, SEEDS))
+def test_random_cuts(judged: Judged, quarter: int, seed: int) -> None:
     failures: dict[str, str] = {}
-    cut: list[str] = []
-    for name in judged.passed:
+    for name in judged.cuttable[quarter :: len(QUARTERS)]:
 
-        def ten_times(model: onnx.ModelProto, name: str = name) -> BackendRep:
+        def compared(model: onnx.ModelProto, name: str = name) -> BackendRep:
             nodes = len((loaded := load(model)).graph.nodes)
             reference = exact(model)
-            if nodes < 2:
-                # One subgraph, as with every node alone: there is nothing to cut.
-                return reference
-            cut.append(name)
-            counts = np.random.default_rng(nodes).integers(2, nodes + 1, len(SEEDS))
-            prepared = [
-                SplitModel(loaded, Split(cuts=int(count), seed=seed))
-                for seed, count in zip(SEEDS, counts, strict=True)
-            ]
-            assert [len(each.plan.groups) for each in prepared] == counts.tolist()
+            count = int(np.random.default_rng((seed, nodes)).integers(min(2, nodes), nodes + 1))
+            prepared = SplitModel(loaded, Split(cuts=count, seed=seed))
+            assert len(prepared.plan.groups) == count
 
             def answer(inputs: list[Any]) -> Found:
                 expected = reference.run(inputs)
-                for seed, each in zip(SEEDS, prepared, strict=True):
-                    if not same_bits(each.run(inputs), expected):
-                        failures[name] = f"other bits than a plain session, seed {seed}"
+                if not same_bits(prepared.run(inputs), expected):
+                    failures[name] = "other bits than a plain session"
                 return expected
 
             return Answer(answer)
 
-        if reason := judged.suite.attempt(name, ten_times):
+        if reason := judged.suite.attempt(name, compared):
             failures[name] = reason
     assert failures == {}
-    assert len(cut) > 350
 
 
 @pytest.mark.slow
-def test_a_sample_on_ray(judged: Judged, ray_session: RaySession) -> None:
+@sweep("batch", quick=[0], full=BATCHES)
+def test_a_sample_on_ray(judged: Judged, ray_session: RaySession, batch: int) -> None:
     """Tests of one operator set run as one model, side by side, so that actors start once."""
     backend = make_backend(devices=3, seed=7, executor="ray")
     failures: dict[str, str] = {}
-    count = 0
-    for names in batches(judged):
-        models = {name: recorded(judged, name) for name in names}
-        whole = side_by_side({name: model for name, (model, _) in models.items()})
-        given = {
-            f"{name}/{value.name}": array
-            for name, (model, inputs) in models.items()
-            for value, array in zip(_required(model), inputs, strict=True)
-        }
-        prepared = backend.prepare(whole)
-        assert len({group.device for group in prepared.plan.groups}) == 3
-        found = dict(zip((v.name for v in whole.graph.output), prepared.run(given), strict=True))
-        for name, (model, inputs) in models.items():
-            mine = [found[f"{name}/{value.name}"] for value in model.graph.output]
+    assert len(batches(judged)) == len(BATCHES)
+    models = {name: recorded(judged, name) for name in batches(judged)[batch]}
+    assert len(models) > 50
+    whole = side_by_side({name: model for name, (model, _) in models.items()})
+    given = {
+        f"{name}/{value.name}": array
+        for name, (model, inputs) in models.items()
+        for value, array in zip(required(model), inputs, strict=True)
+    }
+    prepared = backend.prepare(whole)
+    assert len({group.device for group in prepared.plan.groups}) == 3
+    found = dict(zip((v.name for v in whole.graph.output), prepared.run(given), strict=True))
+    for name, (model, inputs) in models.items():
+        mine = [found[f"{name}/{value.name}"] for value in model.graph.output]
 
-            if not same_bits(mine, exact(model).run(inputs)):
-                failures[name] = "other bits than a plain session of the same settings"
-            if reason := judged.suite.attempt(name, lambda _, mine=mine: Answer(lambda _: mine)):
-                failures[name] = reason
-            count += 1
+        if not same_bits(mine, exact(model).run(inputs)):
+            failures[name] = "other bits than a plain session of the same settings"
+        if reason := judged.suite.attempt(name, lambda _, mine=mine: Answer(lambda _: mine)):
+            failures[name] = reason
     assert failures == {}
-    assert count >= ON_RAY
 
 
 def batches(judged: Judged) -> list[list[str]]:
-    """Tests of several nodes by operator set, the largest sets first, until there are enough.
+    """Tests of several nodes by operator set, the largest sets first, a batch of each.
 
     The large models of the suite are left out: they are in the zoo, whose models run on Ray in
     tests of their own.
     """
     by_imports: dict[tuple[tuple[str, int], ...], list[str]] = {}
-    for name in sorted(judged.passed):
-        if judged.suite.kinds[name] == "RealModel":
-            continue
-        model, inputs = recorded(judged, name)
-        if len(model.graph.node) > 1 and len(_required(model)) == len(inputs):
-            by_imports.setdefault(imports(model), []).append(name)
-    found: list[list[str]] = []
-    for names in sorted(by_imports.values(), key=lambda names: (-len(names), names)):
-        if sum(map(len, found)) < ON_RAY:
-            found.append(names[:A_BATCH])
-    return found
+    for name in sorted(judged.cuttable):
+        if judged.suite.kinds[name] != "RealModel" and judged.models[name].fed_whole:
+            by_imports.setdefault(judged.models[name].imports, []).append(name)
+    largest = sorted(by_imports.values(), key=lambda names: (-len(names), names))
+    return [names[:A_BATCH] for names in largest[: len(BATCHES)]]
 
 
 def recorded(judged: Judged, name: str) -> tuple[onnx.ModelProto, list[Any]]:
@@ -159,8 +153,3 @@ def recorded(judged: Judged, name: str) -> tuple[onnx.ModelProto, list[Any]]:
 
     judged.suite.attempt(name, watched)
     return seen[0]
-
-
-def _required(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    stored = {tensor.name for tensor in model.graph.initializer}
-    return [value for value in model.graph.input if value.name not in stored]
