@@ -25,9 +25,8 @@ from hetsim.placement.objective import bottleneck
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 
-from throughput_problems import small  # type: ignore[import-not-found]
-
 from oracles.least_bottleneck import least_bottlenecks  # type: ignore[import-not-found]
+from throughput_problems import small  # type: ignore[import-not-found]
 
 STRATEGIES: dict[str, dict[str, Any]] = {
     "ideal-dp": {},

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 from groups import Groups
 from hypothesis import HealthCheck, settings
-from summary import Summary
-from sweeps import Sweeps, add_option
 
 from hetsim.execution.ray_session import RaySession
 from hetsim.execution.ray_session import ray_session as open_session
+from summary import Summary
+from sweeps import Sweeps, add_option
 
 # Tests that run side by side are given a width; tables are checked at their own.
 os.environ.pop("COLUMNS", None)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from summary import SUMMARY
 from sweeps import Sweeps, place, share, sweep, swept
 

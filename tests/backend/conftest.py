@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import onnx
 import onnxruntime
 import pytest
-from summary import SUMMARY
 
 from oracles.onnx_suite import Judged, Suite, judge
+from summary import SUMMARY
 
 _SHOWN = 120
 _SOURCE_LINE = re.compile(r"/onnxruntime_src/\S+ .*\) (?=[A-Z])")

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.backend.base import Backend, BackendRep
-from onnx_builders import make_model, op, value
 
 from hetsim import backend
 from hetsim.backend import Split, make_backend, split
 from hetsim.errors import HetsimError, ModelError, RequestError, UsageError
 from hetsim.graph.loading import model_of
 from hetsim.partitioning.validator import problems_of
+from onnx_builders import make_model, op, value
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -14,12 +14,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx.backend.base import BackendRep
-from onnx_builders import bits
-from sweeps import sweep
 
 from hetsim.backend import Split, SplitModel, load, make_backend
 from hetsim.execution.ray_session import RaySession
+from onnx_builders import bits
 from oracles.onnx_suite import Answer, Judged, exact, required, side_by_side
+from sweeps import sweep
 
 QUARTERS = range(4)
 SEEDS = range(10)

@@ -10,12 +10,12 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odd_graphs import ODD_GRAPHS, Case
-from odd_values import ODD_VALUES
-from onnx_builders import bits, make_model, op, open_exactly, value
 
 from hetsim.backend import Split, SplitModel, load
 from hetsim.execution.ray_session import RaySession
+from odd_graphs import ODD_GRAPHS, Case
+from odd_values import ODD_VALUES
+from onnx_builders import bits, make_model, op, open_exactly, value
 
 ODD = (*ODD_GRAPHS, *ODD_VALUES)
 SEEDS = range(6)

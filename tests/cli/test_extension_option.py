@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from click.testing import Result
+
 from custom_op_builders import LIBRARY, bodies, user
 
 Cli = Callable[..., Result]

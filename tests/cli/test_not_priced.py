@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.onnx_builders import WIDE, if_model, save, texts_model
+from onnx_builders import WIDE, if_model, save, texts_model
 
 
 def test_every_verb_says_it(cli, tmp_path):

@@ -10,6 +10,7 @@ from typing import Any
 import onnx
 import pytest
 from click.testing import Result
+
 from onnx_builders import make_model, save, value
 
 Cli = Callable[..., Result]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_builders import load, make_model, op, value
 
 import hetsim
 from hetsim.graph.loading import model_of
@@ -19,6 +18,7 @@ from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.placement.bound import lower_bound
 from hetsim.problem import Problem
+from onnx_builders import load, make_model, op, value
 
 F32 = np.float32
 SPECS = {name: hetsim.load_device(name) for name in device_names()}

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import helper, numpy_helper
+
+import hetsim
 from artifact_builders import (
     MODELS,
     NPU,
@@ -24,10 +27,6 @@ from artifact_builders import (
     weighted_model,
     whole,
 )
-from onnx import helper, numpy_helper
-from onnx_builders import assert_bitwise_equal, make_model, op, value
-
-import hetsim
 from hetsim.device.artifact import export, import_compiled, read_artifact
 from hetsim.device.artifact_header import Expected, Identity, precision_name
 from hetsim.device.artifact_trial import Trial
@@ -38,6 +37,7 @@ from hetsim.errors import ArtifactError, UsageError
 from hetsim.graph.extract import extract
 from hetsim.graph.samples import random_inputs
 from hetsim.hardware.catalog import load_device
+from onnx_builders import assert_bitwise_equal, make_model, op, value
 
 ELSEWHERE = """
 import json, sys

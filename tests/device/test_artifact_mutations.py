@@ -11,6 +11,7 @@ from typing import Any
 
 import onnx
 import pytest
+
 from artifact_builders import (
     MODELS,
     exported,
@@ -20,12 +21,11 @@ from artifact_builders import (
     read,
     whole,
 )
-from onnx_builders import assert_bitwise_equal
-
 from hetsim.device.artifact_layout import canonical_json
 from hetsim.device.artifact_trial import Trial
 from hetsim.device.artifact_values import describe
 from hetsim.errors import ArtifactError
+from onnx_builders import assert_bitwise_equal
 
 BLIND, KNOWING = 7000, 3000
 """Files broken by chance, and those whose sizes and digest were put right again."""

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import helper, numpy_helper
+
 from artifact_builders import (
     NPU,
     digested,
@@ -29,9 +31,6 @@ from artifact_builders import (
     weighted_model,
     with_model,
 )
-from onnx import helper, numpy_helper
-from onnx_builders import make_model, op, value
-
 from hetsim.device import artifact as artifact_module
 from hetsim.device import artifact_trial
 from hetsim.device.artifact import import_compiled, read_artifact
@@ -40,6 +39,7 @@ from hetsim.device.artifact_layout import canonical_json
 from hetsim.device.artifact_trial import Trial
 from hetsim.device.artifact_values import ValueSpec, describe
 from hetsim.errors import ArtifactError, ExecutionError, InvalidInput
+from onnx_builders import make_model, op, value
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from custom_op_builders import LIBRARY, bodies, user
 
 import hetsim
+from custom_op_builders import LIBRARY, bodies, user
 from hetsim.device.plugin import SimulatedDevice
 from hetsim.errors import HetsimError, UsageError
 from hetsim.graph.extension import read_extension

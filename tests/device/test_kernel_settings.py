@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_builders import make_model, op, save, value
 
 import hetsim
 from hetsim.device import registry
@@ -21,6 +20,7 @@ from hetsim.graph.samples import random_inputs
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.plans import Plan
 from hetsim.testing import check_device
+from onnx_builders import make_model, op, save, value
 
 CPU = hetsim.load_device("rockchip-rk3588-cpu")
 

@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from onnx_builders import make_model, op, value
 
 from hetsim.device.kernels import CompiledSubgraph
 from hetsim.errors import ExecutionError
+from onnx_builders import make_model, op, value
 
 
 def compiled(proto: onnx.ModelProto, *outputs: str, folder: Path | None = None) -> CompiledSubgraph:

@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from onnx_builders import load, make_model, op, open_exactly, value
 
 import hetsim
 from hetsim.device.precision import check_rounding, rounded
@@ -21,6 +20,7 @@ from hetsim.execution.runner import run
 from hetsim.graph.samples import random_inputs
 from hetsim.hardware.spec import SupportRule
 from hetsim.problem import Problem
+from onnx_builders import load, make_model, op, open_exactly, value
 from oracles.rounded_nodes import compute
 
 Array = NDArray[Any]

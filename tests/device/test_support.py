@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx_builders import if_model, load, make_model, op, value
 
 import hetsim
 from hetsim.cost.prices import Prices
@@ -19,6 +18,7 @@ from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, SupportRule
 from hetsim.patterns.text import parse_pattern
 from hetsim.problem import Problem
+from onnx_builders import if_model, load, make_model, op, value
 
 NPU = hetsim.load_device("rockchip-rk3588-npu")
 GELU = "Mul(Mul($x, Add(Erf(Div($x, const)), const)), const)"

@@ -13,9 +13,9 @@ import numpy as np
 import onnx
 import pytest
 import yaml
-from onnx_builders import make_model, op, value
 
 from hetsim import load_platform, read_affinity
+from onnx_builders import make_model, op, value
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 COMMANDS = re.findall(r"^(hetsim [^#\n]*?)\s*(?:#.*)?$", README, re.MULTILINE)

@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx_builders import assert_bitwise_equal, run_whole
 
 import hetsim
 from hetsim.backend import Split, split
@@ -21,6 +20,7 @@ from hetsim.graph.samples import random_inputs
 from hetsim.hardware.catalog import platform_names
 from hetsim.partitioning.as_onnx import to_functions
 from hetsim.partitioning.onnx_saving import save
+from onnx_builders import assert_bitwise_equal, run_whole
 from oracles.onnx_suite import side_by_side
 
 

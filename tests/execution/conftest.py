@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from onnx_builders import load, make_model, op, value
 
 import hetsim
+from onnx_builders import load, make_model, op, value
 
 DEVICES = ("cpu", "gpu", "npu")
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]

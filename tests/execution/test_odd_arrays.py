@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner
 from numpy.typing import NDArray
 from onnx import helper
-from onnx_builders import bits, make_model, op, save, value
 
 import hetsim
 from hetsim import backend
@@ -25,6 +24,7 @@ from hetsim.execution.compiled_plan import compile_plan
 from hetsim.execution.compiled_run import run_compiled
 from hetsim.execution.ray_session import RaySession
 from hetsim.graph.arrays import plain
+from onnx_builders import bits, make_model, op, save, value
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
 GROUPS: list[tuple[str, list[int]]] = [("cpu", [0]), ("npu", [1])]

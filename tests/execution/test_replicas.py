@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import onnx
 import pytest
-from onnx_builders import assert_bitwise_equal, run_whole
 
 import hetsim
 from hetsim.errors import UsageError
@@ -19,6 +18,7 @@ from hetsim.execution.threads import ThreadTransport
 from hetsim.faults.failure import Failure
 from hetsim.graph.samples import random_inputs
 from hetsim.plans import Plan
+from onnx_builders import assert_bitwise_equal, run_whole
 
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], Plan]

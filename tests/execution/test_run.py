@@ -12,7 +12,6 @@ import onnx
 import onnxruntime as ort
 import pytest
 from onnx import helper
-from onnx_builders import assert_bitwise_equal, bits, make_model, op, run_whole, value
 
 import hetsim
 from hetsim.errors import ExecutionError, PlanError, RequestError, UsageError
@@ -23,6 +22,7 @@ from hetsim.execution.runner import Plain, run
 from hetsim.graph.samples import random_inputs
 from hetsim.reporting.plan_table import session_lines
 from hetsim.reporting.result import run_record
+from onnx_builders import assert_bitwise_equal, bits, make_model, op, run_whole, value
 
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]

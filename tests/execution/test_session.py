@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 import onnx
 import pytest
-from onnx_builders import assert_bitwise_equal, run_whole
 
 import hetsim
 from hetsim.errors import ExecutionError, RequestError, UsageError
 from hetsim.execution.session import Session
 from hetsim.execution.threads import ThreadTransport
 from hetsim.graph.samples import random_inputs
+from onnx_builders import assert_bitwise_equal, run_whole
 
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]

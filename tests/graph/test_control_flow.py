@@ -16,7 +16,7 @@ from hetsim.graph.inner_graphs import inner_graphs
 from hetsim.graph.loading import model_of
 from hetsim.graph.observed import Observed
 from hetsim.graph.work import graph_work, node_work, uncosted
-from tests.onnx_builders import WIDE, if_model, make_model, op, value
+from onnx_builders import WIDE, if_model, make_model, op, value
 
 
 def costs(columns):

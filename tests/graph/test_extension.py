@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from custom_op_builders import DOMAIN, LIBRARY, bodies, other, user
 from onnx import helper
-from onnx_builders import make_model, op, save, value
 
 import hetsim
+from custom_op_builders import DOMAIN, LIBRARY, bodies, other, user
 from hetsim.errors import ModelError, UnboundDimension
 from hetsim.graph.work import graph_work, uncosted
+from onnx_builders import make_model, op, save, value
 
 
 def test_without_it_the_model_is_refused(tmp_path: Path) -> None:

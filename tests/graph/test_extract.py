@@ -15,6 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
+
+from hetsim.errors import PlanError
+from hetsim.graph.extract import extract
+from hetsim.graph.loading import load_model
+from hetsim.graph.model import Model
+from hetsim.graph.samples import random_inputs
 from onnx_builders import (
     assert_bitwise_equal,
     make_model,
@@ -25,12 +31,6 @@ from onnx_builders import (
     save,
     value,
 )
-
-from hetsim.errors import PlanError
-from hetsim.graph.extract import extract
-from hetsim.graph.loading import load_model
-from hetsim.graph.model import Model
-from hetsim.graph.samples import random_inputs
 
 FLOAT = np.float32
 

@@ -8,15 +8,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_builders import (
-    assert_bitwise_equal,
-    check_consistent,
-    load,
-    make_model,
-    op,
-    open_exactly,
-    value,
-)
 
 import hetsim
 from hetsim.backend import Split, SplitModel
@@ -28,6 +19,15 @@ from hetsim.graph.runnable import runnable
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import Platform
 from hetsim.problem import Problem
+from onnx_builders import (
+    assert_bitwise_equal,
+    check_consistent,
+    load,
+    make_model,
+    op,
+    open_exactly,
+    value,
+)
 
 HALF = TensorProto.FLOAT16
 CAST = [op("Cast", "x", "h", to=HALF), op("Cast", "h", "y", to=1)]

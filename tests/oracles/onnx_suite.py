@@ -14,6 +14,7 @@ import onnxruntime as ort
 from onnx import compose
 from onnx.backend.base import Backend, BackendRep
 from onnx.backend.test.runner import Runner
+
 from onnx_builders import open_exactly
 
 Prepare = Callable[[onnx.ModelProto], BackendRep]

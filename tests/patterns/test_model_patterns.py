@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx_builders import load, make_model, op, value
 
 import hetsim
 from hetsim.graph.graph import Graph
@@ -15,6 +14,7 @@ from hetsim.graph.work import op_key
 from hetsim.patterns.matching import Match, find_matches
 from hetsim.patterns.names import check_names
 from hetsim.patterns.text import parse_pattern
+from onnx_builders import load, make_model, op, value
 
 UNITS = {
     "gelu": "Mul(Mul($x, Add(Erf(Div($x, const)), const)), const)",

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pattern_builders import pattern_graph
 
 from builders import CASES
 from hetsim.graph.graph import Graph
 from hetsim.patterns.matching import find_matches
 from hetsim.patterns.pattern import Pattern
 from hetsim.patterns.text import parse_pattern
+from pattern_builders import pattern_graph
 
 CASE_BY_ID: Mapping[str, dict[str, Any]] = {
     case["id"]: case

@@ -7,12 +7,12 @@ import subprocess
 import sys
 
 import pytest
-from pattern_builders import pattern_graph
 
 from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph
 from hetsim.patterns.matching import Matches, find_matches
 from hetsim.patterns.text import parse_pattern
+from pattern_builders import pattern_graph
 
 
 def matches(graph: Graph, text: str) -> Matches:

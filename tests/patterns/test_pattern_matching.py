@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pattern_builders import pattern_graph
-
 from hetsim.graph.graph import Graph, Node
 from hetsim.patterns.matching import Match, find_matches
 from hetsim.patterns.pattern import Pattern
 from hetsim.patterns.terms import Op
 from hetsim.patterns.text import parse_pattern
+from pattern_builders import pattern_graph
 
 
 def found(graph: Graph, *texts: str) -> list[str]:

@@ -7,10 +7,10 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pattern_builders import DrawnPattern, random_graph
 
 from hetsim.patterns.matching import find_matches
 from oracles.pattern_matches import jointly_acyclic, oracle_matches
+from pattern_builders import DrawnPattern, random_graph
 
 
 @given(st.integers(0, 2**40))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from pattern_builders import pattern_graph
 
 from hetsim.errors import UsageError
 from hetsim.patterns.attributes import AttributeTest
 from hetsim.patterns.matching import find_matches
 from hetsim.patterns.pattern import Pattern
 from hetsim.patterns.terms import Constant, Either, Maybe, Op, Reference, Term, Wild
+from pattern_builders import pattern_graph
 
 
 def test_patterns_are_equal_by_value() -> None:

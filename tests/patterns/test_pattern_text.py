@@ -7,13 +7,13 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pattern_builders import DrawnPattern, random_graph
 
 from hetsim.errors import UsageError
 from hetsim.patterns.attributes import AttributeTest, AttributeValue
 from hetsim.patterns.pattern import Pattern
 from hetsim.patterns.terms import DTYPES, Constant, Either, Maybe, Op, Reference, Term, Wild
 from hetsim.patterns.text import parse_pattern
+from pattern_builders import DrawnPattern, random_graph
 
 
 def ends(text: str) -> tuple[Term, ...]:

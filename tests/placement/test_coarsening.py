@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from placement_instances import model_like
 
 import hetsim
 from builders import problems
@@ -16,6 +15,7 @@ from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
 from hetsim.plans import Plan
 from hetsim.problem import FusedKernel, Problem
+from placement_instances import model_like
 
 
 def check_coarse(coarse: Coarse) -> None:

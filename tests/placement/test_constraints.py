@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from placement_instances import CONSTRUCTIVE, played
 
 import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.problem import Problem
+from placement_instances import CONSTRUCTIVE, played
 
 QUICK: dict[str, dict[str, Any]] = {
     **{name: {} for name in CONSTRUCTIVE},

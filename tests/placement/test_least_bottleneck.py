@@ -10,7 +10,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from throughput_problems import small
 
 import hetsim
 from hetsim.errors import Infeasible
@@ -21,6 +20,7 @@ from hetsim.placement.throughput import max_load
 from hetsim.plans import Plan
 from hetsim.problem import Problem
 from oracles.least_bottleneck import busiest, least_bottlenecks
+from throughput_problems import small
 
 SEEDS = range(100)
 NEAR = 1.0 + 1e-9

@@ -1,0 +1,294 @@
+"""Whatever the public functions are given, what comes back is an answer or a HetsimError."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hetsim
+from hetsim import backend, what_if
+from hetsim.errors import HetsimError, InvalidInput
+from hetsim.problem import Problem
+from onnx_builders import make_model, op, value
+
+NAN, INF = math.nan, math.inf
+
+
+class Unprintable:
+    """An object whose text cannot be had."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+SMALL = Problem.from_arrays(
+    [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]],
+    [(0, 1, 4), (1, 2, 4)],
+    devices=("cpu", "npu"),
+    host=0,
+    weight_bytes=[1, 1, 1],
+    capacity_bytes=[100, 100],
+    latency_s=0.1,
+    bytes_per_s=10.0,
+)
+OTHER = Problem.from_arrays([[1.0, 2.0]] * 4, [(0, 1, 4)], devices=("cpu", "gpu"), host=0)
+PROTO = make_model(
+    [op("Relu", "x", "h", "relu"), op("Neg", "h", "y", "neg")], [value("x")], [value("y")]
+)
+MODEL = hetsim.model_of(PROTO)
+LAPTOP = hetsim.load_platform("laptop")
+PROBLEM = Problem.of(MODEL, LAPTOP)
+PLAN = hetsim.plan(SMALL, "heft")
+REAL = hetsim.plan(PROBLEM, "heft")
+PART = hetsim.partition(SMALL)
+REGIONS = hetsim.annotate(SMALL)
+
+BAD: tuple[Any, ...] = (
+    None, -1, 99, 1.5, NAN, INF, True, "", "zzz", "a\0b", b"x", (), [], {}, {"a": 1}, {99}, [99],
+    [-1], [NAN], [INF], ["x"], [None], [[1, 2]], [(1, 2)], [(0, 1, NAN)], [(0, 1, -5)],
+    [(0, 1, 1.5)],
+    [(0, 1, INF)], [("a", "b", 1)], [(0.5, 1, 1)], [(0, 1, None)], [(0, 1, 2, 3)], [0, 1],
+    [0.5, 0, 0], [0, 0, 9], [0, 0, -1], [0, 0, None], [0, 0, 0, 0], (INF, INF), (NAN, NAN),
+    (-1, -1), (0.5, 1), np.array([1, 2]), np.zeros((2, 2, 2)), np.array(["a"]),
+    np.array([NAN, 1.0]), 3 + 4j, 10**30, object(), Unprintable(), int, range(3),
+)  # fmt: skip
+
+MORE: dict[str, tuple[Any, ...]] = {
+    "plan": (hetsim.plan(OTHER, "heft"), hetsim.Plan(SMALL, "s", (hetsim.Group("cpu", (0,)),))),
+    "problem": (OTHER, PROBLEM),
+    "regions": (hetsim.annotate(OTHER),),
+    "resolution": (hetsim.deconflict(hetsim.annotate(OTHER)),),
+    "timeline": (hetsim.simulate(hetsim.plan(OTHER, "heft")),),
+    "dims": ({"n": 0}, {"n": 1.5}, {1: 1}, {"n": None}),
+    "shapes": ({"x": 3}, {"x": [1.5, 2]}, {"x": "ab"}, {1: [1]}, {"x": [None, None]}),
+    "inputs": ({"x": [1, 2]}, {"x": None}, {1: 1}, {"x": np.zeros(3)}),
+    "pins": ({"n0": "tpu"}, {"n0": 3}, {1: "cpu"}, {"zz": "cpu"}, {"n0": None}),
+    "exclude": ((hetsim.Exclusion(5, (), ()),), (hetsim.Exclusion("cpu", 5, ()),)),  # type: ignore[arg-type]
+    "capacity_bytes": (
+        {"cpu": NAN}, {"cpu": -1}, {"tpu": 5}, {"cpu": 1.5}, {"cpu": INF}, {"cpu": "a"}, {3: 5},
+    ),
+    "failures": ("kill cpu at 3ms", ["kill cpu at 3ms"], [hetsim.Failure("tpu", 0.0)]),
+    "priority": ("cpu,,npu", ("cpu", 3), ("cpu", None), "cpu >> cpu"),
+    "composites": (
+        [(0, [0], NAN)], [(9, [0], 1.0)], [(0, [9], 1.0)], [(0, 5, 1.0)], [(0, [0])],
+        [(0, [0], "x")],
+    ),
+    "tensors": ([(0, 1)], [(0, 4, 5)], [(0, 4, ("b",))], [(0, 4, (1.5,))], [(0, INF, (1,))]),
+    "seconds": ([[1, 2], [1]], [["a", "b"]], [[None, 1]], [[-1, 1]], [[NAN, 1]], [1, 2], [[]]),
+    "groups": (
+        (hetsim.Group("cpu", (0, 1, 2)),) * 2,
+        (hetsim.Group("tpu", (0, 1, 2)),),
+        (hetsim.Group("cpu", (0, 1, 9)),),
+        (hetsim.Group("cpu", (0, 1, -1)),),
+        (hetsim.Group(["cpu"], (0, 1, 2)),),  # type: ignore[arg-type]
+        (hetsim.Group("cpu", ("a",)),),  # type: ignore[arg-type]
+        (hetsim.Group("cpu", 5),),  # type: ignore[arg-type]
+    ),
+}  # fmt: skip
+"""Further values of an argument, whatever the function."""
+
+
+def partitioned(record: Callable[..., Any], name: str) -> Callable[..., Any]:
+    return lambda **fields: hetsim.partition(SMALL, **{name: record(**fields)})
+
+
+def opened(**given: Any) -> None:
+    with hetsim.Session(**given):
+        pass
+
+
+LIMITS: dict[str, Any] = {"pins": {}, "exclude": (), "max_devices": None, "capacity_bytes": {}}
+CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "from_arrays": (
+        Problem.from_arrays,
+        {
+            "seconds": [[1.0, 2.0]] * 3, "edges": [(0, 1, 4)], "devices": ("a", "b"),
+            "latency_s": 0.0, "bytes_per_s": 1.0, "weight_bytes": [1, 1, 1],
+            "capacity_bytes": [9, 9], "host": 0,
+            "contention": "none", "dispatch_s": 0.0, "streams": None, "composites": (),
+            "staging": None, "name": "i",
+        },
+    ),
+    "from_arrays by tensors": (
+        Problem.from_arrays, {"seconds": [[1.0, 2.0]] * 3, "tensors": [(0, 4, (1, 2))]},
+    ),
+    "Problem.of": (
+        Problem.of, {"model": MODEL, "platform": LAPTOP, "cost": "roofline", "contention": "fifo"},
+    ),
+    "partition": (
+        hetsim.partition,
+        {
+            "problem": SMALL, "method": "compact", "assignment": None, "resolution": None,
+            "regions": None, "priority": None, "affinity": None, "housekeeping": None,
+            "sizes": None, "rank": None,
+        },
+    ),
+    "annotate": (hetsim.annotate, {"problem": SMALL}),
+    "deconflict": (hetsim.deconflict, {"regions": REGIONS, "priority": None}),
+    "plan": (hetsim.plan, {"problem": SMALL, "strategy": "heft", **LIMITS}),
+    "local-search": (
+        lambda **options: hetsim.plan(SMALL, "local-search", **options),
+        {"seed": 0, "objective": "latency"},
+    ),
+    "compare": (
+        hetsim.compare,
+        {"problem": SMALL, "strategies": ("single", "heft"), "objective": "latency", **LIMITS},
+    ),
+    "simulate": (
+        hetsim.simulate,
+        {
+            "plan": PLAN, "requests": 1, "arrivals_s": None, "contention": None, "trace": True,
+            "failures": (),
+        },
+    ),
+    "lower_bound": (hetsim.lower_bound, {"problem": SMALL, "objective": "latency"}),
+    "max_load": (hetsim.max_load, {"problem": SMALL, "assignment": [0, 0, 0]}),
+    "explain": (
+        hetsim.explain,
+        {"problem": SMALL, "plan": PLAN, "objective": "latency", "strategies": ("single",)},
+    ),
+    "check_timeline": (
+        hetsim.check_timeline,
+        {"problem": SMALL, "plan": PLAN, "timeline": hetsim.simulate(PLAN), "bound_s": None},
+    ),
+    "load_model": (hetsim.load_model, {"path": "/none"}),
+    "model_of": (
+        hetsim.model_of,
+        {
+            "proto": PROTO, "name": "m", "weights_dir": None, "dims": None, "shapes": None,
+            "inputs": None, "freeze": None, "canonical": "none", "extensions": (), "measure": True,
+        },
+    ),
+    "load_platform": (hetsim.load_platform, {"name_or_path": "laptop"}),
+    "load_device": (hetsim.load_device, {"name_or_path": "/none"}),
+    "load_plan": (hetsim.load_plan, {"path": "/none", "problem": SMALL}),
+    "read_affinity": (hetsim.read_affinity, {"path": "/none"}),
+    "read_extension": (hetsim.read_extension, {"source": "/none"}),
+    "affinity_of_model": (hetsim.affinity_of_model, {"problem": PROBLEM, "configuration": None}),
+    "run": (
+        hetsim.run,
+        {
+            "plan": REAL, "inputs": None, "executor": "threads", "timeout_s": 20.0, "verify": True,
+            "seed": 0, "precision": "graph", "failures": (),
+        },
+    ),
+    "Session": (
+        opened,
+        {
+            "plan": REAL, "executor": "threads", "timeout_s": 20.0, "hang_s": None,
+            "max_in_flight": 2, "max_restarts": 1, "precision": "graph",
+        },
+    ),
+    "Housekeeping": (
+        partitioned(hetsim.Housekeeping, "housekeeping"),
+        {"mode": "follow", "ops": frozenset(), "nodes": None},
+    ),
+    "SizeRules": (
+        partitioned(hetsim.SizeRules, "sizes"),
+        {"min_nodes": 1, "max_groups": None, "max_nodes_per_group": None, "fit_weights": False},
+    ),
+    "Affinity": (
+        partitioned(hetsim.Affinity, "affinity"),
+        {"pins": {}, "exclude": (), "priority": None, "default": None},
+    ),
+    "Failure": (
+        lambda **fields: hetsim.simulate(REAL, failures=[hetsim.Failure(**fields)]),
+        {"device": "npu", "at_s": 0.1, "kind": "kill", "for_s": None},
+    ),
+    "Staging": (
+        lambda **fields: Problem.from_arrays([[1.0, 2.0]], staging=hetsim.Staging(**fields)),
+        {"fetch_s_per_byte": (0.0, 0.0), "store_s_per_byte": (0.0, 0.0)},
+    ),
+    "Plan": (
+        lambda **fields: hetsim.Plan(**fields).validate(),
+        {"problem": SMALL, "strategy": "s", "groups": PLAN.groups},
+    ),
+    "wider_link": (what_if.wider_link, {"problem": PROBLEM, "name": "cpu-gpu", "factor": 2.0}),
+    "faster_device": (what_if.faster_device, {"problem": PROBLEM, "device": 0, "factor": 2.0}),
+    "Partition.explain": (PART.explain, {"u": 0, "v": 1}),
+    "Plan.save": (PLAN.save, {"path": "/none/x"}),
+    "device_index": (SMALL.device_index, {"name": "cpu"}),
+    "backend": (
+        lambda **given: backend.prepare(PROTO, devices=given.pop("devices", 2)).run(**given),
+        {"inputs": [np.zeros((2, 3), np.float32)], "devices": 2},
+    ),
+    "backend.prepare": (backend.prepare, {"model": PROTO, "device": "CPU"}),
+}  # fmt: skip
+"""A call that is right, argument by argument."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_any_argument_gives_an_answer_or_an_error_of_ours(name: str) -> None:
+    function, right = CALLS[name]
+    for argument in right:
+        for wrong in (*BAD, *MORE.get(argument, ())):
+            try:
+                function(**{**right, argument: wrong})
+            except HetsimError:
+                continue
+            except Exception as error:
+                pytest.fail(f"{argument}={type(wrong).__name__}: {type(error).__name__}: {error}")
+
+
+def of_partition(**given: Any) -> Callable[[], object]:
+    return lambda: hetsim.partition(SMALL, **given)
+
+
+def from_arrays(**given: Any) -> Callable[[], object]:
+    return lambda: Problem.from_arrays([[1.0, 2.0]] * 3, **given)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (of_partition(assignment=[0, 0]), "assignment has 2 entries, not 3"),
+        (of_partition(assignment=[0, 0, -1]), r"assignment\[2\] is -1, not a whole number from 0"),
+        (of_partition(assignment=[0, 0, 2]), r"assignment\[2\] is 2"),
+        (of_partition(assignment=["cpu"] * 3), r"assignment\[0\] is 'cpu'"),
+        (
+            of_partition(housekeeping=hetsim.Housekeeping("follow", nodes=frozenset({99}))),
+            r"nodes of housekeeping\[0\] is 99, not a whole number from 0 to 2",
+        ),
+        (
+            of_partition(housekeeping=hetsim.Housekeeping("follow", nodes=frozenset({-1}))),
+            "is -1, not a whole number",
+        ),
+        (of_partition(rank=[1.0]), "rank has 1 entries for 3 nodes"),
+        (of_partition(regions=hetsim.annotate(OTHER)), "the regions are of another problem"),
+        (of_partition(resolution=hetsim.deconflict(hetsim.annotate(OTHER))), "has 4 entries"),
+        (of_partition(affinity={}), "affinity is {}, not an Affinity"),
+        (of_partition(method=None), "method is None, not a text"),
+        (of_partition(priority=""), "'' is no list of different devices"),
+        (of_partition(priority=()), "'' is no list of different devices"),
+        (from_arrays(edges=[(0, 1)]), r"edges\[0\] is \(0, 1\), not \(from, to, bytes\)"),
+        (from_arrays(capacity_bytes=[INF, 1]), "the capacity of d0 is inf"),
+        (from_arrays(capacity_bytes=[-1, 1]), "the capacity of d0 is -1"),
+        (from_arrays(capacity_bytes=[1, 1.5]), "the capacity of d1 is 1.5, not a whole number"),
+        (from_arrays(capacity_bytes=[1]), "capacity_bytes has 1 entries, not 2"),
+        (lambda: hetsim.simulate(None), "plan is None, not a Plan"),  # type: ignore[arg-type]
+        (lambda: hetsim.plan(SMALL, "local-search", seed="x"), "option seed is 'x'"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(HetsimError, match=says):
+        call()
+
+
+def test_right_arguments_of_other_types_are_taken() -> None:
+    part = hetsim.partition(SMALL, assignment=np.array([0, 1, 1]), rank=np.array([0.0, 1.0, 2.0]))
+    assert [group.nodes for group in part.groups] == [(0,), (1, 2)]
+    assert all(type(v) is int for group in part.groups for v in group.nodes)
+    same = Problem.from_arrays(
+        np.ones((2, 2), np.float32),
+        iter([(np.int64(0), np.int32(1), 4.0)]),
+        capacity_bytes=np.array([1e9, 2e9]),
+        host=np.int64(1),  # type: ignore[arg-type]
+    )
+    assert (same.capacity_bytes, same.host) == ((10**9, 2 * 10**9), 1)
+    assert hetsim.plan(same, "local-search", seed=np.int64(3)).options == {"seed": "3"}
+    with pytest.raises(InvalidInput, match="problem is <Unprintable>, not a Problem"):
+        hetsim.partition(Unprintable())  # type: ignore[arg-type]

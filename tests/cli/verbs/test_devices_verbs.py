@@ -1,0 +1,365 @@
+"""``hetsim devices``: query, validate, schema, and links among the rest."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import onnx
+import pytest
+import yaml
+from click.testing import Result
+from onnx import TensorProto, helper, numpy_helper
+
+import hetsim
+from hetsim.device.plugin import SimulatedDevice
+from hetsim.graph import zoo
+from hetsim.hardware.catalog import (
+    device_names,
+    link_names,
+    load_device,
+    platform_names,
+)
+from hetsim.hardware.catalog_files import catalog_folder
+from hetsim.hardware.json_schema import json_schema
+from hetsim.patterns.matching import Match
+from hetsim.reporting.query_table import answer_of, without_values
+
+Cli = Callable[..., Result]
+BROKEN = Path(__file__).parents[2] / "hardware" / "broken"
+
+
+def parsed(result: Result) -> Any:
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def quantized_model() -> onnx.ModelProto:
+    """x -> Q -> [DQ, Conv, Relu, Q] -> QLinearConv -> MaxPool -> Reshape -> DQ -> y."""
+    rng = np.random.default_rng(0)
+
+    def weight(*shape: int) -> np.ndarray:
+        return rng.integers(-100, 100, shape, dtype=np.int8)
+
+    constants = {
+        "s": np.float32(0.02),
+        "z": np.uint8(128),
+        "ws": np.float32(0.01),
+        "wz": np.int8(0),
+        "w1": weight(8, 3, 3, 3),
+        "w2": weight(8, 8, 1, 1),
+        "shape": np.array([1, 512], dtype=np.int64),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="enter"),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["dq"], name="dq"),
+        helper.make_node("DequantizeLinear", ["w1", "ws", "wz"], ["dw"], name="dw"),
+        helper.make_node("Conv", ["dq", "dw"], ["c"], name="conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"], name="relu"),
+        helper.make_node("QuantizeLinear", ["r", "s", "z"], ["q2"], name="requantize"),
+        helper.make_node(
+            "QLinearConv", ["q2", "s", "z", "w2", "ws", "wz", "s", "z"], ["q3"], name="qconv"
+        ),
+        helper.make_node(
+            "MaxPool", ["q3"], ["p"], name="pool", kernel_shape=[2, 2], strides=[2, 2]
+        ),
+        helper.make_node("Reshape", ["p", "shape"], ["f"], name="flat"),
+        helper.make_node("DequantizeLinear", ["f", "s", "z"], ["y"], name="leave"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "quantized",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 16, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 512])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+@pytest.fixture
+def quantized(tmp_path: Path) -> Path:
+    path = tmp_path / "quantized.onnx"
+    onnx.save(quantized_model(), path)
+    return path
+
+
+def test_query_counts_alone_within_patterns_and_refused(cli: Cli, quantized: Path) -> None:
+    words = ["devices", "query", "google-edge-tpu", quantized, "--canonical", "none"]
+    read = parsed(cli(*words, "--json"))
+    assert (read["nodes"], read["alone"], read["in_pattern"], read["refused"]) == (10, 1, 7, 2)
+    by_op = {
+        op["op"]: (op["nodes"], op["alone"], op["in_pattern"], op["refused"]) for op in read["ops"]
+    }
+    assert by_op == {
+        "DequantizeLinear": (3, 0, 2, 1),
+        "QuantizeLinear": (2, 0, 1, 1),
+        "Conv": (1, 0, 1, 0),
+        "MaxPool": (1, 0, 1, 0),
+        "QLinearConv": (1, 1, 0, 0),
+        "Relu": (1, 0, 1, 0),
+        "Reshape": (1, 0, 1, 0),
+    }
+    matched = {p["pattern"]: (p["matches"], p["nodes"]) for p in read["patterns"] if p["matches"]}
+    assert matched == {"qdq_conv": (1, 5), "int8_layout": (2, 2)}
+    assert [node["name"] for node in read["refused_nodes"]] == ["enter", "leave"]
+    table = cli(*words).stdout
+    assert "8 of 10 nodes: 1 alone, 7 only in a pattern; 2 refused" in table
+    for part in ("qdq_conv", "op QuantizeLinear", "google-edge-tpu", "QLinearConv"):
+        assert part in table
+
+
+def test_query_tells_reasons_by_number_of_nodes(cli: Cli, model: Path, tmp_path: Path) -> None:
+    device = tmp_path / "own.yaml"
+    description = yaml.safe_load((catalog_folder() / "google-edge-tpu.yaml").read_text())
+    description["support"] = {"dtypes": ["int8"], "except": ["Softmax"]}
+    del description["patterns"]
+    device.write_text(yaml.safe_dump(description), encoding="utf-8")
+    read = parsed(cli("devices", "query", device, model, "--json", "--canonical", "none"))
+    assert read["refused"] == 6
+    assert read["reasons"] == [
+        {
+            "reason": "float32 tensor",
+            "nodes": 4,
+            "ops": {"MatMul": 2, "Greater": 1, "Relu": 1},
+        },
+        {"reason": "bool tensor", "nodes": 1, "ops": {"Where": 1}},
+        {"reason": "op Softmax", "nodes": 1, "ops": {"Softmax": 1}},
+    ]
+    exact = {node["name"]: node["reason"] for node in read["refused_nodes"]}
+    assert exact["first"] == "float32 tensor 'x'"
+    assert exact["last"] == "op Softmax"
+
+
+@pytest.mark.parametrize("device", ["hexagon-v68-class-dsp", "google-edge-tpu", "nvidia-l4"])
+@pytest.mark.parametrize("name", ["resnet18", "bert_small"])
+def test_query_says_what_the_device_says(cli: Cli, device: str, name: str) -> None:
+    assert name in zoo.names()
+    read = parsed(cli("devices", "query", device, f"zoo:{name}", "--json"))
+    graph = hetsim.load_model(f"zoo:{name}").graph
+    support = SimulatedDevice("d", load_device(device)).query_model(graph)
+    assert read["nodes"] == len(graph.nodes)
+    assert read["alone"] == sum(support.supported)
+    assert read["refused"] == len(graph.nodes) - sum(support.taken)
+    for column in ("nodes", "alone", "in_pattern", "refused"):
+        total = sum(op[column] for op in read["ops"])
+        assert total == read[column]
+    assert {op["op"]: op["nodes"] for op in read["ops"]} == Counter(
+        node.op_type for node in graph.nodes
+    )
+    assert sum(entry["nodes"] for entry in read["reasons"]) == read["refused"]
+    counts = [entry["nodes"] for entry in read["reasons"]]
+    assert counts == sorted(counts, reverse=True)
+    for node in read["refused_nodes"]:
+        assert support.reasons[node["id"]] == node["reason"]
+    for op in read["ops"]:
+        assert sum(op["reasons"].values()) == op["refused"]
+
+
+def test_a_device_of_8_bit_integers_takes_nothing_of_a_float_model(cli: Cli) -> None:
+    read = parsed(cli("devices", "query", "google-edge-tpu", "zoo:resnet18", "--json"))
+    assert (read["alone"], read["in_pattern"], read["refused"]) == (0, 0, read["nodes"])
+    compared = parsed(cli("compare", "zoo:resnet18", "--platform", "edge-tpu", "--json"))
+    rows = {row["strategy"]: row for row in compared["rows"]}
+    assert not rows["single:tpu"]["feasible"]
+    assert "Conv" in rows["single:tpu"]["reason"]
+    for strategy in ("single:cpu", "hetero", "heft"):
+        assert rows[strategy]["feasible"]
+    for words in (
+        ["inspect", "zoo:resnet18", "--platform", "edge-tpu"],
+        ["simulate", "zoo:resnet18", "--platform", "edge-tpu"],
+        ["partition", "zoo:resnet18", "--platform", "edge-tpu"],
+    ):
+        result = cli(*words)
+        assert result.exit_code == 0, result.stderr
+        assert "tpu" in result.stdout
+
+
+def test_a_quantized_model_is_split_over_the_device_of_8_bit_integers(
+    cli: Cli, quantized: Path
+) -> None:
+    words = ["compare", quantized, "--platform", "edge-tpu", "--canonical", "none", "--json"]
+    rows = {row["strategy"]: row for row in parsed(cli(*words))["rows"]}
+    assert rows["hetero"]["plan"]["devices_used"] == ["cpu", "tpu"]
+
+
+def test_names_of_tensors_alone_are_left_out_of_reasons() -> None:
+    graph = hetsim.load_model("zoo:resnet18").graph
+    name = graph.nodes[0].writes[0]
+    assert without_values(graph, f"float64 tensor '{name}'") == "float64 tensor"
+    assert (
+        without_values(graph, f"rank 5 of tensor '{name}' (it takes 4)")
+        == "rank 5 of tensor (it takes 4)"
+    )
+    for kept in ("float64 tensor 'no such'", "op Conv", f"no match of '{name}': tensor"):
+        assert without_values(graph, kept) == kept
+
+
+def test_nodes_taken_both_alone_and_in_a_pattern_count_as_alone() -> None:
+    graph = hetsim.load_model("zoo:resnet18").graph
+    spec = load_device("nvidia-l4")
+    support = SimulatedDevice("gpu", spec).query_model(graph)
+    both = type(support)(
+        support.device, support.supported, support.reasons, (Match("mine", (0, 1)),)
+    )
+    answer = answer_of(graph, spec, both)
+    assert sum(op.alone for op in answer.ops) == sum(support.supported)
+    assert sum(op.in_pattern for op in answer.ops) == 0
+    assert answer.patterns["mine"] == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "message"),
+    [
+        ("edge-box", 2, "'edge-box' is a platform, and a query asks one device"),
+        ("pcie4-x16", 2, "'pcie4-x16' is a link"),
+        ("nvidia-l44", 3, "did you mean 'nvidia-l4'?"),
+        ("./no-such.yaml", 3, "no-such.yaml: no such file"),
+        (BROKEN / "device_zero_bandwidth.yaml", 3, "must be above 0, not 0"),
+    ],
+)
+def test_query_of_what_is_no_device_is_refused(
+    cli: Cli, model: Path, name: object, code: int, message: str
+) -> None:
+    result = cli("devices", "query", name, model)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_query_of_a_model_that_is_not_there_is_refused(cli: Cli) -> None:
+    result = cli("devices", "query", "nvidia-l4", "no-such.onnx")
+    assert result.exit_code == 3
+    assert "no-such.onnx" in result.stderr
+
+
+def test_query_binds_dimensions(cli: Cli, dynamic_model: Path, tmp_path: Path) -> None:
+    words = ["devices", "query", "intel-core-ultra-155h-npu", dynamic_model, "--json"]
+    unbound = parsed(cli(*words))
+    bound = parsed(cli(*words, "--dim", "batch=2"))
+    assert any("dynamic shape" in entry["reason"] for entry in unbound["reasons"])
+    assert not any("dynamic shape" in entry["reason"] for entry in bound["reasons"])
+
+
+def test_validate_says_what_every_file_of_the_catalog_is(cli: Cli) -> None:
+    files = sorted(catalog_folder().rglob("*.yaml"))
+    result = cli("devices", "validate", *files)
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert len(lines) == len(files)
+    for file, line in zip(files, lines, strict=True):
+        sort = {"links": "link", "platforms": "platform"}.get(file.parent.name, "device")
+        assert line.startswith(f"{file}: valid {sort} '{file.stem}' (")
+
+
+def test_validate_lists_every_complaint_and_goes_on(cli: Cli) -> None:
+    bad, good = BROKEN / "device_several_errors.yaml", catalog_folder() / "nvidia-l4.yaml"
+    result = cli("devices", "validate", bad, good, "no-such.yaml")
+    assert result.exit_code == 3
+    assert result.stderr == "error: 2 of 3 files cannot be used\n"
+    lines = result.stdout.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [
+        *(f"{bad}:{number}" for number in (2, 2, 9)),
+        str(good),
+        "no-such.yaml",
+    ]
+    assert lines[1] == f"{bad}:2: unknown kind 'tpu'; did you mean 'npu'?"
+
+
+def test_validate_as_json(cli: Cli) -> None:
+    bad, good = BROKEN / "link_zero_bandwidth.yaml", catalog_folder() / "links" / "eth1.yaml"
+    result = cli("devices", "validate", bad, good, "--json")
+    assert result.exit_code == 3
+    read = json.loads(result.stdout)
+    assert read["schema"] == "hetsim-validation/1"
+    assert read["files"] == [
+        {
+            "file": str(bad),
+            "valid": False,
+            "sort": "link",
+            "name": None,
+            "errors": [
+                {
+                    "where": f"{bad}:4",
+                    "what": "'bandwidth_gbytes_s' must be above 0, not 0",
+                    "hint": None,
+                }
+            ],
+        },
+        {"file": str(good), "valid": True, "sort": "link", "name": "eth1", "errors": []},
+    ]
+
+
+def test_validate_needs_a_file(cli: Cli) -> None:
+    assert cli("devices", "validate").exit_code == 2
+
+
+@pytest.mark.parametrize("sort", ["device", "link", "platform", None])
+def test_schema_is_printed_as_json_alone(cli: Cli, sort: str | None) -> None:
+    schema = parsed(cli("devices", "schema", *([sort] if sort else [])))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema == json.loads(json.dumps(json_schema(sort)))
+
+
+def test_schema_of_something_else_is_a_usage_error(cli: Cli) -> None:
+    result = cli("devices", "schema", "gpu")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "'device', 'link', 'platform'" in result.stderr
+
+
+def test_list_and_show_have_links(cli: Cli) -> None:
+    read = parsed(cli("devices", "list", "--json"))
+    assert [entry["name"] for entry in read["links"]] == list(link_names())
+    table = cli("devices", "list").stdout
+    for entry in read["links"]:
+        assert entry["name"] in table
+        assert entry["bytes_per_s"] == entry["peak_bytes_per_s"] * entry["efficiency"]
+        assert parsed(cli("devices", "show", entry["name"], "--json")) == entry
+        shown = cli("devices", "show", entry["name"]).stdout
+        for figure, source in entry["provenance"].items():
+            assert figure in shown
+            assert source["status"] in shown
+
+
+def test_list_stays_short_where_every_pair_has_a_link(cli: Cli) -> None:
+    assert "gpu.0-7, each to each" in cli("devices", "list").stdout
+    assert "gpu.0-7, each to each" in cli("devices", "show", "gpu-server-8").stdout
+    assert "gpu.6-gpu.7" in cli("devices", "show", "gpu-server-8", "--wide").stdout
+
+
+def test_show_takes_files_of_each_sort(cli: Cli, platform: Path) -> None:
+    folder = catalog_folder()
+    for file, key in (
+        (folder / "nvidia-l4.yaml", "flops_per_s"),
+        (folder / "links" / "eth1.yaml", "latency_s"),
+        (platform, "host"),
+    ):
+        assert key in parsed(cli("devices", "show", file, "--json"))
+
+
+def test_no_name_is_of_two_sorts() -> None:
+    names = (*device_names(), *link_names(), *platform_names())
+    assert len(set(names)) == len(names)
+
+
+def test_help_of_the_group_loads_nothing_heavy() -> None:
+    probe = (
+        "import sys\nfrom hetsim.cli.main import main\n"
+        "for words in (['devices', '--help'], ['devices', 'query', '--help']):\n"
+        "    try: main(words)\n    except SystemExit: pass\n"
+        "print([name for name in ('onnx', 'numpy', 'pydantic', 'rich', 'yaml') "
+        "if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

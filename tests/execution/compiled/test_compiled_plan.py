@@ -1,0 +1,461 @@
+"""Plans compiled to folders: what they compute, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import hetsim
+from artifact_builders import MODELS, digested, inputs_of, mixed_model, weighted_model
+from hetsim.device.artifact import read_artifact
+from hetsim.device.artifact_header import Expected, Identity
+from hetsim.device.artifact_layout import ArtifactError
+from hetsim.errors import InvalidInput, RequestError, UsageError
+from hetsim.execution.compiled_manifest import MANIFEST, WEIGHTS, is_compiled, read_manifest
+from hetsim.execution.compiled_open import open_compiled
+from hetsim.execution.compiled_plan import compile_plan
+from hetsim.execution.compiled_run import run_compiled
+from hetsim.execution.ray_session import RaySession
+from onnx_builders import assert_bitwise_equal, make_model, op, save, value
+
+PLATFORM = """\
+host: cpu
+devices:
+  cpu: intel-core-ultra-155h-cpu
+  npu: intel-core-ultra-155h-npu
+links:
+  - {between: [cpu, npu], latency_us: 5, bandwidth_gbytes_s: 10}
+"""
+Planned = Callable[..., hetsim.Plan]
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Planned:
+    """A plan of a model that puts every other node on the other device."""
+
+    def make(proto: onnx.ModelProto) -> hetsim.Plan:
+        platform = tmp_path / "pair.yaml"
+        platform.write_text(PLATFORM)
+        model = hetsim.load_model(save(proto, tmp_path), canonical="none")
+        readers = model.graph.consumers()
+        problem = hetsim.Problem.from_arrays(
+            np.ones((len(model.graph.nodes), 2)),
+            tensors=[
+                (node.id, 8, readers.get(name, ()))
+                for node in model.graph.nodes
+                for name in node.writes
+            ],
+            devices=("cpu", "npu"),
+            host=0,
+        )
+        problem = replace(
+            problem,
+            model=model,
+            platform=hetsim.load_platform(str(platform)),
+            node_names=tuple(node.name for node in model.graph.nodes),
+        )
+        groups = tuple(hetsim.Group(("cpu", "npu")[node % 2], (node,)) for node in range(problem.n))
+        return hetsim.Plan(problem, "by hand", groups)
+
+    return make
+
+
+@pytest.fixture
+def compiled(planned: Planned, tmp_path: Path) -> Path:
+    """The folder of the weighted model."""
+    folder = tmp_path / "compiled"
+    compile_plan(planned(weighted_model()), folder)
+    return folder
+
+
+def rewritten(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the manifest, its digest taken anew."""
+    file = folder / MANIFEST
+    record = json.loads(file.read_text())
+    del record["sha256"]
+    change(record)
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    record["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    file.write_text(json.dumps(record, indent=1) + "\n")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_folder_computes_what_the_plan_does(name: str, planned: Planned, tmp_path: Path) -> None:
+    plan = planned(MODELS[name]())
+    folder = tmp_path / "compiled"
+    manifest = compile_plan(plan, folder)
+    shared = [] if manifest.weights is None else [WEIGHTS]
+    assert bool(shared) == (name in ("weighted", "loop"))
+    assert sorted(os.listdir(folder)) == sorted(
+        [
+            MANIFEST,
+            "plan.json",
+            *shared,
+            *(f"g{i}_{g.device}.hsub" for i, g in enumerate(plan.groups)),
+        ]
+    )
+    assert [entry.nbytes for entry in manifest.groups] == [
+        (folder / entry.file).stat().st_size for entry in manifest.groups
+    ]
+    given = inputs_of(name)
+    wanted = hetsim.run(plan, given, executor="threads")
+    assert wanted.bitwise_equal
+    done = run_compiled(open_compiled(folder), given, executor="threads")
+    assert done.bitwise_equal
+    assert done.not_compared is None
+    assert_bitwise_equal(done.outputs, wanted.outputs)
+    assert done.steps == wanted.steps
+
+
+def test_ray_actors_run_a_folder(compiled: Path, tmp_path: Path, ray_session: RaySession) -> None:
+    (tmp_path / "m.onnx").unlink()
+    given = inputs_of("weighted")
+    opened = open_compiled(compiled)
+    done = run_compiled(opened, given)
+    assert_bitwise_equal(done.outputs, run_compiled(opened, given, executor="threads").outputs)
+    assert done.executor == "ray"
+
+
+def test_the_model_may_be_gone_and_then_nothing_is_compared(
+    compiled: Path, planned: Planned, tmp_path: Path
+) -> None:
+    given = inputs_of("weighted")
+    there = run_compiled(open_compiled(compiled), given, executor="threads")
+    assert there.bitwise_equal
+    shutil.move(compiled, tmp_path / "elsewhere")
+    (tmp_path / "m.onnx").unlink()
+    (tmp_path / "pair.yaml").unlink()
+    opened = open_compiled(tmp_path / "elsewhere")
+    gone = run_compiled(opened, given, executor="threads")
+    assert_bitwise_equal(gone.outputs, there.outputs)
+    assert gone.bitwise_equal is None
+    assert "no such file" in str(gone.not_compared)
+    save(mixed_model(), tmp_path)
+    other = run_compiled(opened, given, executor="threads")
+    assert other.bitwise_equal is None
+    assert "changed since" in str(other.not_compared)
+    silent = run_compiled(opened, given, executor="threads", verify=False)
+    assert (silent.bitwise_equal, silent.not_compared) == (None, "not asked for")
+
+
+def test_inputs_of_a_seed_are_those_of_the_plan(planned: Planned, tmp_path: Path) -> None:
+    proto = make_model(
+        [op("Cast", "i", "j", to=onnx.TensorProto.INT64), op("Gather", "table j", "g"),
+         op("Add", "g x", "y")],
+        [value("i", (40,), "INT32"), value("x", (40, 2))],
+        [value("y", (40, 2))],
+        {"table": np.arange(34, dtype=np.float32).reshape(17, 2)},
+    )  # fmt: skip
+    plan = planned(proto)
+    compile_plan(plan, tmp_path / "compiled")
+    opened = open_compiled(tmp_path / "compiled")
+    assert [entry.below for entry in opened.manifest.inputs] == [17, None]
+    for seed in (0, 3):
+        wanted = hetsim.run(plan, executor="threads", seed=seed)
+        done = run_compiled(opened, executor="threads", seed=seed)
+        assert_bitwise_equal(done.outputs, wanted.outputs)
+    with pytest.raises(RequestError, match="no input 'z'"):
+        run_compiled(opened, {"z": np.zeros(1)}, executor="threads")
+
+
+def test_outputs_that_are_stored_or_passed_through(planned: Planned, tmp_path: Path) -> None:
+    proto = make_model(
+        [op("Neg", "x", "y"), op("Neg", "y", "z")],
+        [value("x")],
+        [value("z"), value("k", (300,)), value("x"), value("t", (2,), "STRING")],
+        {"k": np.arange(300, dtype=np.float32), "t": np.array(["a", "b"], object)},
+    )
+    compile_plan(planned(proto), tmp_path / "compiled")
+    assert (tmp_path / "compiled" / "constants.hsub").is_file()
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    done = run_compiled(open_compiled(tmp_path / "compiled"), {"x": x}, executor="threads")
+    assert list(done.outputs) == ["z", "k", "x", "t"]
+    assert done.bitwise_equal
+    np.testing.assert_array_equal(done.outputs["k"], np.arange(300))
+
+
+def test_a_folder_can_compute_as_its_devices_do(planned: Planned, tmp_path: Path) -> None:
+    plan = planned(weighted_model())
+    platform = plan.problem.platform
+    assert platform is not None
+    halved = replace(platform.devices["npu"], execution_dtype={"float32": "float16"})
+    devices = {**platform.devices, "npu": halved}
+    problem = replace(plan.problem, platform=replace(platform, devices=devices))
+    plan = replace(plan, problem=problem)
+    given = inputs_of("weighted")
+    wanted = hetsim.run(plan, given, executor="threads", precision="device")
+    manifest = compile_plan(plan, tmp_path / "compiled", precision="device")
+    assert {d.name: d.precision for d in manifest.devices} == {
+        "cpu": "graph", "npu": "float32:float16",
+    }  # fmt: skip
+    done = run_compiled(open_compiled(tmp_path / "compiled"), given, executor="threads")
+    assert_bitwise_equal(done.outputs, wanted.outputs)
+    assert done.bitwise_equal
+    exact = hetsim.run(plan, given, executor="threads")
+    assert not np.array_equal(done.outputs["y"], exact.outputs["y"])
+
+
+def test_a_zoo_model_in_a_folder(tmp_path: Path) -> None:
+    problem = hetsim.Problem.of(
+        hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("edge-box")
+    )
+    plan = hetsim.plan(problem, "hetero")
+    compile_plan(plan, tmp_path / "compiled")
+    done = run_compiled(open_compiled(tmp_path / "compiled"), executor="threads")
+    assert done.bitwise_equal
+
+
+def test_the_same_plan_is_the_same_folder(planned: Planned, tmp_path: Path) -> None:
+    plan = planned(weighted_model())
+    for name in ("one", "two"):
+        compile_plan(plan, tmp_path / name)
+    for file in sorted(os.listdir(tmp_path / "one")):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_a_folder_is_written_whole_or_not_at_all(
+    planned: Planned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    plan = planned(weighted_model())
+    target = tmp_path / "sub" / "compiled"
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "hetsim.execution.compiled_plan.export",
+            full,
+        )
+        with pytest.raises(InvalidInput, match="No space left"):
+            compile_plan(plan, target)
+    assert list(target.parent.iterdir()) == []
+    target.mkdir()
+    compile_plan(plan, target)
+    before = sorted(os.listdir(target))
+    with pytest.raises(UsageError, match="not empty"):
+        compile_plan(plan, target)
+    assert sorted(os.listdir(target)) == before
+    bare = replace(plan, problem=replace(plan.problem, model=None))
+    with pytest.raises(UsageError, match="without a model"):
+        compile_plan(bare, tmp_path / "other")
+
+
+def test_one_flipped_byte_in_any_file_is_refused(compiled: Path) -> None:
+    open_compiled(compiled)
+    for file in sorted(compiled.iterdir()):
+        content = file.read_bytes()
+        for place in range(0, len(content), max(1, len(content) // 60)):
+            wrong = bytearray(content)
+            wrong[place] ^= 1
+            file.write_bytes(wrong)
+            with pytest.raises(InvalidInput) as caught:
+                open_compiled(compiled)
+            assert caught.value.exit_code == 3
+        file.write_bytes(content)
+    open_compiled(compiled)
+
+
+def test_every_byte_of_the_manifest_counts(compiled: Path) -> None:
+    file = compiled / MANIFEST
+    content = file.read_bytes()
+    for place in range(len(content)):
+        wrong = bytearray(content)
+        wrong[place] ^= 4
+        file.write_bytes(wrong)
+        with pytest.raises(InvalidInput):
+            read_manifest(compiled)
+    for end in range(0, len(content), 5):
+        file.write_bytes(content[:end])
+        with pytest.raises(InvalidInput):
+            read_manifest(compiled)
+
+
+@pytest.mark.parametrize(
+    "name", ["../g0_cpu.hsub", "/etc/passwd", "sub/g0.hsub", "..", ".", "", "a\0b", ".hidden"]
+)
+def test_a_file_name_that_leaves_the_folder_is_refused(compiled: Path, name: str) -> None:
+    shutil.copy(compiled / "g0_cpu.hsub", compiled.parent / "g0_cpu.hsub")
+    for change in (
+        lambda r: r["groups"][0].update(file=name),
+        lambda r: r["plan"].update(file=name),
+    ):
+        content = (compiled / MANIFEST).read_text()
+        rewritten(compiled, change)
+        with pytest.raises(InvalidInput, match="leaves the folder"):
+            open_compiled(compiled)
+        (compiled / MANIFEST).write_text(content)
+
+
+def test_links_and_what_is_no_file_are_refused(compiled: Path) -> None:
+    for name in ("g1_npu.hsub", "plan.json", WEIGHTS, MANIFEST):
+        outside = compiled.parent / f"moved {name}"
+        shutil.move(compiled / name, outside)
+        (compiled / name).symlink_to(outside)
+        with pytest.raises(InvalidInput, match="it is a link"):
+            open_compiled(compiled)
+        (compiled / name).unlink()
+        with pytest.raises(InvalidInput, match="No such file"):
+            open_compiled(compiled)
+        os.mkfifo(compiled / name)
+        with pytest.raises(InvalidInput, match="no regular file"):
+            open_compiled(compiled)
+        (compiled / name).unlink()
+        (compiled / name).mkdir()
+        with pytest.raises(InvalidInput):
+            open_compiled(compiled)
+        (compiled / name).rmdir()
+        shutil.move(outside, compiled / name)
+    open_compiled(compiled)
+
+
+def group(place: int, **fields: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda record: record["groups"][place].update(fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda r: r.update(schema="hetsim-compiled/1"), "compiled/1'.* compile the plan again"),
+        (lambda r: r.update(weights=None), "where none belongs"),
+        (lambda r: r["weights"].update(nbytes=64), "where none belongs"),
+        (lambda r: r["weights"].update(nbytes=10**6), "not the weights that were compiled"),
+        (lambda r: r["weights"].update(sha256="0" * 64), "not the weights that were compiled"),
+        (lambda r: r["weights"].update(file="g0_cpu.hsub"), "one name"),
+        (lambda r: r["weights"].update(file="../weights.bin"), "leaves the folder"),
+        (lambda r: r.update(more=1), "more: Extra inputs"),
+        (lambda r: r.update(groups={}), "groups"),
+        (group(0, nbytes="1"), r"groups\.0\.nbytes"),
+        (group(0, nbytes=1), "not the file that the manifest describes"),
+        (group(0, sha256="0" * 64), "not the file that the manifest describes"),
+        (group(0, device="npu"), "steps|device"),
+        (group(0, device="gpu"), "devices do not fit"),
+        (group(1, file="g0_cpu.hsub"), "one name"),
+        (group(0, inputs=["nowhere"]), "before it is made"),
+        (group(1, outputs=["c"]), "makes a value again"),
+        (lambda r: r["groups"].reverse(), "before it is made"),
+        (lambda r: r["outputs"].append("nowhere"), "nothing makes output 'nowhere'"),
+        (lambda r: r["steps"].pop(), "steps are not those"),
+        (lambda r: r["steps"][0]["sends"].clear(), "steps are not those"),
+        (lambda r: r["devices"].pop(), "devices do not fit"),
+        (lambda r: r["devices"][0].update(architecture="cpu:other"), "architecture 'cpu:"),
+        (lambda r: r["devices"][0].update(precision="x"), "precision 'graph', and this is 'x'"),
+        (lambda r: r["devices"][0].update(backend="theirs"), "whose description is gone"),
+        (lambda r: r["inputs"][0].update(type="float16"), "not the file that the manifest"),
+        (lambda r: r["inputs"][0].update(shape=[1]), "not the file that the manifest"),
+        (lambda r: r["plan"].update(sha256="0" * 64), "not the plan that was compiled"),
+    ],
+)  # fmt: skip
+def test_a_manifest_that_says_what_is_not_so_is_refused(
+    change: Callable[[dict[str, Any]], Any], told: str, compiled: Path
+) -> None:
+    rewritten(compiled, change)
+    with pytest.raises(InvalidInput, match=told):
+        run_compiled(open_compiled(compiled), executor="threads")
+
+
+def test_a_subgraph_of_another_folder_is_refused(
+    compiled: Path, planned: Planned, tmp_path: Path
+) -> None:
+    proto = weighted_model()
+    proto.graph.initializer[0].raw_data = bytes(len(proto.graph.initializer[0].raw_data))
+    compile_plan(planned(proto), tmp_path / "other")
+    # Only its weights are others.
+    shutil.copy(tmp_path / "other" / WEIGHTS, compiled / WEIGHTS)
+    with pytest.raises(InvalidInput, match="not the weights that were compiled"):
+        open_compiled(compiled)
+    proto.graph.node[0].name = "renamed"
+    compile_plan(planned(proto), tmp_path / "third")
+    shutil.copy(tmp_path / "third" / "g0_cpu.hsub", compiled / "g0_cpu.hsub")
+    with pytest.raises(InvalidInput, match="not the file that the manifest describes"):
+        open_compiled(compiled)
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_a_weight_that_subgraphs_share_is_stored_once(
+    planned: Planned, tmp_path: Path, external: bool
+) -> None:
+    weight = np.random.default_rng(1).standard_normal((256, 256)).astype(np.float32) / 16
+    values = ["x", "a", "b", "c", "d", "e", "y"]
+    nodes = [op("MatMul", f"{one} w", other) for one, other in pairwise(values)]
+    proto = make_model(
+        [*nodes, op("Identity", "w", "w2")],
+        [value("x", (2, 256))],
+        [value("y", (2, 256)), value("w2", (256, 256)), value("w", (256, 256))],
+        {"w": weight},
+    )
+    if external:
+        onnx.external_data_helper.convert_model_to_external_data(proto, location="outside.bin")
+        onnx.save_model(proto, tmp_path / "unused.onnx")
+    plan = planned(proto)
+    folder = tmp_path / "compiled"
+    manifest = compile_plan(plan, folder)
+    assert len(manifest.groups) == 7
+    assert manifest.weights is not None
+    assert manifest.weights.nbytes == weight.nbytes
+    assert sum(file.stat().st_size for file in folder.iterdir()) < weight.nbytes + 2**16
+    done = run_compiled(open_compiled(folder), executor="threads", seed=3)
+    assert done.bitwise_equal is True
+    wanted = hetsim.run(plan, seed=3, executor="threads")
+    assert_bitwise_equal(done.outputs, wanted.outputs)
+    np.testing.assert_array_equal(done.outputs["w2"], weight)
+    np.testing.assert_array_equal(done.outputs["w"], weight)
+
+
+def test_a_file_of_weights_that_is_not_whole_is_refused(compiled: Path) -> None:
+    content = (compiled / WEIGHTS).read_bytes()
+    for wrong in (content[:-1], content + b"\0", b""):
+        (compiled / WEIGHTS).write_bytes(wrong)
+        with pytest.raises(InvalidInput, match="not the weights that were compiled"):
+            open_compiled(compiled)
+    (compiled / WEIGHTS).unlink()
+    with pytest.raises(InvalidInput, match="No such file"):
+        open_compiled(compiled)
+
+
+def test_a_subgraph_opens_with_the_weights_of_its_folder_alone(compiled: Path) -> None:
+    manifest, _, _ = read_manifest(compiled)
+    device = manifest.devices[0]
+    expected = Expected(Identity(device.name, device.architecture, device.precision))
+    content = (compiled / "g0_cpu.hsub").read_bytes()
+    with pytest.raises(ArtifactError, match="a section of 0"):
+        read_artifact(io.BytesIO(content), expected=expected)
+    for size in (0, 1, 64):
+        with pytest.raises(ArtifactError, match="where none belongs"):
+            read_artifact(io.BytesIO(content), expected=expected, shared_bytes=size)
+
+
+def test_a_file_of_a_newer_format_is_refused(compiled: Path) -> None:
+    file = compiled / "g0_cpu.hsub"
+    content = file.read_bytes()
+    file.write_bytes(digested(content[:8] + (9).to_bytes(4, "little") + content[12:-32]))
+    with pytest.raises(ArtifactError, match="format version 9"):
+        open_compiled(compiled)
+
+
+def test_options_are_checked_before_anything_runs(compiled: Path) -> None:
+    opened = open_compiled(compiled)
+    with pytest.raises(UsageError, match="no executor 'thread'"):
+        run_compiled(opened, executor="thread")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="needs the executor"):
+        run_compiled(opened, executor="threads", address="auto")
+    with pytest.raises(UsageError, match="timeout"):
+        run_compiled(opened, executor="threads", timeout_s=0)
+
+
+def test_only_a_folder_with_a_manifest_is_taken_for_one(compiled: Path, tmp_path: Path) -> None:
+    assert is_compiled(compiled)
+    assert not is_compiled(tmp_path)
+    assert not is_compiled(compiled / MANIFEST)
+    assert not is_compiled(tmp_path / "nowhere")

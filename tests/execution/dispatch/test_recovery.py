@@ -1,0 +1,196 @@
+"""Devices that die, hang, run out of memory or fail: detected, got over, recorded, bits kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+import pytest
+
+import hetsim
+from hetsim.device.kernels import CompiledSubgraph
+from hetsim.errors import ExecutionError, Infeasible
+from hetsim.execution.recovery import Recovery
+from hetsim.execution.session import Session
+from hetsim.graph.samples import random_inputs
+from onnx_builders import assert_bitwise_equal, run_whole
+
+Groups = Sequence[tuple[str, Sequence[int]]]
+Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
+Executor = Literal["ray", "threads"]
+BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
+
+
+@pytest.fixture(params=["threads", "ray"])
+def executor(request: pytest.FixtureRequest) -> Executor:
+    if request.param == "ray":
+        request.getfixturevalue("ray_session")
+    kind: Executor = request.param
+    return kind
+
+
+def check(session: Session, seeds: range) -> None:
+    """Requests in flight give the bits of the whole model."""
+    model = session.plan.problem.model
+    assert model is not None
+    requests = [session.run_async(seed=seed, timeout_s=100) for seed in seeds]
+    for seed, request in zip(seeds, requests, strict=True):
+        assert_bitwise_equal(request.result(), run_whole(model, random_inputs(model, seed)))
+
+
+def only(session: Session) -> Recovery:
+    (recovery,) = session.recoveries
+    assert recovery.seconds > 0
+    assert recovery.at_s >= 0
+    return recovery
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_a_device_that_dies_is_started_again(
+    cut: Cut, diamond: onnx.ModelProto, executor: Executor, device: str
+) -> None:
+    with Session(cut(diamond, BRANCHES), executor) as session:
+        check(session, range(2))
+        if executor == "ray":
+            before = session.processes()
+            os.kill(before[device], signal.SIGKILL)
+        else:
+            session.inject([hetsim.Failure(device, 0.0, "kill", 0.0)])
+        check(session, range(2, 12))
+        found = only(session)
+        assert (found.device, found.kind, found.how) == (device, "died", "restarted")
+        assert found.requests != ()
+        if executor == "ray":
+            assert session.processes().keys() == before.keys()
+            assert session.processes()[device] != before[device]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [hetsim.Failure("gpu", 0.0), hetsim.Failure("gpu", 0.0, "hang", 0.2)],
+    ids=["dead", "hangs"],
+)
+def test_others_take_over_where_it_does_not_come_back(
+    cut: Cut, diamond: onnx.ModelProto, executor: Executor, failure: hetsim.Failure
+) -> None:
+    with Session(cut(diamond, BRANCHES), executor) as session:
+        session.inject([failure])
+        check(session, range(8))
+        found = only(session)
+        kind = "died" if failure.kind == "kill" else "hang"
+        assert (found.device, found.kind, found.how) == ("gpu", kind, "replanned")
+        assert "gpu" not in session.processes()
+        check(session, range(8, 12))
+        assert len(session.recoveries) == 1
+
+
+def test_failures_follow_one_another(cut: Cut, diamond: onnx.ModelProto) -> None:
+    with Session(cut(diamond, BRANCHES), "threads", max_restarts=2) as session:
+        for _ in range(2):
+            session.inject([hetsim.Failure("npu", 0.0, "kill", 0.05)])
+            check(session, range(4))
+        assert [r.how for r in session.recoveries] == ["restarted", "restarted"]
+        assert all(r.seconds >= 0.05 for r in session.recoveries)
+        # Once more than it may be started again, though it would come back.
+        session.inject([hetsim.Failure("npu", 0.0, "kill", 0.0)])
+        check(session, range(4))
+        session.inject([hetsim.Failure(name, 0.0) for name in session.processes() if name != "gpu"])
+        check(session, range(8))
+        assert set(session.processes()) <= {"gpu", "cpu"}
+        assert session.recoveries[2].how == "replanned"
+
+
+def test_a_call_that_takes_too_long_is_a_device_that_hangs(
+    cut: Cut, diamond: onnx.ModelProto
+) -> None:
+    with Session(cut(diamond, BRANCHES), "threads", hang_s=0.3) as session:
+        session.inject([hetsim.Failure("npu", 0.0, "hang", 1000.0)])
+        check(session, range(4))
+        found = only(session)
+        assert (found.device, found.kind, found.how) == ("npu", "hang", "replanned")
+
+
+def test_a_step_with_which_a_device_hangs_every_time_fails_its_request(
+    cut: Cut, endless: onnx.ModelProto
+) -> None:
+    plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])])
+    with (
+        Session(plan, "threads", hang_s=0.2, max_restarts=9) as session,
+        pytest.raises(ExecutionError, match=r"device 'gpu' did not answer within 0\.2 s"),
+    ):
+        session.run()
+
+
+class Faulty:
+    """Makes the runs of one subgraph raise, as often as asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, output: str, what: str, times: int) -> None:
+        self.left = times
+        run = CompiledSubgraph.run
+
+        def failing(compiled: CompiledSubgraph, inputs: Any) -> Any:
+            if compiled.output_names == (output,) and self.left:
+                self.left -= 1
+                raise ExecutionError(what)
+            return run(compiled, inputs)
+
+        monkeypatch.setattr(CompiledSubgraph, "run", failing)
+
+
+MEMORY = "Failed to allocate memory for requested buffer of size 123456789"
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "how"),
+    [("a passing fault", "kernel", "repeated"), (MEMORY, "out of memory", "restarted")],
+)
+def test_an_exception_that_passes_is_got_over(
+    cut: Cut, diamond: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch,
+    what: str, kind: str, how: str,
+) -> None:  # fmt: skip
+    Faulty(monkeypatch, "d", what, 1)
+    with Session(cut(diamond, BRANCHES), "threads") as session:
+        check(session, range(6))
+        found = only(session)
+        assert (found.device, found.kind, found.how) == ("npu", kind, how)
+
+
+@pytest.mark.parametrize("what", ["a lasting fault", MEMORY])
+def test_an_exception_that_lasts_is_the_requests(
+    cut: Cut, diamond: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    # Twice for an exception, three times for a device: then the request has had its chances.
+    Faulty(monkeypatch, "d", what, 3 if what == MEMORY else 2)
+    with Session(cut(diamond, BRANCHES), "threads") as session:
+        with pytest.raises(ExecutionError, match=what):
+            session.run()
+        check(session, range(4))
+
+
+def test_where_nobody_can_take_over_the_error_says_so(cut: Cut, diamond: onnx.ModelProto) -> None:
+    plan = cut(diamond, BRANCHES)
+    seconds = np.array(plan.problem.seconds)
+    seconds[2, :2] = np.inf
+    names = tuple(f"n{k}" for k in range(plan.problem.n))
+    plan = replace(plan, problem=replace(plan.problem, seconds=seconds, node_names=names))
+    with Session(plan, "threads") as session:
+        session.inject([hetsim.Failure("npu", 0.0)])
+        for _ in range(2):
+            with pytest.raises(Infeasible, match="no device is left that can run it") as caught:
+                session.run()
+            assert caught.value.exit_code == 4
+            assert caught.value.where == "node 'n2'"
+
+
+def test_a_run_can_be_given_failures(cut: Cut, diamond: onnx.ModelProto) -> None:
+    result = hetsim.run(
+        cut(diamond, BRANCHES), executor="threads", failures=[hetsim.Failure("gpu", 0.0)]
+    )
+    assert result.bitwise_equal is True
+    assert [recovery.how for recovery in result.recoveries] == ["replanned"]
+    assert [event.name for event in result.timeline.events if event.kind == "failure"] == ["kill"]

@@ -1,0 +1,160 @@
+"""Who may use a Ray: a private one is for its process alone, others keep the caller's login."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from execution.transports.test_ray_session import QUIET, Child, folder
+
+from hetsim.execution.processes import command_line, descendants
+from hetsim.execution.ray_session import RaySession
+from hetsim.execution.ray_settings import ENVIRONMENT, private_environment
+
+__all__ = ["folder"]
+
+LOOK = """
+import sys
+from ray._raylet import GcsClient
+try:
+    print(len(GcsClient(address=sys.argv[1]).get_all_node_info(timeout=20)))
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+def test_every_private_ray_has_a_token_of_its_own() -> None:
+    one, other = private_environment(), private_environment()
+    assert one["RAY_AUTH_MODE"] == other["RAY_AUTH_MODE"] == "token"
+    assert one["RAY_AUTH_TOKEN"] != other["RAY_AUTH_TOKEN"]
+    assert re.fullmatch("[0-9a-f]{64}", one["RAY_AUTH_TOKEN"])
+    assert "RAY_AUTH_TOKEN" not in ENVIRONMENT
+
+
+def test_a_process_without_the_token_is_refused(ray_session: RaySession) -> None:
+    assert ray_session.private
+    address = ray.get_runtime_context().gcs_address
+    token = os.environ["RAY_AUTH_TOKEN"]
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+
+    def look(**login: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", LOOK, address],
+            env={**plain, **login}, capture_output=True, text=True, timeout=100, check=True,
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    assert look(RAY_AUTH_MODE="disabled") == "AuthenticationError"
+    assert look(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="0" * 64) == "AuthenticationError"
+    assert look(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=token) == "1"
+
+
+@pytest.mark.slow
+def test_a_stranger_runs_no_task(ray_session: RaySession) -> None:
+    address = ray.get_runtime_context().gcs_address
+    code = "import ray, sys; ray.init(address=sys.argv[1]); print(ray.get(ray.put(1)))"
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    # So that it looks for that Ray where it is.
+    plain["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    done = subprocess.run(
+        [sys.executable, "-c", code, address],
+        env={**plain, "RAY_AUTH_MODE": "disabled"}, capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert "InvalidAuthToken" in done.stderr
+
+
+def own_processes() -> list[int]:
+    return [os.getpid(), *(process.pid for process in descendants(os.getpid()))]
+
+
+def listeners() -> list[str]:
+    """Addresses, in the kernel's hexadecimal, on which this process or one below it listens."""
+    sockets = set()
+    for pid in own_processes():
+        try:
+            links = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+        except OSError:
+            continue
+        sockets |= {link[8:-1] for link in links if link.startswith("socket:[")}
+    found = []
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in sockets:
+                found.append(fields[1].partition(":")[0])
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads the sockets of Linux")
+def test_a_private_ray_listens_on_the_loopback_device_alone(ray_session: RaySession) -> None:
+    there = listeners()
+    assert len(there) > 3
+    loopback = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
+    assert set(there) <= set(loopback)
+
+
+def test_the_token_is_in_no_file_and_no_command_line(ray_session: RaySession) -> None:
+    token = os.environ["RAY_AUTH_TOKEN"]
+    node: Any = ray._private.worker.global_worker.node
+    temp = Path(node.get_temp_dir_path())
+    assert temp.parent.stat().st_mode & 0o777 == 0o700
+    assert temp.parent.name.startswith("hetsim-")
+    assert not any(token in command_line(process) for process in descendants(os.getpid()))
+    files = [path for path in temp.rglob("*") if path.is_file()]
+    assert len(files) > 5
+    assert not any(token.encode() in path.read_bytes() for path in files)
+
+
+@pytest.mark.slow
+def test_the_login_of_the_users_own_cluster_is_used_as_it_is(folder: Path, tmp_path: Path) -> None:
+    held = tmp_path / "token"
+    held.write_text("5" * 64)
+    login = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(held), **QUIET}
+    absent = ("RAY_AUTH_TOKEN", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "RAY_ADDRESS")
+    clean = f"[os.environ.pop(name, None) for name in {absent!r}]\n"
+    cluster = Child(
+        clean
+        + """
+import ray
+ray.init(address="local", num_cpus=1, include_dashboard=False, configure_logging=False,
+         log_to_driver=False, object_store_memory=100 * 2**20, _plasma_directory="/tmp")
+tell(address=ray.get_runtime_context().gcs_address)
+sys.stdin.read()
+ray.shutdown()
+import shutil
+shutil.rmtree(os.path.join(os.environ["TMPDIR"], "ray"))
+""",
+        folder,
+        **login,
+    )
+    address = cluster.line()["address"]
+    code = (
+        clean
+        + f"""
+before = dict(os.environ)
+tell(private=hetsim.run(plan, verify=False).bitwise_equal, same=before == dict(os.environ))
+try:
+    tell(joined=hetsim.run(plan, address={address!r}).bitwise_equal,
+         same=before == dict(os.environ))
+except hetsim.HetsimError as error:
+    tell(error=str(error))
+"""
+    )
+    joining = Child(code, folder, **login)
+    assert joining.line() == {"private": None, "same": True}
+    assert joining.line() == {"joined": True, "same": True}
+    joining.end()
+    stranger = Child(code, folder, RAY_AUTH_MODE="disabled", **QUIET)
+    assert stranger.line() == {"private": None, "same": True}
+    assert "it asks for a token" in stranger.line()["error"]
+    stranger.end()
+    # Its standard input ends, and with it the cluster.
+    cluster.end()

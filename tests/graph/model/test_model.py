@@ -1,0 +1,183 @@
+"""Loading a model: what a Model promises, names, order, and dims bound."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetsim.errors import InvalidInput, UnboundDimension, UsageError
+from hetsim.graph.loading import load_model
+from hetsim.graph.structure import name_nodes
+from onnx_builders import (
+    check_consistent,
+    load,
+    make_model,
+    op,
+    save,
+    value,
+)
+
+RELU = [op("Relu", "x", "y", "r")]
+
+
+def test_plain_model(tmp_path: Path) -> None:
+    proto = make_model(
+        [op("Gemm", "x w b", "h", "fc", alpha=0.5, transB=1), op("Relu", "h", "y")],
+        [value("x")],
+        [value("y", (2, 4))],
+        {"w": np.ones((4, 3), np.float32), "b": np.ones(4, np.float32)},
+    )
+    path = save(proto, tmp_path)
+    model = load_model(str(path))
+    check_consistent(model)
+    assert (model.name, model.source, model.canonical) == ("m", str(path), "basic")
+    assert model.weights_dir is None
+    assert model.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert model.original_nodes == ("fc", "Relu_1")
+    assert model.folded == ()
+    assert model.graph.inputs == ("x",)
+    assert model.graph.outputs == ("y",)
+    assert model.graph.constants == {"w", "b"}
+    assert model.graph.tensors["h"].shape == (2, 4)
+    assert model.graph.tensors["h"].dtype == "float32"
+    assert model.graph.nodes[0].attributes["alpha"] == 0.5
+    assert model.graph.opsets == {"": 20}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_symbolic_dims_stay_until_bound(tmp_path: Path) -> None:
+    proto = make_model(
+        [op("Concat", "x x", "h", axis=1), op("Relu", "h", "y")],
+        [value("x", ("batch", "length", 4))],
+        [value("y", None)],
+    )
+    path = save(proto, tmp_path)
+    free = load_model(path)
+    assert free.graph.tensors["x"].shape == ("batch", "length", 4)
+    assert free.graph.tensors["y"].shape == ("batch", None, 4)
+    with pytest.raises(UnboundDimension, match="--dim batch=N"):
+        _ = free.graph.tensors["y"].nbytes
+    by_name = load_model(path, dims={"batch": 2, "length": 5})
+    by_shape = load_model(path, shapes={"x": [2, 5, 4]})
+    for model in (by_name, by_shape):
+        check_consistent(model)
+        assert model.graph.tensors["x"].shape == (2, 5, 4)
+        assert model.graph.tensors["y"].shape == (2, 10, 4)
+    assert by_name.dims == {"batch": 2, "length": 5}
+    assert by_shape.shapes == {"x": (2, 5, 4)}
+    partly = load_model(path, dims={"length": 5})
+    assert partly.graph.tensors["y"].shape == ("batch", 10, 4)
+
+
+def test_a_shape_binds_the_same_name_elsewhere(tmp_path: Path) -> None:
+    proto = make_model(
+        [op("Add", "a b", "y")], [value("a", ("n", 3)), value("b", ("n", 3))], [value("y", None)]
+    )
+    model = load(proto, tmp_path, shapes={"a": (7, 3)})
+    assert model.graph.tensors["b"].shape == (7, 3)
+
+
+def test_a_shape_gives_rank_and_open_dims(tmp_path: Path) -> None:
+    proto = make_model(
+        [op("Relu", "a", "u"), op("Relu", "b", "v")],
+        [value("a", None), value("b", (None, -1))],
+        [value("u", None), value("v", None)],
+    )
+    free = load(proto, tmp_path)
+    assert free.graph.tensors["u"].shape is None
+    assert free.graph.tensors["v"].shape == (None, None)
+    model = load(proto, tmp_path, shapes={"a": (2,), "b": (3, 4)})
+    assert model.graph.tensors["u"].shape == (2,)
+    assert model.graph.tensors["v"].shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"dims": {"bach": 2}}, "did you mean 'batch'"),
+        ({"dims": {"batch": 0}}, "cannot be 0"),
+        ({"dims": {"batch": -1}}, "cannot be -1"),
+        ({"dims": {"batch": 1.5}}, "is 1.5, not a whole number"),
+        ({"dims": {"batch": True}}, "is True, not a whole number"),
+        ({"shapes": {"z": (1, 3)}}, "no input named 'z'"),
+        ({"shapes": {"x": (1, 3, 1)}}, "give 2 numbers"),
+        ({"shapes": {"x": (1, 4)}}, "contradicts"),
+        ({"shapes": {"x": (0, 3)}}, "cannot be 0"),
+        ({"shapes": {"x": 3}}, "is 3, not a list"),
+        ({"dims": {"batch": 2}, "shapes": {"x": (3, 3)}}, "'batch' is bound to 2"),
+        ({"shapes": {"x": (2, 3), "z2": (4, 3)}}, "'batch' is bound to 2"),
+        ({"shapes": {"s": (2,)}}, "is no tensor"),
+        ({"canonical": "basics"}, "did you mean 'basic'"),
+    ],
+)
+def test_wrong_options(tmp_path: Path, options: dict[str, Any], says: str) -> None:
+    sequence = onnx.ValueInfoProto(name="s")
+    sequence.type.sequence_type.elem_type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    proto = make_model(
+        [op("Relu", "x", "y"), op("Relu", "z2", "y2"), op("SequenceLength", "s", "n")],
+        [value("x", ("batch", 3)), value("z2", ("batch", 3)), sequence],
+        [value("y", None), value("y2", None), value("n", (), "INT64")],
+    )
+    # What is of the wrong kind is InvalidInput, what names or sizes do not fit is UsageError.
+    kind = InvalidInput if ", not a" in says else UsageError
+    with pytest.raises(kind, match=says.replace("(", r"\(")) as caught:
+        load(proto, tmp_path, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_dims_cannot_be_bound_where_all_are_fixed(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="all dimensions of its inputs are fixed"):
+        load(make_model(RELU, [value("x")], [value("y")]), tmp_path, dims={"n": 1})
+
+
+def test_stale_types_are_inferred_anew(tmp_path: Path) -> None:
+    proto = make_model(
+        [op("Relu", "x", "h"), op("Relu", "h", "y")], [value("x", ("n", 3))], [value("y", (1, 3))]
+    )
+    proto.graph.value_info.append(value("h", (1, 3)))
+    for level in ("none", "basic"):
+        model = load(proto, tmp_path, dims={"n": 6}, canonical=level)
+        assert model.graph.tensors["h"].shape == (6, 3)
+        assert model.graph.tensors["y"].shape == (6, 3)
+
+
+def test_an_unsorted_file_is_sorted_stably(tmp_path: Path) -> None:
+    nodes = [op("Relu", "b", "y", "third"), op("Neg", "x", "z", "free"), op("Abs", "x", "b", "a")]
+    proto = make_model(nodes, [value("x")], [value("y"), value("z")])
+    model = load(proto, tmp_path, canonical="none")
+    assert [node.name for node in model.graph.nodes] == ["free", "a", "third"]
+    check_consistent(model)
+
+
+def test_names_are_unique_and_kept(tmp_path: Path) -> None:
+    nodes = [
+        op("Relu", "x", "a"),
+        op("Relu", "a", "b", "Relu_0"),
+        op("Relu", "b", "c", "twice"),
+        op("Relu", "c", "d", "twice"),
+        op("Relu", "d", "y", "Relu_3"),
+    ]
+    model = load(make_model(nodes, [value("x")], [value("y")]), tmp_path, canonical="none")
+    assert model.original_nodes == ("Relu_0_", "Relu_0", "twice", "Relu_3_", "Relu_3")
+    check_consistent(model)
+
+
+@given(st.lists(st.sampled_from(["", "A", "A_0", "A_1", "A_2", "A_1_"]), max_size=7))
+def test_naming_is_injective_and_keeps_first_owners(names: list[str]) -> None:
+    nodes = [op("A", "x", "y", name) for name in names]
+    name_nodes(nodes)
+    given_names = [node.name for node in nodes]
+    assert len(set(given_names)) == len(names)
+    for position, name in enumerate(names):
+        if name and name not in names[:position]:
+            assert given_names[position] == name
+    again = [op("A", "x", "y", name) for name in names]
+    name_nodes(again)
+    assert [node.name for node in again] == given_names

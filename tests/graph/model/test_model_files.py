@@ -1,0 +1,127 @@
+"""Files: external weights, digests, the same model every time; types between their spellings."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from hetsim.errors import UsageError
+from hetsim.graph.loading import load_model
+from hetsim.graph.onnx_types import dtype_name, element_type, parse_type
+from onnx_builders import (
+    check_consistent,
+    function_model,
+    load,
+    make_model,
+    op,
+    open_exactly,
+    run_whole,
+    value,
+)
+
+RELU = [op("Relu", "x", "y", "r")]
+
+
+def external_model(folder: Path, elements: int = 4096) -> Path:
+    proto = make_model(
+        [op("Add", "x w", "h", "a"), op("Reshape", "h s", "y", "b")],
+        [value("x", (elements,))],
+        [value("y", None)],
+        {"w": np.arange(elements, dtype=np.float32), "s": np.array([2, elements // 2])},
+    )
+    onnx.save(
+        proto, folder / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
+    return folder / "m.onnx"
+
+
+@pytest.mark.parametrize("level", ["none", "basic"])
+def test_large_external_weights_stay_on_disk(tmp_path: Path, level: str) -> None:
+    path = external_model(tmp_path)
+    before = sorted(p.name for p in tmp_path.iterdir())
+    model = load_model(path, canonical=level)
+    check_consistent(model)
+    assert model.weights_dir == tmp_path.resolve()
+    external = {t.name for t in model.proto.graph.initializer if t.data_location == 1}
+    assert external == {"w"}
+    assert model.graph.constant_values == {"s": (2, 2048)}
+    assert model.graph.tensors["y"].shape == (2, 2048)
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+    x = np.ones(4096, np.float32)
+    expected = (np.arange(4096, dtype=np.float32) + 1).reshape(2, 2048)
+    np.testing.assert_array_equal(run_whole(model, {"x": x})["y"], expected)
+    digest = hashlib.sha256(path.read_bytes())
+    digest.update(f"\0w.bin\0{(tmp_path / 'w.bin').stat().st_size}".encode())
+    assert model.sha256 == digest.hexdigest()
+
+
+def test_weights_dir_is_absent_once_nothing_refers_to_it(tmp_path: Path) -> None:
+    assert load_model(external_model(tmp_path, 16)).weights_dir is None
+
+
+def test_canonical_names_says_what_is_near(tmp_path: Path) -> None:
+    model = load(make_model(RELU, [value("x")], [value("y")]), tmp_path)
+    assert model.canonical_names("r") == ("r",)
+    with pytest.raises(UsageError, match="no node named 'rr'"):
+        model.canonical_names("rr")
+
+
+def test_loading_twice_gives_the_same(tmp_path: Path) -> None:
+    one, two = load(function_model(), tmp_path), load(function_model(), tmp_path)
+    assert one.graph == two.graph
+    assert one.proto.SerializeToString(deterministic=True) == two.proto.SerializeToString(
+        deterministic=True
+    )
+
+
+def test_the_hash_seed_does_not_matter() -> None:
+    code = (
+        "import hashlib\n"
+        "from hetsim.graph.loading import load_model\n"
+        "model = load_model('zoo:bert_small', canonical='extended')\n"
+        "text = repr((model.graph.nodes, model.graph.tensors, model.folded)).encode()\n"
+        "print(hashlib.sha256(text + model.proto.SerializeToString()).hexdigest())"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("0", "1", "77")
+    }
+    assert len(digests) == 1
+
+
+def test_the_canonical_model_opens_at_every_level(tmp_path: Path) -> None:
+    for level in ("none", "basic", "extended"):
+        model = load(function_model(), tmp_path, canonical=level)
+        assert open_exactly(model.proto, None).get_outputs()[0].shape == [2, 3]
+
+
+def test_dtype_names_are_inverse() -> None:
+    for name, number in onnx.TensorProto.DataType.items():
+        if name != "UNDEFINED":
+            assert element_type(dtype_name(number)) == number
+    assert dtype_name(onnx.TensorProto.DOUBLE) == "float64"
+
+
+def test_runtime_types_are_parsed() -> None:
+    kind = parse_type("seq(map(int64,tensor(float)))", None)
+    inner = kind.sequence_type.elem_type.map_type
+    assert inner.key_type == onnx.TensorProto.INT64
+    assert inner.value_type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    assert parse_type("tensor(bool)", [1, "n", None]).tensor_type.shape.dim[0].dim_value == 1
+    assert parse_type("optional(seq(tensor(double)))", None).HasField("optional_type")
+    for text in ("", "tensor", "thing(float)", "tensor(thing)"):
+        with pytest.raises(ValueError, match=r"type|THING"):
+            parse_type(text, None)

@@ -1,0 +1,117 @@
+"""Which tests run each time, and which in the sweep: all of them, or the share of a day.
+
+``sweep`` gives a test the cases that run each time and those that the sweep adds. A test that the
+sweep alone runs is marked ``@pytest.mark.sweep``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from summary import SUMMARY
+
+LEFT_OUT = "none"
+WHOLE = "all"
+_SHARE = re.compile(r"([1-9][0-9]*)/([1-9][0-9]*)")
+
+
+def sweep(
+    names: str,
+    *,
+    quick: Iterable[Any],
+    full: Iterable[Any],
+    ids: Callable[[Any], object] | Sequence[str] | None = None,
+) -> pytest.MarkDecorator:
+    """``pytest.mark.parametrize`` over ``full``, of which ``quick`` alone run each time.
+
+    ``names``, the cases and ``ids`` are as ``parametrize`` takes them; every case of ``quick`` is
+    one of ``full``.
+    """
+    several = len(names.split(",")) > 1
+    return pytest.mark.parametrize(names, swept(quick=quick, full=full, several=several), ids=ids)
+
+
+def swept(*, quick: Iterable[Any], full: Iterable[Any], several: bool = False) -> list[Any]:
+    """The cases of ``full``, those not in ``quick`` marked; for the ``params`` of a fixture.
+
+    ``several`` says that a case is a tuple of values, one for each name.
+    """
+    each_time, cases = list(quick), list(full)
+    if strays := [case for case in each_time if case not in cases]:
+        raise ValueError(f"not among the full cases: {strays}")
+    return [
+        pytest.param(
+            *(case if several else (case,)), marks=() if case in each_time else pytest.mark.sweep
+        )
+        for case in cases
+    ]
+
+
+class Sweeps:
+    """A plugin that takes out what the sweep runs and this run does not, and says so at the end."""
+
+    def __init__(self, option: str, *, named: bool) -> None:
+        """``option`` is that of ``--sweep``; tests that were ``named`` one by one all run."""
+        self._option = WHOLE if named else option
+        self._share = None
+        if self._option not in (LEFT_OUT, WHOLE):
+            self._share = share(self._option)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Keep what runs each time and this share of the sweep."""
+        of_sweep = [item for item in items if item.get_closest_marker("sweep")]
+        left = [item for item in of_sweep if not self._runs(item.nodeid)]
+        if left:
+            gone = {item.nodeid for item in left}
+            items[:] = [item for item in items if item.nodeid not in gone]
+            config.hook.pytest_deselected(items=left)
+        if of_sweep:
+            config.stash[SUMMARY]["sweep"] = self._told(len(of_sweep), left)
+
+    def _runs(self, node_id: str) -> bool:
+        if self._share is None:
+            return self._option == WHOLE
+        number, shares = self._share
+        return place(node_id, shares) == number
+
+    def _told(self, count: int, left: Sequence[pytest.Item]) -> list[str]:
+        ran = count - len(left)
+        which = f"share {self._option}" if self._share else self._option
+        lines = [f"{which}: {ran} of {count} tests of the sweep selected, {len(left)} left out"]
+        files = Counter(item.nodeid.split("::")[0] for item in left)
+        return lines + [f"{files[name]:6} left out in {name}" for name in sorted(files)]
+
+
+def share(text: str) -> tuple[int, int]:
+    """What ``3/7`` says: the third of seven shares."""
+    found = _SHARE.fullmatch(text)
+    if not found or int(found[1]) > int(found[2]):
+        raise pytest.UsageError(
+            f"--sweep takes {LEFT_OUT}, {WHOLE} or a share such as 3/7, not {text!r}"
+        )
+    return int(found[1]), int(found[2])
+
+
+def place(node_id: str, shares: int) -> int:
+    """In which of so many shares, from 1, a test is, in every process and on every machine."""
+    return int.from_bytes(sha256(node_id.encode()).digest()[:8]) % shares + 1
+
+
+def add_option(parser: pytest.Parser) -> None:
+    """Add ``--sweep``."""
+    parser.addoption(
+        "--sweep",
+        default=LEFT_OUT,
+        metavar="SHARE",
+        help=f"of the sweep run {LEFT_OUT} (the default), {WHOLE}, or a share such as 3/7; "
+        "tests named one by one (file::test) run in any case",
+    )

@@ -1,0 +1,126 @@
+"""``chain-dp`` is exact on chains, and reaches the published latencies."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import hetsim
+from builders import problems
+from hetsim.errors import UsageError
+from hetsim.placement.chain_dp_runs import fastest_runs
+from hetsim.placement.throughput import max_load
+from hetsim.problem import Problem
+from tarnawski import paper_latency, read
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("latency-layer-bert24_inference", 100.23),
+        ("latency-op-bert_l-3_inference", 420.0),
+        ("latency-op-bert_l-12_inference", 868.0),
+    ],
+)
+def test_published_latencies(name: str, most: float) -> None:
+    workload = read(name)
+    plan = hetsim.plan(workload.problem, "chain-dp")
+    reached = paper_latency(workload.record, workload.spread(plan.assignment))
+    assert reached <= most
+    # One contiguous block an accelerator, within its memory.
+    blocks = [group.device for group in plan.groups if group.device.startswith("acc")]
+    assert len(blocks) == len(set(blocks))
+    limit = workload.record["devices"][0]["memory_bytes"]
+    used = dict.fromkeys(blocks, 0.0)
+    for group in plan.groups:
+        if group.device in used:
+            for task in group.nodes:
+                used[group.device] += sum(
+                    workload.record["nodes"][v][2] for v in workload.members[task]
+                )
+    assert all(nbytes <= limit for nbytes in used.values())
+    # Processors of the clock start groups in plan order, those of the paper do not.
+    assert hetsim.simulate(plan).latency_s >= reached - 1e-6
+    assert hetsim.lower_bound(workload.problem) <= hetsim.simulate(plan).latency_s
+
+
+def test_more_orders_are_tried_than_those_by_rule() -> None:
+    problem = read("latency-layer-inceptionv3_inference").problem
+    by_rule, more = (
+        hetsim.simulate(hetsim.plan(problem, "chain-dp", **options)).latency_s
+        for options in ({"orders": 3}, {})
+    )
+    assert more <= 0.96 * by_rule
+
+
+def chain(rng: np.random.Generator, count: int) -> Problem:
+    n = int(rng.integers(1, 7))
+    return Problem.from_arrays(
+        rng.integers(1, 20, (n, count)) / 4,
+        tensors=[
+            (-1, int(rng.integers(0, 9)), (0,)),
+            *((u, int(rng.integers(0, 9)), (u + 1,)) for u in range(n - 1)),
+            (n - 1, int(rng.integers(0, 9)), ()),
+        ],
+        latency_s=rng.integers(0, 4, (count, count)) / 4,
+        bytes_per_s=2.0 ** rng.integers(0, 3, (count, count)),
+        dispatch_s=rng.integers(0, 3, count) / 4,
+        host=0,
+    )
+
+
+def serial(problem: Problem, assignment: tuple[int, ...]) -> float:
+    """Latency of a chain whose runs are subgraphs."""
+    total, here = 0.0, 0
+    for v, p in enumerate(assignment):
+        if p != here:
+            total += problem.routes[here][p].seconds(problem.values[v].nbytes)
+        if p != here or v == 0:
+            total += problem.dispatch_s[p]
+        total += float(problem.seconds[v, p])
+        here = p
+    if here != 0:
+        total += problem.routes[here][0].seconds(problem.values[-1].nbytes)
+    return total
+
+
+def test_chains_equal_brute_force() -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(80):
+        problem = chain(rng, int(rng.integers(1, 4)))
+        every = itertools.product(range(len(problem.devices)), repeat=problem.n)
+        best = min(serial(problem, assignment) for assignment in every)
+        runs = fastest_runs(problem, range(problem.n))
+        assert runs is not None
+        chosen = tuple(device for first, end, device in runs for _ in range(first, end))
+        assert serial(problem, chosen) == best
+        assert hetsim.simulate(hetsim.plan(problem, "chain-dp")).latency_s == best
+
+
+def test_throughput_gives_each_device_one_run() -> None:
+    problem = Problem.from_arrays(
+        [[4.0, 2.0, 4.0]] * 8, edges=[(v, v + 1, 0) for v in range(7)], contention="none"
+    )
+    plan = hetsim.plan(problem, "chain-dp:throughput")
+    assert max_load(problem, plan.assignment) == 8.0
+    assert len(plan.groups) == 3
+    assert plan.assignment.count(1) == 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(max_nodes=10))
+def test_plans_are_valid_and_above_the_bound(problem: Problem) -> None:
+    plan = hetsim.plan(problem, "chain-dp")
+    plan.validate()
+    assert hetsim.simulate(plan).latency_s >= hetsim.lower_bound(problem)
+
+
+def test_bad_options() -> None:
+    problem = Problem.from_arrays([[1.0]])
+    with pytest.raises(UsageError, match="did you mean 'latency'"):
+        hetsim.plan(problem, "chain-dp:latncy")
+    with pytest.raises(UsageError, match="0 orders"):
+        hetsim.plan(problem, "chain-dp", orders=0)

@@ -1,0 +1,125 @@
+"""``ideal-dp`` gives the published optima, and what brute force finds."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import hetsim
+from hetsim.errors import Infeasible, UsageError
+from hetsim.graph.dag import Dag, topological_order
+from hetsim.partitioning.groups import order_groups
+from hetsim.placement.ideal_dp import ideals
+from hetsim.placement.throughput import max_load
+from hetsim.problem import Problem, Staging
+from tarnawski import paper_max_load, read
+
+PUBLISHED = {
+    "throughput-layer-bert24_inference": 17.790,
+    "throughput-layer-gnmt_inference": 32.911,
+    "throughput-layer-resnet50_inference": 33.775,
+    "throughput-op-bert_l-3_inference": 27.919,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_optima(name: str) -> None:
+    workload = read(name)
+    plan = hetsim.plan(workload.problem, "ideal-dp", required=True)
+    reached = paper_max_load(workload.record, workload.spread(plan.assignment))
+    assert reached == pytest.approx(PUBLISHED[name], abs=1e-3)
+    assert max_load(workload.problem, plan.assignment) == pytest.approx(reached, abs=1e-4)
+    assert len(plan.groups) == len(plan.devices_used)
+    assert hetsim.lower_bound(workload.problem, "throughput") <= reached
+
+
+def random_staged(rng: np.random.Generator, *, memory: bool) -> Problem:
+    """Six nodes, two like devices and one unlike, some nodes idle; times are binary fractions."""
+    n = int(rng.integers(2, 7))
+    seconds = rng.integers(0, 5, (n, 2)) * rng.integers(0, 2, (n, 1)) / 4.0
+    if rng.random() < 0.5:
+        seconds[rng.integers(n), 1] = np.inf
+    tensors = []
+    for u in range(n):
+        readers = [v for v in range(u + 1, n) if rng.random() < 0.4]
+        if readers:
+            tensors.append((u, int(rng.integers(0, 5)), readers))
+    return Problem.from_arrays(
+        seconds[:, [0, 0, 1]],
+        tensors=tensors,
+        weight_bytes=[int(w) for w in rng.integers(0, 4, n) * 1000] if memory else None,
+        capacity_bytes=[4900, 4900, 7900] if memory else None,
+        staging=Staging((0.25, 0.25, 0.0), (0.125, 0.125, 0.0)),
+    )
+
+
+def best_contiguous(problem: Problem) -> float:
+    best = float("inf")
+    for assignment in itertools.product(range(3), repeat=problem.n):
+        weights = [0] * 3
+        for constant in problem.constants:
+            weights[assignment[constant.consumers[0]]] += constant.nbytes
+        fits = problem.capacity_bytes is None or all(
+            w <= c for w, c in zip(weights, problem.capacity_bytes, strict=True)
+        )
+        if fits and order_groups(problem.dag, assignment) is not None:
+            best = min(best, max_load(problem, assignment))
+    return best
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_equals_brute_force(memory: bool) -> None:
+    rng = np.random.default_rng(3)
+    infeasible = 0
+    for _ in range(60):
+        problem = random_staged(rng, memory=memory)
+        best = best_contiguous(problem)
+        if best == float("inf"):
+            infeasible += 1
+            with pytest.raises(Infeasible, match="no contiguous assignment"):
+                hetsim.plan(problem, "ideal-dp")
+            continue
+        plan = hetsim.plan(problem, "ideal-dp", required=True)
+        assert max_load(problem, plan.assignment) == best
+    assert infeasible < 30
+
+
+def test_ideals_are_the_sets_closed_under_predecessors() -> None:
+    dag = Dag.from_edges(5, [(0, 2), (1, 2), (1, 3), (3, 4)])
+    closed = [
+        chosen
+        for size in range(6)
+        for chosen in itertools.combinations(range(5), size)
+        if all(u in chosen for v in chosen for u in dag.preds[v])
+    ]
+    lattice = ideals(dag, 1000)
+    assert lattice is not None
+    assert len(lattice.at) - 1 == len(closed)
+    # Every step adds a node whose predecessors are there: count them by definition.
+    steps = sum(
+        all(u in chosen for u in dag.preds[v])
+        for chosen in closed
+        for v in set(range(5)) - {*chosen}
+    )
+    assert len(lattice.node) == steps
+    assert ideals(dag, len(closed) - 1) is None
+    assert topological_order(dag.succs) is not None
+
+
+def test_a_search_that_is_cut_short_says_so() -> None:
+    # Thirteen nodes on three devices: five on one of them, where the area bound says 13 / 3.
+    problem = Problem.from_arrays(
+        np.ones((13, 3)), tensors=[(0, 1, range(1, 13))], staging=Staging((0.0,) * 3, (0.0,) * 3)
+    )
+    for options in ({"max_ideals": 10, "steps": 10}, {"budget": 10, "steps": 10}):
+        plan = hetsim.plan(problem, "ideal-dp", **options)
+        assert plan.reason.startswith("not proven least: at most 15.38% above")
+        assert "; more than 10" in plan.reason
+        assert max_load(problem, plan.assignment) == 5.0
+        with pytest.raises(UsageError, match="more than 10"):
+            hetsim.plan(problem, "ideal-dp", required=True, **options)
+    for options in ({"max_ideals": 10}, {"steps": 10}):
+        reason = hetsim.plan(problem, "ideal-dp", required=True, **options).reason
+        assert reason == "least bottleneck of all contiguous stages"

@@ -1,0 +1,164 @@
+"""Searches and ``auto`` are never worse than where they start, and their proofs hold."""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+import hetsim
+from builders import problems
+from hetsim.errors import Infeasible, NotInstalled, UnsupportedNode, UsageError
+from hetsim.partitioning.groups import as_groups, order_groups
+from hetsim.placement.alone import expand
+from hetsim.placement.objective import measure
+from hetsim.plans import Plan
+from hetsim.problem import Problem
+from placement_instances import CONSTRUCTIVE, case, model_like, played
+
+
+def _singles(problem: Problem, objective: Any) -> list[float]:
+    found = []
+    for name in expand(problem):
+        try:
+            found.append(measure(hetsim.plan(problem, name), objective))
+        except UnsupportedNode:
+            continue
+    return found
+
+
+@settings(max_examples=20, deadline=None)
+@given(problems(max_nodes=10))
+def test_auto_and_search_are_never_worse_than_a_device_alone(problem: Problem) -> None:
+    for objective in ("latency", "throughput"):
+        bar = min(_singles(problem, objective))
+        for strategy, options in (
+            ("local-search", {"moves": 100}),
+            ("auto", {"search": False}),
+        ):
+            plan = hetsim.plan(problem, strategy, objective=objective, **options)
+            hetsim.check_timeline(problem, plan, hetsim.simulate(plan), bound_s=0.0)
+            assert measure(plan, objective) <= bar
+
+
+@settings(max_examples=8, deadline=None)
+@given(model_like(problems(max_nodes=6)))
+def test_auto_tries_everything(problem: Problem) -> None:
+    bars = [hetsim.simulate(hetsim.plan(problem, "single")).latency_s]
+    for strategy in (*CONSTRUCTIVE, "hetero", "local-search"):
+        with suppress(Infeasible):
+            bars.append(played(problem, strategy)[1])
+    assert played(problem, "auto")[1] <= min(bars) * (1 + 1e-12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(problems(max_nodes=5, max_devices=2, overheads=False))
+def test_what_is_proven_optimal_is(problem: Problem) -> None:
+    """Against every assignment in every order, each node a subgraph, with free dispatch."""
+    plan, latency = played(problem, "exact")
+    assert plan.reason == "proven optimal"
+    choices = [
+        [p for p in range(len(problem.devices)) if problem.supported[v, p]]
+        for v in range(problem.n)
+    ]
+    best = float("inf")
+    for order in itertools.permutations(range(problem.n)):
+        ranks = [float(order.index(v)) for v in range(problem.n)]
+        parts = order_groups(problem.dag, range(problem.n), ranks)
+        assert parts is not None
+        if [nodes[0] for nodes in parts] != list(order):
+            continue
+        for assignment in itertools.product(*choices):
+            groups = as_groups(parts, assignment, problem.devices)
+            best = min(best, hetsim.simulate(Plan(problem, "any", groups), trace=False).latency_s)
+    assert latency == pytest.approx(best, rel=1e-9)
+
+
+@settings(max_examples=8, deadline=None)
+@given(problems(max_nodes=6, max_devices=2))
+def test_gaps_hold_with_dispatch_and_contention(problem: Problem) -> None:
+    plan, latency = played(problem, "exact")
+    assert latency <= min(_singles(problem, "latency"))
+    if plan.reason == "proven optimal":
+        for strategy in (*CONSTRUCTIVE, "local-search", "hetero"):
+            assert latency <= played(problem, strategy)[1] * (1 + 1e-9)
+    else:
+        assert plan.reason.startswith(("at most", "proven optimal among", "nothing proven"))
+
+
+def test_gaps_are_told_where_time_runs_out() -> None:
+    problem, optimum = case("random20/rand-n25-p3-ccr5.0-s1")
+    plan, latency = played(problem, "exact", time_limit_s=0.5)
+    if plan.reason.startswith("proven optimal"):  # a machine quicker than any of today
+        assert latency == pytest.approx(optimum)
+        return
+    assert plan.reason.startswith("at most")
+    stated = float(plan.reason.partition("at most ")[2].partition("%")[0]) / 100
+    assert optimum >= latency / (1 + stated + 0.0006)
+
+
+def test_without_the_extra_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.startswith("ortools"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    problem = Problem.from_arrays([[1.0, 2.0], [2.0, 1.0]])
+    with pytest.raises(NotInstalled, match=r"pip install 'hetsim\[exact\]'"):
+        hetsim.plan(problem, "exact")
+    plan, latency = played(problem, "auto")
+    assert latency == 1.0
+    assert "exact" in plan.reason.partition("not tried: ")[2]
+
+
+def test_more_moves_are_not_worse_from_the_same_seed() -> None:
+    problem, optimum = case("random20/rand-n20-p2-ccr5.0-s3")
+    few = played(problem, "local-search", moves=0)[1]
+    start = min(played(problem, strategy)[1] for strategy in CONSTRUCTIVE)
+    assert few == start
+    many = [played(problem, "local-search", moves=4000, seed=seed)[1] for seed in (1, 1, 2)]
+    assert many[0] == many[1]
+    assert min(many) < start
+    assert max(many) <= start
+    assert min(many) >= optimum
+    timed = played(problem, "local-search", seconds=0.3)[1]
+    assert optimum <= timed <= start
+
+
+def test_throughput_takes_what_latency_would_not() -> None:
+    # A chain of two nodes: one device is best alone, two when requests follow each other.
+    problem = Problem.from_arrays([[2.0, 2.0], [2.0, 2.0]], edges=[(0, 1, 1)], bytes_per_s=1.0)
+    assert len(hetsim.plan(problem, "auto").devices_used) == 1
+    plan = hetsim.plan(problem, "auto", objective="throughput")
+    assert measure(plan, "throughput") == 2.0
+    finish = hetsim.simulate(plan, 40).makespan_s
+    assert finish == pytest.approx(2.0 * 41 + 1.0)
+
+
+def test_options_are_checked() -> None:
+    problem = Problem.from_arrays([[1.0, 2.0]])
+    for strategy, options, complaint in (
+        ("local-search", {"moves": 3, "seconds": 1.0}, "both 'moves' and 'seconds'"),
+        ("local-search", {"moves": -1}, "moves is -1"),
+        ("local-search", {"objective": "latencies"}, "did you mean 'latency'"),
+        ("auto", {"objective": "speed"}, "no objective 'speed'"),
+        ("exact", {"time_limit_s": 0}, "time_limit_s is 0"),
+        ("exact", {"moves": 3}, "no option 'moves'"),
+    ):
+        with pytest.raises(UsageError, match=complaint):
+            hetsim.plan(problem, strategy, **options)
+    wide = Problem.from_arrays([[1.0, 2.0]] * 300)
+    with pytest.raises(UsageError, match="takes up to 200 tasks"):
+        hetsim.plan(wide, "exact")
+
+
+def test_empty_problems_have_empty_plans() -> None:
+    problem = Problem.from_arrays([[1.0, 1.0]], edges=[])
+    assert played(problem, "auto")[1] == 1.0

@@ -1,0 +1,251 @@
+"""What a saved plan or a compiled folder names is doubted: libraries, and what is no file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from execution.compiled.test_compiled_plan import rewritten
+
+import hetsim
+from custom_op_builders import LIBRARY, bodies, user
+from hetsim.errors import InvalidInput, ModelError, PlanError, PlatformError
+from hetsim.execution.compiled_open import open_compiled
+from hetsim.execution.compiled_plan import compile_plan
+from hetsim.execution.compiled_run import run_compiled
+from hetsim.files import open_regular, read_regular
+from onnx_builders import make_model, op, save, value
+
+Record = dict[str, Any]
+
+
+def plan_of(folder: Path, extensions: tuple[str, ...] = ()) -> hetsim.Plan:
+    """A plan of a small model on a platform of its own, saved as plan.json."""
+    if extensions:
+        path = user(folder)
+    else:
+        proto = make_model([op("Neg", "x", "a"), op("Exp", "a", "y")], [value("x")], [value("y")])
+        path = save(proto, folder, "user.onnx")
+    model = hetsim.load_model(path, extensions=extensions)
+    problem = hetsim.Problem.of(model, hetsim.load_platform("laptop"))
+    plan = hetsim.plan(problem, "single:cpu")
+    plan.save(folder / "plan.json")
+    return plan
+
+
+def change(path: Path, edit: Callable[[Record], Any]) -> None:
+    record = json.loads(path.read_text())
+    edit(record)
+    path.write_text(json.dumps(record))
+
+
+def loaded(library: Path) -> bool:
+    """Whether this process has mapped a shared library."""
+    return str(library.resolve()) in Path("/proc/self/maps").read_text()
+
+
+@pytest.fixture
+def evil(tmp_path: Path) -> Path:
+    """A library that is there, and works, under a name of its own."""
+    return Path(shutil.copy(LIBRARY, tmp_path / "evil.so"))
+
+
+@pytest.mark.parametrize("with_bodies", [False, True])
+def test_a_plans_library_is_loaded_only_where_it_is_named_again(
+    tmp_path: Path, evil: Path, with_bodies: bool
+) -> None:
+    plan_of(tmp_path)
+    held = bodies(tmp_path)
+    named = f"{evil}={held}" if with_bodies else str(evil)
+    change(tmp_path / "plan.json", lambda r: r["model"].update(extensions=[named]))
+    for others in ([], [held]):
+        with pytest.raises(PlanError, match=r"uses the library .* only where you name it"):
+            hetsim.load_plan(tmp_path / "plan.json", extensions=others)
+    assert not loaded(evil)
+
+
+def test_libraries_named_again_and_bodies_are_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = bodies(tmp_path)
+    both = f"{LIBRARY}={held}"
+    plan = plan_of(tmp_path, (both,))
+    again = hetsim.load_plan(tmp_path / "plan.json", extensions=[both])
+    assert again.groups == plan.groups
+    # By another name of the same file.
+    monkeypatch.chdir(tmp_path)
+    again = hetsim.load_plan("plan.json", extensions=[f"{LIBRARY}=bodies.onnx"])
+    assert again.groups == plan.groups
+    (tmp_path / "plan.json").unlink()
+    plan_of(tmp_path, (str(held),))
+    for extensions in ((), (held,)):
+        model = hetsim.load_plan(tmp_path / "plan.json", extensions=extensions).problem.model
+        assert model is not None
+        assert model.libraries == ()
+    with pytest.raises(PlanError, match="it was made without"):
+        hetsim.load_plan(tmp_path / "plan.json", extensions=[LIBRARY])
+
+
+@pytest.mark.parametrize("named", ["library", "library and bodies", "no text"])
+def test_a_compiled_folder_that_names_a_library_is_refused(
+    tmp_path: Path, evil: Path, named: str
+) -> None:
+    folder = tmp_path / "compiled"
+    compile_plan(plan_of(tmp_path), folder)
+    stated: Any = {
+        "library": str(evil), "library and bodies": f"{evil}={bodies(tmp_path)}", "no text": 7,
+    }[named]  # fmt: skip
+    change(folder / "plan.json", lambda r: r["model"].update(extensions=[stated]))
+    text = (folder / "plan.json").read_bytes()
+    retold(folder, text)
+    with pytest.raises(InvalidInput, match="names the library"):
+        open_compiled(folder)
+    assert not loaded(evil)
+
+
+def retold(folder: Path, plan: bytes) -> None:
+    """Let the manifest say of the plan what is there now."""
+    import hashlib
+
+    rewritten(
+        folder,
+        lambda r: r["plan"].update(nbytes=len(plan), sha256=hashlib.sha256(plan).hexdigest()),
+    )
+
+
+def odd_files(folder: Path) -> dict[str, str]:
+    """Paths of what is no file to read, by what it is."""
+    os.mkfifo(folder / "pipe.onnx")
+    os.mkfifo(folder / "pipe.yaml")
+    (folder / "link.onnx").symlink_to("/dev/zero")
+    (folder / "link.yaml").symlink_to("/dev/zero")
+    (folder / "folder.onnx").mkdir()
+    (folder / "folder.yaml").mkdir()
+    return {
+        "device": "/dev/zero", "pipe": str(folder / "pipe"),
+        "link to a device": str(folder / "link"),
+        "folder": str(folder / "folder"), "null byte": "a\0b", "nothing": str(folder / "absent"),
+    }  # fmt: skip
+
+
+ODD = ("device", "pipe", "link to a device", "folder", "null byte", "nothing")
+
+
+@pytest.mark.parametrize("what", ODD)
+@pytest.mark.parametrize("entry", ["model", "platform", "extension"])
+def test_what_a_plan_names_is_a_file_or_refused(tmp_path: Path, what: str, entry: str) -> None:
+    # What is no file never ends, or keeps its reader waiting: that this returns is the test.
+    plan_of(tmp_path)
+    source = odd_files(tmp_path)[what]
+    if what != "device":
+        source += ".yaml" if entry == "platform" else ".onnx"
+    elif entry == "extension":
+        source = os.path.relpath(tmp_path / "link.onnx")
+    if entry == "extension":
+        change(tmp_path / "plan.json", lambda r: r["model"].update(extensions=[source]))
+    else:
+        change(tmp_path / "plan.json", lambda r: r[entry].update(source=source))
+    with pytest.raises(PlatformError if entry == "platform" else ModelError):
+        hetsim.load_plan(tmp_path / "plan.json")
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_what_a_folder_names_for_comparison_is_a_file_or_left_alone(
+    tmp_path: Path, what: str
+) -> None:
+    folder = tmp_path / "compiled"
+    compile_plan(plan_of(tmp_path), folder)
+    source = odd_files(tmp_path)[what] + ("" if what == "device" else ".onnx")
+    change(folder / "plan.json", lambda r: r["model"].update(source=source))
+    retold(folder, (folder / "plan.json").read_bytes())
+    x = np.ones((2, 3), np.float32)
+    done = run_compiled(open_compiled(folder), {"x": x}, executor="threads")
+    assert done.bitwise_equal is None
+    assert "no whole model to compare with" in str(done.not_compared)
+    np.testing.assert_allclose(done.outputs["y"], np.exp(-x), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("entry", "changes"),
+    [
+        ("model", {"source": 5}),
+        ("model", {"source": ["a"]}),
+        ("model", {"sha256": None}),
+        ("model", {"dims": {"n": "2"}}),
+        ("model", {"dims": {"n": True}}),
+        ("model", {"dims": [1]}),
+        ("model", {"shapes": {"x": 3}}),
+        ("model", {"shapes": {"x": [1.5]}}),
+        ("model", {"canonical": 1}),
+        ("model", {"extensions": "a.onnx"}),
+        ("model", {"extensions": [["a.onnx"]]}),
+        ("platform", {"source": 5}),
+        ("platform", {"sha256": 5}),
+    ],
+)
+def test_entries_of_another_type_are_refused(tmp_path: Path, entry: str, changes: Record) -> None:
+    plan_of(tmp_path)
+    change(tmp_path / "plan.json", lambda r: r[entry].update(changes))
+    with pytest.raises(PlanError, match=f"the plan's {entry} entry|names no model"):
+        hetsim.load_plan(tmp_path / "plan.json")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": ' + "9" * 5000 + "}", "\0", "{}"])
+def test_texts_that_break_a_parser_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "plan.json").write_text(text)
+    with pytest.raises(PlanError):
+        hetsim.load_plan(tmp_path / "plan.json")
+
+
+def test_plans_are_read_from_files_alone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "plan.json")
+    for path in (tmp_path / "plan.json", tmp_path, Path("/dev/zero")):
+        with pytest.raises(PlanError, match="cannot read"):
+            hetsim.load_plan(path)
+
+
+def test_weights_are_in_files_beside_the_model(tmp_path: Path) -> None:
+    inside = tmp_path / "model"
+    inside.mkdir()
+    (tmp_path / "secret.bin").write_bytes(bytes(4096))
+    (inside / "link.bin").symlink_to(tmp_path / "secret.bin")
+    (inside / "zero.bin").symlink_to("/dev/zero")
+    (inside / "*").mkdir()
+    (inside / "*" / "_ORT_MEM_ADDR_").mkdir()
+    (inside / "*" / "_ORT_MEM_ADDR_" / "*").write_bytes(bytes(4096))
+    os.mkfifo(inside / "pipe.bin")
+    for location in (
+        "link.bin", "zero.bin", "pipe.bin", "../secret.bin", str(tmp_path / "secret.bin"),
+        "*/_ORT_MEM_ADDR_/*", "a\0b", "",
+    ):  # fmt: skip
+        for count in (4, 1024):
+            proto = make_model([op("Add", "x w", "y")], [value("x", (1,))], [value("y", (count,))])
+            weight = proto.graph.initializer.add(
+                name="w", data_type=onnx.TensorProto.FLOAT, dims=[count],
+                data_location=onnx.TensorProto.EXTERNAL,
+            )  # fmt: skip
+            weight.external_data.add(key="location", value=location)
+            with pytest.raises(ModelError, match="external data"):
+                hetsim.load_model(save(proto, inside))
+
+
+def test_regular_files_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    assert read_regular(tmp_path / "link") == b"abc"
+    assert read_regular(tmp_path / "file", 3) == b"abc"
+    with pytest.raises(OSError, match="larger than 2 bytes"):
+        read_regular(tmp_path / "file", 2)
+    with pytest.raises(OSError, match="symbolic link"):
+        open_regular(tmp_path / "link", follow=False)
+    for path in (tmp_path / "pipe", tmp_path, "/dev/null"):
+        with pytest.raises(OSError, match="regular file"):
+            open_regular(path)

@@ -1,0 +1,213 @@
+"""What is not priced is named in every report, and nothing is claimed over it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+import hetsim
+from hetsim.cost.prices import Prices
+from hetsim.cost.registry import cost_model
+from hetsim.errors import OutOfMemory
+from hetsim.graph.loading import load_model, model_of
+from hetsim.placement.bound import stated_bound
+from hetsim.reporting.result import comparison_record, simulation_record
+from hetsim.reporting.table import comparison_report, unpriced_rows, verdict
+from onnx_builders import WIDE, if_model, make_model, op, texts_model, value
+
+
+@pytest.fixture(scope="module")
+def laptop():
+    return hetsim.load_platform("laptop")
+
+
+@pytest.fixture(scope="module")
+def unpriced(laptop):
+    return hetsim.Problem.of(model_of(texts_model(), name="texts"), laptop)
+
+
+def shown(renderable):
+    from rich.console import Console
+
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(renderable)
+    return capture.get()
+
+
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+def test_no_bound_is_stated_where_a_node_is_not_priced(unpriced, objective):
+    assert {unpriced.node_names[node] for node in unpriced.unpriced} == {"twice"}
+    assert hetsim.lower_bound(unpriced, objective) == 0.0
+    assert stated_bound(unpriced, objective) is None
+    table = hetsim.compare(unpriced, ["single", "heft"], objective=objective)
+    assert table.bound_s is None
+    assert table.ceiling is None
+    assert all(row.gap is None for row in table.rows)
+    text = shown(comparison_report(table))
+    assert "none: 1 node is not priced" in text
+    assert "StringConcat" in text
+    assert "texts" in text
+    assert "no plan can" not in text
+    assert "ceiling" not in text
+    assert "lower bound" not in verdict(table)
+    assert "of what is priced" in verdict(table)
+
+
+def test_records_name_what_is_not_priced(unpriced):
+    table = hetsim.compare(unpriced, ["single"])
+    record = comparison_record(table)
+    assert record["lower_bound_s"] is None
+    assert record["speedup_ceiling"] is None
+    assert list(record["problem"]["unpriced"]) == ["twice"]
+    plan = hetsim.plan(unpriced, "single:cpu")
+    told = simulation_record(plan, hetsim.simulate(plan))
+    assert list(told["problem"]["unpriced"]) == ["twice"]
+
+
+@pytest.mark.parametrize("strategy", ["exact", "ideal-dp", "auto"])
+def test_proofs_are_of_what_is_priced(unpriced, strategy):
+    assert "of what is priced: 1 node is not" in hetsim.plan(unpriced, strategy).reason
+
+
+def test_a_plan_counts_the_dearer_branch_and_a_bound_the_cheaper(laptop):
+    problem = hetsim.Problem.of(model_of(if_model()), laptop)
+    assert not problem.unpriced
+    prices = Prices(laptop.devices["cpu"], cost_model("roofline"))
+    branch = problem.model.graph.nodes[0].branches
+    dear, cheap = (
+        sum(prices.node(graph, node)[0] for node in graph.nodes)
+        for graph in (branch["then_branch"], branch["else_branch"])
+    )
+    assert cheap < dear
+    cpu = problem.device_index("cpu")
+    assert ("data decide", "1 node (If 1): counted at the most, by a bound at the least") in (
+        unpriced_rows(problem)
+    )
+    assert problem.seconds[0, cpu] == pytest.approx(dear)
+    assert problem.least_seconds[0, cpu] == pytest.approx(cheap)
+    assert hetsim.lower_bound(problem) < min(
+        hetsim.simulate(hetsim.plan(problem, f"single:{name}")).latency_s
+        for name in problem.devices
+        if np.isfinite(problem.seconds[0, problem.device_index(name)])
+    )
+
+
+def test_weights_of_branches_are_parameters_and_memory(laptop):
+    nbytes = 4 * WIDE * (WIDE + WIDE // 2)
+    problem = hetsim.Problem.of(model_of(if_model()), laptop)
+    assert sum(constant.nbytes for constant in problem.constants) == nbytes
+    plan = hetsim.plan(problem, "single:cpu")
+    assert hetsim.simulate(plan).weight_bytes["cpu"] == nbytes
+    small = replace(problem, capacity_bytes=(nbytes - 1,) * 3)
+    with pytest.raises(OutOfMemory):
+        hetsim.simulate(hetsim.plan(small, "single:cpu"))
+
+
+@pytest.mark.parametrize("canonical", ["none", "basic"])
+def test_a_model_split_into_functions_costs_what_it_cost(canonical, laptop, tmp_path):
+    whole = hetsim.Problem.of(load_model("zoo:squeezenet"), laptop)
+    part = hetsim.partition(whole, "compact", assignment=[v // 13 % 3 for v in range(whole.n)])
+    assert len(part.groups) > 4
+    part.save_onnx(tmp_path / "parts")
+    split = hetsim.Problem.of(
+        load_model(tmp_path / "parts/split.onnx", canonical=canonical), laptop
+    )
+    if canonical == "none":
+        assert split.n == len(part.groups)
+    bound = hetsim.lower_bound(whole)
+    for name in ("cpu", "gpu", "npu"):
+        alone = [
+            hetsim.simulate(hetsim.plan(p, f"single:{name}")).latency_s for p in (whole, split)
+        ]
+        device = whole.device_index(name)
+        cut = sum(
+            whole.group_seconds(device, g.nodes) - whole.dispatch_s[device] for g in part.groups
+        )
+        # A fusion that the cut goes through is lost; nothing else changes.
+        gone = cut - (whole.group_seconds(device, range(whole.n)) - whole.dispatch_s[device])
+        assert alone[1] == pytest.approx(alone[0] + (gone if canonical == "none" else 0.0))
+        assert alone[1] >= bound
+
+
+def test_a_bound_of_a_seen_branch_is_that_branch(laptop):
+    """A constant condition leaves one branch, and the bound is as high as it can be."""
+    proto = if_model()
+    del proto.graph.input[0]
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array(False), "c"))
+    problem = hetsim.Problem.of(model_of(proto, canonical="none"), laptop)
+    assert not problem.least_s
+    assert (problem.least_seconds == problem.shared_seconds).all()
+
+
+def inlined(proto, attribute):
+    """The model in which the If has taken the branch of that name."""
+    (node,) = proto.graph.node
+    (branch,) = (a.g for a in node.attribute if a.name == attribute)
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    del made.graph.node[:], made.graph.input[:]
+    made.graph.input.extend(value for value in proto.graph.input if value.name == "x")
+    made.graph.node.extend(branch.node)
+    made.graph.node[-1].output[0] = "y"
+    made.graph.initializer.extend(branch.initializer)
+    return made
+
+
+def alone(problem, device):
+    return hetsim.simulate(hetsim.plan(problem, f"single:{device}")).latency_s
+
+
+def test_an_if_takes_what_the_model_with_that_branch_alone_takes(laptop):
+    whole = hetsim.Problem.of(model_of(if_model(), canonical="none"), laptop)
+    taken = [
+        hetsim.Problem.of(model_of(inlined(if_model(), name), canonical="none"), laptop)
+        for name in ("then_branch", "else_branch")
+    ]
+    # The condition is on the host already, as is the rest.
+    assert alone(whole, "cpu") == pytest.approx(max(alone(p, "cpu") for p in taken))
+    # Other devices take no If at all.
+    assert hetsim.lower_bound(whole) <= min(alone(p, "cpu") for p in taken)
+
+
+def test_a_loop_takes_what_its_turns_one_after_another_take(laptop):
+    looped = onnx.parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 17]>
+    looped (float[4, 800] x) => (float[4, 800] y)
+    <int64 three = {3}>
+    { y = Loop(three, , x) <body = body (int64 i, bool c, float[4, 800] v)
+        => (bool on, float[4, 800] w) { e = Exp(v) w = Add(e, x) on = Identity(c) }> }
+    """)
+    names = ["x", "a", "b", "y"]
+    nodes = []
+    for before, after in pairwise(names):
+        nodes += [op("Exp", before, f"{after}_e"), op("Add", f"{after}_e x", after)]
+    shape = [4, 800]
+    unrolled = make_model(nodes, [value("x", shape)], [value("y", shape)], opset=17)
+    problems = [
+        hetsim.Problem.of(model_of(proto, canonical="none"), laptop) for proto in (looped, unrolled)
+    ]
+    assert alone(problems[0], "cpu") == pytest.approx(alone(problems[1], "cpu"))
+    assert hetsim.lower_bound(problems[0]) <= alone(problems[1], "cpu")
+
+
+@pytest.mark.parametrize("canonical", ["none", "basic"])
+def test_shapes_that_are_open_inside_a_branch_leave_it_unpriced(canonical, laptop):
+    """How many elements are not zero is known in a run; the model still gets its plans."""
+    proto = onnx.parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 17]>
+    counted (bool c, float[4, 8] x) => (float y)
+    { y = If(c) <
+        then_branch = t () => (float a)
+            { n = NonZero(x) m = Cast <to = 1> (n) a = ReduceSum <keepdims = 0> (m) },
+        else_branch = e () => (float b) { b = ReduceSum <keepdims = 0> (x) }> }
+    """)
+    problem = hetsim.Problem.of(model_of(proto, canonical=canonical), laptop)
+    (why,) = problem.unpriced.values()
+    assert why == "inside it, the shape of value 'n' is open: --input FILE.npz shows it in a run"
+    assert hetsim.compare(problem, ["single", "heft"]).bound_s is None
