@@ -13,7 +13,7 @@ from hetsim.errors import PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
-    from hetsim.hardware.catalog_files import Sort
+    from hetsim.hardware.files.catalog_files import Sort
 
 SORTS = ("device", "link", "platform")
 
@@ -145,7 +145,7 @@ def validate_files(files: tuple[str, ...], as_json: bool) -> None:
     A file is a YAML description of a device, a link or a platform. Ends with exit code 3
     where any is wrong.
     """
-    from hetsim.hardware.checking import check_file
+    from hetsim.hardware.files.checking import check_file
     from hetsim.reporting.hardware_table import checked_line, checked_record
     from hetsim.reporting.text import count
 
@@ -178,7 +178,7 @@ def show_schema(sort: Sort | None) -> None:
     Editors that check and complete YAML by a schema take it: save it, and name the file on
     the first line, e.g. "# yaml-language-server: $schema=hetsim.schema.json".
     """
-    from hetsim.hardware.json_schema import json_schema
+    from hetsim.hardware.files.json_schema import json_schema
 
     current().show_json(json_schema(sort))
 
@@ -186,10 +186,10 @@ def show_schema(sort: Sort | None) -> None:
 def _sort_of(name: str) -> Sort:
     """Return what the catalog name or the file at the path `name` describes."""
     from hetsim.hardware.catalog import device_names, link_names, platform_names
-    from hetsim.hardware.catalog_files import is_path
+    from hetsim.hardware.files.catalog_files import is_path
 
     if is_path(name):
-        from hetsim.hardware.checking import check_file
+        from hetsim.hardware.files.checking import check_file
 
         # The loader that reads it next says what is wrong with it, and where.
         return check_file(name).sort or "device"

@@ -11,8 +11,8 @@ from hetsim.execution.cluster_commands import image_pins, pins
 from hetsim.execution.cluster_rules import Starts, complaints_of
 from hetsim.execution.cluster_schema import ClusterModel, NodeTypeModel
 from hetsim.execution.node_offers import Means, offers
-from hetsim.hardware.complaints import broken, parse
-from hetsim.hardware.yaml_source import Complaint, Source, YamlPath, read_yaml
+from hetsim.hardware.files.complaints import broken, parse
+from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from hetsim.errors import nearest
 from hetsim.execution.cluster_commands import DEFAULT_PORT, RayStart, ray_starts
 from hetsim.execution.cluster_schema import ClusterModel, NodeTypeModel
 from hetsim.execution.node_offers import LABEL_VALUE, RESOURCE_PREFIX
-from hetsim.hardware.yaml_source import Complaint, Source, YamlPath
+from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath
 
 _PREFIX_LETTERS = RESOURCE_PREFIX.rstrip("_")
 

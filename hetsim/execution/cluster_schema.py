@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from hetsim.hardware.figures import Strict, Text
+from hetsim.hardware.files.figures import Strict, Text
 
 NotNegativeInt = Annotated[StrictInt, Field(ge=0)]
 Amount = Annotated[StrictFloat, Field(ge=0)]

@@ -6,11 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from hetsim import checks
-from hetsim.hardware.catalog_files import find, names
+from hetsim.hardware.files.catalog_files import find, names
 from hetsim.hardware.spec import DeviceSpec, Platform
 
 if TYPE_CHECKING:
-    from hetsim.hardware.platform_schema import LinkModel
+    from hetsim.hardware.files.platform_schema import LinkModel
 
 
 @checks.takes(name_or_path=checks.path)
@@ -25,7 +25,7 @@ def load_device(name_or_path: str | os.PathLike[str]) -> DeviceSpec:
         Where there is no such device, or its description is broken: with file, line and
         the nearest valid name.
     """
-    from hetsim.hardware.reader import read_device
+    from hetsim.hardware.files.reader import read_device
 
     path, shown = find("device", os.fspath(name_or_path))
     return read_device(path, shown)
@@ -45,7 +45,7 @@ def load_platform(name_or_path: str | os.PathLike[str]) -> Platform:
         it names, is broken; where a link names an unknown device or no link leads to a
         device: with file, line and the nearest valid name.
     """
-    from hetsim.hardware.reader import read_platform
+    from hetsim.hardware.files.reader import read_platform
 
     given = os.fspath(name_or_path)
     path, shown = find("platform", given)
@@ -57,7 +57,7 @@ def load_link(name_or_path: str | os.PathLike[str]) -> LinkModel:
 
     Raises PlatformError as `load_device` does.
     """
-    from hetsim.hardware.reader import read_link
+    from hetsim.hardware.files.reader import read_link
 
     path, shown = find("link", os.fspath(name_or_path))
     return read_link(path, shown)

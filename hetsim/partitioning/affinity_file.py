@@ -10,9 +10,9 @@ from pydantic import BeforeValidator, Field, StrictStr
 
 from hetsim import checks
 from hetsim.errors import UsageError
-from hetsim.hardware.complaints import parse, parse_file
-from hetsim.hardware.figures import Strict, refusal
-from hetsim.hardware.yaml_source import Complaint, Source, read_yaml
+from hetsim.hardware.files.complaints import parse, parse_file
+from hetsim.hardware.files.figures import Strict, refusal
+from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
 from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.partitioning.deconflict import parse_priority
 

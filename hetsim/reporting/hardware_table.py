@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.hardware.checking import Checked
-from hetsim.hardware.platform_schema import LinkModel
+from hetsim.hardware.files.checking import Checked
+from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.reporting.alike import fold_links, fold_rows
 from hetsim.reporting.console import cell, new_table, pairs

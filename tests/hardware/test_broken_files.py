@@ -11,7 +11,7 @@ import pytest
 
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import load_device, load_link, load_platform
-from hetsim.hardware.checking import check_file
+from hetsim.hardware.files.checking import check_file
 
 BROKEN = Path(__file__).parent / "broken"
 FILES = sorted(path.name for path in BROKEN.glob("*.yaml"))

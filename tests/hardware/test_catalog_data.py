@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from hetsim.graph.graph import ITEM_BITS
-from hetsim.hardware import catalog_files
 from hetsim.hardware.catalog import (
     device_names,
     link_names,
@@ -18,7 +17,8 @@ from hetsim.hardware.catalog import (
     load_platform,
     platform_names,
 )
-from hetsim.hardware.checking import check_file
+from hetsim.hardware.files import catalog_files
+from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import OP_CLASSES, DeviceSpec
 

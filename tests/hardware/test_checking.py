@@ -9,8 +9,8 @@ import pytest
 
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import load_device, load_link, load_platform
-from hetsim.hardware.checking import check_file, sort_of
-from hetsim.hardware.platform_schema import LinkModel
+from hetsim.hardware.files.checking import check_file, sort_of
+from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.spec import DeviceSpec, Platform
 
 DEVICE = """\
@@ -192,7 +192,7 @@ def test_files_of_the_catalog_need_their_sources(
 ) -> None:
     given = write("own.yaml", DEVICE)
     assert check_file(given).errors == ()
-    monkeypatch.setattr("hetsim.hardware.catalog_files._INSTALLED", tmp_path)
+    monkeypatch.setattr("hetsim.hardware.files.catalog_files._INSTALLED", tmp_path)
     found = messages(given)
     assert len(found) == 12
     assert all(line.endswith("has no status and source") for line in found)

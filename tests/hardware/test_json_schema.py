@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import device_names, link_names
-from hetsim.hardware.catalog_files import Sort, catalog_folder
-from hetsim.hardware.complaints import parse
-from hetsim.hardware.json_schema import DIALECT, json_schema
-from hetsim.hardware.platform_schema import LinkModel
-from hetsim.hardware.reader import survey
-from hetsim.hardware.schema import DeviceModel
-from hetsim.hardware.yaml_source import Source, read_yaml
+from hetsim.hardware.files.catalog_files import Sort, catalog_folder
+from hetsim.hardware.files.complaints import parse
+from hetsim.hardware.files.device_schema import DeviceModel
+from hetsim.hardware.files.json_schema import DIALECT, json_schema
+from hetsim.hardware.files.platform_schema import LinkModel
+from hetsim.hardware.files.reader import survey
+from hetsim.hardware.files.yaml_source import Source, read_yaml
 
 SORTS: tuple[Sort, ...] = get_args(Sort)
 BROKEN = Path(__file__).parent / "broken"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetsim.errors import PlatformError
-from hetsim.hardware.yaml_source import Complaint, Source, read_yaml
+from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
 
 
 def source_of(tmp_path: Path, text: str) -> Source:

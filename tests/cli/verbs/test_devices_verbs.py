@@ -27,8 +27,8 @@ from hetsim.hardware.catalog import (
     load_device,
     platform_names,
 )
-from hetsim.hardware.catalog_files import catalog_folder
-from hetsim.hardware.json_schema import json_schema
+from hetsim.hardware.files.catalog_files import catalog_folder
+from hetsim.hardware.files.json_schema import json_schema
 from hetsim.patterns.matching import Match
 from hetsim.reporting.query_table import answer_of, without_values
 

@@ -10,10 +10,16 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
 
-from hetsim.hardware.catalog_files import Sort, names
-from hetsim.hardware.figures import Count, Figure, Fraction, NotNegative, Positive
-from hetsim.hardware.platform_schema import TABLES, DeviceUse, LinkModel, LinkUse, PlatformModel
-from hetsim.hardware.schema import DeviceModel, SupportModel
+from hetsim.hardware.files.catalog_files import Sort, names
+from hetsim.hardware.files.device_schema import DeviceModel, SupportModel
+from hetsim.hardware.files.figures import Count, Figure, Fraction, NotNegative, Positive
+from hetsim.hardware.files.platform_schema import (
+    TABLES,
+    DeviceUse,
+    LinkModel,
+    LinkUse,
+    PlatformModel,
+)
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PATH = r"/|\\|\.ya?ml$"

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hetsim.errors import nearest
+from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath
 from hetsim.hardware.spec import Link
-from hetsim.hardware.yaml_source import Complaint, Source, YamlPath
 
 
 def link_complaints(

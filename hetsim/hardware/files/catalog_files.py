@@ -12,8 +12,8 @@ from hetsim.errors import PlatformError, nearest
 Sort = Literal["device", "platform", "link"]
 
 _FOLDERS: Mapping[Sort, str] = {"device": "", "platform": "platforms", "link": "links"}
-_INSTALLED = Path(__file__).parent / "devices"
-_CHECKOUT = Path(__file__).parents[2] / "devices"
+_INSTALLED = Path(__file__).parents[1] / "devices"
+_CHECKOUT = Path(__file__).parents[3] / "devices"
 
 
 def catalog_folder() -> Path:

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from hetsim.errors import PlatformError, nearest
-from hetsim.hardware.figures import FIGURE_HINT, Refusal
-from hetsim.hardware.yaml_source import Complaint, Source, YamlPath, read_yaml
+from hetsim.hardware.files.figures import FIGURE_HINT, Refusal
+from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 
 M = TypeVar("M", bound=BaseModel)
 

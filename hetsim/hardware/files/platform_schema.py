@@ -15,7 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from hetsim.hardware.figures import (
+from hetsim.hardware.files.device_schema import DeviceModel
+from hetsim.hardware.files.figures import (
     Figure,
     Fraction,
     Name,
@@ -27,7 +28,6 @@ from hetsim.hardware.figures import (
     refusals,
     spread,
 )
-from hetsim.hardware.schema import DeviceModel
 
 TABLES = ("peak_tflops", "efficiency", "execution_dtype")
 """Keys of a device that overrides change entry by entry; all others they change whole."""

@@ -11,13 +11,13 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from hetsim.errors import PlatformError
-from hetsim.hardware.catalog_files import Sort, in_catalog
-from hetsim.hardware.complaints import Broken, broken, parse
-from hetsim.hardware.platform_schema import LinkModel, PlatformModel
-from hetsim.hardware.reader import survey
-from hetsim.hardware.schema import DeviceModel
+from hetsim.hardware.files.catalog_files import Sort, in_catalog
+from hetsim.hardware.files.complaints import Broken, broken, parse
+from hetsim.hardware.files.device_schema import DeviceModel
+from hetsim.hardware.files.platform_schema import LinkModel, PlatformModel
+from hetsim.hardware.files.reader import survey
+from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
 from hetsim.hardware.spec import DeviceSpec, Platform
-from hetsim.hardware.yaml_source import Complaint, Source, read_yaml
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -13,13 +13,19 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from hetsim.errors import PlatformError, nearest
-from hetsim.hardware.catalog_files import Sort, find, in_catalog
-from hetsim.hardware.complaints import Broken, broken, parse, read_file
-from hetsim.hardware.platform_schema import DeviceUse, LinkModel, LinkUse, PlatformModel, overridden
-from hetsim.hardware.schema import MICROSECONDS, DeviceModel
+from hetsim.hardware.files.catalog_files import Sort, find, in_catalog
+from hetsim.hardware.files.complaints import Broken, broken, parse, read_file
+from hetsim.hardware.files.device_schema import MICROSECONDS, DeviceModel
+from hetsim.hardware.files.platform_schema import (
+    DeviceUse,
+    LinkModel,
+    LinkUse,
+    PlatformModel,
+    overridden,
+)
+from hetsim.hardware.files.topology import link_complaints, link_name, unreachable
+from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 from hetsim.hardware.spec import DeviceSpec, Link, Platform
-from hetsim.hardware.topology import link_complaints, link_name, unreachable
-from hetsim.hardware.yaml_source import Complaint, Source, YamlPath, read_yaml
 from hetsim.units import GIGA
 
 M = TypeVar("M", bound=BaseModel)

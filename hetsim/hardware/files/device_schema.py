@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from hetsim.errors import UsageError, nearest
-from hetsim.hardware.figures import (
+from hetsim.hardware.files.figures import (
     Chain,
     Count,
     Dtype,

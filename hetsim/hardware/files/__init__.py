@@ -1,0 +1,1 @@
+"""Files that describe hardware: what they may say, and what is wrong with them."""
