@@ -22,7 +22,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 import hetsim
-from hetsim.device.kernels import CompiledSubgraph
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.graph.samples import random_inputs
 from hetsim.partitioning.groups import Group
 from hetsim.plans import Plan

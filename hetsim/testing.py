@@ -12,7 +12,7 @@ from hetsim.errors import InvalidInput, NonconformingDevice, UsageError
 from hetsim.graph.model import Model
 
 if TYPE_CHECKING:
-    from hetsim.device.support import Support
+    from hetsim.device.support.rules import Support
     from hetsim.hardware.spec import DeviceSpec
 
 MODELS = ("zoo:squeezenet", "zoo:bert_small")
@@ -134,7 +134,7 @@ def _check_query(device: Device, make: Callable[[], Device], model: Model) -> Su
 
 def _check_compile(device: Device, model: Model, support: Support) -> None:
     """Compile what the device takes, run it, and hold it against the model node by node."""
-    from hetsim.device.kernels import CompiledSubgraph, KernelSettings
+    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
     from hetsim.graph.samples import random_inputs
 
     where = f"device '{device.name}', {model.name}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import hetsim
 from hetsim.cost.model import Estimate, Kernel
 from hetsim.cost.roofline import Roofline
-from hetsim.device.kernels import CompiledSubgraph, KernelSettings
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
 from hetsim.device.plugin import Device, Support
 from hetsim.graph.graph import Graph
 from hetsim.hardware.spec import DeviceSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetsim.device.quantized import fusing_key
+from hetsim.device.support.quantized import fusing_key
 from hetsim.graph.graph import Graph
 from hetsim.hardware.spec import DeviceSpec
 

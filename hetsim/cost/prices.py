@@ -14,8 +14,8 @@ from hetsim.cost.quantized import (
     quantized_kernel,
     shared_loads,
 )
-from hetsim.device.quantized import Quantized
-from hetsim.device.support import Support, by_rules, casts_nothing
+from hetsim.device.support.quantized import Quantized
+from hetsim.device.support.rules import Support, by_rules, casts_nothing
 from hetsim.errors import HetsimError
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.work import Work, graph_work, node_work

@@ -6,8 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hetsim.cost.model import Kernel
-from hetsim.device.quantized import DEQUANTIZE, QUANTIZE, Quantized, contraction, integer_units
-from hetsim.device.support import Support
+from hetsim.device.support.quantized import (
+    DEQUANTIZE,
+    QUANTIZE,
+    Quantized,
+    contraction,
+    integer_units,
+)
+from hetsim.device.support.rules import Support
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.graph import Node, Tensor
 from hetsim.graph.work import Work, op_key

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
-from hetsim.device.mapping import mapped_back, traceable
-from hetsim.device.precision import Rounding, check_rounding, rounded
+from hetsim.device.kernels.precision import Rounding, check_rounding, rounded
 from hetsim.device.properties import Properties, PropertyValue
 from hetsim.device.standard_properties import (
     PRECISION,
@@ -18,7 +17,8 @@ from hetsim.device.standard_properties import (
     metrics,
     settings,
 )
-from hetsim.device.support import Support, by_rules, without_lone_housekeeping
+from hetsim.device.support.mapping import mapped_back, traceable
+from hetsim.device.support.rules import Support, by_rules, without_lone_housekeeping
 from hetsim.errors import DeviceUnavailable, UsageError
 from hetsim.graph.graph import Graph
 from hetsim.graph.housekeeping import housekeeping_nodes
@@ -27,8 +27,8 @@ from hetsim.hardware.spec import DeviceSpec
 if TYPE_CHECKING:
     import onnx
 
-    from hetsim.device.artifact_header import Identity
-    from hetsim.device.kernels import CompiledSubgraph, KernelSettings
+    from hetsim.device.artifact.header import Identity
+    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
     from hetsim.graph.extension import Extension
     from hetsim.graph.model import Model
 
@@ -187,7 +187,7 @@ class Device:
         chosen = tuple(nodes)
 
         def write(stream: BinaryIO) -> object:
-            from hetsim.device.artifact import export
+            from hetsim.device.artifact.file import export
 
             # Cut out anew, so that what is compiled need not be held twice.
             again = self._computed(model, chosen, precision)
@@ -223,8 +223,8 @@ class Device:
             Where it is damaged, or was made for another device, architecture or precision, or
             by another version of hetsim or ONNX Runtime; what differs is named.
         """
-        from hetsim.device.artifact import import_compiled
-        from hetsim.device.artifact_header import Expected
+        from hetsim.device.artifact.file import import_compiled
+        from hetsim.device.artifact.header import Expected
 
         if not self.exports:
             raise UsageError("it imports no compiled subgraphs", where=f"device '{self.name}'")
@@ -235,7 +235,7 @@ class Device:
 
     def identity(self, precision: str) -> Identity:
         """Return for whom a subgraph is compiled here, at an INFERENCE_PRECISION_HINT."""
-        from hetsim.device.artifact_header import Identity, precision_name
+        from hetsim.device.artifact.header import Identity, precision_name
 
         architecture = str(self.get_property("DEVICE_ARCHITECTURE"))
         return Identity(self.name, architecture, precision_name(self.rounding(precision)))
@@ -256,14 +256,14 @@ class Device:
 
         None opens it as the properties say.
         """
-        from hetsim.device.kernels import CompiledSubgraph
+        from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 
         if settings is None:
             settings = self._settings_of(self._properties.merged({}))
         return CompiledSubgraph(proto, weights_dir, outputs, settings)
 
     def _settings_of(self, config: Mapping[str, PropertyValue]) -> KernelSettings:
-        from hetsim.device.kernels import KernelSettings
+        from hetsim.device.kernels.onnx_runtime import KernelSettings
 
         threads, profile = config[THREADS], config[PROFILE]
         assert isinstance(threads, int)

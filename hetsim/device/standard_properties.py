@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetsim.device.precision import ROUNDED_TO
+from hetsim.device.kernels.precision import ROUNDED_TO
 from hetsim.device.properties import Choice, PropertyValue, Whole
 from hetsim.hardware.spec import DeviceSpec
 

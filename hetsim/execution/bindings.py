@@ -79,7 +79,7 @@ def constants_among_outputs(model: Model) -> dict[str, Any]:
     names = [name for name in model.graph.outputs if name in model.graph.constants]
     if not names:
         return {}
-    from hetsim.device.kernels import CompiledSubgraph, KernelSettings
+    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
     from hetsim.graph.extract import stored_alone
 
     content = stored_alone(model, names).SerializeToString()

@@ -13,7 +13,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hetsim.device.artifact_values import ValueSpec
+from hetsim.device.artifact.values import ValueSpec
 from hetsim.errors import InvalidInput
 from hetsim.execution.steps import Part, Step, schedule
 from hetsim.files import TEXT_LIMIT_BYTES, open_regular

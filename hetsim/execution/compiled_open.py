@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetsim.device.artifact import read_artifact
-from hetsim.device.artifact_header import Expected, Identity
-from hetsim.device.artifact_onnx import relocated
-from hetsim.device.artifact_trial import Trial
-from hetsim.device.artifact_values import ValueSpec
-from hetsim.device.kernels import CompiledSubgraph, KernelSettings
+from hetsim.device.artifact.file import read_artifact
+from hetsim.device.artifact.header import Expected, Identity
+from hetsim.device.artifact.onnx_part import relocated
+from hetsim.device.artifact.trial import Trial
+from hetsim.device.artifact.values import ValueSpec
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
 from hetsim.device.registry import SIMULATED
 from hetsim.errors import HetsimError, InvalidInput
 from hetsim.execution.compiled_manifest import (

@@ -8,14 +8,14 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from hetsim.device.artifact import Exported, export
-from hetsim.device.artifact_header import (
+from hetsim.device.artifact.file import Exported, export
+from hetsim.device.artifact.header import (
     Identity,
     onnxruntime_version,
     precision_name,
 )
-from hetsim.device.artifact_onnx import SharedWeights
-from hetsim.device.artifact_values import describe
+from hetsim.device.artifact.onnx_part import SharedWeights
+from hetsim.device.artifact.values import describe
 from hetsim.device.registry import make_device, tolerance
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.execution.compiled_manifest import (

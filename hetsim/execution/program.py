@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hetsim.device.kernels import DEFAULT, KernelSettings
+from hetsim.device.kernels.onnx_runtime import DEFAULT, KernelSettings
 from hetsim.errors import UsageError
 from hetsim.execution.steps import Part, Replica, Step, schedule
 
 if TYPE_CHECKING:
-    from hetsim.device.precision import Rounding
+    from hetsim.device.kernels.precision import Rounding
     from hetsim.execution.weights import Region
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import DeviceSpec
@@ -106,7 +106,7 @@ def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
     Raises UsageError where a device's `execution_dtype` is no rounding, or replicas round in
     different ways.
     """
-    from hetsim.device.precision import check_rounding
+    from hetsim.device.kernels.precision import check_rounding
 
     platform = plan.problem.platform
     if platform is None:
@@ -166,7 +166,7 @@ def assemble(
         subgraph = runnable(model, group.nodes)
         proto = subgraph.proto
         if roundings is not None:
-            from hetsim.device.precision import rounded
+            from hetsim.device.kernels.precision import rounded
 
             around = [{} if node == NO_NODE else roundings[node] for node in subgraph.nodes]
             proto = rounded(proto, around, runnable_dtypes(model))

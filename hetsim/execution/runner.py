@@ -20,7 +20,7 @@ from hetsim.faults.virtual import simulate
 from hetsim.timeline import Event, Timeline
 
 if TYPE_CHECKING:
-    from hetsim.device.precision import Rounding
+    from hetsim.device.kernels.precision import Rounding
     from hetsim.graph.model import Model
     from hetsim.plans import Plan
 
@@ -245,8 +245,8 @@ def run_whole(
 
     `plain`: on ONNX Runtime's default ones.
     """
-    from hetsim.device.kernels import CompiledSubgraph, KernelSettings
-    from hetsim.device.precision import rounded
+    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
+    from hetsim.device.kernels.precision import rounded
     from hetsim.graph.runnable import NO_NODE, runnable_dtypes, runnable_whole
 
     proto, owners = runnable_whole(model)

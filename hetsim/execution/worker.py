@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hetsim.device.kernels import CompiledSubgraph
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import Cancelled, ExecutionError
 from hetsim.execution.program import Code
 from hetsim.execution.steps import Step, Timing

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from hetsim.comparison import Comparison, Row
-from hetsim.device.kernels import SESSION_OPTIONS
+from hetsim.device.kernels.onnx_runtime import SESSION_OPTIONS
 from hetsim.partitioning.record import problem_record
 from hetsim.plans import Plan
 from hetsim.reporting.facts import critical_path, latency_spread

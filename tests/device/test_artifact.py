@@ -27,11 +27,11 @@ from artifact_builders import (
     weighted_model,
     whole,
 )
-from hetsim.device.artifact import export, import_compiled, read_artifact
-from hetsim.device.artifact_header import Expected, Identity, precision_name
-from hetsim.device.artifact_trial import Trial
-from hetsim.device.artifact_values import describe, parse_value
-from hetsim.device.kernels import CompiledSubgraph
+from hetsim.device.artifact.file import export, import_compiled, read_artifact
+from hetsim.device.artifact.header import Expected, Identity, precision_name
+from hetsim.device.artifact.trial import Trial
+from hetsim.device.artifact.values import describe, parse_value
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.device.plugin import SimulatedDevice
 from hetsim.errors import ArtifactError, UsageError
 from hetsim.graph.extract import extract
@@ -42,9 +42,9 @@ from onnx_builders import assert_bitwise_equal, make_model, op, value
 ELSEWHERE = """
 import json, sys
 import numpy as np
-from hetsim.device.artifact import import_compiled
-from hetsim.device.artifact_header import Expected, Identity
-from hetsim.device.artifact_trial import Trial
+from hetsim.device.artifact.file import import_compiled
+from hetsim.device.artifact.header import Expected, Identity
+from hetsim.device.artifact.trial import Trial
 
 with Trial() as trial:
     for job in json.loads(sys.stdin.read()):

@@ -21,9 +21,9 @@ from artifact_builders import (
     read,
     whole,
 )
-from hetsim.device.artifact_layout import canonical_json
-from hetsim.device.artifact_trial import Trial
-from hetsim.device.artifact_values import describe
+from hetsim.device.artifact.layout import canonical_json
+from hetsim.device.artifact.trial import Trial
+from hetsim.device.artifact.values import describe
 from hetsim.errors import ArtifactError
 from onnx_builders import assert_bitwise_equal
 

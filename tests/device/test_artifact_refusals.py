@@ -31,13 +31,13 @@ from artifact_builders import (
     weighted_model,
     with_model,
 )
-from hetsim.device import artifact as artifact_module
-from hetsim.device import artifact_trial
-from hetsim.device.artifact import import_compiled, read_artifact
-from hetsim.device.artifact_header import Expected
-from hetsim.device.artifact_layout import canonical_json
-from hetsim.device.artifact_trial import Trial
-from hetsim.device.artifact_values import ValueSpec, describe
+from hetsim.device.artifact import file as artifact_module
+from hetsim.device.artifact import trial as artifact_trial
+from hetsim.device.artifact.file import import_compiled, read_artifact
+from hetsim.device.artifact.header import Expected
+from hetsim.device.artifact.layout import canonical_json
+from hetsim.device.artifact.trial import Trial
+from hetsim.device.artifact.values import ValueSpec, describe
 from hetsim.errors import ArtifactError, ExecutionError, InvalidInput
 from onnx_builders import make_model, op, value
 

@@ -13,7 +13,7 @@ import pytest
 
 import hetsim
 from hetsim.device import registry
-from hetsim.device.kernels import CompiledSubgraph, KernelSettings
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
 from hetsim.device.plugin import Device, SimulatedDevice
 from hetsim.errors import UsageError
 from hetsim.graph.samples import random_inputs

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from hetsim.device.kernels import CompiledSubgraph
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ExecutionError
 from onnx_builders import make_model, op, value
 

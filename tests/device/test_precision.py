@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 import hetsim
-from hetsim.device.precision import check_rounding, rounded
-from hetsim.device.widening import widened_outputs
+from hetsim.device.kernels.precision import check_rounding, rounded
+from hetsim.device.kernels.widening import widened_outputs
 from hetsim.errors import UsageError
 from hetsim.execution.runner import run
 from hetsim.graph.samples import random_inputs

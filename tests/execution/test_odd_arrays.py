@@ -17,7 +17,7 @@ from onnx import helper
 import hetsim
 from hetsim import backend
 from hetsim.cli.main import main
-from hetsim.device.kernels import CompiledSubgraph
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import RequestError
 from hetsim.execution.compiled_open import open_compiled
 from hetsim.execution.compiled_plan import compile_plan

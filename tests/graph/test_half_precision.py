@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import hetsim
 from hetsim.backend import Split, SplitModel
-from hetsim.device.kernels import CompiledSubgraph
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.execution.runner import run_whole
 from hetsim.graph.half_precision import mentions_half
 from hetsim.graph.loading import model_of

@@ -13,9 +13,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from hetsim.device.artifact import Artifact, export, read_artifact
-from hetsim.device.artifact_header import Expected, Identity
-from hetsim.device.artifact_layout import Layout
+from hetsim.device.artifact.file import Artifact, export, read_artifact
+from hetsim.device.artifact.header import Expected, Identity
+from hetsim.device.artifact.layout import Layout
 from onnx_builders import make_model, op, value
 
 NPU = Identity("npu", "npu:small", "graph")
@@ -184,7 +184,7 @@ def model_in(data: bytes) -> onnx.ModelProto:
 
 def whole(proto: onnx.ModelProto, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Outputs of the model as it was, on the settings of compiled subgraphs."""
-    from hetsim.device.kernels import CompiledSubgraph
+    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 
     names = [output.name for output in proto.graph.output]
     return CompiledSubgraph(proto.SerializeToString(), None, names).run(inputs)

@@ -19,9 +19,9 @@ import pytest
 
 import hetsim
 from artifact_builders import MODELS, digested, inputs_of, mixed_model, weighted_model
-from hetsim.device.artifact import read_artifact
-from hetsim.device.artifact_header import Expected, Identity
-from hetsim.device.artifact_layout import ArtifactError
+from hetsim.device.artifact.file import read_artifact
+from hetsim.device.artifact.header import Expected, Identity
+from hetsim.device.artifact.layout import ArtifactError
 from hetsim.errors import InvalidInput, RequestError, UsageError
 from hetsim.execution.compiled_manifest import MANIFEST, WEIGHTS, is_compiled, read_manifest
 from hetsim.execution.compiled_open import open_compiled

@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 import hetsim
-from hetsim.device.kernels import CompiledSubgraph
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ExecutionError, Infeasible
 from hetsim.execution.recovery import Recovery
 from hetsim.execution.session import Session

@@ -72,7 +72,7 @@ def _quantized_units(
     reasons: dict[int, str],
 ) -> tuple[Match, ...]:
     """Units of integers that it takes whole though not their nodes alone; see `Quantized`."""
-    from hetsim.device.quantized import Quantized, contraction, integer_units
+    from hetsim.device.support.quantized import Quantized, contraction, integer_units
     from hetsim.patterns.matching import Match
 
     quantized = Quantized(graph, spec)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.device.packing import FOREIGN_TYPES, ForeignType, from_bytes, to_bytes
+from hetsim.device.kernels.packing import FOREIGN_TYPES, ForeignType, from_bytes, to_bytes
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.graph.arrays import plain
 
 if TYPE_CHECKING:
     import onnxruntime
 
-    from hetsim.device.profiling import KernelTime, Profile
+    from hetsim.device.kernels.profiling import KernelTime, Profile
 
 Value = Any
 """What crosses between subgraphs: a numpy array (strings as objects), a list of them for a
@@ -119,7 +119,7 @@ class CompiledSubgraph:
             )
         self._profile: Profile | None = None
         if settings.profile:
-            from hetsim.device.profiling import Profile
+            from hetsim.device.kernels.profiling import Profile
 
             self._profile = Profile(options)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hetsim.device.widening import is_wider, widened_outputs
+from hetsim.device.kernels.widening import is_wider, widened_outputs
 from hetsim.errors import ModelError, UsageError, nearest
 
 if TYPE_CHECKING:

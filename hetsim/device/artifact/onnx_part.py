@@ -10,13 +10,13 @@ from typing import Any, BinaryIO
 
 import onnx
 
-from hetsim.device.artifact_check import nbytes_of, tensors_of_model
-from hetsim.device.artifact_layout import (
+from hetsim.device.artifact.layout import (
     ALIGNMENT,
     CHUNK_BYTES,
     CONTAINER,
     ONNX_LIMIT_BYTES,
 )
+from hetsim.device.artifact.onnx_check import nbytes_of, tensors_of_model
 from hetsim.errors import ArtifactError
 
 INLINE_BELOW_BYTES = 1024

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from hetsim.device.artifact_layout import ALIGNMENT, CONTAINER
+from hetsim.device.artifact.layout import ALIGNMENT, CONTAINER
 from hetsim.graph.extension import FunctionKey, calls, key_of
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.onnx_types import OWN_DOMAINS, dtype_name

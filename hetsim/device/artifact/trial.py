@@ -32,7 +32,7 @@ _SIZES = struct.Struct("<QQ")
 _REPLY = struct.Struct("<Q")
 _START = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from hetsim.device.artifact_trial import serve; serve()"
+    "from hetsim.device.artifact.trial import serve; serve()"
 )
 
 
@@ -170,7 +170,7 @@ def serve() -> None:
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.close(silent)
-    from hetsim.device.kernels import CompiledSubgraph
+    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, most = resource.getrlimit(resource.RLIMIT_DATA)

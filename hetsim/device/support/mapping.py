@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hetsim.device.support import Support
+from hetsim.device.support.rules import Support
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
 from hetsim.patterns.matching import Match

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from hetsim.device.artifact_header import (
+from hetsim.device.artifact.header import (
     Expected,
     Header,
     Identity,
@@ -18,22 +18,22 @@ from hetsim.device.artifact_header import (
     onnxruntime_version,
     parse_header,
 )
-from hetsim.device.artifact_layout import (
+from hetsim.device.artifact.layout import (
     CheckedReader,
     DigestingWriter,
     Layout,
     kept_in_folder,
 )
-from hetsim.device.artifact_values import describe, first_difference
+from hetsim.device.artifact.values import describe, first_difference
 from hetsim.errors import ArtifactError, ExecutionError
 from hetsim.version import __version__
 
 if TYPE_CHECKING:
     import onnx
 
-    from hetsim.device.artifact_onnx import SharedWeights
-    from hetsim.device.artifact_trial import Trial
-    from hetsim.device.kernels import CompiledSubgraph
+    from hetsim.device.artifact.onnx_part import SharedWeights
+    from hetsim.device.artifact.trial import Trial
+    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 
 Opener = Callable[[bytes, str | None, Sequence[str]], "CompiledSubgraph"]
 
@@ -109,8 +109,8 @@ class Artifact:
         ExecutionError
             Where no child can be started.
         """
-        from hetsim.device.artifact_trial import Trial
-        from hetsim.device.kernels import CompiledSubgraph
+        from hetsim.device.artifact.trial import Trial
+        from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 
         if self.folder is None and self.layout.weights:
             raise AssertionError("it was read without its weights")
@@ -176,8 +176,8 @@ def export(
 
     Complexity: linear in the subgraph; one weight is in memory at a time.
     """
-    from hetsim.device.artifact_check import check_structure
-    from hetsim.device.artifact_onnx import pack, serialised
+    from hetsim.device.artifact.onnx_check import check_structure
+    from hetsim.device.artifact.onnx_part import pack, serialised
 
     try:
         packed = pack(proto, weights_dir, shared)
@@ -279,7 +279,7 @@ def _parsed(
     """The ONNX part, once it is known to be what the header says and safe to hand on."""
     import onnx
 
-    from hetsim.device.artifact_check import check_structure
+    from hetsim.device.artifact.onnx_check import check_structure
 
     hint = "compile the plan again"
     try:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hetsim.device.artifact_layout import canonical_json, parse_canonical_json
-from hetsim.device.artifact_values import ValueSpec, first_difference, parse_value
+from hetsim.device.artifact.layout import canonical_json, parse_canonical_json
+from hetsim.device.artifact.values import ValueSpec, first_difference, parse_value
 from hetsim.errors import ArtifactError
 from hetsim.version import __version__
 

@@ -1,0 +1,1 @@
+"""A compiled subgraph as a file: written by one process, checked and opened by another."""

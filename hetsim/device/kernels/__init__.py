@@ -1,0 +1,1 @@
+"""How a device computes: ONNX Runtime, in a precision, timed by kernel."""
