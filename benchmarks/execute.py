@@ -23,7 +23,7 @@ from onnx import TensorProto, helper
 
 import hetsim
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
-from hetsim.graph.samples import random_inputs
+from hetsim.graph.inputs.samples import random_inputs
 from hetsim.partitioning.groups import Group
 from hetsim.plans import Plan
 

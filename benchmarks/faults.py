@@ -35,7 +35,7 @@ from hetsim.execution.equality import differences
 from hetsim.execution.processes import command_line, descendants, end_all
 from hetsim.execution.runner import run_whole
 from hetsim.execution.weights import staged
-from hetsim.graph.samples import random_inputs
+from hetsim.graph.inputs.samples import random_inputs
 
 DEVICES = ("cpu", "gpu", "npu")
 KILLS = ("actor", "worker", "node")

@@ -35,9 +35,9 @@ from onnx import TensorProto, helper
 import hetsim
 import hetsim.graph.loading as models
 from hetsim.cli.main import main as command_line
-from hetsim.graph import zoo
-from hetsim.graph.samples import random_inputs
-from hetsim.graph.unbound import open_dims
+from hetsim.graph.inputs.samples import random_inputs
+from hetsim.graph.shapes.unbound import open_dims
+from hetsim.graph.zoo import models as zoo
 
 SIZES = (64, 128, 32, 16, 320, 1, 512, 16000)
 """Sizes that open dims are tried with, in this order."""

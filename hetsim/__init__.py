@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from hetsim.explanation import Explanation, explain
     from hetsim.faults.failure import Failure
     from hetsim.faults.virtual import simulate
-    from hetsim.graph.extension import Extension, read_extension
     from hetsim.graph.loading import load_model, model_of
     from hetsim.graph.model import Model
+    from hetsim.graph.reading.extension import Extension, read_extension
     from hetsim.hardware.catalog import load_device, load_platform
     from hetsim.hardware.spec import DeviceSpec, Link, Platform
     from hetsim.partitioning.affinity import Affinity, Exclusion, affinity_of_model
@@ -90,7 +90,7 @@ _HOMES = {
     "Exclusion": "hetsim.partitioning.affinity",
     "ExecutionError": "hetsim.errors",
     "Explanation": "hetsim.explanation",
-    "Extension": "hetsim.graph.extension",
+    "Extension": "hetsim.graph.reading.extension",
     "Failure": "hetsim.faults.failure",
     "Group": "hetsim.partitioning.groups",
     "HetsimError": "hetsim.errors",
@@ -145,7 +145,7 @@ _HOMES = {
     "partition": "hetsim.partitioning.flow",
     "plan": "hetsim.placement.planning",
     "read_affinity": "hetsim.partitioning.affinity_file",
-    "read_extension": "hetsim.graph.extension",
+    "read_extension": "hetsim.graph.reading.extension",
     "run": "hetsim.execution.runner",
     "simulate": "hetsim.faults.virtual",
     "strategies": "hetsim.placement.registry",

@@ -14,7 +14,7 @@ from typing import Any
 
 from hetsim import checks
 from hetsim.errors import PlanError
-from hetsim.graph.observed import array_record, observed_record
+from hetsim.graph.shapes.observed import array_record, observed_record
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.validator import check
 from hetsim.problem import Problem

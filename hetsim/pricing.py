@@ -10,7 +10,7 @@ from hetsim.device.registry import platform_devices
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph
 from hetsim.graph.model import Model
-from hetsim.graph.unbound import unbound
+from hetsim.graph.shapes.unbound import unbound
 from hetsim.graph.work import graph_work, op_key
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform

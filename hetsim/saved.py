@@ -10,10 +10,10 @@ from typing import Any
 from hetsim import checks
 from hetsim.errors import PlanError
 from hetsim.files import read_regular
-from hetsim.graph.extension import Extension, names_library, read_extension
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.graph.observed import read_array, read_observed
+from hetsim.graph.reading.extension import Extension, names_library, read_extension
+from hetsim.graph.shapes.observed import read_array, read_observed
 from hetsim.hardware.catalog import load_platform
 from hetsim.plans import Plan, parse
 from hetsim.problem import Problem, check_contention
@@ -23,7 +23,7 @@ from hetsim.problem import Problem, check_contention
     path=checks.path,
     problem=checks.instance("hetsim.problem:Problem"),
     extensions=checks.sequence(
-        checks.either(checks.path, checks.instance("hetsim.graph.extension:Extension"))
+        checks.either(checks.path, checks.instance("hetsim.graph.reading.extension:Extension"))
     ),
 )
 def load_plan(

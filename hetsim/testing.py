@@ -135,7 +135,7 @@ def _check_query(device: Device, make: Callable[[], Device], model: Model) -> Su
 def _check_compile(device: Device, model: Model, support: Support) -> None:
     """Compile what the device takes, run it, and hold it against the model node by node."""
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
-    from hetsim.graph.samples import random_inputs
+    from hetsim.graph.inputs.samples import random_inputs
 
     where = f"device '{device.name}', {model.name}"
     groups = _groups(model, support)

@@ -19,9 +19,9 @@ from hetsim.backend.cuts import Split, split
 from hetsim.backend.single_node import model_of_node, present
 from hetsim.errors import ModelError, RequestError, UsageError, nearest
 from hetsim.execution.runner import run
-from hetsim.graph.arrays import plain
 from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
+from hetsim.graph.reading.arrays import plain
 
 __all__ = [
     "HetsimBackend",

@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 
 from hetsim.errors import ModelError, RequestError
-from hetsim.graph.runtime import check_versions
+from hetsim.graph.reading.onnx_runtime import check_versions
 
 
 def present(names: Iterable[str]) -> list[str]:

@@ -46,7 +46,7 @@ def common_options(command: Decorated) -> Decorated:
 
 def _set_extensions(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
     if given:
-        from hetsim.graph.extension import read_extension
+        from hetsim.graph.reading.extension import read_extension
 
         ctx.find_root().obj.extensions = tuple(read_extension(text) for text in given)
 
@@ -100,7 +100,7 @@ def _set_inputs(ctx: click.Context, param: click.Parameter, given: Sequence[str]
             )
         session.inputs = given[0]
         return
-    from hetsim.graph.input_files import read_npy
+    from hetsim.graph.inputs.files import read_npy
 
     session.inputs = {
         name: read_npy(path, f"--input {name}={path}")

@@ -108,7 +108,7 @@ def read_plan(
 
 def given_arrays() -> dict[str, Any] | None:
     """Return what ``--input`` gives; None without it."""
-    from hetsim.graph.input_files import arrays_of
+    from hetsim.graph.inputs.files import arrays_of
 
     given = current().inputs
     return None if given is None else arrays_of(given)[0]

@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from hetsim.graph.extension import Extension
+    from hetsim.graph.reading.extension import Extension
     from hetsim.partitioning.affinity import Affinity
 
 

@@ -21,7 +21,7 @@ def zoo() -> None:
 @common_options
 def list_models(wide: bool, as_json: bool) -> None:
     """List the models: real graphs with random weights, filled on first use."""
-    from hetsim.graph.zoo import describe
+    from hetsim.graph.zoo.models import describe
     from hetsim.reporting.inspection import shape_text
     from hetsim.reporting.table import names_table
     from hetsim.reporting.text import big

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from hetsim.device.artifact.header import Identity
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
-    from hetsim.graph.extension import Extension
     from hetsim.graph.model import Model
+    from hetsim.graph.reading.extension import Extension
 
 __all__ = ["Device", "SimulatedDevice", "Support"]
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from hetsim.device.plugin import Device, SimulatedDevice
 from hetsim.errors import PluginError, UsageError, nearest
-from hetsim.graph.extension import Extension
+from hetsim.graph.reading.extension import Extension
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.plugins import load_plugin, plugin_names
 

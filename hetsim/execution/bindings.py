@@ -57,10 +57,10 @@ def given_inputs(
     model: Model, inputs: Mapping[str, NDArray[Any]] | None, seed: int
 ) -> dict[str, Any]:
     """Return the inputs of a run: those that are given, checked, or random ones of `seed`."""
-    from hetsim.graph.arrays import plain
-    from hetsim.graph.freezing import without_frozen
-    from hetsim.graph.input_check import check_inputs
-    from hetsim.graph.samples import random_inputs
+    from hetsim.graph.inputs.check import check_inputs
+    from hetsim.graph.inputs.samples import random_inputs
+    from hetsim.graph.reading.arrays import plain
+    from hetsim.graph.shapes.freezing import without_frozen
 
     checks.whole(0)(seed, "seed")
     if inputs is None:

@@ -238,7 +238,7 @@ def _record(file: str, device: str, about: str, written: Exported) -> GroupRecor
 
 
 def _inputs(model: Model) -> list[ValueRecord]:
-    from hetsim.graph.samples import compared_with, index_bound, readers_of
+    from hetsim.graph.inputs.samples import compared_with, index_bound, readers_of
 
     readers = readers_of(model.graph)
     stated = {value.name: value for value in describe(model.proto.graph.input)}

@@ -15,8 +15,8 @@ import onnx
 from hetsim.errors import ExecutionError
 from hetsim.execution.folders import run_folder
 from hetsim.graph.graph import ITEM_BITS
-from hetsim.graph.onnx_file import tensors_of
-from hetsim.graph.onnx_types import dtype_name
+from hetsim.graph.reading.onnx_file import tensors_of
+from hetsim.graph.reading.onnx_types import dtype_name
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model

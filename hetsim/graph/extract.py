@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 import onnx
 
 from hetsim.errors import PlanError
-from hetsim.graph.extension import FunctionKey, calls, key_of
 from hetsim.graph.model import Model
+from hetsim.graph.reading.extension import FunctionKey, calls, key_of
 
 
 @dataclass(frozen=True, slots=True)

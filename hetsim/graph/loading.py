@@ -13,12 +13,12 @@ from hetsim.errors import ModelError, UsageError, nearest
 if TYPE_CHECKING:
     import onnx
 
-    from hetsim.graph.extension import Extension
-    from hetsim.graph.input_files import Inputs
+    from hetsim.graph.inputs.files import Inputs
     from hetsim.graph.model import Model
-    from hetsim.graph.observed import Observed
-    from hetsim.graph.onnx_file import OnnxFile
     from hetsim.graph.preparation import Wishes
+    from hetsim.graph.reading.extension import Extension
+    from hetsim.graph.reading.onnx_file import OnnxFile
+    from hetsim.graph.shapes.observed import Observed
 
 _ZOO = "zoo:"
 
@@ -29,7 +29,7 @@ _READING = {
     "freeze": checks.mapping(checks.text),
     "canonical": checks.text,
     "extensions": checks.sequence(
-        checks.either(checks.path, checks.instance("hetsim.graph.extension:Extension"))
+        checks.either(checks.path, checks.instance("hetsim.graph.reading.extension:Extension"))
     ),
     "measure": checks.flag,
 }
@@ -131,8 +131,8 @@ def model_of(
     dims, shapes, inputs, freeze, canonical, extensions, measure
         As for ``load_model``, which says what is raised, too.
     """
-    from hetsim.graph.onnx_file import from_memory
     from hetsim.graph.preparation import prepare
+    from hetsim.graph.reading.onnx_file import from_memory
 
     _check_level(canonical)
     folder = None if weights_dir is None else Path(weights_dir)
@@ -144,7 +144,7 @@ def model_of(
 
 
 def _check_level(canonical: str) -> None:
-    from hetsim.graph.runtime import LEVELS
+    from hetsim.graph.reading.onnx_runtime import LEVELS
 
     if canonical not in LEVELS:
         raise UsageError(
@@ -162,7 +162,7 @@ def _wishes(
     measure: bool,
     observed: Observed | None,
 ) -> Wishes:
-    from hetsim.graph.input_files import arrays_of
+    from hetsim.graph.inputs.files import arrays_of
     from hetsim.graph.preparation import Wishes
 
     arrays, label = (None, "") if inputs is None else arrays_of(inputs)
@@ -180,8 +180,8 @@ def _wishes(
 
 
 def _read(source: str) -> tuple[str, OnnxFile]:
-    from hetsim.graph import zoo
-    from hetsim.graph.onnx_file import read_onnx
+    from hetsim.graph.reading.onnx_file import read_onnx
+    from hetsim.graph.zoo import models as zoo
 
     if source.startswith(_ZOO):
         name = source.removeprefix(_ZOO)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
-    from hetsim.graph.device_notes import DeviceNote
-    from hetsim.graph.extension import Extension
-    from hetsim.graph.lowering import Lowering
-    from hetsim.graph.observed import Observed
+    from hetsim.graph.canonical.half_lowering import Lowering
+    from hetsim.graph.reading.device_notes import DeviceNote
+    from hetsim.graph.reading.extension import Extension
+    from hetsim.graph.shapes.observed import Observed
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class Model:
     @property
     def libraries(self) -> tuple[str, ...]:
         """Paths of the libraries of custom operators."""
-        from hetsim.graph.extension import libraries_of
+        from hetsim.graph.reading.extension import libraries_of
 
         return libraries_of(self.extensions)
 

@@ -13,17 +13,21 @@ import numpy as np
 import onnx
 
 from hetsim.errors import ModelError, RequestError
-from hetsim.graph.binding import Binding, bind
-from hetsim.graph.branch_folding import fold_branches
-from hetsim.graph.canonical import Canonical, canonicalise
-from hetsim.graph.device_notes import take_device_notes
-from hetsim.graph.extension import Custom, Extension, extend, read_extension
-from hetsim.graph.freezing import freeze, without_frozen
+from hetsim.graph.canonical.branch_folding import fold_branches
+from hetsim.graph.canonical.canonical_model import Canonical, canonicalise
 from hetsim.graph.graph import Graph
-from hetsim.graph.inference import annotate
-from hetsim.graph.input_check import check_arrays
+from hetsim.graph.inputs.check import check_arrays
+from hetsim.graph.inputs.samples import draw_inputs
 from hetsim.graph.model import Model
-from hetsim.graph.observe import (
+from hetsim.graph.reading.device_notes import take_device_notes
+from hetsim.graph.reading.extension import Custom, Extension, extend, read_extension
+from hetsim.graph.reading.onnx_file import OnnxFile, refers_outside
+from hetsim.graph.reading.onnx_runtime import check_versions
+from hetsim.graph.reading.structure import regularise
+from hetsim.graph.shapes.binding import Binding, bind
+from hetsim.graph.shapes.freezing import freeze, without_frozen
+from hetsim.graph.shapes.inference import annotate
+from hetsim.graph.shapes.observe import (
     LIMIT_S,
     SHORT_LIMIT_S,
     has_control_flow,
@@ -31,12 +35,8 @@ from hetsim.graph.observe import (
     observe,
     open_values,
 )
-from hetsim.graph.observed import Observed
-from hetsim.graph.onnx_file import OnnxFile, refers_outside
-from hetsim.graph.runtime import check_versions
-from hetsim.graph.samples import draw_inputs
-from hetsim.graph.structure import regularise
-from hetsim.graph.unbound import open_dims, open_ranks
+from hetsim.graph.shapes.observed import Observed
+from hetsim.graph.shapes.unbound import open_dims, open_ranks
 
 RANDOM = "random inputs"
 
@@ -199,7 +199,7 @@ def _canonical(file: _File, level: str) -> Canonical:
 
 
 def _input_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int | str | None, ...]]:
-    from hetsim.graph.onnx_types import to_tensor
+    from hetsim.graph.reading.onnx_types import to_tensor
 
     found = {value.name: to_tensor(value.name, value.type).shape for value in graph.input}
     return {name: shape for name, shape in found.items() if shape is not None}

@@ -7,10 +7,10 @@ from weakref import WeakKeyDictionary
 
 import onnx
 
+from hetsim.graph.canonical.half_lowering import Lowering
 from hetsim.graph.extract import Subgraph, checked_nodes, extract
-from hetsim.graph.lowering import Lowering
 from hetsim.graph.model import Model
-from hetsim.graph.structure import captures, replace
+from hetsim.graph.reading.structure import captures, replace
 
 NO_NODE = -1
 """In ``Subgraph.nodes``: what casts an input or a constant."""

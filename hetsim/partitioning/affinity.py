@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hetsim import checks
 from hetsim.errors import InvalidInput, nearest
-from hetsim.graph.device_notes import LAYER_KEY
+from hetsim.graph.reading.device_notes import LAYER_KEY
 from hetsim.partitioning.ops import check_op
 from hetsim.partitioning.regions import Regions
 from hetsim.problem import Problem

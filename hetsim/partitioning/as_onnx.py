@@ -14,10 +14,10 @@ from typing import Any
 import onnx
 
 from hetsim.errors import UsageError
-from hetsim.graph.device_notes import LAYER_KEY
 from hetsim.graph.extract import extract
 from hetsim.graph.model import Model
-from hetsim.graph.structure import bodies
+from hetsim.graph.reading.device_notes import LAYER_KEY
+from hetsim.graph.reading.structure import bodies
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.onnx_saving import copy_without, save
 from hetsim.partitioning.validator import check

@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 
 from hetsim.errors import InvalidInput, ModelError
-from hetsim.graph.onnx_file import tensors_of
+from hetsim.graph.reading.onnx_file import tensors_of
 
 INLINE_LIMIT_BYTES = 2**31 - 2**26
 """Inline weights above this in all go to a file: protobuf ends at 2 GiB, the rest needs room."""

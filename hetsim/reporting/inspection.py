@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph, Node
-from hetsim.graph.unbound import open_dims, open_ranks, unbound
+from hetsim.graph.shapes.unbound import open_dims, open_ranks, unbound
 from hetsim.graph.work import node_work, op_key
 from hetsim.text import tally
 

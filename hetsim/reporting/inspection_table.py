@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.graph.graph import Tensor
-from hetsim.graph.unbound import binding_flags
+from hetsim.graph.shapes.unbound import binding_flags
 from hetsim.partitioning.record import seen_record
 from hetsim.reporting.alike import fold_rows
 from hetsim.reporting.console import cell, new_table, pairs

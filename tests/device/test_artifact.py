@@ -35,7 +35,7 @@ from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.device.plugin import SimulatedDevice
 from hetsim.errors import ArtifactError, UsageError
 from hetsim.graph.extract import extract
-from hetsim.graph.samples import random_inputs
+from hetsim.graph.inputs.samples import random_inputs
 from hetsim.hardware.catalog import load_device
 from onnx_builders import assert_bitwise_equal, make_model, op, value
 

@@ -13,8 +13,8 @@ import hetsim
 from custom_op_builders import LIBRARY, bodies, user
 from hetsim.device.plugin import SimulatedDevice
 from hetsim.errors import HetsimError, UsageError
-from hetsim.graph.extension import read_extension
 from hetsim.graph.model import Model
+from hetsim.graph.reading.extension import read_extension
 from hetsim.testing import check_device
 
 CPU = hetsim.load_device("rockchip-rk3588-cpu")

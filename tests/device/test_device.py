@@ -14,9 +14,9 @@ from hetsim.device.plugin import Device, SimulatedDevice, Support
 from hetsim.device.registry import make_device, platform_devices
 from hetsim.device.standard_properties import PRECISION
 from hetsim.errors import DeviceUnavailable, UsageError
-from hetsim.graph import zoo
 from hetsim.graph.graph import Graph, Node, Tensor
-from hetsim.graph.samples import random_inputs
+from hetsim.graph.inputs.samples import random_inputs
+from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, Platform, SupportRule
 from hetsim.problem import Problem

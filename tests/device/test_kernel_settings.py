@@ -16,7 +16,7 @@ from hetsim.device import registry
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
 from hetsim.device.plugin import Device, SimulatedDevice
 from hetsim.errors import UsageError
-from hetsim.graph.samples import random_inputs
+from hetsim.graph.inputs.samples import random_inputs
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.plans import Plan
 from hetsim.testing import check_device

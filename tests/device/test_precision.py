@@ -17,7 +17,7 @@ from hetsim.device.kernels.precision import check_rounding, rounded
 from hetsim.device.kernels.widening import widened_outputs
 from hetsim.errors import UsageError
 from hetsim.execution.runner import run
-from hetsim.graph.samples import random_inputs
+from hetsim.graph.inputs.samples import random_inputs
 from hetsim.hardware.spec import SupportRule
 from hetsim.problem import Problem
 from onnx_builders import load, make_model, op, open_exactly, value

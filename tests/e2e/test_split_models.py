@@ -14,9 +14,9 @@ import pytest
 import hetsim
 from hetsim.backend import Split, split
 from hetsim.execution.ray_session import RaySession
-from hetsim.graph import zoo
+from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import model_of
-from hetsim.graph.samples import random_inputs
+from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
 from hetsim.partitioning.as_onnx import to_functions
 from hetsim.partitioning.onnx_saving import save

@@ -23,7 +23,7 @@ from hetsim.execution.compiled_open import open_compiled
 from hetsim.execution.compiled_plan import compile_plan
 from hetsim.execution.compiled_run import run_compiled
 from hetsim.execution.ray_session import RaySession
-from hetsim.graph.arrays import plain
+from hetsim.graph.reading.arrays import plain
 from onnx_builders import bits, make_model, op, save, value
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]

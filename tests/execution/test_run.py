@@ -19,7 +19,7 @@ from hetsim.execution import runner
 from hetsim.execution.equality import Deviation
 from hetsim.execution.ray_session import RaySession
 from hetsim.execution.runner import Plain, run
-from hetsim.graph.samples import random_inputs
+from hetsim.graph.inputs.samples import random_inputs
 from hetsim.reporting.plan_table import session_lines
 from hetsim.reporting.result import run_record
 from onnx_builders import assert_bitwise_equal, bits, make_model, op, run_whole, value

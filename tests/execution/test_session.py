@@ -15,7 +15,7 @@ import hetsim
 from hetsim.errors import ExecutionError, RequestError, UsageError
 from hetsim.execution.session import Session
 from hetsim.execution.threads import ThreadTransport
-from hetsim.graph.samples import random_inputs
+from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, run_whole
 
 Groups = Sequence[tuple[str, Sequence[int]]]

@@ -9,12 +9,13 @@ import onnx
 import pytest
 from onnx import numpy_helper, parser
 
-from hetsim.graph import canonical, work
-from hetsim.graph.extension import NONE
+from hetsim.graph import work
+from hetsim.graph.canonical import canonical_model as canonical
+from hetsim.graph.canonical.inner_graphs import inner_graphs
 from hetsim.graph.graph import Seen
-from hetsim.graph.inner_graphs import inner_graphs
 from hetsim.graph.loading import model_of
-from hetsim.graph.observed import Observed
+from hetsim.graph.reading.extension import NONE
+from hetsim.graph.shapes.observed import Observed
 from hetsim.graph.work import graph_work, node_work, uncosted
 from onnx_builders import WIDE, if_model, make_model, op, value
 

@@ -18,9 +18,9 @@ from onnx import helper
 
 from hetsim.errors import PlanError
 from hetsim.graph.extract import extract
+from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.graph.samples import random_inputs
 from onnx_builders import (
     assert_bitwise_equal,
     make_model,

@@ -14,8 +14,8 @@ import onnx
 import pytest
 
 from hetsim.errors import ModelError, UsageError
-from hetsim.graph import zoo
-from hetsim.graph.zoo_fill import FilledTensor, draw, plan_fill, read_source
+from hetsim.graph.zoo import models as zoo
+from hetsim.graph.zoo.random_weights import FilledTensor, draw, plan_fill, read_source
 
 ENTRIES = {entry.name: entry for entry in zoo.describe()}
 
@@ -153,7 +153,7 @@ def test_same_bytes_under_any_hash_seed(tmp_path):
     contents = []
     for seed in ("0", "1"):
         cache = tmp_path / seed
-        code = "from hetsim.graph import zoo; print(zoo.materialise('shufflenet'))"
+        code = "from hetsim.graph.zoo import models; print(models.materialise('shufflenet'))"
         environment = {**os.environ, "PYTHONHASHSEED": seed, "HETSIM_CACHE_DIR": str(cache)}
         done = subprocess.run(
             [sys.executable, "-c", code],
@@ -232,7 +232,7 @@ def test_failed_write_leaves_nothing(own_cache, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("hetsim.graph.zoo_fill.fill", full)
+    monkeypatch.setattr("hetsim.graph.zoo.random_weights.fill", full)
     with pytest.raises(ModelError, match="No space left"):
         zoo.materialise("squeezenet")
     assert not [p for p in own_cache.rglob("*") if p.is_file()]
@@ -249,7 +249,7 @@ def test_cache_folder(monkeypatch, tmp_path):
 
 
 def test_import_is_light():
-    code = "import sys, hetsim.graph.zoo; print({'onnx', 'numpy'} & set(sys.modules))"
+    code = "import sys, hetsim.graph.zoo.models; print({'onnx', 'numpy'} & set(sys.modules))"
     root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root

@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 
 from hetsim.device.artifact.layout import ALIGNMENT, CONTAINER
-from hetsim.graph.extension import FunctionKey, calls, key_of
 from hetsim.graph.graph import ITEM_BITS
-from hetsim.graph.onnx_types import OWN_DOMAINS, dtype_name
+from hetsim.graph.reading.extension import FunctionKey, calls, key_of
+from hetsim.graph.reading.onnx_types import OWN_DOMAINS, dtype_name
 
 FOREIGN_OPS = frozenset(
     {"com.microsoft:EPContext", "com.microsoft:PythonOp", "com.microsoft:PythonOpGrad",

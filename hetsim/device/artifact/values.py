@@ -89,7 +89,7 @@ def first_difference(found: Sequence[ValueSpec], wanted: Sequence[ValueSpec]) ->
 
 
 def _described(value: onnx.ValueInfoProto) -> ValueSpec:
-    from hetsim.graph.onnx_types import dtype_name, to_tensor
+    from hetsim.graph.reading.onnx_types import dtype_name, to_tensor
 
     kind = value.type
     around: list[str] = []

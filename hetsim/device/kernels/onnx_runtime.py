@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hetsim.device.kernels.packing import FOREIGN_TYPES, ForeignType, from_bytes, to_bytes
 from hetsim.errors import ExecutionError, UsageError
-from hetsim.graph.arrays import plain
+from hetsim.graph.reading.arrays import plain
 
 if TYPE_CHECKING:
     import onnxruntime

@@ -134,7 +134,7 @@ class _Writer:
         """Nodes that make `result` of `source`, both of `dtype`, by way of `target`."""
         from onnx import helper
 
-        from hetsim.graph.onnx_types import element_type
+        from hetsim.graph.reading.onnx_types import element_type
 
         if target != "int8":
             narrow = self._fresh(f"{result}.cast")
@@ -172,13 +172,13 @@ class _Writer:
 def _cast(source: str, result: str, dtype: str) -> onnx.NodeProto:
     from onnx import helper
 
-    from hetsim.graph.onnx_types import element_type
+    from hetsim.graph.reading.onnx_types import element_type
 
     return helper.make_node("Cast", [source], [result], to=element_type(dtype))
 
 
 def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    from hetsim.graph.structure import bodies
+    from hetsim.graph.reading.structure import bodies
 
     return list(bodies(node))
 
@@ -195,7 +195,7 @@ def _dtype(name: str, dtypes: Mapping[str, str], node: onnx.NodeProto) -> str:
 
 def _types(graph: onnx.GraphProto) -> dict[str, str]:
     """Element types that a body states of its values, after inference."""
-    from hetsim.graph.onnx_types import to_tensor
+    from hetsim.graph.reading.onnx_types import to_tensor
 
     found = {tensor.name: _stored(tensor.data_type) for tensor in graph.initializer}
     found.update((s.values.name, _stored(s.values.data_type)) for s in graph.sparse_initializer)
@@ -207,7 +207,7 @@ def _types(graph: onnx.GraphProto) -> dict[str, str]:
 
 
 def _stored(data_type: int) -> str:
-    from hetsim.graph.onnx_types import dtype_name
+    from hetsim.graph.reading.onnx_types import dtype_name
 
     return dtype_name(data_type)
 

@@ -45,7 +45,7 @@ def widened_outputs(
     """
     from onnx import TypeProto, defs, shape_inference
 
-    from hetsim.graph.onnx_types import element_type, tensor_type
+    from hetsim.graph.reading.onnx_types import element_type, tensor_type
 
     becomes = {source: to for source, to in wider.items() if is_wider(to, source)}
     if not any(dtypes.get(name) in becomes for name in node.input if name):

@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import hetsim
 from hetsim.device.plugin import SimulatedDevice
-from hetsim.graph import zoo
+from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import (
     device_names,
     link_names,

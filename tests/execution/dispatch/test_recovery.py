@@ -17,7 +17,7 @@ from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ExecutionError, Infeasible
 from hetsim.execution.recovery import Recovery
 from hetsim.execution.session import Session
-from hetsim.graph.samples import random_inputs
+from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, run_whole
 
 Groups = Sequence[tuple[str, Sequence[int]]]

@@ -27,7 +27,7 @@ from hetsim.execution.program import assemble
 from hetsim.execution.ray_session import RaySession
 from hetsim.execution.runner import run
 from hetsim.execution.weights import Region, staged
-from hetsim.graph.samples import random_inputs
+from hetsim.graph.inputs.samples import random_inputs
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
 BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]

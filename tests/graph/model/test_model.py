@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hetsim.errors import InvalidInput, UnboundDimension, UsageError
 from hetsim.graph.loading import load_model
-from hetsim.graph.structure import name_nodes
+from hetsim.graph.reading.structure import name_nodes
 from onnx_builders import (
     check_consistent,
     load,

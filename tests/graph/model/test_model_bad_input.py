@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from hetsim.errors import HetsimError, ModelError, UsageError
-from hetsim.graph import onnx_file
 from hetsim.graph.loading import load_model
+from hetsim.graph.reading import onnx_file
 from onnx_builders import make_model, op, save, value
 
 PLAIN = make_model([op("Relu", "x", "y", "r")], [value("x")], [value("y")])

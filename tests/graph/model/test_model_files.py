@@ -14,7 +14,7 @@ import pytest
 
 from hetsim.errors import UsageError
 from hetsim.graph.loading import load_model
-from hetsim.graph.onnx_types import dtype_name, element_type, parse_type
+from hetsim.graph.reading.onnx_types import dtype_name, element_type, parse_type
 from onnx_builders import (
     check_consistent,
     function_model,

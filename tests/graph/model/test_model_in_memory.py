@@ -12,8 +12,8 @@ from onnx.external_data_helper import convert_model_to_external_data
 
 import hetsim
 from hetsim.errors import ModelError, UsageError
-from hetsim.graph import runtime
 from hetsim.graph.loading import load_model, model_of
+from hetsim.graph.reading import onnx_runtime as runtime
 from onnx_builders import (
     assert_bitwise_equal,
     check_consistent,

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetsim.errors import ModelError
-from hetsim.graph import zoo
+from hetsim.graph.canonical.provenance import Operation, trace
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.graph.provenance import Operation, trace
+from hetsim.graph.zoo import models as zoo
 from onnx_builders import make_model, op, run_whole, save, value
 
 FLOAT = np.float32

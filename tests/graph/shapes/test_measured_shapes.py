@@ -13,9 +13,9 @@ from onnx import TensorProto, helper, parser
 
 import hetsim
 from hetsim.errors import ModelError, RequestError, UnboundDimension, UsageError
+from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.model import Model
-from hetsim.graph.samples import random_inputs
 from onnx_builders import make_model, op, save, value
 
 NONZERO = """
@@ -270,7 +270,7 @@ def test_a_name_for_two_sizes_is_told_and_what_is_told_helps() -> None:
         plan = hetsim.plan(hetsim.Problem.of(model, hetsim.load_platform("laptop")), "heft")
         assert hetsim.run(plan, arrays, executor="threads").bitwise_equal
     with pytest.raises(RequestError, match="load the model with these inputs"):
-        hetsim.graph.input_check.check_inputs(model_of(proto), arrays)
+        hetsim.graph.inputs.check.check_inputs(model_of(proto), arrays)
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ import pytest
 from onnx import helper
 
 from hetsim.errors import RequestError, UnboundDimension, UsageError
-from hetsim.graph import zoo
-from hetsim.graph.input_check import check_inputs
+from hetsim.graph.inputs.check import check_inputs
+from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.graph.samples import random_inputs
+from hetsim.graph.zoo import models as zoo
 from onnx_builders import make_model, op, run_whole, save, value
 
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import hetsim
-from hetsim.graph import inference
+from hetsim.graph.shapes import inference
 
 
 def ensemble(

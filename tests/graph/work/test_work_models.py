@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 import pytest
 
-from hetsim.graph import zoo
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.loading import load_model
 from hetsim.graph.work import graph_work, node_work, op_key, ruled_ops, sequences, uncosted
+from hetsim.graph.zoo import models as zoo
 
 # The independent count ------------------------------------------------------------------------
 

@@ -13,9 +13,9 @@ from graph.work.test_work import MS, flops, moved, small, work
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.graph import zoo
 from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.work import graph_work, uncosted
+from hetsim.graph.zoo import models as zoo
 from onnx_builders import make_model, op, value
 
 ML = "ai.onnx.ml"

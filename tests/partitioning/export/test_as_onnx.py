@@ -17,9 +17,9 @@ from onnx import helper
 
 import hetsim
 from hetsim.errors import PlanError, UsageError
+from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.graph.samples import random_inputs
 from hetsim.partitioning.as_onnx import save, to_annotated, to_functions, to_models
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.groups import Group

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hetsim
-from hetsim.graph import zoo
+from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
 from sweeps import sweep
 

@@ -131,7 +131,7 @@ def source_path(name: str) -> Path:
     if source is None:
         raise UsageError(f"there is no zoo model '{name}'", hint=nearest(name, _SOURCES))
     if not source.from_onnx:
-        return Path(__file__).parent / "zoo_models" / source.file
+        return Path(__file__).parent / "graphs" / source.file
     spec = importlib.util.find_spec("onnx")
     if spec is None or spec.origin is None:
         raise _missing(name, Path("onnx"))
@@ -149,7 +149,7 @@ def _missing(name: str, source: Path) -> ModelError:
 
 
 def _describe(name: str) -> ZooEntry:
-    from hetsim.graph.zoo_fill import plan_fill, read_source
+    from hetsim.graph.zoo.random_weights import plan_fill, read_source
 
     path = source_path(name)
     if not path.is_file():
@@ -164,7 +164,7 @@ def _describe(name: str) -> ZooEntry:
         inputs=filled.inputs,
         source=f"onnx, backend/test/data/light/{source.file}"
         if source.from_onnx
-        else f"hetsim, zoo_models/{source.file}",
+        else f"hetsim, graph/zoo/graphs/{source.file}",
         licence="Apache-2.0",
     )
 
@@ -185,7 +185,7 @@ def _intact(path: Path) -> bool:
 
 
 def _write(name: str, source: Path, folder: Path) -> None:
-    from hetsim.graph.zoo_fill import fill, read_source
+    from hetsim.graph.zoo.random_weights import fill, read_source
 
     folder.mkdir(parents=True, exist_ok=True)
     # Made beside its target, so that every move below is a rename within one file system.

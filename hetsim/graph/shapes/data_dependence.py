@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hetsim.graph.graph import Graph, Node
-from hetsim.graph.onnx_types import OWN_DOMAINS
+from hetsim.graph.reading.onnx_types import OWN_DOMAINS
 
 _EVERY = None
 

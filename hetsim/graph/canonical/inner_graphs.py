@@ -10,12 +10,12 @@ import onnx
 import onnx.inliner
 
 from hetsim.errors import HetsimError
-from hetsim.graph.body_types import body_types
-from hetsim.graph.extension import FunctionKey, key_of
 from hetsim.graph.graph import Graph, Tensor
-from hetsim.graph.onnx_file import INLINE_BYTES
-from hetsim.graph.onnx_types import to_tensor
-from hetsim.graph.structure import constant_names, free_names
+from hetsim.graph.reading.extension import FunctionKey, key_of
+from hetsim.graph.reading.onnx_file import INLINE_BYTES
+from hetsim.graph.reading.onnx_types import to_tensor
+from hetsim.graph.reading.structure import constant_names, free_names
+from hetsim.graph.shapes.body_types import body_types
 from hetsim.graph.work import key_of_op, ruled_ops
 from hetsim.graph.work.control import CONTROL_FLOW
 
@@ -290,10 +290,10 @@ def _type_inputs(scope: _Scope, node: onnx.NodeProto, graph: onnx.GraphProto) ->
 
 def _typed(proto: onnx.ModelProto, scope: _Scope, path: str, given: frozenset[str]) -> Graph | None:
     """The Graph of a model inside a node; `given` are constants of outside."""
-    from hetsim.graph.inference import annotate
-    from hetsim.graph.pruning import prune
-    from hetsim.graph.structure import regularise
-    from hetsim.graph.structure import replace as replace_field
+    from hetsim.graph.reading.pruning import prune
+    from hetsim.graph.reading.structure import regularise
+    from hetsim.graph.reading.structure import replace as replace_field
+    from hetsim.graph.shapes.inference import annotate
 
     try:
         regularise(proto, "body")

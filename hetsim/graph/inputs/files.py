@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import RequestError
-from hetsim.graph.arrays import plain
+from hetsim.graph.reading.arrays import plain
 
 Array = NDArray[Any]
 Inputs = Mapping[str, Any] | str | os.PathLike[str]

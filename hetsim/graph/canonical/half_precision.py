@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from hetsim.graph.structure import bodies, captures, constant_names, replace
+from hetsim.graph.reading.structure import bodies, captures, constant_names, replace
 
 _HALF = onnx.TensorProto.FLOAT16
 INSERTED = "InsertedPrecisionFreeCast_"

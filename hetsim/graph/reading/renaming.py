@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import onnx
 
-from hetsim.graph.structure import bodies, constant_names
+from hetsim.graph.reading.structure import bodies, constant_names
 
 
 def rename_values(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hetsim import checks
 from hetsim.errors import ModelError
 from hetsim.files import open_regular
-from hetsim.graph.onnx_types import OWN_DOMAINS
+from hetsim.graph.reading.onnx_types import OWN_DOMAINS
 
 if TYPE_CHECKING:
     import onnx
@@ -71,7 +71,7 @@ def names_library(source: str) -> bool:
 
 
 @checks.takes(
-    source=checks.either(checks.path, checks.instance("hetsim.graph.extension:Extension"))
+    source=checks.either(checks.path, checks.instance("hetsim.graph.reading.extension:Extension"))
 )
 def read_extension(source: str | os.PathLike[str] | Extension) -> Extension:
     """Read custom operators from files.
@@ -125,7 +125,7 @@ def _content(path: Path, where: str) -> bytes:
 
 
 def _functions(path: str) -> tuple[bytes, ...]:
-    from hetsim.graph.onnx_file import read_onnx
+    from hetsim.graph.reading.onnx_file import read_onnx
 
     functions = read_onnx(Path(path)).proto.functions
     if not functions:

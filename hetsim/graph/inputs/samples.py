@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hetsim.errors import RequestError, UsageError
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
-from hetsim.graph.unbound import open_dims, open_ranks, unbound
+from hetsim.graph.shapes.unbound import open_dims, open_ranks, unbound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +117,7 @@ def _draw_nested(
     name: str, kind: onnx.TypeProto, bound: int | None, generator: np.random.Generator
 ) -> Any:
     """A value that may not be a plain tensor."""
-    from hetsim.graph.onnx_types import to_tensor
+    from hetsim.graph.reading.onnx_types import to_tensor
 
     which = kind.WhichOneof("value")
     if which == "sequence_type":
@@ -142,7 +142,7 @@ def _numpy_dtype(tensor: Tensor) -> np.dtype[Any]:
     except TypeError:
         import onnx
 
-        from hetsim.graph.onnx_types import element_type
+        from hetsim.graph.reading.onnx_types import element_type
 
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type(tensor.dtype)))
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import onnx
 
 from hetsim.errors import ModelError
-from hetsim.graph.binding import bindable
-from hetsim.graph.extension import NONE, Custom
-from hetsim.graph.onnx_file import INLINE_BYTES
-from hetsim.graph.onnx_types import has_rank, has_type
-from hetsim.graph.runtime import probe_types
-from hetsim.graph.tree_types import add_stand_in, is_ensemble
+from hetsim.graph.reading.extension import NONE, Custom
+from hetsim.graph.reading.onnx_file import INLINE_BYTES
+from hetsim.graph.reading.onnx_runtime import probe_types
+from hetsim.graph.reading.onnx_types import has_rank, has_type
+from hetsim.graph.shapes.binding import bindable
+from hetsim.graph.shapes.tree_types import add_stand_in, is_ensemble
 
 
 def annotate(

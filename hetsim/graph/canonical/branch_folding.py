@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
-from hetsim.graph.data_dependence import RANDOM
-from hetsim.graph.renaming import rename_values
-from hetsim.graph.runtime import open_session
-from hetsim.graph.structure import bodies, constant_names, replace
+from hetsim.graph.reading.onnx_runtime import open_session
+from hetsim.graph.reading.renaming import rename_values
+from hetsim.graph.reading.structure import bodies, constant_names, replace
+from hetsim.graph.shapes.data_dependence import RANDOM
 
 _MOST_NODES = 1000
 """Nodes that a condition may take to work out."""

@@ -10,8 +10,8 @@ import onnx
 from numpy.typing import NDArray
 
 from hetsim.errors import RequestError, UsageError, nearest
-from hetsim.graph.onnx_types import dtype_name
-from hetsim.graph.structure import replace
+from hetsim.graph.reading.onnx_types import dtype_name
+from hetsim.graph.reading.structure import replace
 
 Array = NDArray[Any]
 

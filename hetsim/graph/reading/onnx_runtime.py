@@ -11,8 +11,8 @@ from typing import Any
 import onnx
 
 from hetsim.errors import ModelError
-from hetsim.graph.onnx_file import external_bytes
-from hetsim.graph.onnx_types import parse_type
+from hetsim.graph.reading.onnx_file import external_bytes
+from hetsim.graph.reading.onnx_types import parse_type
 
 LEVELS = ("none", "basic", "extended")
 """What ``canonical`` may be."""

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import onnx
 
-from hetsim.graph.renaming import rename_values
-from hetsim.graph.structure import bodies, constant_names
+from hetsim.graph.reading.renaming import rename_values
+from hetsim.graph.reading.structure import bodies, constant_names
 
 
 def unshadow(graph: onnx.GraphProto, outer: Collection[str] = ()) -> None:

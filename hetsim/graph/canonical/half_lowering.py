@@ -8,22 +8,22 @@ from pathlib import Path
 
 import onnx
 
-from hetsim.graph.extension import NONE, Custom
-from hetsim.graph.half_precision import INSERTED, drop_inserted_casts, hold_casts
-from hetsim.graph.inference import annotate
-from hetsim.graph.onnx_types import to_tensor
-from hetsim.graph.operations import operations_of
-from hetsim.graph.provenance import Operation, trace
-from hetsim.graph.pruning import prune
-from hetsim.graph.runtime import optimise
-from hetsim.graph.shadowing import unshadow
-from hetsim.graph.structure import (
+from hetsim.graph.canonical.half_precision import INSERTED, drop_inserted_casts, hold_casts
+from hetsim.graph.canonical.operations import operations_of
+from hetsim.graph.canonical.provenance import Operation, trace
+from hetsim.graph.reading.extension import NONE, Custom
+from hetsim.graph.reading.onnx_runtime import optimise
+from hetsim.graph.reading.onnx_types import to_tensor
+from hetsim.graph.reading.pruning import prune
+from hetsim.graph.reading.shadowing import unshadow
+from hetsim.graph.reading.structure import (
     captures,
     constant_names,
     drop_inner_types,
     name_nodes,
     sort_nodes,
 )
+from hetsim.graph.shapes.inference import annotate
 
 _SHARED = -1
 """Owner of what casts inputs and constants: whoever reads it does that for itself."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import onnx
 
-from hetsim.graph.attributes import is_large
-from hetsim.graph.provenance import Operation
-from hetsim.graph.structure import bodies, captures
+from hetsim.graph.canonical.provenance import Operation
+from hetsim.graph.reading.attributes import is_large
+from hetsim.graph.reading.structure import bodies, captures
 
 
 def operations_of(nodes: Iterable[onnx.NodeProto]) -> tuple[Operation, ...]:

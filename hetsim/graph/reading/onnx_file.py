@@ -15,7 +15,7 @@ import onnx
 from hetsim.errors import ModelError, nearest
 from hetsim.files import open_regular
 from hetsim.graph.graph import ITEM_BITS
-from hetsim.graph.onnx_types import dtype_name
+from hetsim.graph.reading.onnx_types import dtype_name
 
 INLINE_BYTES = 8192
 """External tensors up to this size are read at once: shapes, axes and scales steer inference."""

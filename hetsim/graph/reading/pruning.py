@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-from hetsim.graph.structure import bodies, captures, replace
+from hetsim.graph.reading.structure import bodies, captures, replace
 
 
 def prune(proto: onnx.ModelProto) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import onnx
 
 from hetsim.errors import ModelError
-from hetsim.graph.extension import Custom
-from hetsim.graph.half_precision import RANDOM_OPS
-from hetsim.graph.runtime import open_session
-from hetsim.graph.structure import bodies, constant_names, replace
+from hetsim.graph.canonical.half_precision import RANDOM_OPS
+from hetsim.graph.reading.extension import Custom
+from hetsim.graph.reading.onnx_runtime import open_session
+from hetsim.graph.reading.structure import bodies, constant_names, replace
 
 _KEPT = frozenset({"DequantizeLinear"})
 """Ops whose constant inputs say more than their result: integers are what devices store."""

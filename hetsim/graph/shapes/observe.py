@@ -16,11 +16,11 @@ import numpy as np
 import onnx
 
 from hetsim.errors import ModelError
-from hetsim.graph.data_dependence import RANDOM
 from hetsim.graph.graph import ITEM_BITS, Graph
-from hetsim.graph.observed import Observed, Shape
-from hetsim.graph.runtime import gist, open_session
-from hetsim.graph.structure import bodies
+from hetsim.graph.reading.onnx_runtime import gist, open_session
+from hetsim.graph.reading.structure import bodies
+from hetsim.graph.shapes.data_dependence import RANDOM
+from hetsim.graph.shapes.observed import Observed, Shape
 
 LIMIT_S, SHORT_LIMIT_S = 120.0, 10.0
 """A loop of a model may not end on inputs that were made up: how long to wait for shapes, and

@@ -10,36 +10,36 @@ from typing import TYPE_CHECKING, TypeVar
 
 import onnx
 
-from hetsim.graph.attributes import Attributes
-from hetsim.graph.data_dependence import shaped_by_data
-from hetsim.graph.extension import NONE, Custom, is_custom, key_of
-from hetsim.graph.folding import fold_constants
-from hetsim.graph.graph import Graph, Node, Seen, Tensor
-from hetsim.graph.half_precision import (
+from hetsim.graph.canonical.half_folding import fold_constants
+from hetsim.graph.canonical.half_lowering import Lowering, lowered, lowering_of
+from hetsim.graph.canonical.half_precision import (
     drop_inserted_casts,
     hide,
     mentions_half,
     show,
 )
-from hetsim.graph.inference import annotate, inferred
-from hetsim.graph.inner_graphs import Inner, inner_graphs
-from hetsim.graph.lowering import Lowering, lowered, lowering_of
-from hetsim.graph.onnx_types import tensor_type, to_tensor
-from hetsim.graph.operations import operations_of
-from hetsim.graph.provenance import Operation, trace
-from hetsim.graph.pruning import prune
-from hetsim.graph.runtime import optimise
-from hetsim.graph.shadowing import unshadow
-from hetsim.graph.structure import (
+from hetsim.graph.canonical.inner_graphs import Inner, inner_graphs
+from hetsim.graph.canonical.operations import operations_of
+from hetsim.graph.canonical.provenance import Operation, trace
+from hetsim.graph.graph import Graph, Node, Seen, Tensor
+from hetsim.graph.reading.attributes import Attributes
+from hetsim.graph.reading.extension import NONE, Custom, is_custom, key_of
+from hetsim.graph.reading.onnx_runtime import optimise
+from hetsim.graph.reading.onnx_types import tensor_type, to_tensor
+from hetsim.graph.reading.pruning import prune
+from hetsim.graph.reading.shadowing import unshadow
+from hetsim.graph.reading.structure import (
     captures,
     constant_names,
     drop_inner_types,
     name_nodes,
     sort_nodes,
 )
+from hetsim.graph.shapes.data_dependence import shaped_by_data
+from hetsim.graph.shapes.inference import annotate, inferred
 
 if TYPE_CHECKING:
-    from hetsim.graph.observed import Observed, Shape
+    from hetsim.graph.shapes.observed import Observed, Shape
 
 T = TypeVar("T")
 _NUMBERS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)

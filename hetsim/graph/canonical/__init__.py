@@ -1,0 +1,1 @@
+"""The canonical model: optimised offline, its nodes traced back to the file."""

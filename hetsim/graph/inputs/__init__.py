@@ -1,0 +1,1 @@
+"""Inputs of a model: from files, by chance, and whether they fit."""

@@ -1,0 +1,1 @@
+"""ONNX files read: found, parsed, checked, made regular."""

@@ -1,0 +1,1 @@
+"""Which shape and type every value has, and what is needed to tell."""
