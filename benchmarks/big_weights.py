@@ -32,7 +32,7 @@ from hetsim.execution.processes import command_line, descendants
 from hetsim.execution.program import assemble
 from hetsim.execution.ray_session import ray_session
 from hetsim.graph.model import Model
-from hetsim.plans import Plan
+from hetsim.plans.plan import Plan
 
 LAYERS = 30
 DEVICES = 3

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from hetsim.hardware.spec import Route
 from hetsim.partitioning.groups import Group
-from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT, Problem, Value
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import GRAPH_INPUT, Problem, Value
 from hetsim.simulation.clock import play, simulate
 from hetsim.simulation.lowering import Lowered, lower_all
 

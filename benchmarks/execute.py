@@ -25,7 +25,7 @@ import hetsim
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.partitioning.groups import Group
-from hetsim.plans import Plan
+from hetsim.plans.plan import Plan
 
 DEVICES = 4
 IN_FLIGHT = 8

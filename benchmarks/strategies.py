@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 import hetsim
+from hetsim.base.units import format_seconds
 from hetsim.graph.zoo.models import names as zoo_names
 from hetsim.hardware.catalog import platform_names
-from hetsim.units import format_seconds
 
 CASES = Path(__file__).parent.parent / "tests" / "cases" / "placement"
 ON_INSTANCES: dict[str, dict[str, Any]] = {

@@ -16,7 +16,8 @@ from hetsim.version import __version__
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
-    from hetsim.comparison import Comparison, Row, compare
+    from hetsim.analysis.comparison import Comparison, Row, compare
+    from hetsim.analysis.explanation import Explanation, explain
     from hetsim.errors import (
         ArtifactError,
         Cancelled,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     )
     from hetsim.execution.runner import Run, run
     from hetsim.execution.session import Session
-    from hetsim.explanation import Explanation, explain
     from hetsim.faults.failure import Failure
     from hetsim.faults.virtual import simulate
     from hetsim.graph.loading import load_model, model_of
@@ -72,24 +72,24 @@ if TYPE_CHECKING:
     from hetsim.placement.registry import strategies
     from hetsim.placement.throughput import max_load
     from hetsim.placement.timeline_check import check_timeline
-    from hetsim.plans import Plan
-    from hetsim.problem import Problem, Staging
-    from hetsim.saved import load_plan
-    from hetsim.timeline import Event, Timeline
+    from hetsim.plans.plan import Plan
+    from hetsim.plans.saved import load_plan
+    from hetsim.plans.timeline import Event, Timeline
+    from hetsim.problem.problem import Problem, Staging
 
 _HOMES = {
     "Affinity": "hetsim.partitioning.affinity",
     "ArtifactError": "hetsim.errors",
     "Cancelled": "hetsim.errors",
     "ClusterError": "hetsim.errors",
-    "Comparison": "hetsim.comparison",
+    "Comparison": "hetsim.analysis.comparison",
     "DeviceLost": "hetsim.errors",
     "DeviceSpec": "hetsim.hardware.spec",
     "DeviceUnavailable": "hetsim.errors",
-    "Event": "hetsim.timeline",
+    "Event": "hetsim.plans.timeline",
     "Exclusion": "hetsim.partitioning.affinity",
     "ExecutionError": "hetsim.errors",
-    "Explanation": "hetsim.explanation",
+    "Explanation": "hetsim.analysis.explanation",
     "Extension": "hetsim.graph.reading.extension",
     "Failure": "hetsim.faults.failure",
     "Group": "hetsim.partitioning.groups",
@@ -110,20 +110,20 @@ _HOMES = {
     "OutputsDiffer": "hetsim.errors",
     "Partition": "hetsim.partitioning.partition",
     "PartitionError": "hetsim.errors",
-    "Plan": "hetsim.plans",
+    "Plan": "hetsim.plans.plan",
     "PlanError": "hetsim.errors",
     "Platform": "hetsim.hardware.spec",
     "PlatformError": "hetsim.errors",
     "PluginError": "hetsim.errors",
-    "Problem": "hetsim.problem",
+    "Problem": "hetsim.problem.problem",
     "RequestError": "hetsim.errors",
-    "Row": "hetsim.comparison",
+    "Row": "hetsim.analysis.comparison",
     "Run": "hetsim.execution.runner",
     "Session": "hetsim.execution.session",
     "SizeRules": "hetsim.partitioning.sizes",
-    "Staging": "hetsim.problem",
+    "Staging": "hetsim.problem.problem",
     "TimedOut": "hetsim.errors",
-    "Timeline": "hetsim.timeline",
+    "Timeline": "hetsim.plans.timeline",
     "TooManyInFlight": "hetsim.errors",
     "UnboundDimension": "hetsim.errors",
     "UnsupportedNode": "hetsim.errors",
@@ -131,12 +131,12 @@ _HOMES = {
     "affinity_of_model": "hetsim.partitioning.affinity",
     "annotate": "hetsim.partitioning.regions",
     "check_timeline": "hetsim.placement.timeline_check",
-    "compare": "hetsim.comparison",
+    "compare": "hetsim.analysis.comparison",
     "deconflict": "hetsim.partitioning.deconflict",
-    "explain": "hetsim.explanation",
+    "explain": "hetsim.analysis.explanation",
     "load_device": "hetsim.hardware.catalog",
     "load_model": "hetsim.graph.loading",
-    "load_plan": "hetsim.saved",
+    "load_plan": "hetsim.plans.saved",
     "load_platform": "hetsim.hardware.catalog",
     "lower_bound": "hetsim.placement.bound",
     "max_load": "hetsim.placement.throughput",

@@ -17,8 +17,8 @@ import hetsim
 from hetsim.errors import HetsimError, Infeasible, all_refused
 from hetsim.partitioning.groups import Group
 from hetsim.placement.narrowing import without_devices
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 def tree(kind: type[HetsimError] = HetsimError) -> Iterator[type[HetsimError]]:

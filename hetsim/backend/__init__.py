@@ -14,9 +14,9 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from hetsim import checks
 from hetsim.backend.cuts import Split, split
 from hetsim.backend.single_node import model_of_node, present
+from hetsim.base import checks
 from hetsim.errors import ModelError, RequestError, UsageError, nearest
 from hetsim.execution.runner import run
 from hetsim.graph.loading import model_of

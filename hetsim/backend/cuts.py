@@ -9,16 +9,16 @@ from typing import Literal
 
 import numpy as np
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.execution.bindings import check_wait
 from hetsim.execution.runner import EXECUTORS
 from hetsim.graph.dag import topological_order
 from hetsim.graph.model import Model
 from hetsim.partitioning.groups import Group
-from hetsim.plans import Plan
-from hetsim.pricing import values_of
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.of_model import values_of
+from hetsim.problem.problem import Problem
 
 MOST_DEVICES = 10_000
 

@@ -23,10 +23,10 @@ from hetsim.cli.session import current
 from hetsim.errors import Infeasible, UsageError
 
 if TYPE_CHECKING:
+    from hetsim.analysis.comparison import Comparison, Row
     from hetsim.cli.question import Canonical
-    from hetsim.comparison import Comparison, Row
-    from hetsim.plans import Plan
-    from hetsim.problem import Contention
+    from hetsim.plans.plan import Plan
+    from hetsim.problem.problem import Contention
 
 
 @click.command(cls=Command)
@@ -93,15 +93,15 @@ def compare(
 
     ``single`` stands for each device alone. --trace and --out keep the best plan.
     """
+    from hetsim.analysis.comparison import DEFAULT_STRATEGIES
+    from hetsim.analysis.comparison import compare as weigh
+    from hetsim.base.units import format_seconds
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.leave import check_targets, leave
     from hetsim.cli.question import given_arrays, read_problem, read_strategy_options, with_affinity
-    from hetsim.comparison import DEFAULT_STRATEGIES
-    from hetsim.comparison import compare as weigh
     from hetsim.reporting.plan_table import outputs_line, precision_lines
     from hetsim.reporting.result import checked_record, comparison_record
     from hetsim.reporting.table import comparison_report
-    from hetsim.units import format_seconds
 
     session = current()
     _check_run_options(runs)
@@ -163,7 +163,7 @@ def compare(
 
 
 def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_json: bool) -> None:
-    from hetsim.explanation import explain
+    from hetsim.analysis.explanation import explain
     from hetsim.reporting.explanation import explanation_record, explanation_report
 
     session = current()

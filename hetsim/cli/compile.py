@@ -112,11 +112,11 @@ def compiled_run_report(compiled: CompiledPlan, run: CompiledRun) -> RenderableT
     from rich.console import Group as Stack
     from rich.text import Text
 
+    from hetsim.base.text import plain
+    from hetsim.base.units import format_seconds
     from hetsim.reporting.console import pairs
     from hetsim.reporting.plan_table import outputs_line
     from hetsim.reporting.text import count
-    from hetsim.text import plain
-    from hetsim.units import format_seconds
 
     rows = [
         ("strategy", str(compiled.plan["strategy"])),
@@ -144,8 +144,8 @@ def _files_table(manifest: Manifest) -> RenderableType:
     """One row a file: its subgraph, device and size."""
     from rich.text import Text
 
+    from hetsim.base.units import format_bytes
     from hetsim.reporting.console import cell, new_table
-    from hetsim.units import format_bytes
 
     devices: Mapping[str, str] = {d.name: d.architecture for d in manifest.devices}
     table = new_table()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hetsim.cli.execute import Executor
     from hetsim.execution.emulation import Emulation
-    from hetsim.plans import Plan
+    from hetsim.plans.plan import Plan
 
 
 def _scale(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
@@ -119,11 +119,11 @@ def _report(plan: Plan, done: Emulation) -> RenderableType:
     from rich.console import Group as Stack
     from rich.text import Text
 
+    from hetsim.base.text import plain
+    from hetsim.base.units import format_seconds
     from hetsim.reporting.console import pairs
     from hetsim.reporting.plan_table import outputs_line, plan_rows
     from hetsim.reporting.table import question
-    from hetsim.text import plain
-    from hetsim.units import format_seconds
 
     predicted, many = done.predicted, len(done.wall_s)
     rows = [*question(plan.problem), *plan_rows(plan)]

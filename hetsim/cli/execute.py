@@ -12,7 +12,7 @@ from hetsim.errors import OutputsDiffer
 if TYPE_CHECKING:
     from hetsim.execution.runner import Run
     from hetsim.faults.failure import Failure
-    from hetsim.plans import Plan
+    from hetsim.plans.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from hetsim.errors import UsageError
 if TYPE_CHECKING:
     from hetsim.execution.recovery import Recovery
     from hetsim.faults.failure import Failure
-    from hetsim.timeline import Timeline
+    from hetsim.plans.timeline import Timeline
 
 
 def _read(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> tuple[Failure, ...]:
@@ -60,7 +60,7 @@ def cost_record(timeline: Timeline, calm: Timeline) -> dict[str, Any]:
 
 def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
     """Say the same in words."""
-    from hetsim.units import format_seconds
+    from hetsim.base.units import format_seconds
 
     for failure in record["injected"]:
         yield (
@@ -79,7 +79,7 @@ def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
 
 def recovery_lines(recoveries: Sequence[Recovery]) -> Iterator[str]:
     """Say what a real run got over, one line each."""
-    from hetsim.units import format_seconds
+    from hetsim.base.units import format_seconds
 
     for found in recoveries:
         yield (

@@ -10,8 +10,8 @@ from hetsim.cli.session import current
 from hetsim.reporting.output import check_file, check_folder, write_file, write_folder
 
 if TYPE_CHECKING:
-    from hetsim.plans import Plan
-    from hetsim.timeline import Event, Timeline
+    from hetsim.plans.plan import Plan
+    from hetsim.plans.timeline import Event, Timeline
 
 
 def check_targets(trace: Path | None, out: Path | None, *, force: bool) -> None:
@@ -42,8 +42,8 @@ def leave(
     session = current()
     drawn = trace_json(plan, timeline, real)
     if out is not None:
+        from hetsim.base.text import to_json
         from hetsim.reporting.manifest import manifest_json
-        from hetsim.text import to_json
 
         files = {
             "plan.json": plan.to_json(),

@@ -24,7 +24,7 @@ from hetsim.errors import InvalidInput, UsageError, nearest
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
     from hetsim.partitioning.partition import Partition
-    from hetsim.problem import Problem
+    from hetsim.problem.problem import Problem
 
 ALL = "all"
 
@@ -177,7 +177,7 @@ def _compare(
     as_json: bool,
 ) -> None:
     from hetsim.errors import OutOfMemory
-    from hetsim.plans import Plan
+    from hetsim.plans.plan import Plan
     from hetsim.reporting.methods_table import method_row, methods_record, methods_report
     from hetsim.simulation.clock import simulate
 

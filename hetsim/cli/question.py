@@ -11,8 +11,8 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
-    from hetsim.plans import Plan
-    from hetsim.problem import Contention, Problem
+    from hetsim.plans.plan import Plan
+    from hetsim.problem.problem import Contention, Problem
 
 Canonical = Literal["none", "basic", "extended"]
 DEFAULT_STRATEGY = "heft"
@@ -49,7 +49,7 @@ def read_problem(
 ) -> Problem:
     """Build the problem of running MODEL on PLATFORM."""
     from hetsim.hardware.catalog import load_platform, platform_names
-    from hetsim.problem import Problem
+    from hetsim.problem.problem import Problem
 
     if platform is None:
         raise UsageError(
@@ -94,7 +94,7 @@ def read_plan(
                 "--affinity": current().affinity,
             }
         )
-        from hetsim.saved import load_plan
+        from hetsim.plans.saved import load_plan
 
         with current().progress(f"reading {source}"):
             return load_plan(source, extensions=current().extensions)

@@ -72,13 +72,13 @@ def run(
     folder that `hetsim compile` wrote. The run ends with exit code 1 where an output differs
     in a single bit.
     """
+    from hetsim.base.units import format_seconds
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.leave import check_targets, leave
     from hetsim.cli.question import given_arrays, read_plan
     from hetsim.execution.compiled_manifest import is_compiled
     from hetsim.reporting.plan_table import run_report
     from hetsim.reporting.result import run_record
-    from hetsim.units import format_seconds
 
     session = current()
     if address is not None and executor != "ray":
@@ -141,11 +141,11 @@ def _run_folder(
     arrays: dict[str, Any] | None,
     as_json: bool,
 ) -> None:
+    from hetsim.base.units import format_seconds
     from hetsim.cli.compile import compiled_run_record, compiled_run_report
     from hetsim.cli.execute import require_equal
     from hetsim.execution.compiled_open import open_compiled
     from hetsim.execution.compiled_run import run_compiled
-    from hetsim.units import format_seconds
 
     session, context = current(), click.get_current_context()
     for option in context.command.params:

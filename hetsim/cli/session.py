@@ -63,7 +63,7 @@ class Session:
 
     def show_json(self, record: Mapping[str, Any]) -> None:
         """Print a record to stdout, as JSON and nothing else."""
-        from hetsim.text import to_json
+        from hetsim.base.text import to_json
 
         click.echo(to_json(record), nl=False)
 
@@ -95,7 +95,7 @@ class Session:
 
 def one_line(text: str) -> str:
     """Return `text` on one line, free of characters that steer a terminal."""
-    from hetsim.text import plain
+    from hetsim.base.text import plain
 
     return plain(" ".join(text.split("\n")))
 

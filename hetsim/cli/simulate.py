@@ -24,7 +24,7 @@ from hetsim.cli.session import current
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
     from hetsim.faults.failure import Failure
-    from hetsim.problem import Contention
+    from hetsim.problem.problem import Contention
 
 FOLLOWED = 1000
 """Requests up to which memory is followed over time; beyond, the weights alone are checked."""

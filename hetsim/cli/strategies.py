@@ -15,6 +15,7 @@ from hetsim.cli.session import current
 @common_options
 def strategies(name: str | None, as_json: bool) -> None:
     """List the strategies and the merge methods, or the options of strategy NAME."""
+    from hetsim.base.plugins import plugin_complaints
     from hetsim.cost.registry import GROUP as COST_MODELS
     from hetsim.device.registry import GROUP as DEVICES
     from hetsim.device.registry import SIMULATED
@@ -22,7 +23,6 @@ def strategies(name: str | None, as_json: bool) -> None:
     from hetsim.placement.registry import GROUP as STRATEGIES
     from hetsim.placement.registry import OWN
     from hetsim.placement.registry import strategies as known
-    from hetsim.plugins import plugin_complaints
 
     session = current()
     if name is not None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from hetsim.base.plugins import load_plugin, plugin_names
 from hetsim.cost.model import CostModel
 from hetsim.cost.roofline import Roofline
 from hetsim.errors import PluginError, UsageError, nearest
-from hetsim.plugins import load_plugin, plugin_names
 
 GROUP = "hetsim.cost_models"
 _MODELS: Mapping[str, Callable[[], CostModel]] = {"roofline": Roofline}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from hetsim.base.plugins import load_plugin, plugin_names
 from hetsim.device.plugin import Device, SimulatedDevice
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.graph.reading.extension import Extension
 from hetsim.hardware.spec import DeviceSpec, Platform
-from hetsim.plugins import load_plugin, plugin_names
 
 GROUP = "hetsim.devices"
 SIMULATED = "simulated"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
-    from hetsim.plans import Plan
+    from hetsim.plans.plan import Plan
 
 EXECUTORS = ("ray", "threads")
 PRECISIONS = ("graph", "device")

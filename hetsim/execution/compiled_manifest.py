@@ -13,10 +13,10 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from hetsim.base.files import TEXT_LIMIT_BYTES, open_regular
 from hetsim.device.artifact.values import ValueSpec
 from hetsim.errors import InvalidInput
 from hetsim.execution.steps import Part, Step, schedule
-from hetsim.files import TEXT_LIMIT_BYTES, open_regular
 
 SCHEMA = "hetsim-compiled/2"
 MANIFEST, PLAN = "manifest.json", "plan.json"

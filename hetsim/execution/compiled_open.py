@@ -27,8 +27,8 @@ from hetsim.execution.compiled_manifest import (
 from hetsim.execution.program import Code, Program
 from hetsim.execution.weights import Region, regions_of
 from hetsim.hardware.catalog import load_platform
-from hetsim.plans import parse
-from hetsim.saved import named_libraries
+from hetsim.plans.plan import parse
+from hetsim.plans.saved import named_libraries
 
 if TYPE_CHECKING:
     import onnx

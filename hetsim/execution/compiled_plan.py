@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import DeviceSpec
-    from hetsim.plans import Plan
+    from hetsim.plans.plan import Plan
 
 SUFFIX = ".hsub"
 

@@ -16,7 +16,7 @@ from hetsim.execution.opening import execute
 from hetsim.execution.runner import run_whole
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.model import Model
-from hetsim.saved import stated_model
+from hetsim.plans.saved import stated_model
 
 if TYPE_CHECKING:
     from hetsim.execution.compiled_open import CompiledPlan

@@ -21,11 +21,11 @@ from hetsim.execution.equality import judged
 from hetsim.execution.opening import transports
 from hetsim.execution.program import assemble, tolerance_of
 from hetsim.execution.stage import Stage
-from hetsim.timeline import Timeline
+from hetsim.plans.timeline import Timeline
 
 if TYPE_CHECKING:
-    from hetsim.plans import Plan
-    from hetsim.problem import Contention
+    from hetsim.plans.plan import Plan
+    from hetsim.problem.problem import Contention
     from hetsim.simulation.lowering import Lowered
 
 _SHORTEST_RUN_S = 2.0
@@ -126,7 +126,7 @@ def emulate(
     from hetsim.execution.runner import run_whole
     from hetsim.execution.session import crossing_bytes
     from hetsim.execution.weights import staged
-    from hetsim.problem import check_contention
+    from hetsim.problem.problem import check_contention
     from hetsim.simulation.clock import simulate
     from hetsim.simulation.lowering import lower_all
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from hetsim.cache import cache_dir
+from hetsim.base.cache import cache_dir
 from hetsim.errors import ExecutionError
 
 _LOCK = "lock"

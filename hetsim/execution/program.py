@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hetsim.execution.weights import Region
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import DeviceSpec
-    from hetsim.plans import Plan
+    from hetsim.plans.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

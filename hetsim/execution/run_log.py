@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hetsim.execution.dispatch import Call
 from hetsim.execution.steps import Step, Timing
-from hetsim.timeline import Event
+from hetsim.plans.timeline import Event
 
 CALLER = "caller"
 """Where a run's inputs come from and its outputs go: the process that asked for it."""

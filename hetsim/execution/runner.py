@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.execution.bindings import EXECUTORS as EXECUTORS
 from hetsim.execution.bindings import check_how, given_inputs, model_of, weights_folder
 from hetsim.execution.equality import Deviation, deviations, differences, judged
@@ -17,12 +17,12 @@ from hetsim.execution.recovery import Recovery
 from hetsim.execution.session import Session
 from hetsim.faults.failure import Failure, check_failures
 from hetsim.faults.virtual import simulate
-from hetsim.timeline import Event, Timeline
+from hetsim.plans.timeline import Event, Timeline
 
 if TYPE_CHECKING:
     from hetsim.device.kernels.precision import Rounding
     from hetsim.graph.model import Model
-    from hetsim.plans import Plan
+    from hetsim.plans.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Run:
 
 
 @checks.takes(
-    plan=checks.instance("hetsim.plans:Plan"),
+    plan=checks.instance("hetsim.plans.plan:Plan"),
     inputs=checks.mapping(checks.text),
     executor=checks.text,
     address=checks.text,

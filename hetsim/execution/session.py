@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import TooManyInFlight, UsageError
 from hetsim.execution.bindings import (
     check_how,
@@ -25,12 +25,12 @@ from hetsim.execution.recovery import Policy, Recovery
 from hetsim.execution.requests import Request
 from hetsim.execution.run_log import RunLog
 from hetsim.faults.failure import Failure, check_failures
-from hetsim.problem import GRAPH_INPUT
+from hetsim.problem.problem import GRAPH_INPUT
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
-    from hetsim.plans import Plan
-    from hetsim.timeline import Event
+    from hetsim.plans.plan import Plan
+    from hetsim.plans.timeline import Event
 
 
 class Session:
@@ -85,7 +85,7 @@ class Session:
     """
 
     @checks.takes(
-        plan=checks.instance("hetsim.plans:Plan"),
+        plan=checks.instance("hetsim.plans.plan:Plan"),
         executor=checks.text,
         address=checks.text,
         timeout_s=checks.real,

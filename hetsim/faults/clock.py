@@ -15,8 +15,8 @@ from typing import Literal
 from hetsim.errors import PlanError
 from hetsim.faults.failure import Failure
 from hetsim.faults.tasks import Progress, Task, Version
-from hetsim.plans import Plan
-from hetsim.problem import Contention
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Contention
 
 Moment = tuple[float, int, Literal["stop", "known", "back"], Failure]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.spec import numbered
 

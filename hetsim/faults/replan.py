@@ -9,8 +9,8 @@ import numpy as np
 
 from hetsim.errors import HetsimError, Infeasible, UnsupportedNode
 from hetsim.placement.narrowing import narrowed
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 FALLBACK = "heft"
 """The strategy where a plan's own does not go without the lost devices."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hetsim.partitioning.groups import Group
-from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT, Contention
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import GRAPH_INPUT, Contention
 from hetsim.simulation.lowering import Lowered, Template, lower_all
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.faults.clock import FailingClock
 from hetsim.faults.failure import Failure, check_failures
 from hetsim.faults.replan import replan
 from hetsim.faults.tasks import Task
-from hetsim.plans import Plan
-from hetsim.problem import Contention, check_contention
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.problem import Contention, check_contention
 from hetsim.simulation import clock
 from hetsim.simulation.memory import check_capacity, resident_weights
 from hetsim.simulation.metrics import energy
-from hetsim.timeline import Event, Timeline
 
 
 @checks.takes(
-    plan=checks.instance("hetsim.plans:Plan"),
+    plan=checks.instance("hetsim.plans.plan:Plan"),
     contention=checks.text,
     trace=checks.flag,
     failures=checks.sequence(checks.instance("hetsim.faults.failure:Failure")),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import ModelError, UsageError, nearest
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.hardware.files.catalog_files import find, names
 from hetsim.hardware.spec import DeviceSpec, Platform
 

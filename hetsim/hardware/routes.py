@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from hetsim.base.units import MIB
 from hetsim.errors import PlatformError
 from hetsim.hardware.spec import Link, Platform, Route
-from hetsim.units import MIB
 
 REFERENCE_BYTES = MIB
 """Size of the transfer that the fastest route is chosen for."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import InvalidInput, nearest
 from hetsim.graph.reading.device_notes import LAYER_KEY
 from hetsim.partitioning.ops import check_op
 from hetsim.partitioning.regions import Regions
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class Asked:
         return regions.without(withdrawn)
 
 
-@checks.takes(problem=checks.instance("hetsim.problem:Problem"), configuration=checks.text)
+@checks.takes(problem=checks.instance("hetsim.problem.problem:Problem"), configuration=checks.text)
 def affinity_of_model(problem: Problem, configuration: str | None = None) -> Affinity:
     """Read the pins that the user's file notes on its nodes.
 

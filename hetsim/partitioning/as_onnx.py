@@ -21,7 +21,7 @@ from hetsim.graph.reading.structure import bodies
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.onnx_saving import copy_without, save
 from hetsim.partitioning.validator import check
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 __all__ = ["CONFIGURATION", "LAYER_KEY", "save", "to_annotated", "to_functions", "to_models"]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import UnsupportedNode, UsageError, nearest
 from hetsim.graph.contraction import Contraction
 from hetsim.hardware.spec import numbered
 from hetsim.partitioning.regions import Region, Regions, annotate
-from hetsim.problem import FusedKernel, Problem
+from hetsim.problem.problem import FusedKernel, Problem
 
 Choose = Callable[[int, tuple[Region, ...]], str | None]
 """A node and the regions of several devices that hold it in; the device that shall have it,

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import InvalidInput, UnsupportedNode, UsageError
 from hetsim.graph.contraction import Contraction
 from hetsim.partitioning.affinity import Affinity, Asked
@@ -21,11 +21,11 @@ from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.regions import Regions, annotate
 from hetsim.partitioning.sizes import SizeRules, check_weights, cut, drops
 from hetsim.partitioning.validator import check
-from hetsim.problem import FusedKernel, Problem
+from hetsim.problem.problem import FusedKernel, Problem
 
 
 @checks.takes(
-    problem=checks.instance("hetsim.problem:Problem"),
+    problem=checks.instance("hetsim.problem.problem:Problem"),
     method=checks.text,
     resolution=checks.instance("hetsim.partitioning.deconflict:Resolution"),
     regions=checks.instance("hetsim.partitioning.regions:Regions"),

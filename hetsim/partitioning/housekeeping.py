@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import joined
 from hetsim.graph.housekeeping import housekeeping_nodes
 from hetsim.partitioning.ops import check_op
 from hetsim.partitioning.regions import Regions
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 Mode = Literal["assigned", "follow", "default"]
 MODES: tuple[Mode, ...] = ("assigned", "follow", "default")

@@ -11,7 +11,7 @@ from hetsim.errors import InvalidInput, UsageError
 from hetsim.partitioning.as_onnx import identifier, to_annotated, to_functions, to_models
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.onnx_saving import save
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 
 def check_folder(folder: Path) -> None:

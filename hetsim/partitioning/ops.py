@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hetsim.errors import InvalidInput, nearest
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 
 def check_op(problem: Problem, op: str, where: str) -> None:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hetsim import checks
+from hetsim.base import checks
+from hetsim.base.text import to_json
 from hetsim.partitioning import pictures
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.record import partition_record
 from hetsim.partitioning.validator import check
 from hetsim.partitioning.views import Border, borders, boundary_values, explain, node_named
-from hetsim.problem import Problem, Value
-from hetsim.text import to_json
+from hetsim.problem.problem import Problem, Value
 
 if TYPE_CHECKING:
     import onnx

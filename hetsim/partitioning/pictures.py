@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from hetsim.base.text import plain
 from hetsim.partitioning.groups import Group
-from hetsim.problem import Problem
-from hetsim.text import plain
+from hetsim.problem.problem import Problem
 
 COLOURS = ("#8dd3c7", "#fdb462", "#bebada", "#fb8072", "#80b1d3", "#b3de69", "#fccde5", "#ffed6f")
 """One a device, in the problem's order; more devices than colours share them."""

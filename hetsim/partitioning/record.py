@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hetsim.base.text import Record, tally
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.views import borders, boundary_values, crossings, memory_bytes
-from hetsim.problem import Problem
-from hetsim.text import Record, tally
+from hetsim.problem.problem import Problem
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim import checks
-from hetsim.problem import FusedKernel, Problem
+from hetsim.base import checks
+from hetsim.problem.problem import FusedKernel, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Regions:
         )
 
 
-@checks.takes(problem=checks.instance("hetsim.problem:Problem"))
+@checks.takes(problem=checks.instance("hetsim.problem.problem:Problem"))
 def annotate(problem: Problem) -> Regions:
     """List what each device supports, without deciding who gets what.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from hetsim import checks
+from hetsim.base import checks
+from hetsim.base.units import format_bytes
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.atoms import Quotient
 from hetsim.partitioning.groups import components, order_groups
 from hetsim.partitioning.regions import Regions
-from hetsim.problem import GRAPH_INPUT, Problem
-from hetsim.units import format_bytes
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 
 @dataclass(frozen=True, slots=True)

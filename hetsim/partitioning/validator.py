@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import PartitionError
 from hetsim.graph.dag import Dag, find_cycle
 from hetsim.partitioning.groups import Group, component_counts, condense, owners
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 _GROUP = checks.instance("hetsim.partitioning.groups:Group")
 _NODE = checks.whole()

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.partitioning.groups import Group, condense, owners
 from hetsim.partitioning.regions import refusal
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 
 @dataclass(frozen=True, slots=True)

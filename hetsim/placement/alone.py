@@ -6,8 +6,8 @@ from collections import Counter
 
 from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.partitioning.groups import Group
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 def plan_alone(problem: Problem, device: int) -> Plan:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetsim.machine_code import machine_code
+from hetsim.base.machine_code import machine_code
 from hetsim.placement.bound_area import prices
 from hetsim.placement.throughput_network import Network
 from hetsim.placement.waiting import waiting_in_vain
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 EQUAL = 1e-9
 """Relative difference within which loads are equal."""

@@ -24,8 +24,8 @@ from hetsim.placement.starts import (
     start_that_fits,
     starting_plans,
 )
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 SEARCHES: Mapping[str, int] = {"local-search": 2_000, "exact": 16}
 """Strategies that search, and the number of tasks above which each is not tried."""

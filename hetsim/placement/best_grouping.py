@@ -8,8 +8,8 @@ from hetsim.errors import OutOfMemory
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.placement.objective import latency_of
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 def best_grouping(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.placement.bound_area import balanced, crowded
 from hetsim.placement.bound_paths import Floats, Setting, heads, tails
 from hetsim.placement.objective import Objective, check_objective
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 STEPS = 8
 """Limits that are tried above the simple bounds."""
@@ -20,7 +20,7 @@ LARGE = 300
 """Nodes from which fewer steps are taken."""
 
 
-@checks.takes(problem=checks.instance("hetsim.problem:Problem"), objective=checks.text)
+@checks.takes(problem=checks.instance("hetsim.problem.problem:Problem"), objective=checks.text)
 def lower_bound(problem: Problem, objective: Objective = "latency") -> float:
     """Return seconds that no plan can go below; inf where a node runs nowhere.
 

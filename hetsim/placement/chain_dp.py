@@ -21,8 +21,8 @@ from hetsim.placement.slice_orders import changed, depth_first
 from hetsim.placement.stage_moves import StageMoves
 from hetsim.placement.throughput_search import as_plan, layouts, views, within_memory
 from hetsim.placement.throughput_stages import plan_of_stages, refined
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import simulate
 
 WORK = 8_000

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hetsim.placement.throughput_costs import Costs, costs_of
 from hetsim.placement.throughput_slices import States, segment_loads
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 Run = tuple[int, int, int]
 """First place, end place, device."""

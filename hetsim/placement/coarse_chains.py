@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hetsim.graph.dag import joined
 from hetsim.placement.ranks import travel_matrices
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 
 def contract_chains(problem: Problem, labels: Sequence[int], most_tasks: int) -> list[int]:

@@ -11,7 +11,7 @@ from hetsim.graph.contraction import Contraction
 from hetsim.graph.dag import joined
 from hetsim.partitioning.groups import Group, order_groups
 from hetsim.placement.coarse_chains import contract_chains
-from hetsim.problem import GRAPH_INPUT, Constant, FusedKernel, Problem, Value
+from hetsim.problem.problem import GRAPH_INPUT, Constant, FusedKernel, Problem, Value
 
 MOST_TASKS = 400
 """Tasks above which neighbours are joined even where a split of them could pay."""

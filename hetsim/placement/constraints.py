@@ -15,8 +15,8 @@ from hetsim.placement.fit import fitted
 from hetsim.placement.narrowing import narrowed, without_devices
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.option_fields import read_fields
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 Solve = Callable[[Problem], Plan]
 

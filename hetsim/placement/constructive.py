@@ -20,8 +20,8 @@ from hetsim.placement.listing import Schedule
 from hetsim.placement.narrowing import check_runnable, with_less
 from hetsim.placement.objective import measure
 from hetsim.placement.regrouping import merge_where_it_pays
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 ATTEMPTS = 8
 """Schedules made anew where activations do not fit."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 class Strategy(Protocol):

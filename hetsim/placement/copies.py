@@ -8,8 +8,8 @@ from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.placement.alone import plan_alone
 from hetsim.placement.deal import dealt_out
 from hetsim.placement.objective import check_room, measure
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 def whole_models(problem: Problem, devices: Sequence[int]) -> tuple[list[Plan], list[Infeasible]]:

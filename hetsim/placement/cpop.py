@@ -10,7 +10,7 @@ from typing import ClassVar
 from hetsim.placement.constructive import Constructive
 from hetsim.placement.listing import INFINITY, Listing, Schedule
 from hetsim.placement.ranks import downward_ranks, rounded, upward_ranks
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

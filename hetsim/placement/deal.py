@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.placement.objective import seconds_a_request
-from hetsim.plans import Plan
+from hetsim.plans.plan import Plan
 from hetsim.simulation.clock import play
 from hetsim.simulation.lowering import lower_all
 

@@ -11,7 +11,7 @@ import numpy as np
 from hetsim.placement.dynamic_kernel import compiled, place_pairs
 from hetsim.placement.listing import Listing, Schedule
 from hetsim.placement.ranks import made_by, travel_matrices
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from hetsim.simulation.lowering import flat
 
 COMPILE_FROM = 1_500

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from hetsim.machine_code import machine_code
+from hetsim.base.machine_code import machine_code
 
 Array = Any
 """A list of numbers, or an array of them where it is compiled; matrices lie flat, by row."""

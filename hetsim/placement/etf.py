@@ -10,7 +10,7 @@ from hetsim.placement.constructive import Constructive
 from hetsim.placement.dynamic import schedule_pairs
 from hetsim.placement.listing import Schedule
 from hetsim.placement.ranks import static_levels
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

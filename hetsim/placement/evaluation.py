@@ -10,7 +10,7 @@ import numpy as np
 from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening import pays_to_coarsen
 from hetsim.placement.ranks import travel_matrices
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 Rows = list[list[float]]
 """Seconds of a transfer by source and target device."""

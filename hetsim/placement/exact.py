@@ -26,8 +26,8 @@ from hetsim.placement.narrowing import narrowed
 from hetsim.placement.objective import latency_of, measure
 from hetsim.placement.regrouping import merge_where_it_pays
 from hetsim.placement.starts import starts_that_fit
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 MOST_TASKS = 200
 """Tasks above which the constraint model is not built: it could prove nothing there."""

@@ -12,7 +12,7 @@ import numpy as np
 from hetsim.errors import NotInstalled
 from hetsim.placement.listing import Schedule
 from hetsim.placement.ranks import travel_matrices
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 TICKS = 1_000_000
 """Ticks of the solver's clock over the horizon, where times are no multiples of anything."""

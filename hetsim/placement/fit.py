@@ -18,8 +18,8 @@ from hetsim.placement.footprint import Footprint
 from hetsim.placement.objective import check_room, memory_binds
 from hetsim.placement.over import Excess, excess, refusal
 from hetsim.placement.slice_orders import depth_first
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 Candidate = tuple[Excess, tuple[Group, ...]]
 

@@ -11,8 +11,8 @@ from hetsim.errors import Infeasible
 from hetsim.partitioning.groups import Group
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.over import excess
-from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 MOST_NODES = 14
 """Nodes above which not even the sets of them are listed."""

@@ -12,8 +12,8 @@ from hetsim.placement.evaluation import Draft, Estimator, draft_of
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.moves import Mover
 from hetsim.placement.over import Excess, excess
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 PLAYS = 1_500
 """Plans that the clock plays at most."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base.units import format_bytes
 from hetsim.errors import OutOfMemory
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.room import Room
-from hetsim.problem import Problem
-from hetsim.units import format_bytes
+from hetsim.problem.problem import Problem
 
 BRANCHES = 2_000
 """Nodes of the solver's tree; it is deterministic where time is not its limit."""

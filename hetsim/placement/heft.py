@@ -9,7 +9,7 @@ from typing import ClassVar
 from hetsim.placement.constructive import Constructive
 from hetsim.placement.listing import Listing, Schedule
 from hetsim.placement.ranks import by_falling_rank, upward_ranks
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

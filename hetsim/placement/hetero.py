@@ -9,8 +9,8 @@ from hetsim.partitioning.deconflict import default_priority
 from hetsim.partitioning.flow import partition
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.narrowing import only_devices
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

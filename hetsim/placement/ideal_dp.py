@@ -30,8 +30,8 @@ from hetsim.placement.throughput_search import (
     within_memory,
 )
 from hetsim.placement.throughput_slices import States
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.simulation.lowering import flat
 
 MOST_ENTRIES = 10_000_000

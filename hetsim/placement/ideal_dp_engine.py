@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hetsim.machine_code import machine_code
+from hetsim.base.machine_code import machine_code
 
 
 def search(  # type: ignore[no-untyped-def]

@@ -12,7 +12,7 @@ import numpy as np
 from hetsim.errors import OutOfMemory, UnsupportedNode
 from hetsim.placement.ranks import made_by, travel_matrices
 from hetsim.placement.room import Gaps, Room
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 INFINITY = float("inf")
 

@@ -27,8 +27,8 @@ from hetsim.placement.refinement import refine
 from hetsim.placement.room import Room
 from hetsim.placement.starts import Start, starts_that_fit
 from hetsim.placement.throughput_search import search_stages, within_memory
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 WORK = 400_000
 """Tasks evaluated in all, by which the default number of moves is set."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hetsim.errors import InvalidInput
-from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT, Problem
-from hetsim.timeline import Event
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Event
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 
 def check_memory(

@@ -11,8 +11,8 @@ from hetsim.placement.constraints import Constrained
 from hetsim.placement.constructive import prepared
 from hetsim.placement.mincut_expansion import least_serial
 from hetsim.placement.regrouping import merge_where_it_pays
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from hetsim.placement.evaluation import Draft
 from hetsim.placement.room import Room
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 Undo = Callable[[], None]
 

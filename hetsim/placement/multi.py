@@ -8,8 +8,8 @@ from hetsim.errors import UnsupportedNode
 from hetsim.partitioning.deconflict import device_order, parse_priority
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.copies import fitting, whole_models
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hetsim.errors import UnsupportedNode
 from hetsim.partitioning.deconflict import by_priority
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 
 def without_devices(problem: Problem, devices: tuple[int, ...]) -> Problem:

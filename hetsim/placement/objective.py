@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 
 from hetsim.errors import UsageError, nearest
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import play, simulate
 from hetsim.simulation.lowering import lower_all
 from hetsim.simulation.metrics import busy_seconds

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from hetsim.checks import shown
+from hetsim.base.checks import shown
 from hetsim.errors import UsageError, nearest
 
 

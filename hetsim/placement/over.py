@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hetsim.base.units import format_bytes
 from hetsim.errors import OutOfMemory
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import peak_memory
-from hetsim.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hetsim.placement.constructive import Constructive
 from hetsim.placement.listing import Listing, Schedule
 from hetsim.placement.ranks import made_by, mean_route, rounded, travel_matrices
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

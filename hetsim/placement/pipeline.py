@@ -11,8 +11,8 @@ from hetsim.partitioning.flow import partition
 from hetsim.partitioning.regions import annotate
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.narrowing import only_devices
-from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 HEADROOM = 1.2
 """Memory that a device needs for the weights it gets, over their bytes."""

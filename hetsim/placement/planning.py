@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import check_room, measure
 from hetsim.placement.options import check_options, option_texts, option_types, read_options
 from hetsim.placement.registry import resolve
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
-@checks.takes(problem=checks.instance("hetsim.problem:Problem"), strategy=checks.text)
+@checks.takes(problem=checks.instance("hetsim.problem.problem:Problem"), strategy=checks.text)
 def plan(problem: Problem, strategy: str = "heft", **options: Any) -> Plan:
     """Assign, group and order the nodes of `problem`.
 

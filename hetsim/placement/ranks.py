@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.problem import GRAPH_INPUT, Problem, Value
+from hetsim.problem.problem import GRAPH_INPUT, Problem, Value
 
 
 def mean_seconds(problem: Problem) -> list[float]:

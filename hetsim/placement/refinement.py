@@ -10,8 +10,8 @@ from dataclasses import replace
 from hetsim.errors import Infeasible
 from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.placement.objective import Objective, measure
-from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 Crossing = tuple[int, int, int]
 """A node, the first of the subgraph that it moves into, and that one's device."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib import import_module
 from typing import Any
 
+from hetsim.base.plugins import load_plugin, plugin_names
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.placement.contract import Strategy
-from hetsim.plugins import load_plugin, plugin_names
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hetsim.errors import Infeasible
 from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.placement.objective import latency_of
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 TRIALS = 16
 """Merges tried; each is a simulation."""

@@ -20,8 +20,8 @@ from hetsim.placement.objective import measure
 from hetsim.placement.registry import resolve
 from hetsim.placement.slice_orders import depth_first
 from hetsim.placement.throughput_stages import plan_of_stages
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 INFINITY = float("inf")
 

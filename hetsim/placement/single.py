@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from hetsim.errors import Infeasible, all_refused
 from hetsim.placement.alone import plan_alone
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import simulate
 
 

@@ -20,8 +20,8 @@ from hetsim.placement.throughput_search import (
     views,
     within_memory,
 )
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

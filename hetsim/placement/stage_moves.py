@@ -10,8 +10,8 @@ import numpy as np
 from hetsim.placement.slice_orders import depth_first
 from hetsim.placement.stage_moves_engine import compiled
 from hetsim.placement.throughput_network import Network
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.simulation.lowering import flat
 
 LONGEST = 64

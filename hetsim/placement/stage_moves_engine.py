@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hetsim.machine_code import machine_code
+from hetsim.base.machine_code import machine_code
 from hetsim.placement.waiting import waiting_in_vain
 
 SIDE_WEIGHT = 0.02

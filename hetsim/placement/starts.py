@@ -15,8 +15,8 @@ from hetsim.placement.fit import plan_that_fits
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.registry import resolve
 from hetsim.placement.regrouping import merge_where_it_pays
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 CONSTRUCTIVE: Mapping[str, int] = {
     "heft": 100_000,

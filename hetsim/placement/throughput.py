@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import UsageError
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class Loads:
 
 
 @checks.takes(
-    problem=checks.instance("hetsim.problem:Problem"), assignment=checks.sequence(checks.whole())
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    assignment=checks.sequence(checks.whole()),
 )
 def max_load(problem: Problem, assignment: Sequence[int]) -> float:
     """Return the bottleneck of an assignment, in seconds a request; inf if unsupported.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.graph.dag import Dag
 from hetsim.hardware.spec import Route
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.placement.throughput_costs import Floats
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 from hetsim.simulation.lowering import flat
 
 Ints = NDArray[np.int64]

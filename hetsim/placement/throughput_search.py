@@ -21,8 +21,8 @@ from hetsim.placement.throughput_contraction import Contracted, contract
 from hetsim.placement.throughput_costs import Costs, costs_of
 from hetsim.placement.throughput_slices import Slices, States, cut
 from hetsim.placement.throughput_stages import plan_of_assignment, plan_of_stages
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 ATTEMPTS = 8
 """Searches made anew where activations do not fit."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.coarsening import Coarse
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 def plan_of_stages(

@@ -6,22 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import InvalidInput
 from hetsim.placement.bound import lower_bound
 from hetsim.placement.memory_check import check_memory
-from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT, Problem
-from hetsim.timeline import Event, Timeline
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 TOLERANCE = 1e-9
 """Rounding that is let pass, over the makespan."""
 
 
 @checks.takes(
-    problem=checks.instance("hetsim.problem:Problem"),
-    plan=checks.instance("hetsim.plans:Plan"),
-    timeline=checks.instance("hetsim.timeline:Timeline"),
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    plan=checks.instance("hetsim.plans.plan:Plan"),
+    timeline=checks.instance("hetsim.plans.timeline:Timeline"),
     bound_s=checks.number(least=0),
 )
 def check_timeline(

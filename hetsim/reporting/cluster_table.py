@@ -11,9 +11,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hetsim.base.units import format_bytes, format_seconds
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.text import ABSENT, count, ratio
-from hetsim.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from hetsim.execution.cluster_check import PinCheck, Seat

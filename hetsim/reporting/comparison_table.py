@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.comparison import Comparison, Row
-from hetsim.problem import Problem
+from hetsim.analysis.comparison import Comparison, Row
+from hetsim.base.units import format_bytes, format_seconds
+from hetsim.plans.timeline import Timeline
+from hetsim.problem.problem import Problem
 from hetsim.reporting.alike import fold_rows, fold_siblings
 from hetsim.reporting.console import cell, new_table
 from hetsim.reporting.facts import critical_path
 from hetsim.reporting.text import ABSENT, joules, percent, ratio
-from hetsim.timeline import Timeline
-from hetsim.units import format_bytes, format_seconds
 
 NAME_MOST, NAME_WIDTH = 14, 12
 """Characters beyond which a strategy's argument goes on a line of its own: brief and wide."""

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.text import plain
+from hetsim.base.text import plain
 
 PLAIN_WIDTH = 120
 """Columns of output that goes to a file or a pipe."""

@@ -6,14 +6,14 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from hetsim.explanation import Explanation, Step
+from hetsim.analysis.explanation import Explanation, Step
+from hetsim.base.text import Record, plain
+from hetsim.base.units import format_seconds
 from hetsim.partitioning.record import unpriced_record
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.table import unpriced_rows
 from hetsim.reporting.text import ABSENT, count, percent
-from hetsim.text import Record, plain
-from hetsim.units import format_seconds
 
 STEPS_SHOWN = 12
 """Steps of the critical path that are listed: the longest, in their order."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hetsim.text import plain
-from hetsim.timeline import Timeline
+from hetsim.base.text import plain
+from hetsim.plans.timeline import Timeline
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hetsim.base.units import format_bytes, format_seconds
 from hetsim.hardware.files.checking import Checked
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.spec import DeviceSpec, Platform
@@ -17,7 +18,6 @@ from hetsim.reporting.alike import fold_links, fold_rows
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.link_table import links_table, provenance_table
 from hetsim.reporting.text import ABSENT, count, rate
-from hetsim.units import format_bytes, format_seconds
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
 LINKS_SHOWN = 8

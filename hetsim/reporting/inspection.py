@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hetsim.base.text import tally
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.shapes.unbound import open_dims, open_ranks, unbound
 from hetsim.graph.work import node_work, op_key
-from hetsim.text import tally
 
 if TYPE_CHECKING:
     from hetsim.device.plugin import Support

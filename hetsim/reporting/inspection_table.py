@@ -9,6 +9,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hetsim.base.text import plain
+from hetsim.base.units import format_bytes, format_flops
 from hetsim.graph.graph import Tensor
 from hetsim.graph.shapes.unbound import binding_flags
 from hetsim.partitioning.record import seen_record
@@ -17,8 +19,6 @@ from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.facts import shape_rows
 from hetsim.reporting.inspection import Inspection, OpFacts, refused_count, shape_text
 from hetsim.reporting.text import ABSENT, big
-from hetsim.text import plain
-from hetsim.units import format_bytes, format_flops
 
 REASONS_SHOWN = 2
 """Reasons that the table gives for one op on one device; the JSON has all."""

@@ -10,12 +10,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hetsim.base.units import GIGA, format_seconds
 from hetsim.hardware.files.device_schema import MICROSECONDS
 from hetsim.hardware.files.figures import Figure
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.text import rate
-from hetsim.units import GIGA, format_seconds
 
 
 def links_table(links: Sequence[tuple[str, LinkModel]], *, wide: bool = False) -> Table:

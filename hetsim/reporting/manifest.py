@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from hetsim.version import __version__
 
 PACKAGES = ("onnx", "onnxruntime", "numpy", "ray")

@@ -10,15 +10,15 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
+from hetsim.base.text import Record
+from hetsim.base.units import format_bytes, format_seconds
 from hetsim.partitioning.groups import owners
 from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.record import problem_record
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.table import question
 from hetsim.reporting.text import count
-from hetsim.text import Record
-from hetsim.units import format_bytes, format_seconds
 
 
 @dataclass(frozen=True, slots=True)

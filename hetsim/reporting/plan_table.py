@@ -10,18 +10,18 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hetsim.base.text import plain, tally
+from hetsim.base.units import format_bytes, format_seconds
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.views import crossings
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Timeline
+from hetsim.problem.problem import Problem
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.facts import critical_path, latency_spread
 from hetsim.reporting.table import deal_text, question
 from hetsim.reporting.text import ABSENT, count, joules, listed, percent
-from hetsim.text import plain, tally
-from hetsim.timeline import Timeline
-from hetsim.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from hetsim.execution.runner import Run

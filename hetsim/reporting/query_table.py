@@ -12,11 +12,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hetsim.base.text import tally
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.text import count, listed
-from hetsim.text import tally
 
 if TYPE_CHECKING:
     from hetsim.device.plugin import Support

@@ -9,13 +9,13 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from hetsim.comparison import Comparison, Row
+from hetsim.analysis.comparison import Comparison, Row
+from hetsim.base.text import Record
 from hetsim.device.kernels.onnx_runtime import SESSION_OPTIONS
 from hetsim.partitioning.record import problem_record
-from hetsim.plans import Plan
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Timeline
 from hetsim.reporting.facts import critical_path, latency_spread
-from hetsim.text import Record
-from hetsim.timeline import Timeline
 
 if TYPE_CHECKING:
     from hetsim.execution.equality import Deviation

@@ -10,16 +10,16 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.comparison import Comparison, Copies, Row
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.analysis.comparison import Comparison, Copies, Row
+from hetsim.base.text import plain, tally
+from hetsim.base.units import format_seconds
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.reporting.alike import folded
 from hetsim.reporting.comparison_table import brief_table, wide_table
 from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.facts import shape_rows
 from hetsim.reporting.text import count, listed, percent, ratio
-from hetsim.text import plain, tally
-from hetsim.units import format_seconds
 
 UNPRICED_SHOWN = 3
 """Op types that are not priced, and reasons why, that are listed; the JSON has every node."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from hetsim.text import plain
+from hetsim.base.text import plain
 
 ABSENT = "-"
 """What stands where there is no figure."""

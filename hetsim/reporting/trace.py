@@ -12,10 +12,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hetsim.plans import Plan
+from hetsim.base.text import tally
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Event, Timeline
 from hetsim.reporting.trace_tracks import Entry, Track, Tracks
-from hetsim.text import tally
-from hetsim.timeline import Event, Timeline
 
 
 @dataclass(frozen=True, slots=True)

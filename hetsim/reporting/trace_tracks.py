@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hetsim.problem import Problem
-from hetsim.timeline import Event
+from hetsim.plans.timeline import Event
+from hetsim.problem.problem import Problem
 
 Entry = dict[str, Any]
 Track = tuple[int, int]

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.checks import shown
+from hetsim.base.checks import shown
 from hetsim.errors import PlanError, UsageError
-from hetsim.plans import Plan
-from hetsim.problem import Contention, check_contention
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Timeline
+from hetsim.problem.problem import Contention, check_contention
 from hetsim.simulation import kernel
 from hetsim.simulation.lowering import Lowered, flat, lower_all
 from hetsim.simulation.memory import check_capacity, curves, peaks_of_one, resident_weights
 from hetsim.simulation.metrics import summarise
 from hetsim.simulation.recording import Recording
-from hetsim.timeline import Timeline
 
 COMPILE_FROM = 100_000
 """Task events from which loading the machine code costs less CPU time than it saves."""

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hetsim.machine_code import machine_code
+from hetsim.base.machine_code import machine_code
 from hetsim.simulation.heaps import (
     Floats,
     Ints,

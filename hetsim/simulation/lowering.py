@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hetsim.errors import NoRoute, UnsupportedNode
 from hetsim.partitioning.groups import owners
 from hetsim.partitioning.validator import check
-from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT, Contention, Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import GRAPH_INPUT, Contention, Problem
 
 
 @dataclass(frozen=True, slots=True)

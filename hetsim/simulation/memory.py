@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base.units import format_bytes
 from hetsim.errors import InvalidInput, OutOfMemory
-from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Timeline
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 from hetsim.simulation.lowering import Lowered, Template, lower_all
 from hetsim.simulation.recording import Recording
-from hetsim.timeline import Timeline
-from hetsim.units import format_bytes
 
 AT_ARRIVAL = -1
 AT_FINISH = -2

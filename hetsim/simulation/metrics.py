@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.problem import Problem
+from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.problem import Problem
 from hetsim.simulation.lowering import Lowered, Template
 from hetsim.simulation.recording import Recording
-from hetsim.timeline import Event, Timeline
 
 
 def summarise(

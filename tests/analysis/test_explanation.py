@@ -10,14 +10,14 @@ from hypothesis import given, settings
 
 import hetsim
 from builders import problems
-from hetsim import changes
-from hetsim.comparison import compare
+from hetsim.analysis import changes
+from hetsim.analysis.comparison import compare
+from hetsim.analysis.explanation import explain
+from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
 from hetsim.errors import UsageError
-from hetsim.explanation import explain
 from hetsim.partitioning.groups import Group
-from hetsim.plans import Plan
-from hetsim.problem import Problem
-from hetsim.what_if import faster_device, link_names, missing_ops, wider_link, with_op
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 def two_devices(*, nbytes: int = 8) -> Problem:

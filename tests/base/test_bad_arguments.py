@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim import backend, what_if
+from hetsim import backend
+from hetsim.analysis import what_if
 from hetsim.errors import HetsimError, InvalidInput
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, value
 
 NAN, INF = math.nan, math.inf

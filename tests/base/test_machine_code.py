@@ -13,8 +13,8 @@ import numba
 import numpy as np
 import pytest
 
-from hetsim.cache import cache_dir, private_folder
-from hetsim.machine_code import machine_code
+from hetsim.base.cache import cache_dir, private_folder
+from hetsim.base.machine_code import machine_code
 
 SOURCE = "def triple(x):\n    return 3.0 * x / x * 1.0\n"
 
@@ -155,7 +155,7 @@ def test_a_folder_that_the_user_named_for_numba_is_used(
 def test_the_package_is_left_as_it_is_and_numba_is_loaded_late(tmp_path: Path) -> None:
     code = """
 import sys
-import hetsim, hetsim.machine_code
+import hetsim, hetsim.base.machine_code
 assert "numba" not in sys.modules
 from hetsim.simulation import kernel
 made = kernel.compiled()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import doctest
 
-from hetsim import text
+from hetsim.base import text
 from hetsim.reporting.text import listed
 
 

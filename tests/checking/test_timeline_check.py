@@ -12,9 +12,9 @@ import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput
 from hetsim.partitioning.groups import Group
-from hetsim.plans import Plan
-from hetsim.problem import Constant, Problem
-from hetsim.timeline import Event, Timeline
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.problem import Constant, Problem
 from oracles.clock_plans import arrivals, dealt_plans
 from placement_instances import model_like
 

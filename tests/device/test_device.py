@@ -19,7 +19,7 @@ from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, Platform, SupportRule
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from hetsim.testing import NonconformingDevice, check_device
 
 NPU = hetsim.load_device("rockchip-rk3588-npu")

@@ -19,7 +19,7 @@ from hetsim.errors import UsageError
 from hetsim.execution.runner import run
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.hardware.spec import SupportRule
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from onnx_builders import load, make_model, op, open_exactly, value
 from oracles.rounded_nodes import compute
 

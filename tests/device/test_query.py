@@ -17,7 +17,7 @@ from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.hardware.spec import SupportRule
 from hetsim.partitioning.deconflict import device_order
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 FILE = json.loads((CASES / "hetero_cases.json").read_text())
 QUERIES = FILE["query_cases"]

@@ -17,7 +17,7 @@ from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, SupportRule
 from hetsim.patterns.text import parse_pattern
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from onnx_builders import if_model, load, make_model, op, value
 
 NPU = hetsim.load_device("rockchip-rk3588-npu")

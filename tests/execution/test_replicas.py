@@ -17,7 +17,7 @@ from hetsim.execution.program import assemble, roundings_of
 from hetsim.execution.threads import ThreadTransport
 from hetsim.faults.failure import Failure
 from hetsim.graph.inputs.samples import random_inputs
-from hetsim.plans import Plan
+from hetsim.plans.plan import Plan
 from onnx_builders import assert_bitwise_equal, run_whole
 
 Groups = Sequence[tuple[str, Sequence[int]]]

@@ -18,7 +18,7 @@ from hetsim.graph.loading import model_of
 from hetsim.graph.runnable import runnable
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import Platform
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from onnx_builders import (
     assert_bitwise_equal,
     check_consistent,

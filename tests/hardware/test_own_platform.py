@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from hetsim.base.units import GIB
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import load_device, load_platform, platform_names
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.routes import build_routes
-from hetsim.units import GIB
 
 OWN_DEVICE = """\
 kind: npu

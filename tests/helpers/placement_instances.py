@@ -15,8 +15,8 @@ from builders import CASES, placement_case
 from hetsim.graph.dag import topological_order
 from hetsim.placement.constructive import Constructive
 from hetsim.placement.registry import resolve
-from hetsim.plans import Plan
-from hetsim.problem import Constant, FusedKernel, Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Constant, FusedKernel, Problem
 
 CONSTRUCTIVE = ("heft", "cpop", "peft", "lookahead", "dls", "etf")
 RANDOM20 = sorted(f"random20/{path.stem}" for path in (CASES / "placement/random20").glob("*.json"))

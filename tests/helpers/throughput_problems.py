@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hetsim.hardware.spec import Route
-from hetsim.problem import Constant, FusedKernel, Problem, Staging, Value
+from hetsim.problem.problem import Constant, FusedKernel, Problem, Staging, Value
 
 TOPOLOGIES = ("none", "pairs", "star", "bus", "half", "chain", "staged", "staged pairs")
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from hetsim.hardware.spec import Route
 from hetsim.partitioning.groups import Group
-from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT, Constant, Problem, Value
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import GRAPH_INPUT, Constant, Problem, Value
 
 
 @st.composite

@@ -12,8 +12,8 @@ import numpy as np
 import hetsim
 from hetsim.errors import Infeasible
 from hetsim.partitioning.groups import Group
-from hetsim.plans import Plan
-from hetsim.problem import Constant, Problem, Value
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Constant, Problem, Value
 
 
 def every_plan(problem: Problem) -> Iterator[tuple[Group, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 INF = float("inf")
 

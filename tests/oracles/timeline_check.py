@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT
-from hetsim.timeline import Event, Timeline
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.problem import GRAPH_INPUT
 
 
 def check(plan: Plan, timeline: Timeline) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import GRAPH_INPUT
 
 
 class Task(NamedTuple):

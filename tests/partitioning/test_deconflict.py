@@ -14,8 +14,8 @@ from hetsim.partitioning.deconflict import device_order, resolve
 from hetsim.partitioning.regions import Region, annotate
 from hetsim.partitioning.sizes import SizeRules
 from hetsim.partitioning.validator import check
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import simulate
 
 INF = float("inf")

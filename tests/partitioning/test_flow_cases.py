@@ -19,7 +19,7 @@ from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.regions import Region, annotate
 from hetsim.partitioning.sizes import SizeRules
 from hetsim.partitioning.views import borders, memory_bytes
-from hetsim.problem import Constant, Problem, Value
+from hetsim.problem.problem import Constant, Problem, Value
 
 INF = float("inf")
 RECORDS: dict[str, dict[str, Any]] = {

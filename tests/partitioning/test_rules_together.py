@@ -21,7 +21,7 @@ from hetsim.partitioning.deconflict import Resolution
 from hetsim.partitioning.housekeeping import Housekeeping
 from hetsim.partitioning.sizes import SizeRules
 from hetsim.partitioning.validator import problems_of
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 PROBLEMS = 1_000
 

@@ -15,7 +15,7 @@ from hetsim.errors import UsageError
 from hetsim.partitioning.groups import component_counts, owners
 from hetsim.partitioning.sizes import SizeRules, gain_s
 from hetsim.partitioning.validator import problems_of
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 INF = float("inf")
 

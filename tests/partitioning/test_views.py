@@ -13,7 +13,7 @@ from builders import problems
 from hetsim.errors import UsageError
 from hetsim.partitioning.groups import Group, owners
 from hetsim.partitioning.views import borders, boundary_values, explain, node_named
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 
 @given(problems(max_nodes=12))

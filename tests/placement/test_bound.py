@@ -18,8 +18,8 @@ from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.bound import area_bound, critical_path_bound, lower_bound
 from hetsim.placement.bound_paths import Setting, heads, tails
 from hetsim.placement.objective import measure
-from hetsim.plans import Plan
-from hetsim.problem import FusedKernel, Problem, Staging
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import FusedKernel, Problem, Staging
 
 
 @st.composite

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput, OutOfMemory, UnsupportedNode, UsageError
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, played
 
 QUICK: dict[str, dict[str, Any]] = {

@@ -26,8 +26,8 @@ from hetsim.placement.deal import (
 )
 from hetsim.placement.objective import bottleneck
 from hetsim.placement.throughput import loads
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from oracles.clock_plans import dealt_plans
 
 TABLES = st.integers(1, 4).flatmap(

@@ -15,8 +15,8 @@ from builders import problems
 from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.evaluation import Draft, Estimator, draft_of
 from hetsim.placement.moves import Mover
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 def _draft(problem: Problem, data: st.DataObject) -> Draft:

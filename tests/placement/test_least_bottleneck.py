@@ -17,8 +17,8 @@ from hetsim.partitioning.groups import Group
 from hetsim.placement.assignment_search import best_assignment, twins
 from hetsim.placement.objective import bottleneck, measure
 from hetsim.placement.throughput import max_load
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import busiest, least_bottlenecks
 from throughput_problems import small
 

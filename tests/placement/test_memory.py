@@ -20,8 +20,8 @@ from hetsim.placement.fit_moves import relieved, spilled
 from hetsim.placement.fit_weights import overfull, weights_that_fit
 from hetsim.placement.footprint import Footprint
 from hetsim.placement.listing import Listing
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from oracles.every_plan import any_plan, tight_problem
 
 SEEDS = range(60)

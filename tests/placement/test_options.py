@@ -16,7 +16,7 @@ from hetsim.placement.constraints import Constrained
 from hetsim.placement.options import describe_options, option_texts, read_options, read_settings
 from hetsim.placement.planning import again
 from hetsim.placement.registry import OWN, resolve
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 
 def fan() -> Problem:

@@ -11,8 +11,8 @@ from builders import problems
 from hetsim.partitioning.groups import Group
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.refinement import refine
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 @settings(max_examples=60)

@@ -13,7 +13,7 @@ import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, UnsupportedNode
 from hetsim.faults.replan import replan, without
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 
 @settings(max_examples=60, deadline=None)

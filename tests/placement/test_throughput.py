@@ -15,8 +15,8 @@ from hetsim.placement.objective import bottleneck, measure
 from hetsim.placement.throughput import loads, max_load
 from hetsim.placement.throughput_contraction import contract
 from hetsim.placement.throughput_costs import costs_of
-from hetsim.plans import Plan
-from hetsim.problem import Problem, Staging
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem, Staging
 
 
 def staged() -> Problem:

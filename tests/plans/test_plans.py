@@ -12,8 +12,8 @@ from hypothesis import given, settings
 import hetsim
 from builders import problems
 from hetsim.errors import PlanError
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 @settings(max_examples=50, deadline=None)

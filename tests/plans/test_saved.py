@@ -16,11 +16,11 @@ from execution.compiled.test_compiled_plan import rewritten
 
 import hetsim
 from custom_op_builders import LIBRARY, bodies, user
+from hetsim.base.files import open_regular, read_regular
 from hetsim.errors import InvalidInput, ModelError, PlanError, PlatformError
 from hetsim.execution.compiled_open import open_compiled
 from hetsim.execution.compiled_plan import compile_plan
 from hetsim.execution.compiled_run import run_compiled
-from hetsim.files import open_regular, read_regular
 from onnx_builders import make_model, op, save, value
 
 Record = dict[str, Any]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hetsim.errors import InvalidInput, UsageError
-from hetsim.problem import Constant, FusedKernel, Problem, Value
+from hetsim.problem.problem import Constant, FusedKernel, Problem, Value
 
 
 def test_from_edges_and_tensors() -> None:

@@ -9,9 +9,9 @@ import numpy as np
 from click.testing import CliRunner
 
 import hetsim
+from hetsim.analysis.explanation import explain
 from hetsim.cli.main import main
-from hetsim.explanation import explain
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from hetsim.reporting.console import console
 from hetsim.reporting.explanation import STEPS_SHOWN, explanation_record, explanation_report
 

@@ -9,8 +9,8 @@ from builders import problems
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.views import crossings
 from hetsim.placement.planning import plan
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.reporting.facts import critical_path, latency_spread
 from hetsim.simulation.clock import simulate
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 
 from builders import problems
-from hetsim.comparison import compare
+from hetsim.analysis.comparison import compare
+from hetsim.base.text import to_json
 from hetsim.execution.equality import Deviation
 from hetsim.partitioning.flow import partition
 from hetsim.placement.planning import plan
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from hetsim.reporting.manifest import manifest_json
 from hetsim.reporting.result import array_record, comparison_record, run_record, simulation_record
 from hetsim.simulation.clock import simulate
-from hetsim.text import to_json
 
 
 def no_constant(text: str) -> float:

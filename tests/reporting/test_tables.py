@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from rich.console import RenderableType
 
-from hetsim.comparison import compare
+from hetsim.analysis.comparison import compare
+from hetsim.base.units import format_bytes, format_seconds
 from hetsim.partitioning.flow import partition
 from hetsim.placement.planning import plan
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from hetsim.reporting.console import PLAIN_WIDTH, console, whole
 from hetsim.reporting.plan_table import outputs_line, partition_report, simulation_report
 from hetsim.reporting.table import comparison_report, verdict
 from hetsim.reporting.text import percent
 from hetsim.simulation.clock import simulate
-from hetsim.units import format_bytes, format_seconds
 
 
 def drawn(

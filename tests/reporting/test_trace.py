@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from builders import problems
 from hetsim.partitioning.groups import Group
 from hetsim.placement.planning import plan
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.problem import Problem
 from hetsim.reporting import trace
 from hetsim.reporting.trace import trace_json
 from hetsim.simulation.clock import simulate
-from hetsim.timeline import Event, Timeline
 
 Entry = dict[str, Any]
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import placement_case
-from hetsim.problem import Contention, FusedKernel, Problem
+from hetsim.plans.timeline import Timeline
+from hetsim.problem.problem import Contention, FusedKernel, Problem
 from hetsim.simulation.clock import simulate
-from hetsim.timeline import Timeline
 from oracles.clock_plans import on, two_devices
 
 

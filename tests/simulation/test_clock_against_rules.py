@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetsim.errors import OutOfMemory
-from hetsim.plans import Plan
-from hetsim.problem import Contention
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.problem import Contention
 from hetsim.simulation.clock import play, simulate
 from hetsim.simulation.lowering import lower, lower_all
 from hetsim.simulation.memory import memory_profile
-from hetsim.timeline import Event, Timeline
 from oracles.clock_plans import arrivals, dealt_plans, plans
 from oracles.virtual_clock import Replay, Task, bytes_at, replay
 

@@ -18,7 +18,7 @@ from hetsim.errors import (
     UsageError,
 )
 from hetsim.hardware.spec import Route
-from hetsim.plans import Plan
+from hetsim.plans.plan import Plan
 from hetsim.simulation.clock import simulate
 from oracles.clock_plans import on, two_devices
 

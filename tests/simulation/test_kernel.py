@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hetsim.errors import PlanError
 from hetsim.partitioning.groups import Group
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.simulation import heaps
 from hetsim.simulation.clock import play
 from hetsim.simulation.lowering import Lowered, lower, lower_all

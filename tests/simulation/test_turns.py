@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from builders import problems
 from hetsim.placement.planning import plan
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import arrivals, play
 from hetsim.simulation.lowering import lower_all
 from hetsim.simulation.turns import Turns

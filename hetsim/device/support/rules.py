@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hetsim.base.units import format_bytes
 from hetsim.graph.dag import joined
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.work import op_key
 from hetsim.hardware.spec import DeviceSpec, SupportRule
 from hetsim.patterns.attributes import AttributeTest, attribute_of
-from hetsim.units import format_bytes
 
 if TYPE_CHECKING:
     from hetsim.patterns.matching import Match

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hetsim import checks
+from hetsim.base import checks
+from hetsim.base.files import open_regular
 from hetsim.errors import ModelError
-from hetsim.files import open_regular
 from hetsim.graph.reading.onnx_types import OWN_DOMAINS
 
 if TYPE_CHECKING:

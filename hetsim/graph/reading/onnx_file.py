@@ -12,8 +12,8 @@ from typing import Any
 
 import onnx
 
+from hetsim.base.files import open_regular
 from hetsim.errors import ModelError, nearest
-from hetsim.files import open_regular
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.reading.onnx_types import dtype_name
 

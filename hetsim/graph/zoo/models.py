@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetsim.cache import cache_dir as cache_dir
+from hetsim.base.cache import cache_dir as cache_dir
 from hetsim.errors import ModelError, UsageError, nearest
 from hetsim.graph.graph import Tensor
 

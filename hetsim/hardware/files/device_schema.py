@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from hetsim.base.units import GIB, GIGA, MIB, TERA
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.files.figures import (
     Chain,
@@ -39,7 +40,6 @@ from hetsim.hardware.files.figures import (
     refusals,
 )
 from hetsim.hardware.spec import CUSTOM_OPS, QUANTIZED, DeviceSpec, SupportRule
-from hetsim.units import GIB, GIGA, MIB, TERA
 
 if TYPE_CHECKING:
     from hetsim.patterns.pattern import Pattern

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from hetsim.base.units import GIGA
 from hetsim.errors import PlatformError, nearest
 from hetsim.hardware.files.catalog_files import Sort, find, in_catalog
 from hetsim.hardware.files.complaints import Broken, broken, parse, read_file
@@ -26,7 +27,6 @@ from hetsim.hardware.files.platform_schema import (
 from hetsim.hardware.files.topology import link_complaints, link_name, unreachable
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 from hetsim.hardware.spec import DeviceSpec, Link, Platform
-from hetsim.units import GIGA
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
+from hetsim.base.files import read_regular
 from hetsim.errors import PlatformError
-from hetsim.files import read_regular
 
 YamlPath = tuple[str | int, ...]
 """Keys and list positions from the top of a file down to a value."""

@@ -15,7 +15,7 @@ from click.testing import Result
 import hetsim
 from hetsim.execution.runner import Run
 from hetsim.graph.zoo import models as zoo
-from hetsim.plans import Plan
+from hetsim.plans.plan import Plan
 from hetsim.reporting.output import OWN_FILES
 from hetsim.simulation.clock import simulate
 

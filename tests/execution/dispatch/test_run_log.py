@@ -19,7 +19,7 @@ from hetsim.execution.dispatch import Call
 from hetsim.execution.run_log import CALLER, RunLog
 from hetsim.execution.runner import run
 from hetsim.execution.steps import Step, Timing
-from hetsim.timeline import Event
+from hetsim.plans.timeline import Event
 from onnx_builders import save
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]

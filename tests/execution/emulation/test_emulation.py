@@ -8,7 +8,7 @@ import hetsim
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.emulation import emulate
 from hetsim.execution.ray_session import RaySession
-from hetsim.plans import Plan
+from hetsim.plans.plan import Plan
 
 
 def split_plan(model: str = "zoo:squeezenet", platform: str = "edge-box") -> Plan:

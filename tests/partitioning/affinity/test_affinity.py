@@ -15,7 +15,7 @@ from hetsim.partitioning.affinity import Affinity, Exclusion, affinity_of_model
 from hetsim.partitioning.affinity_file import read_affinity
 from hetsim.partitioning.as_onnx import to_annotated
 from hetsim.partitioning.partition import Partition
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, save, value
 
 INF = float("inf")

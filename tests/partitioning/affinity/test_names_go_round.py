@@ -17,7 +17,7 @@ from hetsim.partitioning.affinity import Affinity
 from hetsim.partitioning.groups import Group, order_groups
 from hetsim.partitioning.partition import Partition
 from hetsim.placement.registry import OWN
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, save, value
 
 METHODS = tuple(info.name for info in hetsim.methods())

@@ -25,7 +25,7 @@ from hetsim.partitioning.flow import partition
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.methods import methods
 from hetsim.partitioning.partition import Partition
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from onnx_builders import (
     assert_bitwise_equal,
     bits,

@@ -6,7 +6,7 @@ import re
 
 import hetsim
 from hetsim.partitioning.pictures import to_dot, to_mermaid
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 
 def awkward() -> Problem:

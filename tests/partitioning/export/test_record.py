@@ -12,7 +12,7 @@ import hetsim
 from hetsim.errors import UsageError
 from hetsim.partitioning.affinity import Exclusion
 from hetsim.partitioning.partition import Partition
-from hetsim.problem import GRAPH_INPUT, Problem
+from hetsim.problem.problem import GRAPH_INPUT, Problem
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from builders import dags
 from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.partitioning import byoc
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 INF = float("inf")
 

@@ -15,7 +15,7 @@ from hetsim.partitioning.groups import owners
 from hetsim.partitioning.methods import methods
 from hetsim.partitioning.validator import problems_of
 from hetsim.partitioning.views import borders
-from hetsim.problem import Constant, Problem
+from hetsim.problem.problem import Constant, Problem
 from sweeps import sweep
 
 PROBLEMS = 20_000

@@ -17,7 +17,7 @@ from hetsim.partitioning import compact, stage
 from hetsim.partitioning.fewest import SEARCHED_UP_TO, improve
 from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.partitioning.validator import problems_of
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from oracles.fewest_groups import fewest_connected
 
 NAMES = ("a", "b", "c")

@@ -13,7 +13,7 @@ from builders import problems
 from hetsim.errors import UsageError
 from hetsim.placement.chain_dp_runs import fastest_runs
 from hetsim.placement.throughput import max_load
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from tarnawski import paper_latency, read
 
 

@@ -13,7 +13,7 @@ from hetsim.graph.dag import Dag, topological_order
 from hetsim.partitioning.groups import order_groups
 from hetsim.placement.ideal_dp import ideals
 from hetsim.placement.throughput import max_load
-from hetsim.problem import Problem, Staging
+from hetsim.problem.problem import Problem, Staging
 from tarnawski import paper_max_load, read
 
 PUBLISHED = {

@@ -12,7 +12,7 @@ import hetsim
 from builders import problems
 from hetsim.errors import UsageError
 from hetsim.placement.mincut_expansion import least_serial, serial_latency
-from hetsim.problem import Problem, Staging
+from hetsim.problem.problem import Problem, Staging
 
 
 def random_problem(rng: np.random.Generator, count: int, most: int) -> Problem:

@@ -18,7 +18,7 @@ from hetsim.placement.deal import bottleneck_of_shares, sustained_s
 from hetsim.placement.objective import check_room, measure
 from hetsim.placement.replication import on_sets, replicated, with_columns
 from hetsim.placement.throughput import loads
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 from placement_instances import model_like
 
 

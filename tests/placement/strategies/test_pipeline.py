@@ -14,7 +14,7 @@ import hetsim
 from builders import CASES, problems
 from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.placement.pipeline import split
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 RECORD = json.loads((CASES / "hetero_cases.json").read_text())["memory_split_cases"]
 MIB = 1 << 20
@@ -76,7 +76,7 @@ def test_without_capacities_there_is_nothing_to_split_by() -> None:
 def test_every_node_is_placed_where_it_runs(problem: Problem, data: st.DataObject) -> None:
     from dataclasses import replace
 
-    from hetsim.problem import Constant
+    from hetsim.problem.problem import Constant
 
     sizes = data.draw(st.lists(st.integers(0, 50), min_size=problem.n, max_size=problem.n))
     problem = replace(

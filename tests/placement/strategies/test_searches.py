@@ -16,8 +16,8 @@ from hetsim.errors import Infeasible, NotInstalled, UnsupportedNode, UsageError
 from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.alone import expand
 from hetsim.placement.objective import measure
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, case, model_like, played
 
 

@@ -21,7 +21,7 @@ from hetsim.placement.throughput import max_load
 from hetsim.placement.throughput_costs import costs_of
 from hetsim.placement.throughput_search import as_plan
 from hetsim.placement.throughput_slices import MOST_BORDERS, States, cut, segment_loads
-from hetsim.problem import Problem, Staging
+from hetsim.problem.problem import Problem, Staging
 from tarnawski import paper_max_load, read
 from throughput_problems import small
 

@@ -16,8 +16,8 @@ from hetsim.partitioning.validator import problems_of
 from hetsim.placement.bound import area_bound, critical_path_bound, lower_bound
 from hetsim.placement.heft import Heft
 from hetsim.placement.ranks import upward_ranks
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 
 def check_valid(plan: Plan) -> None:

@@ -17,8 +17,8 @@ from hetsim.faults.clock import FailingClock
 from hetsim.faults.failure import Failure, check_failures
 from hetsim.faults.replan import replan
 from hetsim.faults.virtual import simulate
-from hetsim.plans import Plan
-from hetsim.problem import GRAPH_INPUT
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import GRAPH_INPUT
 from oracles.clock_plans import arrivals, dealt_plans
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import InvalidInput
 from hetsim.hardware.spec import Route
-from hetsim.problem_given import Given
-from hetsim.problem_parts import (
+from hetsim.problem.given import Given
+from hetsim.problem.parts import (
     GRAPH_INPUT,
     Constant,
     Contention,
@@ -90,7 +90,7 @@ def build(
     if streams is not None:
         checks.sequence(checks.whole(1), length=count)(streams, "streams")
     if staging is not None:
-        checks.instance("hetsim.problem_parts:Staging")(staging, "staging")
+        checks.instance("hetsim.problem.parts:Staging")(staging, "staging")
         _check_staging(staging, count)
     return Given(
         name=name,

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import Dag
 from hetsim.hardware.spec import numbered
-from hetsim.problem_given import Given
-from hetsim.problem_parts import (
+from hetsim.problem.given import Given
+from hetsim.problem.parts import (
     GRAPH_INPUT,
     Constant,
     Contention,
@@ -292,7 +292,7 @@ class Problem(Given):
         UsageError
             Where the cost model is unknown.
         """
-        from hetsim.pricing import price
+        from hetsim.problem.of_model import price
 
         return Problem(**vars(price(model, platform, cost=cost, contention=contention)))
 
@@ -347,7 +347,7 @@ class Problem(Given):
         InvalidInput
             Where shapes, ids, or signs do not fit.
         """
-        from hetsim.instances import build
+        from hetsim.problem.of_arrays import build
 
         given = build(
             seconds, edges, tensors, devices, latency_s, bytes_per_s, weight_bytes,

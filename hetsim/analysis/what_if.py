@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.routes import build_routes
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def link_names(problem: Problem) -> tuple[str, ...]:
 
 
 @checks.takes(
-    problem=checks.instance("hetsim.problem:Problem"),
+    problem=checks.instance("hetsim.problem.problem:Problem"),
     name=checks.text,
     factor=checks.number(above=0),
 )
@@ -69,7 +69,7 @@ def wider_link(problem: Problem, name: str, factor: float = 2.0) -> Problem:
 
 
 @checks.takes(
-    problem=checks.instance("hetsim.problem:Problem"),
+    problem=checks.instance("hetsim.problem.problem:Problem"),
     factor=checks.number(above=0),
 )
 def faster_device(problem: Problem, device: int, factor: float = 2.0) -> Problem:

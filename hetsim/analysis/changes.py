@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
 from hetsim.errors import Infeasible
 from hetsim.partitioning.flow import partition
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.planning import again, under
-from hetsim.plans import Plan
-from hetsim.problem import Problem
-from hetsim.what_if import faster_device, link_names, missing_ops, wider_link, with_op
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 
 REPLANNERS = ("single", "heft")
 """Strategies that plan for changed hardware, beside the one that made the plan."""

@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hetsim import checks
+from hetsim.base import checks
+from hetsim.base.files import read_regular
 from hetsim.errors import PlanError
-from hetsim.files import read_regular
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
 from hetsim.graph.reading.extension import Extension, names_library, read_extension
 from hetsim.graph.shapes.observed import read_array, read_observed
 from hetsim.hardware.catalog import load_platform
-from hetsim.plans import Plan, parse
-from hetsim.problem import Problem, check_contention
+from hetsim.plans.plan import Plan, parse
+from hetsim.problem.problem import Problem, check_contention
 
 
 @checks.takes(
     path=checks.path,
-    problem=checks.instance("hetsim.problem:Problem"),
+    problem=checks.instance("hetsim.problem.problem:Problem"),
     extensions=checks.sequence(
         checks.either(checks.path, checks.instance("hetsim.graph.reading.extension:Extension"))
     ),

@@ -12,18 +12,18 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import PlanError
 from hetsim.graph.shapes.observed import array_record, observed_record
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.validator import check
-from hetsim.problem import Problem
+from hetsim.problem.problem import Problem
 
 SCHEMA = "hetsim-plan/1"
 REPLICATED = "hetsim-plan/2"
 """Schema of a plan of several replicas: its groups name theirs, and it has a deal."""
 
-_PROBLEM = checks.instance("hetsim.problem:Problem")
+_PROBLEM = checks.instance("hetsim.problem.problem:Problem")
 _GROUPS = checks.sequence(checks.instance("hetsim.partitioning.groups:Group"))
 
 

@@ -14,8 +14,8 @@ from hetsim.graph.shapes.unbound import unbound
 from hetsim.graph.work import graph_work, op_key
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
-from hetsim.problem_given import Given
-from hetsim.problem_parts import (
+from hetsim.problem.given import Given
+from hetsim.problem.parts import (
     GRAPH_INPUT,
     Constant,
     Contention,

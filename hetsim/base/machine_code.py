@@ -56,7 +56,7 @@ def _folder() -> Path | None:
     import llvmlite.binding
     import numba
 
-    from hetsim.cache import private_folder
+    from hetsim.base.cache import private_folder
     from hetsim.version import __version__
 
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"

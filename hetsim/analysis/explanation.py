@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hetsim import checks
-from hetsim.changes import REPLANNERS, Change, best_changes
+from hetsim.analysis.changes import REPLANNERS, Change, best_changes
+from hetsim.base import checks
 from hetsim.errors import PlanError
 from hetsim.placement.bound import stated_bound
 from hetsim.placement.objective import (
@@ -15,10 +15,10 @@ from hetsim.placement.objective import (
     check_objective,
     seconds_a_request,
 )
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import simulate
-from hetsim.timeline import Event, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ class Explanation:
 
 
 @checks.takes(
-    problem=checks.instance("hetsim.problem:Problem"),
-    plan=checks.instance("hetsim.plans:Plan"),
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    plan=checks.instance("hetsim.plans.plan:Plan"),
     strategies=checks.sequence(checks.text),
     objective=checks.text,
     tell=checks.function,

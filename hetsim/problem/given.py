@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.hardware.spec import Route
-from hetsim.problem_parts import Constant, Contention, FusedKernel, Staging, Value
+from hetsim.problem.parts import Constant, Contention, FusedKernel, Staging, Value
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hetsim import checks
+from hetsim.base import checks
 from hetsim.errors import Infeasible, OutOfMemory, UsageError, nearest
 from hetsim.placement.alone import expand
 from hetsim.placement.bound import stated_bound
@@ -22,10 +22,10 @@ from hetsim.placement.objective import (
 from hetsim.placement.option_fields import checked_fields
 from hetsim.placement.options import option_types
 from hetsim.placement.planning import under
-from hetsim.plans import Plan
-from hetsim.problem import Problem
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Timeline
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import simulate
-from hetsim.timeline import Timeline
 
 DEFAULT_STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
     "latency": ("single", "hetero", "heft", "auto"),
@@ -158,7 +158,7 @@ class Comparison:
 
 
 @checks.takes(
-    problem=checks.instance("hetsim.problem:Problem"),
+    problem=checks.instance("hetsim.problem.problem:Problem"),
     strategies=checks.sequence(checks.text),
     objective=checks.text,
 )

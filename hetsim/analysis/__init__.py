@@ -1,0 +1,1 @@
+"""Verbs that weigh plans against each other: compare, explain, and what would help."""

@@ -1,0 +1,1 @@
+"""What every other package may use: argument checks, texts, units, files, machine code."""

@@ -1,0 +1,1 @@
+"""The question: a DAG, who can run what in how long, what moves where, and what must fit."""
