@@ -28,9 +28,9 @@ import onnx
 
 import hetsim
 from hetsim.backend import Split, split
-from hetsim.execution.processes import command_line, descendants
-from hetsim.execution.program import assemble
-from hetsim.execution.ray_session import ray_session
+from hetsim.execution.devices.program import assemble
+from hetsim.execution.transports.ray_connection.processes import command_line, descendants
+from hetsim.execution.transports.ray_connection.session import ray_session
 from hetsim.graph.model import Model
 from hetsim.plans.plan import Plan
 

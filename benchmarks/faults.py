@@ -31,10 +31,10 @@ from onnx import helper
 import hetsim
 from hetsim.backend.cuts import like_devices
 from hetsim.errors import HetsimError
+from hetsim.execution.devices.weights import staged
 from hetsim.execution.equality import differences
-from hetsim.execution.processes import command_line, descendants, end_all
-from hetsim.execution.runner import run_whole
-from hetsim.execution.weights import staged
+from hetsim.execution.run import run_whole
+from hetsim.execution.transports.ray_connection.processes import command_line, descendants, end_all
 from hetsim.graph.inputs.samples import random_inputs
 
 DEVICES = ("cpu", "gpu", "npu")

@@ -24,8 +24,8 @@ import onnx
 from onnx import helper
 
 import hetsim
-from hetsim.execution.processes import descendants
-from hetsim.execution.requests import Request
+from hetsim.execution.dispatch.requests import Request
+from hetsim.execution.transports.ray_connection.processes import descendants
 
 DEVICES = ("cpu", "gpu")
 IN_FLIGHT = 8

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         UnsupportedNode,
         UsageError,
     )
-    from hetsim.execution.runner import Run, run
+    from hetsim.execution.run import Run, run
     from hetsim.execution.session import Session
     from hetsim.faults.failure import Failure
     from hetsim.faults.virtual import simulate
@@ -118,7 +118,7 @@ _HOMES = {
     "Problem": "hetsim.problem.problem",
     "RequestError": "hetsim.errors",
     "Row": "hetsim.analysis.comparison",
-    "Run": "hetsim.execution.runner",
+    "Run": "hetsim.execution.run",
     "Session": "hetsim.execution.session",
     "SizeRules": "hetsim.partitioning.sizes",
     "Staging": "hetsim.problem.problem",
@@ -146,7 +146,7 @@ _HOMES = {
     "plan": "hetsim.placement.planning",
     "read_affinity": "hetsim.partitioning.affinity_file",
     "read_extension": "hetsim.graph.reading.extension",
-    "run": "hetsim.execution.runner",
+    "run": "hetsim.execution.run",
     "simulate": "hetsim.faults.virtual",
     "strategies": "hetsim.placement.registry",
 }

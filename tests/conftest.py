@@ -9,8 +9,8 @@ import pytest
 from groups import Groups
 from hypothesis import HealthCheck, settings
 
-from hetsim.execution.ray_session import RaySession
-from hetsim.execution.ray_session import ray_session as open_session
+from hetsim.execution.transports.ray_connection.session import RaySession
+from hetsim.execution.transports.ray_connection.session import ray_session as open_session
 from summary import Summary
 from sweeps import Sweeps, add_option
 

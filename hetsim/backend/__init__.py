@@ -18,7 +18,7 @@ from hetsim.backend.cuts import Split, split
 from hetsim.backend.single_node import model_of_node, present
 from hetsim.base import checks
 from hetsim.errors import ModelError, RequestError, UsageError, nearest
-from hetsim.execution.runner import run
+from hetsim.execution.run import run
 from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
 from hetsim.graph.reading.arrays import plain

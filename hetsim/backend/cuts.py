@@ -11,8 +11,8 @@ import numpy as np
 
 from hetsim.base import checks
 from hetsim.errors import UsageError, nearest
-from hetsim.execution.bindings import check_wait
-from hetsim.execution.runner import EXECUTORS
+from hetsim.execution.inputs_outputs import check_wait
+from hetsim.execution.run import EXECUTORS
 from hetsim.graph.dag import topological_order
 from hetsim.graph.model import Model
 from hetsim.partitioning.groups import Group

@@ -13,8 +13,8 @@ from hetsim.cli.session import current
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:
-    from hetsim.execution.cluster_check import Seat
-    from hetsim.execution.ray_nodes import LiveCluster
+    from hetsim.cluster.check import Seat
+    from hetsim.execution.transports.ray_actors.nodes import LiveCluster
     from hetsim.hardware.spec import Platform
 
 
@@ -46,7 +46,7 @@ def check(
         raise UsageError("nothing to check", hint="give a cluster file, or --address, or both")
     if measure and (address is None or platform is None):
         raise UsageError("--measure needs --address and --platform")
-    from hetsim.execution.ray_address import split_address
+    from hetsim.execution.transports.ray_connection.address import split_address
     from hetsim.hardware.catalog import load_platform
 
     session = current()
@@ -73,7 +73,7 @@ def check(
 
 
 def _fault(where: str, seats: Sequence[Seat], live: LiveCluster | None) -> HetsimError | None:
-    from hetsim.execution.cluster_check import refuse_unserved
+    from hetsim.cluster.check import refuse_unserved
 
     refused = _version_faults(live)
     if refused:
@@ -88,9 +88,9 @@ def _fault(where: str, seats: Sequence[Seat], live: LiveCluster | None) -> Hetsi
 def _check_file(
     file: str, devices: tuple[str, ...] | None, record: dict[str, Any], as_json: bool
 ) -> tuple[Seat, ...]:
-    from hetsim.execution.cluster_check import check_pins, seats_of_file, strangers
-    from hetsim.execution.cluster_file import read_cluster_file
-    from hetsim.execution.versions import own_versions
+    from hetsim.cluster.check import check_pins, seats_of_file, strangers
+    from hetsim.cluster.file import read_cluster_file
+    from hetsim.cluster.versions import own_versions
     from hetsim.reporting.cluster_table import file_record, file_report
     from hetsim.reporting.text import count
 
@@ -127,7 +127,7 @@ def _check_file(
 def _check_live(
     address: str, devices: tuple[str, ...] | None, record: dict[str, Any], as_json: bool
 ) -> LiveCluster:
-    from hetsim.execution.ray_nodes import look_at
+    from hetsim.execution.transports.ray_actors.nodes import look_at
     from hetsim.reporting.cluster_table import live_record, live_report
 
     session = current()
@@ -157,7 +157,7 @@ def _version_faults(live: LiveCluster | None) -> str:
 
 
 def _measure(address: str, platform: Platform, record: dict[str, Any], as_json: bool) -> None:
-    from hetsim.execution.link_probe import measure_links
+    from hetsim.execution.transports.ray_actors.link_probe import measure_links
     from hetsim.reporting.cluster_table import transfers_record, transfers_report
 
     session = current()

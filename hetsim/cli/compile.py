@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hetsim.cli.question import Canonical
-    from hetsim.execution.compiled_manifest import Manifest
-    from hetsim.execution.compiled_open import CompiledPlan
-    from hetsim.execution.compiled_run import CompiledRun
+    from hetsim.execution.compiled.manifest import Manifest
+    from hetsim.execution.compiled.read import CompiledPlan
+    from hetsim.execution.compiled.run import CompiledRun
 
 
 @click.command("compile", cls=Command)
@@ -67,7 +67,7 @@ def compile_(
     folder holds all that a run needs; it is written whole or not at all.
     """
     from hetsim.cli.question import read_plan
-    from hetsim.execution.compiled_plan import compile_plan
+    from hetsim.execution.compiled.write import compile_plan
     from hetsim.partitioning.onnx_folder import check_folder
 
     session = current()

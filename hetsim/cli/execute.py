@@ -10,7 +10,7 @@ from hetsim.cli.session import current
 from hetsim.errors import OutputsDiffer
 
 if TYPE_CHECKING:
-    from hetsim.execution.runner import Run
+    from hetsim.execution.run import Run
     from hetsim.faults.failure import Failure
     from hetsim.plans.plan import Plan
 
@@ -30,7 +30,7 @@ class Executor:
 
 def execute(plan: Plan, how: Executor, inputs: Mapping[str, Any] | None = None) -> Run:
     """Run `plan` and compare its outputs with those of the whole model."""
-    from hetsim.execution.runner import run
+    from hetsim.execution.run import run
 
     on = {"ray": "Ray", "threads": "threads"}[how.executor]
     with current().progress(f"running {plan.strategy} on {on}"):

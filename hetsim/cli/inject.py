@@ -10,7 +10,7 @@ import click
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
-    from hetsim.execution.recovery import Recovery
+    from hetsim.execution.dispatch.recovery import Recovery
     from hetsim.faults.failure import Failure
     from hetsim.plans.timeline import Timeline
 

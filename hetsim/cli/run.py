@@ -76,7 +76,7 @@ def run(
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.leave import check_targets, leave
     from hetsim.cli.question import given_arrays, read_plan
-    from hetsim.execution.compiled_manifest import is_compiled
+    from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.reporting.plan_table import run_report
     from hetsim.reporting.result import run_record
 
@@ -144,8 +144,8 @@ def _run_folder(
     from hetsim.base.units import format_seconds
     from hetsim.cli.compile import compiled_run_record, compiled_run_report
     from hetsim.cli.execute import require_equal
-    from hetsim.execution.compiled_open import open_compiled
-    from hetsim.execution.compiled_run import run_compiled
+    from hetsim.execution.compiled.read import open_compiled
+    from hetsim.execution.compiled.run import run_compiled
 
     session, context = current(), click.get_current_context()
     for option in context.command.params:

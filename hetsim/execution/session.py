@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 
 from hetsim.base import checks
 from hetsim.errors import TooManyInFlight, UsageError
-from hetsim.execution.bindings import (
+from hetsim.execution.devices.program import Program, assemble, roundings_of
+from hetsim.execution.dispatch.recovery import Policy, Recovery
+from hetsim.execution.dispatch.requests import Request
+from hetsim.execution.dispatch.run_log import RunLog
+from hetsim.execution.inputs_outputs import (
     check_how,
     check_wait,
     constants_among_outputs,
     given_inputs,
     model_of,
 )
-from hetsim.execution.opening import opened
-from hetsim.execution.program import Program, assemble, roundings_of
-from hetsim.execution.recovery import Policy, Recovery
-from hetsim.execution.requests import Request
-from hetsim.execution.run_log import RunLog
+from hetsim.execution.transports.executors import opened
 from hetsim.faults.failure import Failure, check_failures
 from hetsim.problem.problem import GRAPH_INPUT
 
@@ -117,7 +117,7 @@ class Session:
             if number < least:
                 raise UsageError(f"{name} is {number}", hint=f"give {least} or more")
         model = model_of(plan)
-        from hetsim.execution.weights import staged
+        from hetsim.execution.devices.weights import staged
 
         plan.validate()
         roundings = roundings_of(plan) if precision == "device" else None

@@ -16,10 +16,10 @@ from hetsim.reporting.console import cell, new_table, pairs
 from hetsim.reporting.text import ABSENT, count, ratio
 
 if TYPE_CHECKING:
-    from hetsim.execution.cluster_check import PinCheck, Seat
-    from hetsim.execution.cluster_file import ClusterFile
-    from hetsim.execution.link_probe import Transfer
-    from hetsim.execution.ray_nodes import LiveCluster, NodeReport
+    from hetsim.cluster.check import PinCheck, Seat
+    from hetsim.cluster.file import ClusterFile
+    from hetsim.execution.transports.ray_actors.link_probe import Transfer
+    from hetsim.execution.transports.ray_actors.nodes import LiveCluster, NodeReport
 
 ID_SHOWN = 8
 """First characters of a node's id: enough to tell nodes apart, and to find one in Ray's logs."""

@@ -24,7 +24,7 @@ from hetsim.reporting.table import deal_text, question
 from hetsim.reporting.text import ABSENT, count, joules, listed, percent
 
 if TYPE_CHECKING:
-    from hetsim.execution.runner import Run
+    from hetsim.execution.run import Run
 
 
 def partition_report(partition: Partition) -> RenderableType:

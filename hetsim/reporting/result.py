@@ -19,7 +19,7 @@ from hetsim.reporting.facts import critical_path, latency_spread
 
 if TYPE_CHECKING:
     from hetsim.execution.equality import Deviation
-    from hetsim.execution.runner import Plain, Run
+    from hetsim.execution.run import Plain, Run
 
 
 def timeline_record(timeline: Timeline) -> Record:

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from hetsim.errors import Infeasible, NotOffered
-from hetsim.execution.cluster_check import (
+from hetsim.cluster.check import (
     check_pins,
     refuse_unserved,
     seats_of_file,
     strangers,
 )
-from hetsim.execution.cluster_commands import image_pins, pins, ray_starts
-from hetsim.execution.cluster_file import ClusterFile, read_cluster_file
-from hetsim.execution.node_offers import actor_options, full, nodes_of, offers
-from hetsim.execution.ray_nodes import live_seats
-from hetsim.execution.versions import own_versions
+from hetsim.cluster.commands import image_pins, pins, ray_starts
+from hetsim.cluster.file import ClusterFile, read_cluster_file
+from hetsim.cluster.offers import actor_options, full, nodes_of, offers
+from hetsim.cluster.versions import own_versions
+from hetsim.errors import Infeasible, NotOffered
+from hetsim.execution.transports.ray_actors.nodes import live_seats
 
 TYPES = """\
 cluster_name: test

@@ -15,8 +15,7 @@ import pytest
 from ray import cloudpickle
 
 import hetsim
-from hetsim.errors import ExecutionError
-from hetsim.execution.versions import (
+from hetsim.cluster.versions import (
     Versions,
     check_versions,
     differences,
@@ -24,6 +23,7 @@ from hetsim.execution.versions import (
     version_reader,
     versions_of,
 )
+from hetsim.errors import ExecutionError
 
 ASKED = """
 import pickle, sys

@@ -93,7 +93,7 @@ def test_conformance_with_custom_ops(tmp_path: Path) -> None:
 
 
 def test_a_compiled_plan_cannot_hold_them(tmp_path: Path) -> None:
-    from hetsim.execution.compiled_plan import compile_plan
+    from hetsim.execution.compiled.write import compile_plan
 
     model, _ = described(tmp_path)
     plan = hetsim.plan(hetsim.Problem.of(model, hetsim.load_platform("laptop")), "single:cpu")

@@ -130,7 +130,7 @@ def test_kernels_that_are_not_those_of_onnx_runtime(off_plan: Any) -> None:
 
 
 def test_a_device_that_exports_nothing(off_plan: Any, tmp_path: Path) -> None:
-    from hetsim.execution.compiled_plan import compile_plan
+    from hetsim.execution.compiled.write import compile_plan
 
     def make(spec: DeviceSpec = CPU) -> Device:
         return Approximate("cpu", spec)

@@ -16,7 +16,7 @@ import hetsim
 from hetsim.device.kernels.precision import check_rounding, rounded
 from hetsim.device.kernels.widening import widened_outputs
 from hetsim.errors import UsageError
-from hetsim.execution.runner import run
+from hetsim.execution.run import run
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.hardware.spec import SupportRule
 from hetsim.problem.problem import Problem

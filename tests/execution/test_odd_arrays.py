@@ -19,10 +19,10 @@ from hetsim import backend
 from hetsim.cli.main import main
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import RequestError
-from hetsim.execution.compiled_open import open_compiled
-from hetsim.execution.compiled_plan import compile_plan
-from hetsim.execution.compiled_run import run_compiled
-from hetsim.execution.ray_session import RaySession
+from hetsim.execution.compiled.read import open_compiled
+from hetsim.execution.compiled.run import run_compiled
+from hetsim.execution.compiled.write import compile_plan
+from hetsim.execution.transports.ray_connection.session import RaySession
 from hetsim.graph.reading.arrays import plain
 from onnx_builders import bits, make_model, op, save, value
 

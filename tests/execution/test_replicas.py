@@ -11,10 +11,10 @@ import pytest
 
 import hetsim
 from hetsim.errors import UsageError
-from hetsim.execution.compiled_plan import compile_plan
-from hetsim.execution.emulation import emulate
-from hetsim.execution.program import assemble, roundings_of
-from hetsim.execution.threads import ThreadTransport
+from hetsim.execution.compiled.write import compile_plan
+from hetsim.execution.devices.program import assemble, roundings_of
+from hetsim.execution.emulation.run import emulate
+from hetsim.execution.transports.threads import ThreadTransport
 from hetsim.faults.failure import Failure
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.plans.plan import Plan

@@ -15,10 +15,10 @@ from onnx import helper
 
 import hetsim
 from hetsim.errors import ExecutionError, PlanError, RequestError, UsageError
-from hetsim.execution import runner
+from hetsim.execution import run as runner
 from hetsim.execution.equality import Deviation
-from hetsim.execution.ray_session import RaySession
-from hetsim.execution.runner import Plain, run
+from hetsim.execution.run import Plain, run
+from hetsim.execution.transports.ray_connection.session import RaySession
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.reporting.plan_table import session_lines
 from hetsim.reporting.result import run_record

@@ -14,7 +14,7 @@ import pytest
 import hetsim
 from hetsim.errors import ExecutionError, RequestError, UsageError
 from hetsim.execution.session import Session
-from hetsim.execution.threads import ThreadTransport
+from hetsim.execution.transports.threads import ThreadTransport
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, run_whole
 

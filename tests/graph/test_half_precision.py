@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 import hetsim
 from hetsim.backend import Split, SplitModel
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
-from hetsim.execution.runner import run_whole
+from hetsim.execution.run import run_whole
 from hetsim.graph.canonical.half_precision import mentions_half
 from hetsim.graph.loading import model_of
 from hetsim.graph.runnable import runnable

@@ -18,9 +18,9 @@ import hetsim
 from custom_op_builders import LIBRARY, bodies, user
 from hetsim.base.files import open_regular, read_regular
 from hetsim.errors import InvalidInput, ModelError, PlanError, PlatformError
-from hetsim.execution.compiled_open import open_compiled
-from hetsim.execution.compiled_plan import compile_plan
-from hetsim.execution.compiled_run import run_compiled
+from hetsim.execution.compiled.read import open_compiled
+from hetsim.execution.compiled.run import run_compiled
+from hetsim.execution.compiled.write import compile_plan
 from onnx_builders import make_model, op, save, value
 
 Record = dict[str, Any]

@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 import hetsim
-from hetsim.execution.runner import Run
+from hetsim.execution.run import Run
 from hetsim.graph.zoo import models as zoo
 from hetsim.plans.plan import Plan
 from hetsim.reporting.output import OWN_FILES
@@ -317,7 +317,7 @@ def unequal(monkeypatch: pytest.MonkeyPatch) -> None:
             executor="threads",
         )
 
-    monkeypatch.setattr("hetsim.execution.runner.run", run)
+    monkeypatch.setattr("hetsim.execution.run.run", run)
 
 
 @pytest.mark.parametrize("verb", ["run", "compare"])

@@ -23,11 +23,11 @@ from hetsim.device.artifact.file import read_artifact
 from hetsim.device.artifact.header import Expected, Identity
 from hetsim.device.artifact.layout import ArtifactError
 from hetsim.errors import InvalidInput, RequestError, UsageError
-from hetsim.execution.compiled_manifest import MANIFEST, WEIGHTS, is_compiled, read_manifest
-from hetsim.execution.compiled_open import open_compiled
-from hetsim.execution.compiled_plan import compile_plan
-from hetsim.execution.compiled_run import run_compiled
-from hetsim.execution.ray_session import RaySession
+from hetsim.execution.compiled.manifest import MANIFEST, WEIGHTS, is_compiled, read_manifest
+from hetsim.execution.compiled.read import open_compiled
+from hetsim.execution.compiled.run import run_compiled
+from hetsim.execution.compiled.write import compile_plan
+from hetsim.execution.transports.ray_connection.session import RaySession
 from onnx_builders import assert_bitwise_equal, make_model, op, save, value
 
 PLATFORM = """\
@@ -235,7 +235,7 @@ def test_a_folder_is_written_whole_or_not_at_all(
     target = tmp_path / "sub" / "compiled"
     with monkeypatch.context() as patch:
         patch.setattr(
-            "hetsim.execution.compiled_plan.export",
+            "hetsim.execution.compiled.write.export",
             full,
         )
         with pytest.raises(InvalidInput, match="No space left"):

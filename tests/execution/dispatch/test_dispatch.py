@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetsim.execution.dispatch import Call, Dispatcher
-from hetsim.execution.steps import Part, Step, schedule
+from hetsim.execution.devices.plan_steps import Part, Step, schedule
+from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
 
 STREAMS = {"a": 1, "b": 2, "c": 1}
 INPUTS = ("in0", "in1")

@@ -15,7 +15,7 @@ import pytest
 import hetsim
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ExecutionError, Infeasible
-from hetsim.execution.recovery import Recovery
+from hetsim.execution.dispatch.recovery import Recovery
 from hetsim.execution.session import Session
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, run_whole

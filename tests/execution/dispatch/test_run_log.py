@@ -15,10 +15,10 @@ from click.testing import CliRunner
 
 import hetsim
 from hetsim.cli.main import main
-from hetsim.execution.dispatch import Call
-from hetsim.execution.run_log import CALLER, RunLog
-from hetsim.execution.runner import run
-from hetsim.execution.steps import Step, Timing
+from hetsim.execution.devices.plan_steps import Step, Timing
+from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.execution.dispatch.run_log import CALLER, RunLog
+from hetsim.execution.run import run
 from hetsim.plans.timeline import Event
 from onnx_builders import save
 
@@ -96,7 +96,7 @@ def test_the_clock_of_another_machine_is_set_to_the_callers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = iter([100.0, 101.0, 103.0])
-    monkeypatch.setattr("hetsim.execution.run_log.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("hetsim.execution.dispatch.run_log.time.monotonic", lambda: next(now))
     log = RunLog(keep=True)
     step = Step("gpu", (0, 1), ("x",), ("y",), (), ((), ()))
     call = Call(0, 0, "gpu", 0)

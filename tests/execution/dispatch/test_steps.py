@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.execution.steps import Part, Step, schedule
+from hetsim.execution.devices.plan_steps import Part, Step, schedule
 
 
 @st.composite

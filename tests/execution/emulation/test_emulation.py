@@ -6,8 +6,8 @@ import pytest
 
 import hetsim
 from hetsim.errors import ExecutionError, UsageError
-from hetsim.execution.emulation import emulate
-from hetsim.execution.ray_session import RaySession
+from hetsim.execution.emulation.run import emulate
+from hetsim.execution.transports.ray_connection.session import RaySession
 from hetsim.plans.plan import Plan
 
 
@@ -74,7 +74,7 @@ def test_a_device_that_does_not_answer_in_time() -> None:
 
 
 def test_a_device_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetsim.execution.worker import DeviceWorker
+    from hetsim.execution.devices.worker import DeviceWorker
 
     def refuse(*_: object) -> int:
         raise ExecutionError("no")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import ray
 
+from hetsim.cluster.offers import Node
+from hetsim.cluster.versions import own_versions
 from hetsim.errors import ExecutionError, Infeasible, NotOffered
-from hetsim.execution.link_probe import _homes, _transfer, measure_links
-from hetsim.execution.node_offers import Node
-from hetsim.execution.ray_nodes import look_at, refuse_unplaceable
-from hetsim.execution.ray_session import RaySession
-from hetsim.execution.versions import own_versions
+from hetsim.execution.transports.ray_actors.link_probe import _homes, _transfer, measure_links
+from hetsim.execution.transports.ray_actors.nodes import look_at, refuse_unplaceable
+from hetsim.execution.transports.ray_connection.session import RaySession
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.routes import build_routes
 

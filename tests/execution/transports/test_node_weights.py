@@ -12,10 +12,10 @@ import pytest
 import ray
 
 from hetsim.errors import ExecutionError
-from hetsim.execution import node_weights
-from hetsim.execution.node_weights import Shipments
-from hetsim.execution.ray_session import RaySession
-from hetsim.execution.weights import Region
+from hetsim.execution.devices.weights import Region
+from hetsim.execution.transports.ray_actors import node_weights
+from hetsim.execution.transports.ray_actors.node_weights import Shipments
+from hetsim.execution.transports.ray_connection.session import RaySession
 
 FIRST = (Region("a/w.bin", 0, 1000), Region("a/w.bin", 5000, 3000))
 SECOND = (Region("a/w.bin", 5000, 3000), Region("v.bin", 64, 200))

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from hetsim.execution.interrupts import held_interrupts
-from hetsim.execution.processes import command_line, descendants, end_all
+from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
+from hetsim.execution.transports.ray_connection.processes import command_line, descendants, end_all
 
 TREE = """
 import subprocess, sys

@@ -15,7 +15,7 @@ from ray.exceptions import (
 )
 
 from hetsim.errors import DeviceLost, ExecutionError
-from hetsim.execution.ray_errors import fault_of, node_may_be_gone, translated
+from hetsim.execution.transports.ray_actors.errors import fault_of, node_may_be_gone, translated
 
 LOST = "0" * 56
 

@@ -13,9 +13,9 @@ import pytest
 import ray
 from execution.transports.test_ray_session import QUIET, Child, folder
 
-from hetsim.execution.processes import command_line, descendants
-from hetsim.execution.ray_session import RaySession
-from hetsim.execution.ray_settings import ENVIRONMENT, private_environment
+from hetsim.execution.transports.ray_connection.processes import command_line, descendants
+from hetsim.execution.transports.ray_connection.session import RaySession
+from hetsim.execution.transports.ray_connection.settings import ENVIRONMENT, private_environment
 
 __all__ = ["folder"]
 

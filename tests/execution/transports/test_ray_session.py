@@ -18,10 +18,18 @@ from typing import Any
 import pytest
 
 from hetsim.errors import ClusterError, UsageError
-from hetsim.execution.processes import Process, descendants
-from hetsim.execution.ray_address import check_address, same_address, split_address
-from hetsim.execution.ray_session import RaySession, plasma_directory, temp_base
-from hetsim.execution.ray_session import ray_session as open_session
+from hetsim.execution.transports.ray_connection.address import (
+    check_address,
+    same_address,
+    split_address,
+)
+from hetsim.execution.transports.ray_connection.processes import Process, descendants
+from hetsim.execution.transports.ray_connection.session import (
+    RaySession,
+    plasma_directory,
+    temp_base,
+)
+from hetsim.execution.transports.ray_connection.session import ray_session as open_session
 
 GIB = 2**30
 # ONNX Runtime's telemetry keeps a file among the temporary ones.
@@ -98,8 +106,8 @@ def test_a_private_ray_is_alone_and_gone_afterwards(folder: Path, ray_session: R
     child = Child(
         """
 import signal
-from hetsim.execution.processes import descendants
-from hetsim.execution.ray_session import ray_session
+from hetsim.execution.transports.ray_connection.processes import descendants
+from hetsim.execution.transports.ray_connection.session import ray_session
 before = dict(os.environ), sys.excepthook, signal.getsignal(signal.SIGTERM)
 with ray_session(store_bytes=1) as session:
     import ray
@@ -130,7 +138,7 @@ def test_sessions_on_one_ray_end_in_any_order(folder: Path) -> None:
     child = Child(
         """
 import threading
-from hetsim.execution.processes import descendants
+from hetsim.execution.transports.ray_connection.processes import descendants
 import numpy as np
 before = dict(os.environ), sys.excepthook
 def up():
@@ -251,7 +259,7 @@ while True:
 def test_sigterm_leaves_nothing_behind(folder: Path) -> None:
     child = Child(
         """
-from hetsim.execution.ray_session import ray_session
+from hetsim.execution.transports.ray_connection.session import ray_session
 with ray_session():
     tell(ready=True)
     time.sleep(600)
@@ -317,7 +325,7 @@ def test_an_address_where_nothing_answers_is_an_error_at_once(monkeypatch: Any) 
 def test_something_that_is_no_ray_is_an_error_within_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hetsim.execution.ray_address._PROBE_S", 2.0)
+    monkeypatch.setattr("hetsim.execution.transports.ray_connection.address._PROBE_S", 2.0)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()

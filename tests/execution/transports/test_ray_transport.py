@@ -19,14 +19,15 @@ from onnx.external_data_helper import convert_model_to_external_data
 
 import hetsim
 from hetsim.errors import DeviceLost
-from hetsim.execution import node_weights, ray_loading
-from hetsim.execution.node_weights import Shipments
-from hetsim.execution.opening import execute
-from hetsim.execution.processes import Process, command_line, descendants
-from hetsim.execution.program import assemble
-from hetsim.execution.ray_session import RaySession
-from hetsim.execution.runner import run
-from hetsim.execution.weights import Region, staged
+from hetsim.execution.devices.program import assemble
+from hetsim.execution.devices.weights import Region, staged
+from hetsim.execution.run import run
+from hetsim.execution.transports.executors import execute
+from hetsim.execution.transports.ray_actors import loading as ray_loading
+from hetsim.execution.transports.ray_actors import node_weights
+from hetsim.execution.transports.ray_actors.node_weights import Shipments
+from hetsim.execution.transports.ray_connection.processes import Process, command_line, descendants
+from hetsim.execution.transports.ray_connection.session import RaySession
 from hetsim.graph.inputs.samples import random_inputs
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
@@ -85,7 +86,7 @@ def other_machines(ray_session: RaySession, monkeypatch: pytest.MonkeyPatch) -> 
     def shared(*arguments: Any, **options: Any) -> Iterator[RaySession]:
         yield RaySession(private=False)
 
-    monkeypatch.setattr("hetsim.execution.ray_session.ray_session", shared)
+    monkeypatch.setattr("hetsim.execution.transports.ray_connection.session.ray_session", shared)
 
 
 @pytest.mark.parametrize("kind", ["spilled", "external"])

@@ -1,0 +1,302 @@
+"""The manifest of a compiled plan's folder: its files, its devices, and who feeds whom."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hetsim.base.files import TEXT_LIMIT_BYTES, open_regular
+from hetsim.device.artifact.values import ValueSpec
+from hetsim.errors import InvalidInput
+from hetsim.execution.devices.plan_steps import Part, Step, schedule
+
+SCHEMA = "hetsim-compiled/2"
+MANIFEST, PLAN = "manifest.json", "plan.json"
+WEIGHTS = "weights.bin"
+
+_CHUNK_BYTES = 2**22
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+_AGAIN = "compile the plan again, or copy the folder anew"
+
+Count = Annotated[int, Field(ge=0, lt=2**62)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class FileRecord(_Record):
+    """A file of the folder: its name, size, and SHA-256 (of a ``.hsub`` file: the one in it)."""
+
+    file: str
+    nbytes: Count
+    sha256: str
+
+
+class DeviceRecord(_Record):
+    """A device that runs something, and what its files were compiled for.
+
+    `tolerance` is how far its outputs may be off, over their largest magnitude.
+    """
+
+    name: Text
+    architecture: str
+    backend: str
+    precision: str
+    rounding: dict[str, str]
+    threads: Annotated[int, Field(ge=1, lt=2**20)] = 1
+    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+
+class ValueRecord(_Record):
+    """An input or output of the model.
+
+    `below`: integers for it index that many entries; `asked`: the model compares it with that.
+    """
+
+    name: Text
+    type: str
+    shape: list[Count | str | None] | None
+    below: Count | None = None
+    asked: int | None = None
+
+    @property
+    def spec(self) -> ValueSpec:
+        """The same as a ``ValueSpec``."""
+        return ValueSpec(self.name, self.type, None if self.shape is None else tuple(self.shape))
+
+
+class GroupRecord(FileRecord):
+    """One subgraph: its file, its device, what it reads and what it makes."""
+
+    device: Text
+    about: str
+    inputs: list[Text]
+    outputs: list[Text]
+
+
+class StepRecord(_Record):
+    """One call to a device; see ``Step``."""
+
+    device: str
+    parts: list[Count]
+    receives: list[str]
+    sends: list[str]
+    keeps: list[str]
+    frees: list[list[str]]
+
+
+class Manifest(_Record):
+    """All that a folder says of itself but the plan.
+
+    Attributes
+    ----------
+    precision : "graph" or "device"
+    weights : FileRecord or None
+        The large weights of all subgraphs, each once.
+    groups : list of GroupRecord
+        In execution order.
+    constants : GroupRecord or None
+        Outputs of the model that are stored values: a subgraph without nodes.
+    steps : list of StepRecord
+        Those that ``schedule`` gives for the groups.
+    """
+
+    schema_: Literal["hetsim-compiled/2"] = Field(alias="schema")
+    hetsim: str
+    onnxruntime: str
+    precision: Literal["graph", "device"]
+    plan: FileRecord
+    weights: FileRecord | None
+    devices: list[DeviceRecord]
+    inputs: list[ValueRecord]
+    outputs: list[Text]
+    groups: list[GroupRecord]
+    constants: GroupRecord | None
+    steps: list[StepRecord]
+
+    @property
+    def tolerance(self) -> float:
+        """How far the outputs of the plan may be off, over their largest magnitude."""
+        return max((device.tolerance for device in self.devices), default=0.0)
+
+    def to_text(self) -> str:
+        """Return the manifest as its file has it: JSON that ends with its own digest."""
+        record = self.model_dump(by_alias=True, mode="json")
+        record["sha256"] = _digest(record)
+        return json.dumps(record, indent=1) + "\n"
+
+    @property
+    def files(self) -> tuple[GroupRecord, ...]:
+        """Every subgraph's file."""
+        return (*self.groups, *([] if self.constants is None else [self.constants]))
+
+    def parts(self) -> list[Part]:
+        """Return what the schedule needs to know of the groups."""
+        return [Part(g.device, tuple(g.inputs), tuple(g.outputs)) for g in self.groups]
+
+
+def is_compiled(path: Path) -> bool:
+    """Whether `path` is a folder that looks like one that ``compile_plan`` wrote."""
+    return path.is_dir() and os.path.lexists(path / MANIFEST)
+
+
+def step_records(steps: Sequence[Step]) -> list[StepRecord]:
+    """Return a schedule as the manifest has it."""
+    return [
+        StepRecord(
+            device=step.device,
+            parts=list(step.parts),
+            receives=list(step.receives),
+            sends=list(step.sends),
+            keeps=list(step.keeps),
+            frees=[list(names) for names in step.frees],
+        )
+        for step in steps
+    ]
+
+
+def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
+    """Return the manifest of `folder`, its schedule, and the text of its plan.
+
+    Raises
+    ------
+    InvalidInput
+        Where a file is missing, damaged, not in the folder, or says what cannot be: values
+        that nobody makes, two makers of one, a device that is not listed.
+
+    Complexity: linear in the manifest.
+    """
+    where = str(folder / MANIFEST)
+    try:
+        text = _read(folder, MANIFEST, where).decode("utf-8")
+        record = json.loads(text)
+        if not isinstance(record, dict):
+            raise ValueError("no record")
+        schema = record.get("schema")
+        if schema != SCHEMA:
+            raise InvalidInput(
+                f"of schema {str(schema)!r}, and this hetsim reads '{SCHEMA}'",
+                where=where,
+                hint="compile the plan again with this version",
+            )
+        digest = record.pop("sha256", None)
+        manifest = Manifest.model_validate(record)
+        if digest != _digest(record) or manifest.to_text() != text:
+            raise InvalidInput(
+                "damaged: its content is not what its sha256 was taken of",
+                where=where,
+                hint=_AGAIN,
+            )
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(key) for key in first["loc"])
+        raise InvalidInput(f"{place}: {first['msg']}", where=where, hint=_AGAIN) from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"cannot be read: {error}", where=where, hint=_AGAIN) from None
+    _check_names(manifest, where)
+    steps = _checked_steps(manifest, where)
+    data = _read(folder, manifest.plan.file, where)
+    if hashlib.sha256(data).hexdigest() != manifest.plan.sha256:
+        raise InvalidInput(
+            "damaged: not the plan that was compiled",
+            where=str(folder / manifest.plan.file),
+            hint=_AGAIN,
+        )
+    try:
+        return manifest, steps, data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidInput("not a text file", where=str(folder / manifest.plan.file)) from None
+
+
+def check_weights(folder: Path, weights: FileRecord) -> None:
+    """Raise InvalidInput unless the file of weights is the one that was written.
+
+    Complexity: linear in the weights; a piece of them is in memory at a time.
+    """
+    digest = hashlib.sha256()
+    with opened(folder, weights.file) as stream:
+        # One of another size is not read at all.
+        whole = os.fstat(stream.fileno()).st_size == weights.nbytes
+        while whole and (chunk := stream.read(_CHUNK_BYTES)):
+            digest.update(chunk)
+    if not whole or digest.hexdigest() != weights.sha256:
+        raise InvalidInput(
+            "damaged: not the weights that were compiled",
+            where=str(folder / weights.file),
+            hint=_AGAIN,
+        )
+
+
+@contextmanager
+def opened(folder: Path, name: str) -> Iterator[BinaryIO]:
+    """Give a file of the folder to read: a regular file in it, not a link to one.
+
+    Raises InvalidInput for any other name or file.
+    """
+    where = str(folder / name)
+    if _NAME.fullmatch(name) is None:
+        raise InvalidInput(
+            f"file name {name!r} leaves the folder, or is none that hetsim gives",
+            where=str(folder / MANIFEST),
+            hint=_AGAIN,
+        )
+    try:
+        stream = open_regular(folder / name, follow=False)
+    except OSError as error:
+        what = "it is a link" if (folder / name).is_symlink() else error.strerror
+        raise InvalidInput(f"cannot be read: {what}", where=where, hint=_AGAIN) from error
+    with stream:
+        yield stream
+
+
+def _read(folder: Path, name: str, where: str) -> bytes:
+    with opened(folder, name) as stream:
+        data = stream.read(TEXT_LIMIT_BYTES + 1)
+    if len(data) > TEXT_LIMIT_BYTES:
+        raise InvalidInput(f"larger than {TEXT_LIMIT_BYTES} bytes", where=where)
+    return data
+
+
+def _digest(record: dict[str, Any]) -> str:
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _check_names(manifest: Manifest, where: str) -> None:
+    weights = [] if manifest.weights is None else [manifest.weights.file]
+    names = [MANIFEST, manifest.plan.file, *weights, *(entry.file for entry in manifest.files)]
+    if len(set(names)) != len(names):
+        raise InvalidInput("two of its files have one name", where=where, hint=_AGAIN)
+    known = [device.name for device in manifest.devices]
+    if len(set(known)) != len(known) or {g.device for g in manifest.files} - set(known):
+        raise InvalidInput("its devices do not fit its subgraphs", where=where, hint=_AGAIN)
+
+
+def _checked_steps(manifest: Manifest, where: str) -> tuple[Step, ...]:
+    """The schedule, made anew from who feeds whom; what the manifest says must be the same."""
+    there = {value.name for value in manifest.inputs}
+    for group in (*manifest.files,):
+        missing = [name for name in group.inputs if name not in there]
+        twice = [name for name in group.outputs if name in there]
+        if missing or twice or len(set(group.outputs)) != len(group.outputs):
+            what = f"reads '{missing[0]}' before it is made" if missing else "makes a value again"
+            raise InvalidInput(f"'{group.file}' {what}", where=where, hint=_AGAIN)
+        there.update(group.outputs)
+    absent = [name for name in manifest.outputs if name not in there]
+    if absent:
+        raise InvalidInput(f"nothing makes output '{absent[0]}'", where=where, hint=_AGAIN)
+    steps = schedule(manifest.parts(), manifest.outputs)
+    if step_records(steps) != manifest.steps:
+        raise InvalidInput("its steps are not those of its subgraphs", where=where, hint=_AGAIN)
+    return steps

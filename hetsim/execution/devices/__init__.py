@@ -1,0 +1,1 @@
+"""What a device gets and holds: subgraphs, weights, calls."""

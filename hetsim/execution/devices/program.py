@@ -1,0 +1,220 @@
+"""A plan made ready to run: its subgraphs as ONNX, and the steps that devices take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from hetsim.device.kernels.onnx_runtime import DEFAULT, KernelSettings
+from hetsim.errors import UsageError
+from hetsim.execution.devices.plan_steps import Part, Replica, Step, schedule
+
+if TYPE_CHECKING:
+    from hetsim.device.kernels.precision import Rounding
+    from hetsim.execution.devices.weights import Region
+    from hetsim.graph.model import Model
+    from hetsim.hardware.spec import DeviceSpec
+    from hetsim.plans.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One subgraph as a device gets it.
+
+    Attributes
+    ----------
+    group : int
+        Index into ``plan.groups``.
+    about : str
+        Its name and nodes, for messages.
+    proto : bytes
+        A serialised ``onnx.ModelProto``.
+    outputs : tuple of str
+    spec : DeviceSpec or None
+        The device's, where its kernels are those of another package.
+    settings : KernelSettings
+        Its kernels are opened with.
+    hold_s : float
+        Real seconds that the device takes for it at least.
+    """
+
+    group: int
+    about: str
+    proto: bytes = field(repr=False)
+    outputs: tuple[str, ...]
+    spec: DeviceSpec | None = field(default=None, repr=False)
+    settings: KernelSettings = DEFAULT
+    hold_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What an executor needs; free of the plan and the model.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+        In an order in which none waits for a later one.
+    code : mapping of str to tuple of Code
+        By device that runs anything, in the platform's order.
+    regions : mapping of str to tuple of Region
+        By device: the pieces of weights files that its subgraphs map.
+    weights_dir : str or None
+        Folder that the pieces' locations are relative to.
+    outputs : tuple of str
+        Outputs of the model that some step makes.
+    replicas : tuple of Replica
+        Whose steps follow one another; empty: all steps are of one.
+    deal : tuple of int
+        Replica by request, over and over.
+    """
+
+    steps: tuple[Step, ...]
+    code: Mapping[str, tuple[Code, ...]]
+    regions: Mapping[str, tuple[Region, ...]]
+    weights_dir: str | None
+    outputs: tuple[str, ...]
+    replicas: tuple[Replica, ...] = ()
+    deal: tuple[int, ...] = (0,)
+
+    def steps_of(self, device: str) -> tuple[int, ...]:
+        """Indices of the steps of `device`, in order."""
+        return tuple(index for index, step in enumerate(self.steps) if step.device == device)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an executor gives back.
+
+    Attributes
+    ----------
+    outputs : mapping of str to value
+        Those that ``Program.outputs`` names.
+    compile_s, wall_s : float
+        Real seconds: until every device was ready, and of the execution alone.
+    """
+
+    outputs: Mapping[str, Any]
+    compile_s: float
+    wall_s: float
+
+
+def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
+    """Return, by node, the element types that its device in `plan` computes in another.
+
+    Raises UsageError where a device's `execution_dtype` is no rounding, or replicas round in
+    different ways.
+    """
+    from hetsim.device.kernels.precision import check_rounding
+
+    platform = plan.problem.platform
+    if platform is None:
+        return ({},) * plan.problem.n
+    by_device: list[Rounding] = []
+    for name in plan.problem.devices:
+        rounding = platform.devices[name].execution_dtype
+        check_rounding(rounding, f"device '{name}'")
+        by_device.append(rounding)
+    found = [tuple(by_device[device] for device in replica.assignment) for replica in plan.replicas]
+    if any(other != found[0] for other in found):
+        raise UsageError(
+            f"the replicas of the plan '{plan.strategy}' round in different ways",
+            hint="run one of them alone, a plan of plan.replicas, or in the graph's own types",
+        )
+    return found[0]
+
+
+def tolerance_of(plan: Plan) -> float:
+    """Return how far outputs may be off where `plan` runs, over their largest magnitude."""
+    from hetsim.device.registry import tolerance
+
+    platform = plan.problem.platform
+    if platform is None:
+        return 0.0
+    return max((tolerance(platform.devices[name]) for name in plan.devices_used), default=0.0)
+
+
+def assemble(
+    plan: Plan,
+    model: Model,
+    roundings: Sequence[Rounding] | None = None,
+    hold_s: Sequence[float] | None = None,
+) -> Program:
+    """Cut `model`, which may be a staged copy of the plan's own, as `plan` says.
+
+    `roundings` are those of ``roundings_of``; None computes in the types of the graph. With
+    `hold_s`, real seconds by subgraph, devices take that long for each at least, and every
+    subgraph is a step of its own. Complexity: linear in the graph, for each replica.
+    """
+    # Not at the top: device processes read the records above, and need no onnx.
+    from hetsim.execution.devices.weights import regions_of
+    from hetsim.graph.runnable import NO_NODE, runnable, runnable_dtypes
+
+    platform = plan.problem.platform
+    specs = {} if platform is None else platform.devices
+    settings = {
+        name: KernelSettings(threads=spec.threads, libraries=model.libraries)
+        for name, spec in specs.items()
+    }
+    default = KernelSettings(libraries=model.libraries)
+    foreign = {name: spec for name, spec in specs.items() if spec.backend != "simulated"}
+    parts: list[Part] = []
+    code: dict[str, list[Code]] = {device: [] for device in plan.devices_used}
+    regions: dict[str, set[Region]] = {device: set() for device in plan.devices_used}
+    for index, group in enumerate(plan.groups):
+        subgraph = runnable(model, group.nodes)
+        proto = subgraph.proto
+        if roundings is not None:
+            from hetsim.device.kernels.precision import rounded
+
+            around = [{} if node == NO_NODE else roundings[node] for node in subgraph.nodes]
+            proto = rounded(proto, around, runnable_dtypes(model))
+        parts.append(Part(group.device, subgraph.inputs, subgraph.outputs))
+        names = [model.graph.nodes[node].name for node in group.nodes]
+        code[group.device].append(
+            Code(
+                index,
+                _about(index, names),
+                proto.SerializeToString(),
+                subgraph.outputs,
+                foreign.get(group.device),
+                settings.get(group.device, default),
+                0.0 if hold_s is None else hold_s[index],
+            )
+        )
+        regions[group.device].update(regions_of(subgraph.proto))
+    steps: list[Step] = []
+    replicas: list[Replica] = []
+    for first, replica in zip(plan.offsets, plan.replicas, strict=True):
+        own = parts[first : first + len(replica.groups)]
+        made_by = schedule(own, model.graph.outputs, fused=hold_s is None)
+        replicas.append(Replica(len(steps), len(made_by), replica.groups))
+        steps += [
+            replace(step, parts=tuple(first + part for part in step.parts)) for step in made_by
+        ]
+    made = {name for part in parts for name in part.outputs}
+    given = {*model.graph.inputs, *model.graph.constants}
+    unmade = [name for name in model.graph.outputs if name not in made and name not in given]
+    if unmade:
+        # A request would wait for it without end.
+        raise AssertionError(f"no subgraph makes output '{unmade[0]}' of {model.source}")
+    return Program(
+        steps=tuple(steps),
+        code={device: tuple(entries) for device, entries in code.items()},
+        regions={
+            device: tuple(sorted(found, key=lambda r: (r.location, r.offset, r.nbytes)))
+            for device, found in regions.items()
+        },
+        weights_dir=str(model.weights_dir) if model.weights_dir is not None else None,
+        outputs=tuple(name for name in model.graph.outputs if name in made),
+        replicas=tuple(replicas),
+        deal=plan.period,
+    )
+
+
+def _about(index: int, names: list[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:3])
+    if len(names) > 3:
+        shown += f" and {len(names) - 3} more"
+    return f"subgraph g{index} ({shown})"

@@ -1,0 +1,147 @@
+"""A device at work: it holds its compiled subgraphs and, by request, the values between calls."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
+from hetsim.errors import Cancelled, ExecutionError
+from hetsim.execution.devices.plan_steps import Step, Timing
+from hetsim.execution.devices.program import Code
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """One version of a program, ready to run."""
+
+    steps: Mapping[int, Step]
+    code: Mapping[int, Code]
+    compiled: Mapping[int, CompiledSubgraph]
+
+
+class DeviceWorker:
+    """Runs the steps of one device; lives in a Ray actor or on threads.
+
+    Steps of several requests may run at the same time; those of one request may not.
+
+    Parameters
+    ----------
+    device : str
+    """
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._loaded: dict[int, _Loaded] = {}
+        # Weak: a version that was replaced lives on in its calls under way alone.
+        self._opened: weakref.WeakSet[CompiledSubgraph] = weakref.WeakSet()
+        self._values: dict[tuple[int, int], dict[str, Any]] = {}
+        self._cancelled = False
+        self._ending = threading.Event()
+        self._going = threading.Event()
+        self._going.set()
+
+    def load(
+        self, version: int, code: Sequence[Code], steps: Mapping[int, Step], weights_dir: str | None
+    ) -> int:
+        """Compile the subgraphs of a version; return their number.
+
+        The version before it stays, because calls of it may still come; older ones go.
+
+        Raises ExecutionError, naming the subgraph that is refused.
+        """
+        compiled: dict[int, CompiledSubgraph] = {}
+        for entry in code:
+            if self._cancelled:
+                raise Cancelled("cancelled", where=self._where(entry))
+            try:
+                compiled[entry.group] = self._open(entry, weights_dir)
+            except ExecutionError as error:
+                raise self._named(error, entry) from error
+            self._opened.add(compiled[entry.group])
+        newest = max(self._loaded, default=version)
+        fresh = _Loaded(steps, {entry.group: entry for entry in code}, compiled)
+        self._loaded = {k: old for k, old in self._loaded.items() if k == newest}
+        self._loaded[version] = fresh
+        return len(compiled)
+
+    def _open(self, entry: Code, weights_dir: str | None) -> CompiledSubgraph:
+        if entry.spec is None:
+            return CompiledSubgraph(entry.proto, weights_dir, entry.outputs, entry.settings)
+        from hetsim.device.registry import make_device
+
+        device = make_device(self._device, entry.spec)
+        return device.open(entry.proto, weights_dir, entry.outputs, entry.settings)
+
+    def run(self, version: int, request: int, index: int, *received: Any) -> tuple[Any, ...]:
+        """Run step `index` for a request; return its ``Timing`` and then what the step sends.
+
+        Parameters
+        ----------
+        version, request, index : int
+        received : values
+            What the step receives, in its order.
+
+        Raises
+        ------
+        ExecutionError
+            Where a kernel fails; the request's values on this device are gone then.
+        """
+        loaded = self._loaded.get(version)
+        if loaded is None:
+            raise ExecutionError(
+                f"it has no version {version} of the program", where=f"device '{self._device}'"
+            )
+        arrived_s = time.monotonic()
+        spans: list[tuple[float, float]] = []
+        step = loaded.steps[index]
+        key = (version, request)
+        values = self._values.setdefault(key, {})
+        values.update(zip(step.receives, received, strict=True))
+        for part, frees in zip(step.parts, step.frees, strict=True):
+            began_s = time.monotonic()
+            try:
+                values.update(loaded.compiled[part].run(values))
+            except ExecutionError as error:
+                self._values.pop(key, None)
+                raise self._named(error, loaded.code[part]) from error
+            left_s = loaded.code[part].hold_s - (time.monotonic() - began_s)
+            if left_s > 0:
+                self._ending.wait(left_s)
+            spans.append((began_s, time.monotonic()))
+            for name in frees:
+                del values[name]
+        sent = tuple(values[name] for name in step.sends)
+        for name in step.sends:
+            if name not in step.keeps:
+                del values[name]
+        if not values:
+            self._values.pop(key, None)
+        self._going.wait()
+        return (Timing(arrived_s, tuple(spans)), *sent)
+
+    def forget(self, version: int, request: int) -> None:
+        """Drop what is held for a request that has ended before its last step."""
+        self._values.pop((version, request), None)
+
+    def freeze(self) -> None:
+        """Answer no call any more, until ``cancel``: what a device that hangs looks like."""
+        self._going.clear()
+
+    def cancel(self) -> None:
+        """Make what is under way in another thread end early, in an ExecutionError."""
+        self._cancelled = True
+        self._ending.set()
+        for compiled in tuple(self._opened):
+            compiled.cancel()
+        self._going.set()
+
+    def _where(self, entry: Code) -> str:
+        return f"device '{self._device}', {entry.about}"
+
+    def _named(self, error: ExecutionError, entry: Code) -> ExecutionError:
+        return replace(error, where=self._where(entry))

@@ -1,0 +1,267 @@
+"""Which devices of a session are up, what becomes of one that fails, and the record of that."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hetsim.errors import ExecutionError, HetsimError, NoReplacement
+from hetsim.execution.devices.program import Program
+from hetsim.execution.dispatch.dispatcher import Dispatcher
+from hetsim.execution.dispatch.recovery import Policy, Recovery
+from hetsim.execution.dispatch.transport import Loaded, Post, Transport
+from hetsim.faults.failure import Failure
+
+Replan = Callable[[tuple[str, ...]], Program]
+"""Gives the program for the devices that are left, from the names of those that are lost."""
+
+Status = Literal["off", "starting", "up", "gone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Replanned:
+    """A program for the devices that are left; or why there is none."""
+
+    lost: tuple[str, ...]
+    program: Program | None
+    error: HetsimError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """It is time to start a device again."""
+
+    device: str
+    incarnation: int
+
+
+@dataclass(slots=True)
+class _Device:
+    status: Status = "off"
+    incarnation: int = 0
+    version: int = -1
+    restarts: int = 0
+    process: int = 0
+
+
+@dataclass(slots=True)
+class _Outage:
+    kind: str
+    began: float
+    requests: set[int] = field(default_factory=set)
+
+
+class Fleet:
+    """Starts devices, starts them again, and has the work re-planned where they stay away.
+
+    Parameters
+    ----------
+    program : Program
+    dispatcher : Dispatcher
+    transport : Transport
+    post : callable
+    policy : Policy
+    replan : callable, optional
+        Absent: a device that stays away is the end.
+    later : callable
+        Posts an event at a time of the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        dispatcher: Dispatcher,
+        transport: Transport,
+        post: Post,
+        policy: Policy,
+        replan: Replan | None,
+        later: Callable[[float, object], None],
+    ) -> None:
+        self._target = program
+        self._version = 0
+        self._dispatcher = dispatcher
+        self._transport = transport
+        self._post = post
+        self._policy = policy
+        self._replan = replan
+        self._later = later
+        self._devices: dict[str, _Device] = {device: _Device() for device in program.code}
+        self._verdicts: dict[str, Failure] = {}
+        self._outages: dict[str, _Outage] = {}
+        self._ready_at: float | None = None
+        self.recoveries: list[Recovery] = []
+        self.broken: HetsimError | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether every device was up once."""
+        return self._ready_at is not None
+
+    def open(self) -> None:
+        """Start all devices."""
+        for device in self._target.code:
+            self._load(device)
+
+    def incarnation(self, device: str) -> int:
+        """How often the device was lost; what an older one says does not count."""
+        return self._devices[device].incarnation
+
+    def silent(self) -> tuple[str, ...]:
+        """Devices that are still starting."""
+        return tuple(name for name, d in tuple(self._devices.items()) if d.status == "starting")
+
+    def expect(self, failure: Failure) -> None:
+        """Note how a failure that is about to be made goes on: back after a while, or never."""
+        self._verdicts[failure.device] = failure
+
+    def processes(self) -> dict[str, int]:
+        """By device that is up: the process that it lives in."""
+        # Copied at once: callers are on other threads.
+        devices = tuple(self._devices.items())
+        return {name: device.process for name, device in devices if device.status == "up"}
+
+    def up(self) -> tuple[str, ...]:
+        """Devices that can be told something."""
+        return tuple(name for name, d in self._devices.items() if d.status in ("up", "starting"))
+
+    def loaded(self, event: Loaded) -> None:
+        """A device is ready, or could not be made so. Raises its error before the first start."""
+        state = self._devices.get(event.device)
+        if state is None or event.incarnation != state.incarnation or state.status == "gone":
+            return
+        if event.error is not None:
+            if not self.ready:
+                raise event.error
+            self.lose(event.device, "died", event.error, values_too=True)
+            return
+        if event.version != self._version:
+            return
+        state.status, state.version, state.process = "up", event.version, event.process
+        if self._version == self._dispatcher.version:
+            self._dispatcher.restore(event.device)
+            self._close_outage(event.device, "restarted")
+        if all(self._devices[device].version == self._version for device in self._target.code):
+            if self._version != self._dispatcher.version:
+                self._switch()
+            if self._ready_at is None:
+                self._ready_at = time.monotonic()
+
+    def lose(self, device: str, kind: str, error: ExecutionError, *, values_too: bool) -> None:
+        """Take a device for dead: start it again, or give it up."""
+        state = self._devices[device]
+        now = time.monotonic()
+        touched = self._dispatcher.lose(device, values_too=values_too)
+        self._transport.discard(device)
+        state.incarnation += 1
+        state.version = -1
+        outage = self._outages.setdefault(device, _Outage(kind, now))
+        outage.requests.update(touched)
+        verdict = self._verdicts.pop(device, None)
+        if device not in self._target.code:
+            # Left over from an older version of the program, which has no more use for it.
+            state.status = "off"
+            self._outages.pop(device)
+        elif state.restarts >= self._policy.max_restarts or (
+            verdict is not None and verdict.back_s == float("inf")
+        ):
+            self._give_up(device, error)
+        else:
+            state.restarts += 1
+            state.status = "starting"
+            stays_away = 0.0 if verdict is None else verdict.for_s or 0.0
+            if stays_away:
+                self._later(now + stays_away, Restart(device, state.incarnation))
+            else:
+                self._load(device)
+
+    def restart(self, event: Restart) -> None:
+        """Start a device whose time has come."""
+        if self._devices[event.device].incarnation == event.incarnation:
+            self._load(event.device)
+
+    def replanned(self, event: Replanned) -> None:
+        """Have the devices compile what they run from now on."""
+        if event.lost != self._lost():
+            return
+        if event.program is None:
+            self.broken = event.error
+            return
+        self._target = event.program
+        self._version += 1
+        for device in self._target.code:
+            self._devices.setdefault(device, _Device())
+            self._load(device)
+
+    def repeated(self, device: str, kind: str, began: float, request: int) -> None:
+        """Note that a step went well when it was run again."""
+        self._note(device, kind, began, (request,), "repeated")
+
+    def _load(self, device: str) -> None:
+        state = self._devices[device]
+        if state.status != "up":
+            state.status = "starting"
+        self._transport.load(device, state.incarnation, self._version, self._target)
+
+    def _give_up(self, device: str, error: ExecutionError) -> None:
+        self._devices[device].status = "gone"
+        lost = self._lost()
+        if self._replan is None:
+            self.broken = NoReplacement(
+                f"it was lost, and no other device can take its place: {error.what}",
+                where=f"device '{device}'",
+                hint="run from the model in place of the compiled plan, which can be re-planned",
+                device=device,
+            )
+            return
+        replan = self._replan
+
+        def work() -> None:
+            try:
+                self._post(Replanned(lost, replan(lost)))
+            except HetsimError as refusal:
+                self._post(Replanned(lost, None, refusal))
+            except Exception as fault:
+                unexpected = ExecutionError(f"re-planning failed: {type(fault).__name__}: {fault}")
+                self._post(Replanned(lost, None, unexpected))
+
+        threading.Thread(target=work, name="hetsim re-plan", daemon=True).start()
+
+    def _switch(self) -> None:
+        old = self._dispatcher.version
+        requests: Sequence[int] = tuple(self._dispatcher.flights)
+        target = self._target
+        self._dispatcher.switch(target.steps, target.outputs, target.replicas, target.deal)
+        for name, state in self._devices.items():
+            if state.status != "up":
+                continue
+            if name in self._target.code:
+                for request in requests:
+                    self._transport.forget(name, old, request)
+                self._dispatcher.restore(name)
+            elif not self._dispatcher.running_on(name):
+                self._dispatcher.lose(name, values_too=False)
+                self._transport.discard(name)
+                state.status, state.version = "off", -1
+                state.incarnation += 1
+        for name in tuple(self._outages):
+            self._close_outage(name, "replanned")
+
+    def _lost(self) -> tuple[str, ...]:
+        return tuple(name for name, state in self._devices.items() if state.status == "gone")
+
+    def _close_outage(self, device: str, how: str) -> None:
+        outage = self._outages.pop(device, None)
+        if outage is not None:
+            self._note(device, outage.kind, outage.began, sorted(outage.requests), how)
+
+    def _note(
+        self, device: str, kind: str, began: float, requests: Sequence[int], how: str
+    ) -> None:
+        now = time.monotonic()
+        since = began if self._ready_at is None else self._ready_at
+        self.recoveries.append(
+            Recovery(device, kind, began - since, now - began, tuple(requests), how)
+        )

@@ -1,0 +1,245 @@
+"""Requests that are open: what is given out, what came back, and what becomes of what failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from hetsim.errors import ExecutionError, HetsimError
+from hetsim.execution.dispatch.device_states import Fleet
+from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
+from hetsim.execution.dispatch.events import Expired, Overdue, Submit
+from hetsim.execution.dispatch.recovery import Policy
+from hetsim.execution.dispatch.requests import Request
+from hetsim.execution.dispatch.run_log import RunLog
+from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Transport
+from hetsim.execution.dispatch.unanswered import unanswered
+from hetsim.faults.failure import Failure
+
+_LOST_INPUTS = 8
+"""How often values may get lost between devices before a request is given up."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request that has not been answered."""
+
+    request: Request
+    began: float
+    timeout_s: float
+    tries: dict[tuple[int, int], tuple[int, float]] = field(default_factory=dict)
+    deaths: int = 0
+    lost_inputs: int = 0
+    fetching: bool = False
+
+
+class Ledger:
+    """Keeps requests and calls, and decides who failed: a call, its request, or its device.
+
+    Parameters
+    ----------
+    outputs : sequence of str
+        Values that end a request.
+    dispatcher : Dispatcher
+    fleet : Fleet
+    transport : Transport
+    policy : Policy
+    later : callable
+        Posts an event at a time of the monotonic clock.
+    log : RunLog
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[str],
+        dispatcher: Dispatcher,
+        fleet: Fleet,
+        transport: Transport,
+        policy: Policy,
+        later: Callable[[float, object], None],
+        log: RunLog,
+    ) -> None:
+        self._outputs = outputs
+        self._dispatcher = dispatcher
+        self._fleet = fleet
+        self._transport = transport
+        self._policy = policy
+        self._later = later
+        self._log = log
+        self._open: dict[int, _Open] = {}
+        self._given_out: dict[Call, float] = {}
+
+    def awaited(self, event: object) -> bool:
+        """Whether an event that time brings still matters."""
+        if not isinstance(event, Expired):
+            return True
+        return event.request in self._open if event.call is None else event.call in self._given_out
+
+    def give_out(self) -> None:
+        """Give the devices what they can start now."""
+        for call in self._dispatcher.calls():
+            incarnation = self._fleet.incarnation(call.device)
+            step = self._dispatcher.step(call)
+            flight = self._dispatcher.flights[call.request]
+            received = [flight.values[name] for name in step.receives]
+            self._log.given_out(call, step, flight.made_on)
+            now = time.monotonic()
+            self._given_out[call] = now
+            if self._policy.hang_s is not None:
+                self._later(now + self._policy.hang_s, Expired(call.request, call, incarnation))
+            self._transport.call(call, incarnation, step, received)
+
+    def submitted(self, event: Submit) -> None:
+        """Take a request."""
+        self._log.submitted()
+        if self._fleet.broken is not None:
+            event.request.fail(self._fleet.broken)
+            return
+        try:
+            handles = {name: self._transport.hand(value) for name, value in event.inputs.items()}
+        except ExecutionError as error:
+            event.request.fail(error)
+            return
+        number = event.request.request_id
+        self._open[number] = _Open(event.request, time.perf_counter(), event.timeout_s)
+        self._later(time.monotonic() + event.timeout_s, Expired(number))
+        self._dispatcher.admit(number, handles)
+        if not self._outputs:
+            self._fetch(number)
+
+    def ended(self, event: Ended) -> None:
+        """Take what a call gave, or why it gave nothing."""
+        call, fault = event.call, event.fault
+        if event.incarnation != self._fleet.incarnation(call.device):
+            return
+        self._given_out.pop(call, None)
+        self._log.ended(call, event.timing)
+        if fault is not None and fault.kind in ("died", "out of memory"):
+            self.lose(call.device, fault.kind, fault.error, values_too=fault.values_lost)
+            return
+        found = self._open.get(call.request)
+        if found is None:
+            self._dispatcher.finish(call, {})
+            self._transport.forget(call.device, call.version, call.request)
+        elif fault is not None:
+            self._failed(call, fault, found)
+        else:
+            tried = found.tries.pop((call.version, call.step), None)
+            if tried is not None:
+                self._fleet.repeated(call.device, "kernel", tried[1], call.request)
+            if self._dispatcher.finish(call, event.sent):
+                self._fetch(call.request)
+
+    def _fetch(self, number: int) -> None:
+        found = self._open[number]
+        if not found.fetching:
+            found.fetching = True
+            flight = self._dispatcher.flights[number]
+            self._log.fetching(number, {name: flight.made_on[name] for name in self._outputs})
+            self._transport.fetch(number, {name: flight.values[name] for name in self._outputs})
+
+    def fetched(self, event: Fetched) -> None:
+        """Answer a request whose outputs are here."""
+        found = self._open.get(event.request)
+        if found is None:
+            return
+        found.fetching = False
+        self._log.fetched(event.request)
+        if event.lost:
+            found.lost_inputs += 1
+            if found.lost_inputs > _LOST_INPUTS:
+                self.fail(event.request, ExecutionError("its outputs got lost again and again"))
+                return
+            self._dispatcher.miss(event.request, event.lost)
+            return
+        del self._open[event.request]
+        self._drop(event.request)
+        found.request.succeed(event.outputs, time.perf_counter() - found.began)
+
+    def _failed(self, call: Call, fault: Fault, found: _Open) -> None:
+        """A call failed, and its device goes on: once more, or the request has failed."""
+        if fault.kind == "lost input":
+            self._dispatcher.fail(call, fault.lost, state_gone=False)
+            found.lost_inputs += 1
+            if found.lost_inputs > _LOST_INPUTS:
+                self.fail(call.request, fault.error)
+            return
+        self._dispatcher.fail(call)
+        key = (call.version, call.step)
+        count, began = found.tries.get(key, (0, time.monotonic()))
+        found.tries[key] = (count + 1, began)
+        if count + 1 >= self._policy.attempts:
+            self.fail(call.request, fault.error)
+
+    def lose(self, device: str, kind: str, error: ExecutionError, *, values_too: bool) -> None:
+        """A device is gone: requests with which it goes every time are not tried again."""
+        self._log.lost(device)
+        for call in self._dispatcher.running_on(device):
+            found = self._open.get(call.request)
+            if found is not None:
+                found.deaths += 1
+                if found.deaths > self._policy.attempts:
+                    self.fail(call.request, error)
+        self._given_out = {
+            call: since for call, since in self._given_out.items() if call.device != device
+        }
+        self._fleet.lose(device, kind, error, values_too=values_too)
+
+    def expired(self, event: Expired) -> None:
+        """Judge a request, or a call, that has had its time."""
+        call = event.call
+        if call is not None:
+            current = event.incarnation == self._fleet.incarnation(call.device)
+            if call in self._given_out and current:
+                error = unanswered((call.device,), "running the plan", self._policy.hang_s or 0.0)
+                self.lose(call.device, "hang", error, values_too=False)
+            return
+        found = self._open.get(event.request)
+        if found is None:
+            return
+        flight = self._dispatcher.flights[event.request]
+        late = {running.device for running in flight.running} or set(self._fleet.silent())
+        late = late or {running.device for running in self._given_out}
+        error = unanswered(sorted(late), "running the plan", found.timeout_s)
+        self.fail(event.request, error)
+        now = time.monotonic()
+        stuck = {
+            running.device
+            for running, since in self._given_out.items()
+            if now - since >= found.timeout_s / 2
+        }
+        for device in sorted(stuck):
+            self.lose(device, "hang", error, values_too=False)
+
+    def harm(self, failure: Failure) -> None:
+        """Make a device fail."""
+        device = failure.device
+        if device not in self._fleet.up():
+            return
+        self._fleet.expect(failure)
+        self._transport.harm(device, failure.kind)
+        if failure.kind == "hang":
+            lasts = failure.for_s or 0.0
+            error = unanswered((device,), "running the plan", lasts)
+            overdue = Overdue(device, self._fleet.incarnation(device), error)
+            self._later(time.monotonic() + lasts, overdue)
+
+    def fail(self, number: int, error: HetsimError) -> None:
+        """Answer a request with an error, if it has not been answered."""
+        found = self._open.pop(number, None)
+        if found is not None:
+            self._drop(number)
+            found.request.fail(error)
+
+    def fail_all(self, error: HetsimError) -> None:
+        """Answer all requests with an error."""
+        for number in tuple(self._open):
+            self.fail(number, error)
+
+    def _drop(self, number: int) -> None:
+        flight = self._dispatcher.flights[number]
+        self._dispatcher.drop(number)
+        if flight.round or flight.missing or flight.running:
+            for device in self._fleet.up():
+                self._transport.forget(device, self._dispatcher.version, number)

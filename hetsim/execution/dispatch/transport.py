@@ -1,0 +1,116 @@
+"""What the loop of a session asks of threads or of Ray, and what these tell it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from hetsim.errors import ExecutionError
+from hetsim.execution.devices.plan_steps import Step, Timing
+from hetsim.execution.devices.program import Program
+from hetsim.execution.dispatch.dispatcher import Call
+
+FaultKind = Literal["kernel", "out of memory", "died", "lost input", "hang"]
+
+_MEMORY = re.compile(r"failed to allocate memory|bad_alloc|out of memory|cannot allocate", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a call gave nothing.
+
+    Attributes
+    ----------
+    kind : str
+        ``kernel``: an exception, the device goes on; ``out of memory``: of the device;
+        ``died``: the device is gone; ``lost input``: what it was to read is gone.
+    error : ExecutionError
+    values_lost : bool
+        Whether what the device sent before may be gone with it.
+    lost : tuple of str
+        Values that the call was to read and that are nowhere any more.
+    """
+
+    kind: FaultKind
+    error: ExecutionError
+    values_lost: bool = False
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A device has compiled a version of the program, or could not.
+
+    Attributes
+    ----------
+    device : str
+    incarnation, version : int
+    error : ExecutionError or None
+    process : int
+        The id of the process that it lives in, on its machine.
+    """
+
+    device: str
+    incarnation: int
+    version: int
+    error: ExecutionError | None = None
+    process: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A call came back: with when it ran and the handles of what it sent, or with a fault."""
+
+    call: Call
+    incarnation: int
+    sent: Mapping[str, Any] = field(default_factory=dict)
+    fault: Fault | None = None
+    timing: Timing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The outputs of a request are here; or values that are nowhere any more, by name."""
+
+    request: int
+    outputs: Mapping[str, Any]
+    lost: tuple[str, ...] = ()
+
+
+Post = Callable[[object], None]
+"""Takes an event from any thread."""
+
+
+class Transport(Protocol):
+    """Devices somewhere else. No method waits for a device; answers are posted as events."""
+
+    def load(self, device: str, incarnation: int, version: int, program: Program) -> None:
+        """Start the device where it is not there, and compile; posts ``Loaded``."""
+
+    def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Any]) -> None:
+        """Run a step with the handles that it receives; posts ``Ended``."""
+
+    def forget(self, device: str, version: int, request: int) -> None:
+        """Drop what a device holds for a request."""
+
+    def discard(self, device: str) -> None:
+        """End a device, whatever it is doing; it posts nothing that counts any more."""
+
+    def harm(self, device: str, kind: Literal["kill", "hang"]) -> None:
+        """Make a device fail, for those who want to see what that costs."""
+
+    def hand(self, value: Any) -> Any:
+        """Return the handle of an input. Raises ExecutionError where there is no room for it."""
+
+    def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
+        """Bring values here; posts ``Fetched``."""
+
+    def close(self) -> None:
+        """End all devices; nothing is left when it returns."""
+
+
+def kernel_fault(error: ExecutionError) -> Fault:
+    """Return the fault of a kernel's exception, told apart from memory that ran out."""
+    return Fault("out of memory" if _MEMORY.search(error.what) else "kernel", error)

@@ -1,0 +1,1 @@
+"""A plan in real time on devices that only take their modelled time."""

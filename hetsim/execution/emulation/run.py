@@ -1,0 +1,213 @@
+"""A plan in real time: devices hold for their modelled time, and links for theirs."""
+
+from __future__ import annotations
+
+import math
+import queue
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from numpy.typing import NDArray
+
+from hetsim.errors import UsageError
+from hetsim.execution.devices.program import assemble, tolerance_of
+from hetsim.execution.emulation.real_time import Stage
+from hetsim.execution.equality import judged
+from hetsim.execution.inputs_outputs import (
+    check_how,
+    constants_among_outputs,
+    given_inputs,
+    model_of,
+)
+from hetsim.execution.transports.executors import transports
+from hetsim.plans.timeline import Timeline
+
+if TYPE_CHECKING:
+    from hetsim.plans.plan import Plan
+    from hetsim.problem.problem import Contention
+    from hetsim.simulation.lowering import Lowered
+
+_SHORTEST_RUN_S = 2.0
+_ROOM = 4.0
+"""How much longer a subgraph is held than it takes by itself: devices share the processor."""
+_SMALL = 0.01
+_MESSAGE_S = 0.2
+"""Real seconds a task of a request, of which the way to a device and back is a small part."""
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """What a plan took in real time, beside what the virtual clock says of it.
+
+    Attributes
+    ----------
+    predicted : Timeline
+        In virtual seconds.
+    time_scale : float
+        Real seconds that a virtual second lasts.
+    wall_s : tuple of float
+        By request, all of which come at once: real seconds until its last output is on the
+        host.
+    overrun_s : float
+        The most real seconds by which a call to a device took longer than its modelled time:
+        kernels slower than their model at this scale, and the way there and back.
+    outputs : tuple of dict of str to array
+        By request.
+    bitwise_equal : bool or None
+        Whether all outputs equal those of the whole model; None: not compared.
+    mismatches : tuple of str
+        As in ``Run``, of all requests.
+    """
+
+    predicted: Timeline = field(repr=False)
+    time_scale: float
+    wall_s: tuple[float, ...]
+    overrun_s: float
+    outputs: tuple[dict[str, NDArray[Any]], ...] = field(repr=False)
+    bitwise_equal: bool | None
+    mismatches: tuple[str, ...]
+
+    @property
+    def latency_s(self) -> float:
+        """Measured latency of the first request, in virtual seconds."""
+        return self.wall_s[0] / self.time_scale
+
+    @property
+    def makespan_s(self) -> float:
+        """Measured time to the end of the last request, in virtual seconds."""
+        return max(self.wall_s) / self.time_scale
+
+
+def emulate(
+    plan: Plan,
+    inputs: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    requests: int = 1,
+    time_scale: float | None = None,
+    contention: Contention | None = None,
+    executor: Literal["ray", "threads"] = "ray",
+    address: str | None = None,
+    timeout_s: float = 600.0,
+    verify: bool = True,
+    seed: int = 0,
+) -> Emulation:
+    """Run `plan` for real with every device and link as slow as it is modelled.
+
+    Subgraphs compute on their devices and hold them to the end of their modelled time;
+    values wait for as long as links would carry them, one at a time where links are shared.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of a problem that was built from a model.
+    inputs, executor, address, timeout_s, verify, seed
+        As in ``hetsim.run``; all requests have the same inputs.
+    requests : int
+        That come at once.
+    time_scale : float, optional
+        Real seconds that a virtual second is to last. Where it is too small for this
+        machine's kernels, `overrun_s` of the result shows it. Absent: one that leaves room
+        for them, by a first run without holding, and gives a run of two seconds at least.
+    contention : "fifo" or "none", optional
+        How links behave; absent: as the problem says.
+
+    Raises
+    ------
+    UsageError
+        Where an option is unknown or makes no sense, or the plan has no model.
+    PlanError, RequestError, ExecutionError
+        As ``hetsim.run`` does.
+    """
+    check_how(executor, address, timeout_s)
+    if time_scale is not None and not (time_scale > 0 and math.isfinite(time_scale)):
+        raise UsageError(f"time_scale is {time_scale:g}", hint="give a positive number")
+    model = model_of(plan)
+    from hetsim.execution.devices.weights import staged
+    from hetsim.execution.run import run_whole
+    from hetsim.execution.session import crossing_bytes
+    from hetsim.problem.problem import check_contention
+    from hetsim.simulation.clock import simulate
+    from hetsim.simulation.lowering import lower_all
+
+    rule = plan.problem.contention if contention is None else check_contention(contention)
+    predicted = simulate(plan, requests, contention=rule, trace=False)
+    lowered = lower_all(plan, rule)
+    held_s = [
+        float(seconds)
+        for template in lowered.templates
+        for seconds in template.duration[: template.groups]
+    ]
+    given = given_inputs(model, inputs, seed)
+    widths = dict(zip(plan.problem.devices, plan.problem.streams, strict=True))
+    with staged(model) as staged_model:
+        constants = constants_among_outputs(staged_model)
+        room = (1 + requests) * crossing_bytes(plan)
+        events: queue.SimpleQueue[object] = queue.SimpleQueue()
+        with transports(executor, address, room, widths, timeout_s) as connect:
+            transport = connect(events.put)
+
+            def played(version: int, lowered: Lowered, scale: float, count: int) -> Stage:
+                real_s = [seconds * scale for seconds in held_s]
+                program = assemble(plan, staged_model, hold_s=real_s)
+                stage = Stage(program, lowered, scale, transport, events, timeout_s, version)
+                stage.load()
+                stage.play(given, count)
+                return stage
+
+            try:
+                if time_scale is None:
+                    each = lower_all(plan.each_once, rule)
+                    first = played(0, each, 0.0, len(plan.replicas))
+                    time_scale = _roomy(lowered.widest, held_s, predicted, first.longest_s)
+                stage = played(1, lowered, time_scale, requests)
+            finally:
+                transport.close()
+        reference = run_whole(staged_model, given) if verify else None
+    outputs = []
+    for request in range(requests):
+        known = {**given, **constants, **stage.outputs[request]}
+        outputs.append({name: known[name] for name in model.graph.outputs})
+    verdicts = []
+    if reference is not None:
+        tolerance = tolerance_of(plan)
+        verdicts = [judged(each, reference, tolerance) for each in outputs]
+    return Emulation(
+        predicted=predicted,
+        time_scale=time_scale,
+        wall_s=tuple(stage.wall_s),
+        overrun_s=stage.overrun_s,
+        outputs=tuple(outputs),
+        bitwise_equal=all(v.bitwise_equal for v in verdicts) if verify else None,
+        mismatches=tuple(
+            f"request {request}: {mismatch}"
+            for request, verdict in enumerate(verdicts)
+            for mismatch in verdict.mismatches
+        ),
+    )
+
+
+def _roomy(
+    tasks: int, held_s: Sequence[float], predicted: Timeline, longest_s: Mapping[int, float]
+) -> float:
+    """A time scale at which kernels and messages of this machine take a small part of a run.
+
+    Subgraphs that take longer here than they are held may add _SMALL of the time between one
+    request's end and the next, so that a tiny one alone does not stretch the whole run.
+    """
+    scale = _SHORTEST_RUN_S / predicted.makespan_s if predicted.makespan_s else 1.0
+    if not predicted.latency_s:
+        return scale
+    scale = max(scale, tasks * _MESSAGE_S / predicted.latency_s)
+    between_s = min(predicted.latency_s, predicted.makespan_s / len(predicted.latencies_s))
+    # No scale gives room to what is modelled to take no time.
+    held = [
+        (took_s, modelled_s) for group, took_s in longest_s.items() if (modelled_s := held_s[group])
+    ]
+
+    def overrun_s(scale: float) -> float:
+        return sum(max(0.0, _ROOM * took_s - modelled_s * scale) for took_s, modelled_s in held)
+
+    while overrun_s(scale) > _SMALL * between_s * scale:
+        scale *= 1.1
+    return scale

@@ -1,0 +1,262 @@
+"""The verb ``run``: a plan for real, its outputs held against those of the whole model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from numpy.typing import NDArray
+
+from hetsim.base import checks
+from hetsim.execution.devices.program import roundings_of, tolerance_of
+from hetsim.execution.dispatch.recovery import Recovery
+from hetsim.execution.equality import Deviation, deviations, differences, judged
+from hetsim.execution.inputs_outputs import EXECUTORS as EXECUTORS
+from hetsim.execution.inputs_outputs import check_how, given_inputs, model_of, weights_folder
+from hetsim.execution.session import Session
+from hetsim.faults.failure import Failure, check_failures
+from hetsim.faults.virtual import simulate
+from hetsim.plans.timeline import Event, Timeline
+
+if TYPE_CHECKING:
+    from hetsim.device.kernels.precision import Rounding
+    from hetsim.graph.model import Model
+    from hetsim.plans.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """How far outputs are from those of the whole model with ONNX Runtime's default options.
+
+    Attributes
+    ----------
+    bitwise_equal : bool
+    deviations : tuple of Deviation
+        Of the float outputs.
+    mismatches : tuple of str
+        Outputs of other types that differ, each with in what.
+    """
+
+    bitwise_equal: bool
+    deviations: tuple[Deviation, ...]
+    mismatches: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a plan computed.
+
+    Attributes
+    ----------
+    outputs : dict of str to array
+        In the model's order; a list for a sequence, None for an empty optional.
+    timeline : Timeline
+        What the plan costs on the virtual clock.
+    wall_s : float
+        Real seconds of the execution, devices ready before it; to the end of all replicas.
+    reference : dict of str to array, or None
+        Outputs of the whole canonical model in one session, its values rounded where the
+        run's were; None where not asked for.
+    bitwise_equal : bool or None
+        Whether the outputs equal the reference to the last bit.
+    mismatches : tuple of str
+        The outputs that are further off than `tolerance` allows, each with in what it differs.
+    tolerance : float
+        How far outputs may be off, over their largest magnitude, because a device has kernels
+        of its own or spreads one over threads; 0 elsewhere: to the last bit.
+    executor : str
+        ``ray`` or ``threads``.
+    compile_s : float
+        Real seconds until every device was ready: actors or threads started, sessions open.
+    steps : int
+        Calls to devices: subgraphs that follow one another on a device share one.
+    precision : str
+        ``graph``: in the types of the graph; ``device``: rounded as the devices compute.
+    deviations : tuple of Deviation
+        With precision ``device``: how far each float output is from the graph's own types.
+    recoveries : tuple of Recovery
+        Failures of devices that were got over.
+    events : tuple of Event
+        What devices did and which values moved, in real seconds since the request came; from
+        and to ``caller``, the process that asked for the run. `timeline` has virtual ones.
+    plain : Plain or None
+        With `plain`: how far the outputs are from those of ONNX Runtime's default options.
+    """
+
+    outputs: dict[str, NDArray[Any]] = field(repr=False)
+    timeline: Timeline = field(repr=False)
+    wall_s: float
+    reference: dict[str, NDArray[Any]] | None = field(repr=False)
+    bitwise_equal: bool | None
+    mismatches: tuple[str, ...]
+    executor: str
+    compile_s: float = 0.0
+    steps: int = 0
+    precision: str = "graph"
+    deviations: tuple[Deviation, ...] = ()
+    tolerance: float = 0.0
+    recoveries: tuple[Recovery, ...] = ()
+    events: tuple[Event, ...] = field(default=(), repr=False)
+    plain: Plain | None = None
+
+
+@checks.takes(
+    plan=checks.instance("hetsim.plans.plan:Plan"),
+    inputs=checks.mapping(checks.text),
+    executor=checks.text,
+    address=checks.text,
+    timeout_s=checks.real,
+    verify=checks.flag,
+    seed=checks.whole(0),
+    precision=checks.text,
+    failures=checks.sequence(checks.instance("hetsim.faults.failure:Failure")),
+)
+def run(
+    plan: Plan,
+    inputs: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    executor: Literal["ray", "threads"] = "ray",
+    address: str | None = None,
+    timeout_s: float = 600.0,
+    verify: bool = True,
+    seed: int = 0,
+    precision: Literal["graph", "device"] = "graph",
+    failures: Sequence[Failure] = (),
+    plain: bool = False,
+) -> Run:
+    """Run `plan` with ONNX Runtime, one worker a device, and return what it computed.
+
+    A plan of several replicas gets one request for each, all of the same inputs; what is
+    returned is of the first, and the outputs of all must be right.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of a problem that was built from a model.
+    inputs : mapping of str to array, optional
+        Every input of the model; absent: ``random_inputs`` of `seed`.
+    executor : "ray" or "threads"
+        Ray actors, or threads of this process.
+    address : str, optional
+        ``host:port`` of a Ray to join, or ``auto``. Absent: the Ray that this process is
+        connected to, or else a private one that is stopped afterwards.
+    timeout_s : float
+        How long devices may take to compile, and again to run.
+    verify : bool
+        Whether to run the whole canonical model too, and compare.
+    seed : int
+        Of the random inputs.
+    precision : "graph" or "device"
+        Whether devices compute in the types of the graph, or round every value to the type
+        that they compute in (``execution_dtype``), which shows what that does to the outputs.
+    failures : sequence of Failure
+        Devices that are made to fail, in real seconds from the request's start; the timeline
+        has the same failures at the same virtual times.
+    plain : bool
+        Whether to compare with a session of ONNX Runtime's default options, too.
+
+    Raises
+    ------
+    UsageError
+        Where the executor is unknown, the plan has no model, or options do not go together.
+    PlanError
+        Where the plan is not valid.
+    RequestError
+        Where the inputs do not fit the model.
+    ExecutionError
+        Where a device fails or does not answer in time, or Ray does not start.
+    """
+    check_how(executor, address, timeout_s, precision)
+    failing = check_failures(failures, plan.problem.devices)
+    model = model_of(plan)
+    plan.validate()
+    given = given_inputs(model, inputs, seed)
+    replicas = len(plan.replicas)
+    each = plan.each_once
+    timeline = simulate(each, replicas, failures=failing)
+    with Session(
+        each,
+        executor,
+        address=address,
+        timeout_s=timeout_s,
+        max_in_flight=replicas,
+        precision=precision,
+        record=True,
+    ) as session:
+        model = session.model
+        roundings = roundings_of(plan) if precision == "device" else None
+        session.inject(failing)
+        asked = [session.run_async(given) for _ in range(replicas)]
+        answers = [request.result() for request in asked]
+        outputs = answers[0]
+        recoveries = session.recoveries
+        events = session.events
+        reference = run_whole(model, given, roundings) if verify else None
+        exact = run_whole(model, given) if verify and roundings is not None else None
+        default = run_whole(model, given, plain=True) if plain else None
+    tolerance = tolerance_of(plan)
+    verdicts = []
+    if reference is not None:
+        verdicts = [judged(answer, reference, tolerance) for answer in answers]
+    wall_s = max(request.wall_s or 0.0 for request in asked)
+    return Run(
+        outputs=outputs,
+        timeline=timeline,
+        wall_s=wall_s,
+        reference=reference,
+        bitwise_equal=all(v.bitwise_equal for v in verdicts) if verdicts else None,
+        mismatches=tuple(
+            f"replica {index}: {mismatch}" if replicas > 1 else mismatch
+            for index, verdict in enumerate(verdicts)
+            for mismatch in verdict.mismatches
+        ),
+        tolerance=tolerance,
+        recoveries=recoveries,
+        events=events,
+        executor=executor,
+        compile_s=session.compile_s,
+        steps=session.steps,
+        precision=precision,
+        deviations=() if exact is None else deviations(outputs, exact),
+        plain=None if default is None else _plain(outputs, default),
+    )
+
+
+def _plain(outputs: Mapping[str, Any], default: Mapping[str, Any]) -> Plain:
+    off = deviations(outputs, default)
+    floats = {deviation.output for deviation in off}
+    others = {name: value for name, value in default.items() if name not in floats}
+    return Plain(
+        not differences(outputs, default),
+        off,
+        differences({name: outputs[name] for name in others}, others),
+    )
+
+
+def run_whole(
+    model: Model,
+    inputs: Mapping[str, Any],
+    roundings: Sequence[Rounding] | None = None,
+    *,
+    plain: bool = False,
+) -> dict[str, Any]:
+    """Return the outputs of the whole model in one session, on the settings of the parts.
+
+    `plain`: on ONNX Runtime's default ones.
+    """
+    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
+    from hetsim.device.kernels.precision import rounded
+    from hetsim.graph.runnable import NO_NODE, runnable_dtypes, runnable_whole
+
+    proto, owners = runnable_whole(model)
+    if roundings is not None:
+        own = [{} if node == NO_NODE else roundings[node] for node in owners]
+        proto = rounded(proto, own, runnable_dtypes(model))
+    elif plain:
+        proto = model.proto
+    settings = KernelSettings(libraries=model.libraries, plain=plain)
+    compiled = CompiledSubgraph(
+        proto.SerializeToString(), weights_folder(model), model.graph.outputs, settings
+    )
+    return compiled.run(inputs)

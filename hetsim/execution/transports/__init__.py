@@ -1,0 +1,1 @@
+"""Where devices live: threads of this process, or Ray actors."""

@@ -1,0 +1,103 @@
+"""Which executor a program's devices are opened on: threads or Ray, for one request or many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from hetsim.execution.devices.program import Outcome, Program
+from hetsim.execution.dispatch.device_states import Replan
+from hetsim.execution.dispatch.loop import Engine
+from hetsim.execution.dispatch.recovery import Policy
+from hetsim.execution.dispatch.requests import Request
+from hetsim.execution.dispatch.run_log import RunLog
+from hetsim.execution.dispatch.transport import Post, Transport
+
+
+@contextmanager
+def opened(
+    program: Program,
+    executor: str,
+    address: str | None,
+    room_bytes: int,
+    streams: Mapping[str, int],
+    policy: Policy,
+    replan: Replan | None = None,
+    log: RunLog | None = None,
+) -> Iterator[Engine]:
+    """Give an engine whose devices are ready; all of it ends with the context.
+
+    Parameters
+    ----------
+    program : Program
+    executor : "ray" or "threads"
+    address : str or None
+    room_bytes : int
+        Of the values that are held at once: a private object store of Ray has room for them.
+    streams : mapping of str to int
+        By device; 1 for those that are not there.
+    policy : Policy
+    replan : callable, optional
+    log : RunLog, optional
+
+    Raises
+    ------
+    ExecutionError
+        Where a device does not start, or Ray does not.
+    """
+    widths = {**dict.fromkeys(program.code, 1), **streams}
+    with transports(executor, address, room_bytes, widths, policy.timeout_s) as connect:
+        engine = Engine(program, connect, widths, policy, replan, log)
+        try:
+            engine.start()
+            yield engine
+        finally:
+            engine.close()
+
+
+@contextmanager
+def transports(
+    executor: str,
+    address: str | None,
+    room_bytes: int,
+    streams: Mapping[str, int],
+    timeout_s: float,
+) -> Iterator[Callable[[Post], Transport]]:
+    """Give what makes a transport of the function that takes its events; see ``opened``.
+
+    The transport must be closed before the context ends.
+    """
+    if executor == "threads":
+        from hetsim.execution.transports.threads import ThreadTransport
+
+        yield lambda post: ThreadTransport(post, streams)
+        return
+    from hetsim.execution.transports.ray_connection.session import STORE_BYTES, ray_session
+
+    with ray_session(address, store_bytes=STORE_BYTES + room_bytes) as session:
+        from hetsim.execution.transports.ray_actors.transport import RayTransport
+
+        yield lambda post: RayTransport(post, session, streams, timeout_s)
+
+
+def execute(
+    program: Program,
+    inputs: Mapping[str, Any],
+    executor: str,
+    address: str | None,
+    timeout_s: float,
+    crossing_bytes: int,
+) -> Outcome:
+    """Run a program once; ``timeout_s`` is for compiling, and again for running.
+
+    Raises
+    ------
+    ExecutionError
+        Where a device fails or does not answer in time; it is named.
+    """
+    with opened(program, executor, address, 2 * crossing_bytes, {}, Policy(timeout_s)) as engine:
+        request = Request(0, engine.cancel, dict)
+        engine.submit(request, inputs, timeout_s)
+        outputs = request.result()
+        return Outcome(outputs, engine.start_s, request.wall_s or 0.0)

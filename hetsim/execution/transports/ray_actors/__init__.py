@@ -1,0 +1,1 @@
+"""Devices as Ray actors, on one machine or on many."""

@@ -1,0 +1,89 @@
+"""What Ray's errors mean for a device and its calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ray.exceptions import (
+    ActorUnavailableError,
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    RayActorError,
+    RayTaskError,
+)
+
+from hetsim.errors import DeviceLost, ExecutionError
+from hetsim.execution.dispatch.transport import Fault, kernel_fault
+
+_PROCESS_ALONE = re.compile(r"ray\.kill|worker process|exit type|intended", re.I)
+_NODE = re.compile(r"node (has )?died|node.*(dead|terminated)|preempt", re.I)
+_BECAUSE = re.compile(
+    r"The actor (?:is dead|died) because (.*?)\.?(?: Node Id:| Worker exit type|$)"
+)
+
+
+def fault_of(error: BaseException, device: str, received: Sequence[str]) -> Fault:
+    """Return what a failed call says of `device`.
+
+    Parameters
+    ----------
+    error : exception
+        As Ray gives it for the call.
+    device : str
+    received : sequence of str
+        Values that the call was to read and that other devices made.
+    """
+    said = translated(error, device)
+    if isinstance(error, OutOfMemoryError):
+        return Fault("out of memory", said, values_lost=False)
+    if isinstance(error, RayActorError | NodeDiedError):
+        return Fault("died", said, values_lost=node_may_be_gone(error))
+    if isinstance(error, ObjectLostError) or "ObjectLostError" in str(error) or _lost(error):
+        return Fault("lost input", said, lost=tuple(received))
+    return kernel_fault(said)
+
+
+def node_may_be_gone(error: BaseException) -> bool:
+    """Whether what the actor left in its node's object store may be gone with it."""
+    if isinstance(error, ActorUnavailableError | NodeDiedError):
+        return True
+    text = str(error)
+    return bool(_NODE.search(text)) or not _PROCESS_ALONE.search(text)
+
+
+def translated(error: BaseException, device: str) -> ExecutionError:
+    """Return one of Ray's errors as hetsim's, in one line."""
+    where = f"device '{device}'"
+    # First, for an error of a task is of the class of its cause as well.
+    if isinstance(error, RayTaskError):
+        if isinstance(error.cause, ExecutionError):
+            return error.cause
+        return ExecutionError(f"{type(error.cause).__name__}: {error.cause}", where=where)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, RayActorError):
+        return _death(lines, device)
+    return ExecutionError(f"{type(error).__name__}: {lines[0] if lines else ''}", where=where)
+
+
+def _lost(error: BaseException) -> bool:
+    return isinstance(error, RayTaskError) and isinstance(error.cause, ObjectLostError)
+
+
+def _death(lines: Sequence[str], device: str) -> DeviceLost:
+    """What Ray says of an actor that died, in one line: an exception, or how its process ended."""
+    where = f"device '{device}'"
+    last = lines[-1] if lines else ""
+    if re.match(r"\w+(Error|Exception)\b", last):
+        hint = "install this hetsim on every node" if "No module" in last else None
+        said = f"its Ray actor did not start: {last}"
+        return DeviceLost(said, where=where, hint=hint, device=device)
+    because = _BECAUSE.search(" ".join(lines))
+    reason = because[1] if because is not None else last
+    return DeviceLost(
+        f"its Ray actor died: {reason}",
+        where=where,
+        hint="see whether its machine ran out of memory",
+        device=device,
+    )

@@ -1,0 +1,201 @@
+"""Devices as Ray actors; values stay in Ray's object stores until a caller wants them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+import numpy as np
+import ray
+from ray.exceptions import RayError
+
+from hetsim.errors import ExecutionError
+from hetsim.execution.devices.plan_steps import Step
+from hetsim.execution.devices.program import Program
+from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Post
+from hetsim.execution.transports.ray_actors.errors import fault_of
+from hetsim.execution.transports.ray_actors.loading import Actor, create, load
+from hetsim.execution.transports.ray_actors.node_weights import Shipments
+from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
+from hetsim.execution.transports.ray_connection.session import RaySession
+
+_INLINE_BELOW_BYTES = 100_000
+_GRACE_S = 5.0
+
+
+class RayTransport:
+    """One actor a device, on the Ray that this process is connected to.
+
+    A call names its values by reference, so that large ones go from store to store and small
+    ones travel with the call; only the end of a call is told here. What an actor sent lives
+    on in its node's store where its process alone dies.
+
+    Parameters
+    ----------
+    post : callable
+    session : RaySession
+    streams : mapping of str to int
+    timeout_s : float
+        Of starting a device and compiling its subgraphs.
+    """
+
+    def __init__(
+        self, post: Post, session: RaySession, streams: Mapping[str, int], timeout_s: float
+    ) -> None:
+        self._post = post
+        self._session = session
+        self._streams = streams
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._actors: dict[str, Actor] = {}
+        self._methods: dict[tuple[str, int], Any] = {}
+        self._shipments = Shipments()
+        self._loading: list[threading.Thread] = []
+        self._closed = False
+
+    def load(self, device: str, incarnation: int, version: int, program: Program) -> None:
+        """Start the device's actor where there is none, and have it compile."""
+
+        def work() -> None:
+            error: ExecutionError | None = None
+            process = 0
+            try:
+                with self._lock:
+                    if self._closed:
+                        return
+                    actor = self._actors.get(device)
+                    if actor is None:
+                        actor = create(device, tuple(program.code), self._streams.get(device, 1))
+                        self._actors[device] = actor
+                process = load(
+                    device,
+                    actor,
+                    version,
+                    program,
+                    self._timeout_s,
+                    shipments=None if self._session.private else self._shipments,
+                    given_up=lambda: self._closed or self._actors.get(device) is not actor,
+                )
+            except ExecutionError as refusal:
+                error = refusal
+            except Exception as fault:
+                error = ExecutionError(
+                    f"{type(fault).__name__}: {fault}", where=f"device '{device}'"
+                )
+            self._post(Loaded(device, incarnation, version, error, process))
+
+        thread = threading.Thread(target=work, name=f"hetsim load {device}", daemon=True)
+        self._loading = [old for old in self._loading if old.is_alive()]
+        self._loading.append(thread)
+        thread.start()
+
+    def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Any]) -> None:
+        """Submit a step; Ray tells its end on a thread of its own."""
+        key = (call.device, len(step.sends))
+        method = self._methods.get(key)
+        if method is None:
+            run = self._actors[call.device].handle.run
+            method = self._methods[key] = run.options(num_returns=1 + len(step.sends))
+        post = self._post
+        try:
+            returned = method.remote(call.version, call.request, call.step, *received)
+        except RayError as error:
+            post(Ended(call, incarnation, fault=fault_of(error, call.device, step.receives)))
+            return
+        end, *references = returned if step.sends else [returned]
+        sent = dict(zip(step.sends, references, strict=True))
+
+        def ended(future: Any) -> None:
+            error = future.exception()
+            if error is None:
+                post(Ended(call, incarnation, sent, timing=future.result()))
+            else:
+                post(Ended(call, incarnation, fault=fault_of(error, call.device, step.receives)))
+
+        end.future().add_done_callback(ended)
+
+    def forget(self, device: str, version: int, request: int) -> None:
+        """Drop what a device holds for a request."""
+        actor = self._actors.get(device)
+        if actor is not None:
+            with suppress(RayError):
+                actor.handle.forget.remote(version, request)
+
+    def discard(self, device: str) -> None:
+        """Kill a device's actor."""
+        with self._lock:
+            actor = self._actors.pop(device, None)
+        self._methods = {key: found for key, found in self._methods.items() if key[0] != device}
+        if actor is not None:
+            with suppress(RayError):
+                ray.kill(actor.handle, no_restart=True)
+
+    def harm(self, device: str, kind: Literal["kill", "hang"]) -> None:
+        """Kill a device's actor behind the session's back, or let it answer no call any more."""
+        actor = self._actors.get(device)
+        if actor is not None:
+            with suppress(RayError):
+                if kind == "hang":
+                    actor.handle.freeze.remote()
+                else:
+                    ray.kill(actor.handle, no_restart=True)
+
+    def hand(self, value: Any) -> Any:
+        """Small inputs travel with each call; large ones go to the object store once."""
+        if not isinstance(value, np.ndarray) or value.nbytes < _INLINE_BELOW_BYTES:
+            return value
+        try:
+            return ray.put(value)
+        except RayError as error:
+            raise ExecutionError(
+                f"an input of {value.nbytes} bytes cannot be stored: {type(error).__name__}",
+                hint="let fewer requests be in flight, or give Ray a larger object store",
+            ) from error
+
+    def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
+        """Bring outputs here, copied: Ray's memory ends with the session."""
+        waiting = {name for name, handle in handles.items() if isinstance(handle, ray.ObjectRef)}
+        found = {name: handle for name, handle in handles.items() if name not in waiting}
+        lost: list[str] = []
+        lock = threading.Lock()
+        if not waiting:
+            self._post(Fetched(request, found))
+
+        def arrived(name: str, future: Any) -> None:
+            error = future.exception()
+            with lock:
+                if error is None:
+                    found[name] = _owned(future.result())
+                else:
+                    lost.append(name)
+                waiting.discard(name)
+                last = not waiting
+            if last:
+                self._post(Fetched(request, found, tuple(lost)))
+
+        for name in tuple(waiting):
+            handles[name].future().add_done_callback(
+                lambda future, name=name: arrived(name, future)
+            )
+
+    def close(self) -> None:
+        """Kill all actors, and remove the weights that nodes were sent."""
+        with held_interrupts():
+            with self._lock:
+                self._closed = True
+            for device in tuple(self._actors):
+                self.discard(device)
+            for thread in self._loading:
+                thread.join(_GRACE_S)
+            self._shipments.close()
+
+
+def _owned(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list):
+        return [_owned(entry) for entry in value]
+    return value

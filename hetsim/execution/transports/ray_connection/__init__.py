@@ -1,0 +1,1 @@
+"""Which Ray a run uses, and that nothing of it is left behind."""

@@ -1,0 +1,295 @@
+"""Which Ray a run uses: the caller's, one at an address, or a private one that ends with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hetsim.errors import ClusterError, UsageError
+from hetsim.execution.transports.ray_connection.address import check_address, same_address
+from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
+from hetsim.execution.transports.ray_connection.processes import (
+    Process,
+    command_line,
+    descendants,
+    end_all,
+)
+from hetsim.execution.transports.ray_connection.settings import (
+    QUIET,
+    private_environment,
+    protected,
+    restored,
+)
+from hetsim.execution.transports.ray_connection.shipped_code import code_environment
+
+STORE_BYTES = 256 * 2**20
+"""Size of a private object store where the caller does not say."""
+
+_SMALLEST_STORE_BYTES = 128 * 2**20
+_TEMP_PREFIX = "hetsim-"
+_INSIDE = "r"
+"""Ray opens its folder to everybody: it gets one within ours, which stays shut."""
+_SHARED_MEMORY = Path("/dev/shm")
+_SOCKET_PATH_LIMIT = 107
+_SOCKET_BELOW_TEMP = len("/session_2000-01-01_00-00-00_000000_4194304/sockets/plasma_store")
+_EXIT_GRACE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RaySession:
+    """A Ray that this process is connected to.
+
+    Attributes
+    ----------
+    private : bool
+        Whether it was started here: then all of it is on this machine.
+    address : str or None
+        The address that the user named.
+    """
+
+    private: bool
+    address: str | None = None
+
+
+@dataclass(slots=True)
+class _Shared:
+    """The Ray that all runs of this process are on, from the first that needs it to the last."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    users: set[object] = field(default_factory=set)
+    session: RaySession | None = None
+    ended_by: ExitStack = field(default_factory=ExitStack)
+
+    def enter(
+        self,
+        user: object,
+        address: str | None,
+        store_bytes: int,
+        plasma_dir: str | os.PathLike[str] | None,
+    ) -> RaySession:
+        with self.lock:
+            if self.session is None:
+                chosen = _choose(address, store_bytes, plasma_dir)
+                self.session = self.ended_by.enter_context(chosen)
+            elif address is not None:
+                _check_same(_connected(), address)
+            self.users.add(user)
+            return self.session
+
+    def leave(self, user: object) -> None:
+        """Count `user` out, if it was counted; end the Ray where nobody is left."""
+        with self.lock:
+            self.users.discard(user)
+            if not self.users:
+                self.session = None
+                self.ended_by.close()
+
+
+_shared = _Shared()
+
+
+@contextlib.contextmanager
+def ray_session(
+    address: str | None = None,
+    *,
+    store_bytes: int = STORE_BYTES,
+    plasma_dir: str | os.PathLike[str] | None = None,
+) -> Iterator[RaySession]:
+    """Give a connected Ray, the same one to every run for as long as any of them needs it.
+
+    A Ray that the caller has initialised in this process is used and left as it is. Else,
+    without an address, a private Ray is started on this machine and stopped at the end, all
+    of its processes with it; no other Ray is ever joined, whatever ``RAY_ADDRESS`` says. It
+    listens on the loopback device, asks for a token that this process and its own alone have,
+    and keeps its files in a folder that other users cannot open. With an address that Ray is
+    joined, with the login that the caller's environment names, and left at the end; this
+    hetsim goes to all of its nodes.
+
+    A process has one Ray at a time: contexts that overlap, one in the other or not, share
+    that of the first, and it ends with the last of them, on whatever thread.
+
+    Parameters
+    ----------
+    address : str, optional
+        ``host:port``, or ``auto`` for the Ray that was started on this machine.
+    store_bytes : int
+        Size of a private Ray's object store; the first of those who share it decides.
+    plasma_dir : path, optional
+        Where that lies; by default in shared memory if it fits, else among temporary files.
+
+    Raises
+    ------
+    ExecutionError
+        Where Ray does not start, or does not answer at the address.
+    UsageError
+        Where this process is connected to another Ray than the address names.
+    """
+    user = object()
+    try:
+        yield _shared.enter(user, address, store_bytes, plasma_dir)
+    finally:
+        with held_interrupts():
+            _shared.leave(user)
+
+
+def plasma_directory(store_bytes: int, free_bytes: int | None, temp_dir: Path) -> Path:
+    """Return where an object store of `store_bytes` goes.
+
+    Parameters
+    ----------
+    store_bytes : int
+    free_bytes : int or None
+        Free in shared memory; None where the system has none.
+    temp_dir : Path
+        Where it goes if it does not fit.
+    """
+    fits = free_bytes is not None and free_bytes >= store_bytes
+    return _SHARED_MEMORY if fits else temp_dir
+
+
+def temp_base(candidates: Sequence[str]) -> str:
+    """Return the first folder that is writable, and short enough for the sockets below it.
+
+    Raises ExecutionError where none is: the path of a socket has at most 107 bytes.
+    """
+    below = len(f"/{_TEMP_PREFIX}12345678/{_INSIDE}") + _SOCKET_BELOW_TEMP
+    for base in candidates:
+        if len(os.fsencode(base)) + below <= _SOCKET_PATH_LIMIT and os.access(base, os.W_OK):
+            return base
+    raise ClusterError(
+        "no folder for Ray's sockets that is writable and has a short path",
+        where=", ".join(dict.fromkeys(candidates)),
+        hint=f"set TMPDIR to one of at most {_SOCKET_PATH_LIMIT - below} characters",
+    )
+
+
+def _choose(
+    address: str | None, store_bytes: int, plasma_dir: str | os.PathLike[str] | None
+) -> AbstractContextManager[RaySession]:
+    # Only a Ray that is loaded already can be connected already.
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        if address is not None:
+            _check_same(_connected(), address)
+        return contextlib.nullcontext(RaySession(private=False, address=address))
+    if address is not None:
+        check_address(address)
+        return _joined(address)
+    return _private(max(store_bytes, _SMALLEST_STORE_BYTES), plasma_dir)
+
+
+def _connected() -> str:
+    import ray
+
+    address: str = ray.get_runtime_context().gcs_address
+    return address
+
+
+def _check_same(connected: str, address: str) -> None:
+    if not same_address(connected, address):
+        raise UsageError(
+            f"this process is connected to the Ray at {connected}, not to that at {address}",
+            hint="give no address, or call ray.shutdown() first",
+        )
+
+
+@contextlib.contextmanager
+def _joined(address: str) -> Iterator[RaySession]:
+    with restored(QUIET):
+        import ray
+
+        try:
+            try:
+                ray.init(
+                    address=address,
+                    namespace=_namespace(),
+                    log_to_driver=False,
+                    configure_logging=False,
+                    runtime_env=code_environment(),
+                )
+            except Exception as error:
+                # All of them: those after the first name the versions that do not match.
+                said = " ".join(str(error).split()) or type(error).__name__
+                raise ClusterError(
+                    f"cannot be joined: {said}", where=f"Ray at {address}"
+                ) from error
+            yield RaySession(private=False, address=address)
+        finally:
+            with held_interrupts():
+                ray.shutdown()
+
+
+@contextlib.contextmanager
+def _private(store_bytes: int, plasma_dir: str | os.PathLike[str] | None) -> Iterator[RaySession]:
+    base = temp_base((tempfile.gettempdir(), "/tmp", "/var/tmp"))
+    with restored(private_environment()), protected():
+        import ray
+
+        temp = Path(tempfile.mkdtemp(prefix=_TEMP_PREFIX, dir=base))
+        files = temp / _INSIDE
+        files.mkdir()
+        store = plasma_dir or plasma_directory(store_bytes, _free_bytes(_SHARED_MEMORY), files)
+        try:
+            with held_interrupts():
+                try:
+                    ray.init(
+                        address="local",
+                        namespace=_namespace(),
+                        # A resource of Ray's scheduler, not a limit: device actors need none.
+                        num_cpus=1,
+                        object_store_memory=store_bytes,
+                        include_dashboard=False,
+                        log_to_driver=False,
+                        configure_logging=False,
+                        _temp_dir=str(files),
+                        _plasma_directory=str(store),
+                    )
+                except Exception as error:
+                    raise ClusterError(
+                        f"Ray does not start: {_line(error)}",
+                        hint="run with the executor 'threads' instead",
+                    ) from error
+            yield RaySession(private=True)
+        finally:
+            with held_interrupts():
+                started = _started_below(temp)
+                try:
+                    ray.shutdown()
+                finally:
+                    end_all(started, _EXIT_GRACE_S)
+                    shutil.rmtree(temp, ignore_errors=True)
+
+
+def _started_below(temp: Path) -> tuple[Process, ...]:
+    """The processes of the Ray whose files are in `temp`: its own, and those that they started."""
+    found: dict[int, Process] = {}
+    for process in descendants(os.getpid()):
+        if process.parent in found or str(temp) in command_line(process):
+            found[process.pid] = process
+    return tuple(found.values())
+
+
+def _namespace() -> str:
+    return f"hetsim-{uuid.uuid4().hex}"
+
+
+def _free_bytes(folder: Path) -> int | None:
+    try:
+        status = os.statvfs(folder)
+    except OSError:
+        return None
+    return status.f_bavail * status.f_frsize
+
+
+def _line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,172 @@
+"""Devices as threads of this process."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from hetsim.errors import DeviceLost, ExecutionError
+from hetsim.execution.devices.plan_steps import Step, Timing
+from hetsim.execution.devices.program import Program
+from hetsim.execution.devices.worker import DeviceWorker
+from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Post, kernel_fault
+
+_GRACE_S = 5.0
+"""How long a cancelled thread may take to end before it is left to itself."""
+
+
+class ThreadTransport:
+    """One worker a device, on as many threads as it has streams.
+
+    Kernels run outside Python's interpreter lock, so devices overlap for real. Handles are
+    the values themselves: they outlive the device that made them.
+
+    Parameters
+    ----------
+    post : callable
+    streams : mapping of str to int
+    """
+
+    def __init__(self, post: Post, streams: Mapping[str, int]) -> None:
+        self._post = post
+        self._streams = streams
+        self._crews: dict[str, _Crew] = {}
+        self._ended: list[_Crew] = []
+
+    def load(self, device: str, incarnation: int, version: int, program: Program) -> None:
+        """Start the device's threads where there are none, and compile beside their calls."""
+        crew = self._crews.get(device)
+        if crew is None:
+            crew = self._crews[device] = _Crew(device, self._streams.get(device, 1))
+        steps = {index: program.steps[index] for index in program.steps_of(device)}
+        worker = crew.worker
+
+        def work() -> None:
+            error: ExecutionError | None = None
+            try:
+                worker.load(version, program.code[device], steps, program.weights_dir)
+            except ExecutionError as refusal:
+                error = refusal
+            except Exception as fault:
+                error = ExecutionError(
+                    f"{type(fault).__name__}: {fault}", where=f"device '{device}'"
+                )
+            self._post(Loaded(device, incarnation, version, error, os.getpid()))
+
+        crew.start(work, "compiling")
+
+    def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Any]) -> None:
+        """Queue a step; the first free thread of the device takes it."""
+        crew, post = self._crews[call.device], self._post
+
+        def work() -> None:
+            fault: Fault | None = None
+            sent: Mapping[str, Any] = {}
+            timing: Timing | None = None
+            try:
+                found = crew.worker.run(call.version, call.request, call.step, *received)
+                timing, sent = found[0], dict(zip(step.sends, found[1:], strict=True))
+            except ExecutionError as error:
+                fault = kernel_fault(error)
+            except MemoryError as error:
+                fault = Fault("out of memory", _unforeseen(error, call.device))
+            except Exception as error:
+                fault = Fault("kernel", _unforeseen(error, call.device))
+            if crew.dead:
+                where = f"device '{call.device}'"
+                died = DeviceLost("its threads died", where=where, device=call.device)
+                fault, sent = Fault("died", died), {}
+            post(Ended(call, incarnation, sent, fault, timing))
+
+        crew.tasks.put(work)
+
+    def forget(self, device: str, version: int, request: int) -> None:
+        """Drop what a device holds for a request."""
+        crew = self._crews.get(device)
+        if crew is not None:
+            crew.worker.forget(version, request)
+
+    def discard(self, device: str) -> None:
+        """Leave a device's threads to end by themselves."""
+        crew = self._crews.pop(device, None)
+        if crew is not None:
+            crew.stop()
+            self._ended = [old for old in self._ended if old.alive()]
+            self._ended.append(crew)
+
+    def harm(self, device: str, kind: Literal["kill", "hang"]) -> None:
+        """Let a device die, with what it holds, or give no answer any more."""
+        crew = self._crews[device]
+        if kind == "hang":
+            crew.worker.freeze()
+        else:
+            crew.dead = True
+            crew.worker.cancel()
+
+    def hand(self, value: Any) -> Any:
+        """A value is its own handle."""
+        return value
+
+    def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
+        """The values are here."""
+        self._post(Fetched(request, handles))
+
+    def close(self) -> None:
+        """End all threads; one in a kernel that does not end is left to itself."""
+        for device in tuple(self._crews):
+            self.discard(device)
+        deadline = time.monotonic() + _GRACE_S
+        for crew in self._ended:
+            crew.join(deadline)
+
+
+class _Crew:
+    """A worker and its threads.
+
+    Daemons, so that a kernel which never ends does not keep the process alive.
+    """
+
+    def __init__(self, device: str, streams: int) -> None:
+        self.worker = DeviceWorker(device)
+        self.tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self.dead = False
+        self._device = device
+        self._streams = streams
+        self._threads: list[threading.Thread] = []
+        for stream in range(streams):
+            self.start(self._work, str(stream))
+
+    def start(self, work: Callable[[], None], what: str) -> None:
+        thread = threading.Thread(
+            target=work, name=f"hetsim device {self._device} {what}", daemon=True
+        )
+        self._threads = [old for old in self._threads if old.is_alive()]
+        self._threads.append(thread)
+        thread.start()
+
+    def stop(self) -> None:
+        self.worker.cancel()
+        for _ in range(self._streams):
+            self.tasks.put(None)
+
+    def alive(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
+
+    def join(self, deadline: float) -> None:
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _work(self) -> None:
+        while (task := self.tasks.get()) is not None:
+            task()
+            # A name that lives on would keep the last call's values in memory.
+            del task
+
+
+def _unforeseen(error: Exception, device: str) -> ExecutionError:
+    return ExecutionError(f"{type(error).__name__}: {error}", where=f"device '{device}'")
