@@ -91,8 +91,8 @@ def _check_file(
     from hetsim.cluster.check import check_pins, seats_of_file, strangers
     from hetsim.cluster.file import read_cluster_file
     from hetsim.cluster.versions import own_versions
-    from hetsim.reporting.cluster_table import file_record, file_report
-    from hetsim.reporting.text import count
+    from hetsim.reporting.tables.cluster import file_record, file_report
+    from hetsim.reporting.words.text import count
 
     session = current()
     found, errors = read_cluster_file(file)
@@ -128,7 +128,7 @@ def _check_live(
     address: str, devices: tuple[str, ...] | None, record: dict[str, Any], as_json: bool
 ) -> LiveCluster:
     from hetsim.execution.transports.ray_actors.nodes import look_at
-    from hetsim.reporting.cluster_table import live_record, live_report
+    from hetsim.reporting.tables.cluster import live_record, live_report
 
     session = current()
     with session.progress(f"asking the nodes of the Ray at {address}"):
@@ -158,7 +158,7 @@ def _version_faults(live: LiveCluster | None) -> str:
 
 def _measure(address: str, platform: Platform, record: dict[str, Any], as_json: bool) -> None:
     from hetsim.execution.transports.ray_actors.link_probe import measure_links
-    from hetsim.reporting.cluster_table import transfers_record, transfers_report
+    from hetsim.reporting.tables.cluster import transfers_record, transfers_report
 
     session = current()
     with session.progress("timing transfers"):

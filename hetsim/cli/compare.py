@@ -99,9 +99,9 @@ def compare(
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.leave import check_targets, leave
     from hetsim.cli.question import given_arrays, read_problem, read_strategy_options, with_affinity
-    from hetsim.reporting.plan_table import outputs_line, precision_lines
     from hetsim.reporting.result import checked_record, comparison_record
-    from hetsim.reporting.table import comparison_report
+    from hetsim.reporting.tables.comparison import comparison_report
+    from hetsim.reporting.tables.plan import outputs_line, precision_lines
 
     session = current()
     _check_run_options(runs)
@@ -164,7 +164,7 @@ def compare(
 
 def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_json: bool) -> None:
     from hetsim.analysis.explanation import explain
-    from hetsim.reporting.explanation import explanation_record, explanation_report
+    from hetsim.reporting.tables.explanation import explanation_record, explanation_report
 
     session = current()
     with session.progress(f"explaining {plan.strategy}") as tell:
@@ -204,7 +204,7 @@ def _check_run_options(runs: bool) -> None:
 
 
 def _why_none(comparison: Comparison) -> str:
-    from hetsim.reporting.table import refusals
+    from hetsim.reporting.tables.comparison import refusals
 
     reasons = (f"{', '.join(names)}: {reason}" for reason, names in refusals(comparison).items())
     return f"no strategy found a feasible plan for {comparison.problem.name}: {'; '.join(reasons)}"

@@ -114,9 +114,9 @@ def compiled_run_report(compiled: CompiledPlan, run: CompiledRun) -> RenderableT
 
     from hetsim.base.text import plain
     from hetsim.base.units import format_seconds
-    from hetsim.reporting.console import pairs
-    from hetsim.reporting.plan_table import outputs_line
-    from hetsim.reporting.text import count
+    from hetsim.reporting.tables.plan import outputs_line
+    from hetsim.reporting.words.console import pairs
+    from hetsim.reporting.words.text import count
 
     rows = [
         ("strategy", str(compiled.plan["strategy"])),
@@ -145,7 +145,7 @@ def _files_table(manifest: Manifest) -> RenderableType:
     from rich.text import Text
 
     from hetsim.base.units import format_bytes
-    from hetsim.reporting.console import cell, new_table
+    from hetsim.reporting.words.console import cell, new_table
 
     devices: Mapping[str, str] = {d.name: d.architecture for d in manifest.devices}
     table = new_table()

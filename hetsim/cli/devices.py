@@ -38,8 +38,8 @@ def list_devices(wide: bool, as_json: bool) -> None:
         load_platform,
         platform_names,
     )
-    from hetsim.reporting.hardware_table import device_record, devices_report, platform_record
-    from hetsim.reporting.link_table import link_record
+    from hetsim.reporting.tables.hardware import device_record, devices_report, platform_record
+    from hetsim.reporting.tables.links import link_record
 
     session = current()
     kinds = [(name, load_device(name)) for name in device_names()]
@@ -66,13 +66,13 @@ def list_devices(wide: bool, as_json: bool) -> None:
 def show_device(name: str, wide: bool, as_json: bool) -> None:
     """Show every figure of a device or link with its source, or the parts of a platform."""
     from hetsim.hardware.catalog import load_device, load_link, load_platform
-    from hetsim.reporting.hardware_table import (
+    from hetsim.reporting.tables.hardware import (
         device_record,
         device_report,
         platform_record,
         platform_report,
     )
-    from hetsim.reporting.link_table import link_record, link_report
+    from hetsim.reporting.tables.links import link_record, link_report
 
     session = current()
     sort = _sort_of(name)
@@ -113,7 +113,7 @@ def query_device(
     from hetsim.cli.question import read_model
     from hetsim.device.registry import make_device
     from hetsim.hardware.catalog import load_device
-    from hetsim.reporting.query_table import answer_of, query_record, query_report
+    from hetsim.reporting.tables.query import answer_of, query_record, query_report
 
     session = current()
     sort = _sort_of(name)
@@ -146,8 +146,8 @@ def validate_files(files: tuple[str, ...], as_json: bool) -> None:
     where any is wrong.
     """
     from hetsim.hardware.files.checking import check_file
-    from hetsim.reporting.hardware_table import checked_line, checked_record
-    from hetsim.reporting.text import count
+    from hetsim.reporting.tables.hardware import checked_line, checked_record
+    from hetsim.reporting.words.text import count
 
     session = current()
     checks = [check_file(file) for file in files]

@@ -44,7 +44,7 @@ def inspect(
     from hetsim.cli.question import read_model
     from hetsim.hardware.catalog import load_platform
     from hetsim.reporting.inspection import inspect_model
-    from hetsim.reporting.inspection_table import inspection_record, inspection_report
+    from hetsim.reporting.tables.inspection import inspection_record, inspection_report
 
     session = current()
     hardware = None if platform is None else load_platform(platform)

@@ -108,7 +108,7 @@ def partition(
     from hetsim.partitioning.flow import partition as cut
     from hetsim.partitioning.methods import methods
     from hetsim.reporting.output import check_file, write_file
-    from hetsim.reporting.plan_table import partition_report
+    from hetsim.reporting.tables.plan import partition_report
 
     session = current()
     known = [info.name for info in methods()]
@@ -178,7 +178,7 @@ def _compare(
 ) -> None:
     from hetsim.errors import OutOfMemory
     from hetsim.plans.plan import Plan
-    from hetsim.reporting.methods_table import method_row, methods_record, methods_report
+    from hetsim.reporting.tables.methods import method_row, methods_record, methods_report
     from hetsim.simulation.clock import simulate
 
     session = current()

@@ -77,8 +77,8 @@ def run(
     from hetsim.cli.leave import check_targets, leave
     from hetsim.cli.question import given_arrays, read_plan
     from hetsim.execution.compiled.manifest import is_compiled
-    from hetsim.reporting.plan_table import run_report
     from hetsim.reporting.result import run_record
+    from hetsim.reporting.tables.plan import run_report
 
     session = current()
     if address is not None and executor != "ray":

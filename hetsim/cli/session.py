@@ -52,7 +52,7 @@ class Session:
 
     def show(self, report: RenderableType) -> None:
         """Print a report to stdout."""
-        from hetsim.reporting.console import console, whole
+        from hetsim.reporting.words.console import console, whole
 
         target = console(sys.stdout)
         text = whole(target, report)
@@ -87,7 +87,7 @@ class Session:
             return
         from rich.text import Text
 
-        from hetsim.reporting.console import console
+        from hetsim.reporting.words.console import console
 
         with console(sys.stderr).status(Text(one_line(text))) as status:
             yield lambda step: status.update(Text(one_line(f"{text}: {step}")))

@@ -75,8 +75,8 @@ def simulate(
     from hetsim.cli.leave import check_targets, leave
     from hetsim.cli.question import read_plan
     from hetsim.faults.virtual import simulate as play
-    from hetsim.reporting.plan_table import simulation_report
     from hetsim.reporting.result import simulation_record
+    from hetsim.reporting.tables.plan import simulation_report
 
     session = current()
     check_targets(trace, out, force=force)

@@ -47,7 +47,7 @@ def strategies(name: str | None, as_json: bool) -> None:
             }
         )
         return
-    from hetsim.reporting.table import names_table
+    from hetsim.reporting.tables.comparison import names_table
 
     session.show(
         names_table(
@@ -63,7 +63,7 @@ def strategies(name: str | None, as_json: bool) -> None:
 
 def _show_options(name: str, *, as_json: bool) -> None:
     from hetsim.placement.options import describe_options
-    from hetsim.reporting.table import names_table
+    from hetsim.reporting.tables.comparison import names_table
 
     session = current()
     options = describe_options(name)

@@ -23,8 +23,8 @@ def list_models(wide: bool, as_json: bool) -> None:
     """List the models: real graphs with random weights, filled on first use."""
     from hetsim.graph.zoo.models import describe
     from hetsim.reporting.inspection import shape_text
-    from hetsim.reporting.table import names_table
-    from hetsim.reporting.text import big
+    from hetsim.reporting.tables.comparison import names_table
+    from hetsim.reporting.words.text import big
 
     session = current()
     with session.progress("reading the zoo"):

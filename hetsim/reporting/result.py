@@ -15,7 +15,7 @@ from hetsim.device.kernels.onnx_runtime import SESSION_OPTIONS
 from hetsim.partitioning.record import problem_record
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
-from hetsim.reporting.facts import critical_path, latency_spread
+from hetsim.reporting.words.plan_figures import critical_path, latency_spread
 
 if TYPE_CHECKING:
     from hetsim.execution.equality import Deviation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 
 from hetsim.base import text
-from hetsim.reporting.text import listed
+from hetsim.reporting.words.text import listed
 
 
 def test_docstring_examples() -> None:

@@ -20,8 +20,8 @@ from hetsim.execution.equality import Deviation
 from hetsim.execution.run import Plain, run
 from hetsim.execution.transports.ray_connection.session import RaySession
 from hetsim.graph.inputs.samples import random_inputs
-from hetsim.reporting.plan_table import session_lines
 from hetsim.reporting.result import run_record
+from hetsim.reporting.tables.plan import session_lines
 from onnx_builders import assert_bitwise_equal, bits, make_model, op, run_whole, value
 
 Groups = Sequence[tuple[str, Sequence[int]]]

@@ -6,7 +6,7 @@ import doctest
 
 import pytest
 
-from hetsim.reporting import text
+from hetsim.reporting.words import text
 
 
 def test_docstring_examples() -> None:

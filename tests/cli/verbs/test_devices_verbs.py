@@ -30,7 +30,7 @@ from hetsim.hardware.catalog import (
 from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.json_schema import json_schema
 from hetsim.patterns.matching import Match
-from hetsim.reporting.query_table import answer_of, without_values
+from hetsim.reporting.tables.query import answer_of, without_values
 
 Cli = Callable[..., Result]
 BROKEN = Path(__file__).parents[2] / "hardware" / "broken"

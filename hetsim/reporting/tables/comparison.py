@@ -15,11 +15,11 @@ from hetsim.base.text import plain, tally
 from hetsim.base.units import format_seconds
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.reporting.alike import folded
-from hetsim.reporting.comparison_table import brief_table, wide_table
-from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.facts import shape_rows
-from hetsim.reporting.text import count, listed, percent, ratio
+from hetsim.reporting.tables.comparison_rows import brief_table, wide_table
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.like_devices import folded
+from hetsim.reporting.words.plan_figures import shape_rows
+from hetsim.reporting.words.text import count, listed, percent, ratio
 
 UNPRICED_SHOWN = 3
 """Op types that are not priced, and reasons why, that are listed; the JSON has every node."""

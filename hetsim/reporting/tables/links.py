@@ -14,8 +14,8 @@ from hetsim.base.units import GIGA, format_seconds
 from hetsim.hardware.files.device_schema import MICROSECONDS
 from hetsim.hardware.files.figures import Figure
 from hetsim.hardware.files.platform_schema import LinkModel
-from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.text import rate
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.text import rate
 
 
 def links_table(links: Sequence[tuple[str, LinkModel]], *, wide: bool = False) -> Table:

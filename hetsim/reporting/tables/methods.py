@@ -16,9 +16,9 @@ from hetsim.partitioning.groups import owners
 from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.record import problem_record
 from hetsim.problem.problem import GRAPH_INPUT, Problem
-from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.table import question
-from hetsim.reporting.text import count
+from hetsim.reporting.tables.comparison import question
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.text import count
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from hetsim.base.units import format_bytes, format_seconds
 from hetsim.hardware.files.checking import Checked
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.spec import DeviceSpec, Platform
-from hetsim.reporting.alike import fold_links, fold_rows
-from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.link_table import links_table, provenance_table
-from hetsim.reporting.text import ABSENT, count, rate
+from hetsim.reporting.tables.links import links_table, provenance_table
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.like_devices import fold_links, fold_rows
+from hetsim.reporting.words.text import ABSENT, count, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
 LINKS_SHOWN = 8

@@ -18,10 +18,10 @@ from hetsim.partitioning.views import crossings
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import Problem
-from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.facts import critical_path, latency_spread
-from hetsim.reporting.table import deal_text, question
-from hetsim.reporting.text import ABSENT, count, joules, listed, percent
+from hetsim.reporting.tables.comparison import deal_text, question
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.plan_figures import critical_path, latency_spread
+from hetsim.reporting.words.text import ABSENT, count, joules, listed, percent
 
 if TYPE_CHECKING:
     from hetsim.execution.run import Run

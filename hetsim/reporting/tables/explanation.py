@@ -11,9 +11,9 @@ from hetsim.base.text import Record, plain
 from hetsim.base.units import format_seconds
 from hetsim.partitioning.record import unpriced_record
 from hetsim.problem.problem import Problem
-from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.table import unpriced_rows
-from hetsim.reporting.text import ABSENT, count, percent
+from hetsim.reporting.tables.comparison import unpriced_rows
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.text import ABSENT, count, percent
 
 STEPS_SHOWN = 12
 """Steps of the critical path that are listed: the longest, in their order."""

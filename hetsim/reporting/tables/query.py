@@ -15,8 +15,8 @@ from rich.text import Text
 from hetsim.base.text import tally
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
-from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.text import count, listed
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.text import count, listed
 
 if TYPE_CHECKING:
     from hetsim.device.plugin import Support

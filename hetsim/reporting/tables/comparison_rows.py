@@ -11,10 +11,10 @@ from hetsim.analysis.comparison import Comparison, Row
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import Problem
-from hetsim.reporting.alike import fold_rows, fold_siblings
-from hetsim.reporting.console import cell, new_table
-from hetsim.reporting.facts import critical_path
-from hetsim.reporting.text import ABSENT, joules, percent, ratio
+from hetsim.reporting.words.console import cell, new_table
+from hetsim.reporting.words.like_devices import fold_rows, fold_siblings
+from hetsim.reporting.words.plan_figures import critical_path
+from hetsim.reporting.words.text import ABSENT, joules, percent, ratio
 
 NAME_MOST, NAME_WIDTH = 14, 12
 """Characters beyond which a strategy's argument goes on a line of its own: brief and wide."""

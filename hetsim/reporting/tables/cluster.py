@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.base.units import format_bytes, format_seconds
-from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.text import ABSENT, count, ratio
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.text import ABSENT, count, ratio
 
 if TYPE_CHECKING:
     from hetsim.cluster.check import PinCheck, Seat

@@ -14,11 +14,11 @@ from hetsim.base.units import format_bytes, format_flops
 from hetsim.graph.graph import Tensor
 from hetsim.graph.shapes.unbound import binding_flags
 from hetsim.partitioning.record import seen_record
-from hetsim.reporting.alike import fold_rows
-from hetsim.reporting.console import cell, new_table, pairs
-from hetsim.reporting.facts import shape_rows
 from hetsim.reporting.inspection import Inspection, OpFacts, refused_count, shape_text
-from hetsim.reporting.text import ABSENT, big
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.like_devices import fold_rows
+from hetsim.reporting.words.plan_figures import shape_rows
+from hetsim.reporting.words.text import ABSENT, big
 
 REASONS_SHOWN = 2
 """Reasons that the table gives for one op on one device; the JSON has all."""

@@ -1,0 +1,1 @@
+"""Tables for terminals: one file a report."""

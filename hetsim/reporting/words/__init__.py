@@ -1,0 +1,1 @@
+"""Figures, names and lists as a reader meets them."""
