@@ -12,9 +12,9 @@ from typing import Any, TextIO
 
 import click
 
+from hetsim.cli.call import Session, one_line
 from hetsim.cli.lazy import LazyGroup, Verb
 from hetsim.cli.options import common_options
-from hetsim.cli.session import Session, one_line
 from hetsim.errors import HetsimError
 from hetsim.version import __version__
 
@@ -23,20 +23,26 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 """128 plus the signal's number, as a shell reports SIGINT and SIGPIPE."""
 
 VERBS = {
-    "inspect": Verb("hetsim.cli.inspect:inspect", "What a model is made of, and who supports it."),
+    "inspect": Verb(
+        "hetsim.cli.verbs.inspect:inspect", "What a model is made of, and who supports it."
+    ),
     "partition": Verb(
-        "hetsim.cli.partition:partition", "Cut a model into groups that devices take whole."
+        "hetsim.cli.verbs.partition:partition", "Cut a model into groups that devices take whole."
     ),
-    "simulate": Verb("hetsim.cli.simulate:simulate", "Play one plan on the virtual clock."),
-    "run": Verb("hetsim.cli.run:run", "Run one plan for real, and check its outputs."),
+    "simulate": Verb("hetsim.cli.verbs.simulate:simulate", "Play one plan on the virtual clock."),
+    "run": Verb("hetsim.cli.verbs.run:run", "Run one plan for real, and check its outputs."),
     "compile": Verb(
-        "hetsim.cli.compile:compile_", "Compile a plan to files that run without the model."
+        "hetsim.cli.verbs.compile:compile_", "Compile a plan to files that run without the model."
     ),
-    "compare": Verb("hetsim.cli.compare:compare", "Compare strategies with every device alone."),
-    "devices": Verb("hetsim.cli.devices:devices", "The catalog of devices and platforms."),
-    "cluster": Verb("hetsim.cli.cluster:cluster", "The Ray cluster that plans run on."),
-    "strategies": Verb("hetsim.cli.strategies:strategies", "The strategies and merge methods."),
-    "zoo": Verb("hetsim.cli.zoo:zoo", "The models that come with hetsim."),
+    "compare": Verb(
+        "hetsim.cli.verbs.compare:compare", "Compare strategies with every device alone."
+    ),
+    "devices": Verb("hetsim.cli.verbs.devices:devices", "The catalog of devices and platforms."),
+    "cluster": Verb("hetsim.cli.verbs.cluster:cluster", "The Ray cluster that plans run on."),
+    "strategies": Verb(
+        "hetsim.cli.verbs.strategies:strategies", "The strategies and merge methods."
+    ),
+    "zoo": Verb("hetsim.cli.verbs.zoo:zoo", "The models that come with hetsim."),
 }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from hetsim.cli.call import current
 from hetsim.cli.options import FROM_MODEL
-from hetsim.cli.session import current
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:

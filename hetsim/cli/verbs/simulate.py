@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hetsim.cli.call import current
+from hetsim.cli.given_once import Command
 from hetsim.cli.inject import inject_option
-from hetsim.cli.once import Command
 from hetsim.cli.options import (
     common_options,
     contention_option,
@@ -19,7 +20,6 @@ from hetsim.cli.options import (
     platform_option,
     strategy_options,
 )
-from hetsim.cli.session import current
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
@@ -72,8 +72,8 @@ def simulate(
     The argument is a model, which is planned for by --strategy, or a saved plan.json.
     """
     from hetsim.cli.inject import cost_lines, cost_record
-    from hetsim.cli.leave import check_targets, leave
     from hetsim.cli.question import read_plan
+    from hetsim.cli.trace_and_out import check_targets, leave
     from hetsim.faults.virtual import simulate as play
     from hetsim.reporting.result import simulation_record
     from hetsim.reporting.tables.plan import simulation_report

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from hetsim.cli.once import Command
+from hetsim.cli.call import current
+from hetsim.cli.given_once import Command
 from hetsim.cli.options import common_options, json_option
-from hetsim.cli.session import current
 
 
 @click.command(cls=Command)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from hetsim.cli.once import Family
+from hetsim.cli.call import current
+from hetsim.cli.given_once import Family
 from hetsim.cli.options import common_options, json_option, wide_option
-from hetsim.cli.session import current
 
 
 @click.group(cls=Family)

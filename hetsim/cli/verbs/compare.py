@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from hetsim.cli.once import Command
+from hetsim.cli.call import current
+from hetsim.cli.given_once import Command
 from hetsim.cli.options import (
     common_options,
     contention_option,
@@ -19,7 +20,6 @@ from hetsim.cli.options import (
     run_options,
     wide_option,
 )
-from hetsim.cli.session import current
 from hetsim.errors import Infeasible, UsageError
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def compare(
     from hetsim.analysis.comparison import compare as weigh
     from hetsim.base.units import format_seconds
     from hetsim.cli.execute import Executor, execute, require_equal
-    from hetsim.cli.leave import check_targets, leave
     from hetsim.cli.question import given_arrays, read_problem, read_strategy_options, with_affinity
+    from hetsim.cli.trace_and_out import check_targets, leave
     from hetsim.reporting.result import checked_record, comparison_record
     from hetsim.reporting.tables.comparison import comparison_report
     from hetsim.reporting.tables.plan import outputs_line, precision_lines

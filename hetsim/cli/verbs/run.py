@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from click.core import ParameterSource
 
-from hetsim.cli.emulate import check_emulate, emulate_options, run_emulated
+from hetsim.cli.call import current
+from hetsim.cli.given_once import Command
 from hetsim.cli.inject import inject_option, recovery_lines
-from hetsim.cli.once import Command
 from hetsim.cli.options import (
     common_options,
     json_option,
@@ -20,7 +20,7 @@ from hetsim.cli.options import (
     run_options,
     strategy_options,
 )
-from hetsim.cli.session import current
+from hetsim.cli.verbs.emulate import check_emulate, emulate_options, run_emulated
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def run(
     """
     from hetsim.base.units import format_seconds
     from hetsim.cli.execute import Executor, execute, require_equal
-    from hetsim.cli.leave import check_targets, leave
     from hetsim.cli.question import given_arrays, read_plan
+    from hetsim.cli.trace_and_out import check_targets, leave
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.reporting.result import run_record
     from hetsim.reporting.tables.plan import run_report
@@ -142,8 +142,8 @@ def _run_folder(
     as_json: bool,
 ) -> None:
     from hetsim.base.units import format_seconds
-    from hetsim.cli.compile import compiled_run_record, compiled_run_report
     from hetsim.cli.execute import require_equal
+    from hetsim.cli.verbs.compile import compiled_run_record, compiled_run_report
     from hetsim.execution.compiled.read import open_compiled
     from hetsim.execution.compiled.run import run_compiled
 

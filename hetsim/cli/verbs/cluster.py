@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetsim.cli.once import Family
+from hetsim.cli.call import current
+from hetsim.cli.given_once import Family
 from hetsim.cli.options import common_options, json_option, platform_option
-from hetsim.cli.session import current
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:

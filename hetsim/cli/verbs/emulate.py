@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetsim.cli.call import current
 from hetsim.cli.options import above_zero
-from hetsim.cli.session import current
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:

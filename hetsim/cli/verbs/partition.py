@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hetsim.cli.once import Command
+from hetsim.cli.call import current
+from hetsim.cli.given_once import Command
 from hetsim.cli.options import (
     FROM_MODEL,
     common_options,
@@ -18,7 +19,6 @@ from hetsim.cli.options import (
     model_options,
     platform_option,
 )
-from hetsim.cli.session import current
 from hetsim.errors import InvalidInput, UsageError, nearest
 
 if TYPE_CHECKING:

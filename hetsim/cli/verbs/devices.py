@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hetsim.cli.once import Family
+from hetsim.cli.call import current
+from hetsim.cli.given_once import Family
 from hetsim.cli.options import common_options, json_option, model_options, wide_option
-from hetsim.cli.session import current
 from hetsim.errors import PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hetsim.cli.once import Command
+from hetsim.cli.call import current
+from hetsim.cli.given_once import Command
 from hetsim.cli.options import (
     common_options,
     json_option,
@@ -14,7 +15,6 @@ from hetsim.cli.options import (
     platform_option,
     wide_option,
 )
-from hetsim.cli.session import current
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical

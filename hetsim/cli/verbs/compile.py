@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from hetsim.cli.once import Command
+from hetsim.cli.call import current
+from hetsim.cli.given_once import Command
 from hetsim.cli.options import (
     common_options,
     json_option,
@@ -16,7 +17,6 @@ from hetsim.cli.options import (
     platform_option,
     strategy_options,
 )
-from hetsim.cli.session import current
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
