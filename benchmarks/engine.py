@@ -25,8 +25,8 @@ from hetsim.hardware.spec import Route
 from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import GRAPH_INPUT, Problem, Value
-from hetsim.simulation.clock import play, simulate
-from hetsim.simulation.lowering import Lowered, lower_all
+from hetsim.simulation.clock.playing import play, simulate
+from hetsim.simulation.clock.templates import Lowered, lower_all
 
 SERVICE_S = (10.0, 11.0, 9.0, 12.0, 10.0, 8.0, 11.0, 10.0)
 MOVE_S = 1.0

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     )
     from hetsim.execution.run import Run, run
     from hetsim.execution.session import Session
-    from hetsim.faults.failure import Failure
-    from hetsim.faults.virtual import simulate
     from hetsim.graph.loading import load_model, model_of
     from hetsim.graph.model import Model
     from hetsim.graph.reading.extension import Extension, read_extension
@@ -76,6 +74,8 @@ if TYPE_CHECKING:
     from hetsim.plans.saved import load_plan
     from hetsim.plans.timeline import Event, Timeline
     from hetsim.problem.problem import Problem, Staging
+    from hetsim.simulation.failures.failure import Failure
+    from hetsim.simulation.simulate import simulate
 
 _HOMES = {
     "Affinity": "hetsim.partitioning.affinity",
@@ -91,7 +91,7 @@ _HOMES = {
     "ExecutionError": "hetsim.errors",
     "Explanation": "hetsim.analysis.explanation",
     "Extension": "hetsim.graph.reading.extension",
-    "Failure": "hetsim.faults.failure",
+    "Failure": "hetsim.simulation.failures.failure",
     "Group": "hetsim.partitioning.groups",
     "HetsimError": "hetsim.errors",
     "Housekeeping": "hetsim.partitioning.housekeeping",
@@ -147,7 +147,7 @@ _HOMES = {
     "read_affinity": "hetsim.partitioning.affinity_file",
     "read_extension": "hetsim.graph.reading.extension",
     "run": "hetsim.execution.run",
-    "simulate": "hetsim.faults.virtual",
+    "simulate": "hetsim.simulation.simulate",
     "strategies": "hetsim.placement.registry",
 }
 

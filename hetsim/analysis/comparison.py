@@ -25,7 +25,7 @@ from hetsim.placement.planning import under
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock import simulate
+from hetsim.simulation.clock.playing import simulate
 
 DEFAULT_STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
     "latency": ("single", "hetero", "heft", "auto"),

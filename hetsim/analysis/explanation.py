@@ -18,7 +18,7 @@ from hetsim.placement.objective import (
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock import simulate
+from hetsim.simulation.clock.playing import simulate
 
 
 @dataclass(frozen=True, slots=True)

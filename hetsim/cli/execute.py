@@ -11,8 +11,8 @@ from hetsim.errors import OutputsDiffer
 
 if TYPE_CHECKING:
     from hetsim.execution.run import Run
-    from hetsim.faults.failure import Failure
     from hetsim.plans.plan import Plan
+    from hetsim.simulation.failures.failure import Failure
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from hetsim.execution.equality import Deviation, deviations, differences, judged
 from hetsim.execution.inputs_outputs import EXECUTORS as EXECUTORS
 from hetsim.execution.inputs_outputs import check_how, given_inputs, model_of, weights_folder
 from hetsim.execution.session import Session
-from hetsim.faults.failure import Failure, check_failures
-from hetsim.faults.virtual import simulate
 from hetsim.plans.timeline import Event, Timeline
+from hetsim.simulation.failures.failure import Failure, check_failures
+from hetsim.simulation.simulate import simulate
 
 if TYPE_CHECKING:
     from hetsim.device.kernels.precision import Rounding
@@ -110,7 +110,7 @@ class Run:
     verify=checks.flag,
     seed=checks.whole(0),
     precision=checks.text,
-    failures=checks.sequence(checks.instance("hetsim.faults.failure:Failure")),
+    failures=checks.sequence(checks.instance("hetsim.simulation.failures.failure:Failure")),
 )
 def run(
     plan: Plan,

@@ -24,8 +24,8 @@ from hetsim.execution.inputs_outputs import (
     model_of,
 )
 from hetsim.execution.transports.executors import opened
-from hetsim.faults.failure import Failure, check_failures
 from hetsim.problem.problem import GRAPH_INPUT
+from hetsim.simulation.failures.failure import Failure, check_failures
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
@@ -133,7 +133,7 @@ class Session:
             self._model: Model = stack.enter_context(staged(model))
 
             def replanned(lost: tuple[str, ...]) -> Program:
-                from hetsim.faults.replan import replan
+                from hetsim.placement.replan import replan
 
                 # Values are rounded as by the devices of the first plan: they stay the same.
                 return assemble(replan(plan, lost), self._model, roundings)

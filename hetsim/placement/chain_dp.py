@@ -23,7 +23,7 @@ from hetsim.placement.throughput_search import as_plan, layouts, views, within_m
 from hetsim.placement.throughput_stages import plan_of_stages, refined
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock import simulate
+from hetsim.simulation.clock.playing import simulate
 
 WORK = 8_000
 """Nodes cut in all, by which the default number of orders is set."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from hetsim.placement.objective import seconds_a_request
 from hetsim.plans.plan import Plan
-from hetsim.simulation.clock import play
-from hetsim.simulation.lowering import lower_all
+from hetsim.simulation.clock.playing import play
+from hetsim.simulation.clock.templates import lower_all
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from hetsim.placement.dynamic_kernel import compiled, place_pairs
 from hetsim.placement.listing import Listing, Schedule
 from hetsim.placement.ranks import made_by, travel_matrices
 from hetsim.problem.problem import Problem
-from hetsim.simulation.lowering import flat
+from hetsim.simulation.clock.templates import flat
 
 COMPILE_FROM = 1_500
 """Nodes from which loading the machine code costs less CPU time than it saves."""

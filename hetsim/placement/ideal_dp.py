@@ -32,7 +32,7 @@ from hetsim.placement.throughput_search import (
 from hetsim.placement.throughput_slices import States
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.lowering import flat
+from hetsim.simulation.clock.templates import flat
 
 MOST_ENTRIES = 10_000_000
 """Pairs of an ideal and a multiset of devices that are stored at most, 24 bytes each."""

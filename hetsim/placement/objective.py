@@ -9,9 +9,9 @@ import numpy as np
 from hetsim.errors import UsageError, nearest
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock import play, simulate
-from hetsim.simulation.lowering import lower_all
-from hetsim.simulation.metrics import busy_seconds
+from hetsim.simulation.clock.metrics import busy_seconds
+from hetsim.simulation.clock.playing import play, simulate
+from hetsim.simulation.clock.templates import lower_all
 
 Objective = Literal["latency", "throughput"]
 OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput")

@@ -8,7 +8,7 @@ from hetsim.base.units import format_bytes
 from hetsim.errors import OutOfMemory
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock import peak_memory
+from hetsim.simulation.clock.playing import peak_memory
 
 
 @dataclass(frozen=True, slots=True)

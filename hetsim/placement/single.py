@@ -8,7 +8,7 @@ from hetsim.errors import Infeasible, all_refused
 from hetsim.placement.alone import plan_alone
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock import simulate
+from hetsim.simulation.clock.playing import simulate
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from hetsim.placement.stage_moves_engine import compiled
 from hetsim.placement.throughput_network import Network
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.lowering import flat
+from hetsim.simulation.clock.templates import flat
 
 LONGEST = 64
 """Nodes of a chain that move together at most."""

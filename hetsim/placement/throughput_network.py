@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hetsim.placement.throughput_costs import Floats
 from hetsim.problem.problem import GRAPH_INPUT, Problem
-from hetsim.simulation.lowering import flat
+from hetsim.simulation.clock.templates import flat
 
 Ints = NDArray[np.int64]
 

@@ -157,7 +157,7 @@ def test_the_package_is_left_as_it_is_and_numba_is_loaded_late(tmp_path: Path) -
 import sys
 import hetsim, hetsim.base.machine_code
 assert "numba" not in sys.modules
-from hetsim.simulation import kernel
+from hetsim.simulation.clock import kernel
 made = kernel.compiled()
 print(made.stats.cache_path)
 """

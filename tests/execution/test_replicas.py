@@ -15,9 +15,9 @@ from hetsim.execution.compiled.write import compile_plan
 from hetsim.execution.devices.program import assemble, roundings_of
 from hetsim.execution.emulation.run import emulate
 from hetsim.execution.transports.threads import ThreadTransport
-from hetsim.faults.failure import Failure
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.plans.plan import Plan
+from hetsim.simulation.failures.failure import Failure
 from onnx_builders import assert_bitwise_equal, run_whole
 
 Groups = Sequence[tuple[str, Sequence[int]]]

@@ -14,9 +14,9 @@ from hetsim.errors import OutOfMemory
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.problem import Contention
-from hetsim.simulation.clock import play, simulate
-from hetsim.simulation.lowering import lower, lower_all
-from hetsim.simulation.memory import memory_profile
+from hetsim.simulation.clock.memory import memory_profile
+from hetsim.simulation.clock.playing import play, simulate
+from hetsim.simulation.clock.templates import lower, lower_all
 from oracles.clock_plans import arrivals, dealt_plans, plans
 from oracles.virtual_clock import Replay, Task, bytes_at, replay
 

@@ -14,9 +14,9 @@ from hetsim.errors import PlanError
 from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation import heaps
-from hetsim.simulation.clock import play
-from hetsim.simulation.lowering import Lowered, lower, lower_all
+from hetsim.simulation.clock import heaps
+from hetsim.simulation.clock.playing import play
+from hetsim.simulation.clock.templates import Lowered, lower, lower_all
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 50)), max_size=60))

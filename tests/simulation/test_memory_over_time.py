@@ -9,8 +9,8 @@ import pytest
 from hetsim.errors import (
     InvalidInput,
 )
-from hetsim.simulation.clock import simulate
-from hetsim.simulation.memory import memory_profile
+from hetsim.simulation.clock.memory import memory_profile
+from hetsim.simulation.clock.playing import simulate
 from oracles.clock_plans import on, two_devices
 
 

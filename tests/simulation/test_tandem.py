@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetsim.simulation.clock import COMPILE_FROM, simulate
-from hetsim.simulation.lowering import lower
+from hetsim.simulation.clock.playing import COMPILE_FROM, simulate
+from hetsim.simulation.clock.templates import lower
 from oracles.clock_plans import Stage, tandem
 
 eighths = st.integers(0, 24).map(lambda k: k / 8)

@@ -12,9 +12,9 @@ from builders import problems
 from hetsim.placement.planning import plan
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock import arrivals, play
-from hetsim.simulation.lowering import lower_all
-from hetsim.simulation.turns import Turns
+from hetsim.simulation.clock.playing import arrivals, play
+from hetsim.simulation.clock.templates import lower_all
+from hetsim.simulation.clock.turns import Turns
 
 
 def played(made: Plan, arrival: list[float]) -> tuple[list[float], dict[tuple[int, int], float]]:

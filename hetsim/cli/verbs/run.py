@@ -25,7 +25,7 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
-    from hetsim.faults.failure import Failure
+    from hetsim.simulation.failures.failure import Failure
 
 
 @click.command(cls=Command)

@@ -23,8 +23,8 @@ from hetsim.cli.options import (
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
-    from hetsim.faults.failure import Failure
     from hetsim.problem.problem import Contention
+    from hetsim.simulation.failures.failure import Failure
 
 FOLLOWED = 1000
 """Requests up to which memory is followed over time; beyond, the weights alone are checked."""
@@ -74,9 +74,9 @@ def simulate(
     from hetsim.cli.inject import cost_lines, cost_record
     from hetsim.cli.question import read_plan
     from hetsim.cli.trace_and_out import check_targets, leave
-    from hetsim.faults.virtual import simulate as play
     from hetsim.reporting.result import simulation_record
     from hetsim.reporting.tables.plan import simulation_report
+    from hetsim.simulation.simulate import simulate as play
 
     session = current()
     check_targets(trace, out, force=force)

@@ -13,10 +13,10 @@ from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Transport
 from hetsim.execution.dispatch.unanswered import unanswered
-from hetsim.simulation.turns import Turns
+from hetsim.simulation.clock.turns import Turns
 
 if TYPE_CHECKING:
-    from hetsim.simulation.lowering import Lowered
+    from hetsim.simulation.clock.templates import Lowered
 
 
 class Stage:

@@ -26,7 +26,7 @@ from hetsim.plans.timeline import Timeline
 if TYPE_CHECKING:
     from hetsim.plans.plan import Plan
     from hetsim.problem.problem import Contention
-    from hetsim.simulation.lowering import Lowered
+    from hetsim.simulation.clock.templates import Lowered
 
 _SHORTEST_RUN_S = 2.0
 _ROOM = 4.0
@@ -127,8 +127,8 @@ def emulate(
     from hetsim.execution.run import run_whole
     from hetsim.execution.session import crossing_bytes
     from hetsim.problem.problem import check_contention
-    from hetsim.simulation.clock import simulate
-    from hetsim.simulation.lowering import lower_all
+    from hetsim.simulation.clock.playing import simulate
+    from hetsim.simulation.clock.templates import lower_all
 
     rule = plan.problem.contention if contention is None else check_contention(contention)
     predicted = simulate(plan, requests, contention=rule, trace=False)

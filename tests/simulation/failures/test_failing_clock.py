@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import hetsim
 from hetsim.errors import Infeasible
-from hetsim.faults.clock import FailingClock
-from hetsim.faults.failure import Failure, check_failures
-from hetsim.faults.replan import replan
-from hetsim.faults.virtual import simulate
+from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import GRAPH_INPUT
+from hetsim.simulation.failures.clock import FailingClock
+from hetsim.simulation.failures.failure import Failure, check_failures
+from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import arrivals, dealt_plans
 
 

@@ -14,11 +14,11 @@ from hetsim.errors import PlanError, UsageError
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import Contention, check_contention
-from hetsim.simulation import kernel
-from hetsim.simulation.lowering import Lowered, flat, lower_all
-from hetsim.simulation.memory import check_capacity, curves, peaks_of_one, resident_weights
-from hetsim.simulation.metrics import summarise
-from hetsim.simulation.recording import Recording
+from hetsim.simulation.clock import kernel
+from hetsim.simulation.clock.memory import check_capacity, curves, peaks_of_one, resident_weights
+from hetsim.simulation.clock.metrics import summarise
+from hetsim.simulation.clock.recording import Recording
+from hetsim.simulation.clock.templates import Lowered, flat, lower_all
 
 COMPILE_FROM = 100_000
 """Task events from which loading the machine code costs less CPU time than it saves."""

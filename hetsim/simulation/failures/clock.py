@@ -1,6 +1,6 @@
 """The virtual clock with failures: the kernel's rules, each request with tasks of its own.
 
-What happens at one instant is in the order of ``hetsim.simulation.kernel``; devices fail, and
+What happens at one instant is in the order of ``hetsim.simulation.clock.kernel``; devices fail, and
 come back, after the ends and arrivals of that instant and before anything starts on a device.
 """
 
@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from hetsim.errors import PlanError
-from hetsim.faults.failure import Failure
-from hetsim.faults.tasks import Progress, Task, Version
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Contention
+from hetsim.simulation.failures.failure import Failure
+from hetsim.simulation.failures.remaining_tasks import Progress, Task, Version
 
 Moment = tuple[float, int, Literal["stop", "known", "back"], Failure]
 

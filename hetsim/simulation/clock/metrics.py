@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.problem import Problem
-from hetsim.simulation.lowering import Lowered, Template
-from hetsim.simulation.recording import Recording
+from hetsim.simulation.clock.recording import Recording
+from hetsim.simulation.clock.templates import Lowered, Template
 
 
 def summarise(

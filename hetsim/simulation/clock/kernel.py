@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hetsim.base.machine_code import machine_code
-from hetsim.simulation.heaps import (
+from hetsim.simulation.clock.heaps import (
     Floats,
     Ints,
     pop_event,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 
-from hetsim.simulation.lowering import Lowered, Template
+from hetsim.simulation.clock.templates import Lowered, Template
 
 Task = tuple[int, int]
 """Request, and task of the template."""

@@ -6,23 +6,23 @@ import math
 from collections.abc import Sequence
 
 from hetsim.base import checks
-from hetsim.faults.clock import FailingClock
-from hetsim.faults.failure import Failure, check_failures
-from hetsim.faults.replan import replan
-from hetsim.faults.tasks import Task
+from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.problem import Contention, check_contention
-from hetsim.simulation import clock
-from hetsim.simulation.memory import check_capacity, resident_weights
-from hetsim.simulation.metrics import energy
+from hetsim.simulation.clock import playing as clock
+from hetsim.simulation.clock.memory import check_capacity, resident_weights
+from hetsim.simulation.clock.metrics import energy
+from hetsim.simulation.failures.clock import FailingClock
+from hetsim.simulation.failures.failure import Failure, check_failures
+from hetsim.simulation.failures.remaining_tasks import Task
 
 
 @checks.takes(
     plan=checks.instance("hetsim.plans.plan:Plan"),
     contention=checks.text,
     trace=checks.flag,
-    failures=checks.sequence(checks.instance("hetsim.faults.failure:Failure")),
+    failures=checks.sequence(checks.instance("hetsim.simulation.failures.failure:Failure")),
 )
 def simulate(
     plan: Plan,

@@ -13,8 +13,8 @@ from hetsim.errors import InvalidInput, OutOfMemory
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import GRAPH_INPUT, Problem
-from hetsim.simulation.lowering import Lowered, Template, lower_all
-from hetsim.simulation.recording import Recording
+from hetsim.simulation.clock.recording import Recording
+from hetsim.simulation.clock.templates import Lowered, Template, lower_all
 
 AT_ARRIVAL = -1
 AT_FINISH = -2

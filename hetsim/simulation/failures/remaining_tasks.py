@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import GRAPH_INPUT, Contention
-from hetsim.simulation.lowering import Lowered, Template, lower_all
+from hetsim.simulation.clock.templates import Lowered, Template, lower_all
 
 
 @dataclass(slots=True, eq=False)

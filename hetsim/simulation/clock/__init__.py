@@ -1,0 +1,1 @@
+"""The virtual clock without failures: what strategies are judged by."""

@@ -1,0 +1,1 @@
+"""The virtual clock where devices fail."""
