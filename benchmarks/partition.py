@@ -4,7 +4,7 @@ JSON lines out. Supported nodes are drawn at 70 % with a fixed seed. torch.fx's
 CapabilityBasedPartitioner (in its vertical mode) and OpenVINO's HETERO plugin get the same DAG
 and mask; where one is not installed a line says so. A peer's `ratio_*` is its CPU seconds over
 those of the method named; `acyclic` says whether its groups can be run one after another, and
-`collect_is_same` whether ``hetsim.partitioning.subgraphs.collect`` gives the same raw ids.
+`collect_is_same` whether ``hetsim.partitioning.ports.subgraphs.collect`` gives the same raw ids.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from peers import openvino_hetero, torch_fx
 
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import order_groups
-from hetsim.partitioning.methods import methods
+from hetsim.partitioning.methods.registry import methods
 
 SUPPORTED_SHARE = 0.7
 PEER_NODES = 1_000

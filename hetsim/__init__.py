@@ -55,13 +55,13 @@ if TYPE_CHECKING:
     from hetsim.graph.reading.extension import Extension, read_extension
     from hetsim.hardware.catalog import load_device, load_platform
     from hetsim.hardware.spec import DeviceSpec, Link, Platform
-    from hetsim.partitioning.affinity import Affinity, Exclusion, affinity_of_model
-    from hetsim.partitioning.affinity_file import read_affinity
+    from hetsim.partitioning.affinity.affinity import Affinity, Exclusion, affinity_of_model
+    from hetsim.partitioning.affinity.file import read_affinity
     from hetsim.partitioning.deconflict import deconflict
     from hetsim.partitioning.flow import partition
     from hetsim.partitioning.groups import Group
     from hetsim.partitioning.housekeeping import Housekeeping
-    from hetsim.partitioning.methods import methods
+    from hetsim.partitioning.methods.registry import methods
     from hetsim.partitioning.partition import Partition
     from hetsim.partitioning.regions import annotate
     from hetsim.partitioning.sizes import SizeRules
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from hetsim.simulation.simulate import simulate
 
 _HOMES = {
-    "Affinity": "hetsim.partitioning.affinity",
+    "Affinity": "hetsim.partitioning.affinity.affinity",
     "ArtifactError": "hetsim.errors",
     "Cancelled": "hetsim.errors",
     "ClusterError": "hetsim.errors",
@@ -87,7 +87,7 @@ _HOMES = {
     "DeviceSpec": "hetsim.hardware.spec",
     "DeviceUnavailable": "hetsim.errors",
     "Event": "hetsim.plans.timeline",
-    "Exclusion": "hetsim.partitioning.affinity",
+    "Exclusion": "hetsim.partitioning.affinity.affinity",
     "ExecutionError": "hetsim.errors",
     "Explanation": "hetsim.analysis.explanation",
     "Extension": "hetsim.graph.reading.extension",
@@ -128,7 +128,7 @@ _HOMES = {
     "UnboundDimension": "hetsim.errors",
     "UnsupportedNode": "hetsim.errors",
     "UsageError": "hetsim.errors",
-    "affinity_of_model": "hetsim.partitioning.affinity",
+    "affinity_of_model": "hetsim.partitioning.affinity.affinity",
     "annotate": "hetsim.partitioning.regions",
     "check_timeline": "hetsim.placement.timeline_check",
     "compare": "hetsim.analysis.comparison",
@@ -140,11 +140,11 @@ _HOMES = {
     "load_platform": "hetsim.hardware.catalog",
     "lower_bound": "hetsim.placement.bound",
     "max_load": "hetsim.placement.throughput",
-    "methods": "hetsim.partitioning.methods",
+    "methods": "hetsim.partitioning.methods.registry",
     "model_of": "hetsim.graph.loading",
     "partition": "hetsim.partitioning.flow",
     "plan": "hetsim.placement.planning",
-    "read_affinity": "hetsim.partitioning.affinity_file",
+    "read_affinity": "hetsim.partitioning.affinity.file",
     "read_extension": "hetsim.graph.reading.extension",
     "run": "hetsim.execution.run",
     "simulate": "hetsim.simulation.simulate",

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.node_graph import GraphNode, NodeGraph
-from hetsim.partitioning.subgraphs import collect
+from hetsim.partitioning.ports.node_graph import GraphNode, NodeGraph
+from hetsim.partitioning.ports.subgraphs import collect
 
 DEVICES = ("ACCELERATOR", "HOST")
 

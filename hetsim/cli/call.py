@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hetsim.graph.reading.extension import Extension
-    from hetsim.partitioning.affinity import Affinity
+    from hetsim.partitioning.affinity.affinity import Affinity
 
 
 @dataclass(slots=True)

@@ -258,7 +258,7 @@ def _set_settings(ctx: click.Context, param: click.Parameter, given: tuple[str, 
 
 def _set_affinity(ctx: click.Context, param: click.Parameter, given: str | None) -> None:
     if given is not None and given != FROM_MODEL:
-        from hetsim.partitioning.affinity_file import read_affinity
+        from hetsim.partitioning.affinity.file import read_affinity
 
         ctx.find_root().obj.affinity = read_affinity(given)
     else:

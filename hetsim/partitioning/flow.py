@@ -11,12 +11,12 @@ import numpy as np
 from hetsim.base import checks
 from hetsim.errors import InvalidInput, UnsupportedNode, UsageError
 from hetsim.graph.contraction import Contraction
-from hetsim.partitioning.affinity import Affinity, Asked
+from hetsim.partitioning.affinity.affinity import Affinity, Asked
 from hetsim.partitioning.atoms import Quotient
 from hetsim.partitioning.deconflict import Choose, Resolution, device_order, resolve
 from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.partitioning.housekeeping import Housekeeping, follow, strip
-from hetsim.partitioning.methods import MethodInfo, merge, method_named
+from hetsim.partitioning.methods.registry import MethodInfo, merge, method_named
 from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.regions import Regions, annotate
 from hetsim.partitioning.sizes import SizeRules, check_weights, cut, drops
@@ -30,7 +30,7 @@ from hetsim.problem.problem import FusedKernel, Problem
     resolution=checks.instance("hetsim.partitioning.deconflict:Resolution"),
     regions=checks.instance("hetsim.partitioning.regions:Regions"),
     priority=checks.either(checks.text, checks.sequence(checks.text)),
-    affinity=checks.instance("hetsim.partitioning.affinity:Affinity"),
+    affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
     choose=checks.function,
     housekeeping=checks.instance("hetsim.partitioning.housekeeping:Housekeeping"),
     sizes=checks.instance("hetsim.partitioning.sizes:SizeRules"),

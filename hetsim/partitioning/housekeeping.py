@@ -10,7 +10,7 @@ from hetsim.base import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import joined
 from hetsim.graph.housekeeping import housekeeping_nodes
-from hetsim.partitioning.ops import check_op
+from hetsim.partitioning.affinity.op_types import check_op
 from hetsim.partitioning.regions import Regions
 from hetsim.problem.problem import GRAPH_INPUT, Problem
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from hetsim.base import checks
 from hetsim.base.text import to_json
-from hetsim.partitioning import pictures
+from hetsim.partitioning.export import pictures
+from hetsim.partitioning.export.record import partition_record
 from hetsim.partitioning.groups import Group
-from hetsim.partitioning.record import partition_record
 from hetsim.partitioning.validator import check
 from hetsim.partitioning.views import Border, borders, boundary_values, explain, node_named
 from hetsim.problem.problem import Problem, Value
@@ -92,19 +92,19 @@ class Partition:
 
         See ``as_onnx.to_functions``; ``as_onnx.save`` writes it with its weights.
         """
-        from hetsim.partitioning.as_onnx import to_functions
+        from hetsim.partitioning.export.as_onnx import to_functions
 
         return to_functions(self.problem, self.groups)
 
     def to_models(self) -> tuple[onnx.ModelProto, ...]:
         """Return every group as a model of its own; see ``as_onnx.to_models``."""
-        from hetsim.partitioning.as_onnx import to_models
+        from hetsim.partitioning.export.as_onnx import to_models
 
         return to_models(self.problem, self.groups)
 
     def to_annotated(self) -> onnx.ModelProto:
         """Return the model with the device of every node noted; see ``as_onnx.to_annotated``."""
-        from hetsim.partitioning.as_onnx import to_annotated
+        from hetsim.partitioning.export.as_onnx import to_annotated
 
         return to_annotated(self.problem, self.groups)
 
@@ -114,6 +114,6 @@ class Partition:
 
         Returns the names of the files.
         """
-        from hetsim.partitioning.onnx_folder import save_all
+        from hetsim.partitioning.export.onnx_folder import save_all
 
         return tuple(save_all(self.problem, self.groups, Path(folder)))

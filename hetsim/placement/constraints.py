@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hetsim.errors import Infeasible, InvalidInput, UnsupportedNode, UsageError, all_refused
-from hetsim.partitioning.affinity import Affinity, Exclusion
+from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
 from hetsim.partitioning.regions import annotate
 from hetsim.placement.fit import fitted
 from hetsim.placement.narrowing import narrowed, without_devices

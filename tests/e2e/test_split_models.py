@@ -18,8 +18,8 @@ from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import model_of
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
-from hetsim.partitioning.as_onnx import to_functions
-from hetsim.partitioning.onnx_saving import save
+from hetsim.partitioning.export.as_onnx import to_functions
+from hetsim.partitioning.export.onnx_saving import save
 from onnx_builders import assert_bitwise_equal, run_whole
 from oracles.onnx_suite import side_by_side
 

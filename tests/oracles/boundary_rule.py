@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import networkx as nx
 
-from hetsim.partitioning.boundary_cuts import Wiring
+from hetsim.partitioning.methods.boundary.cuts import Wiring
 
 Input = tuple[int, int]
 """An input as (node, port); a parameter or a constant has the one input (node, -1)."""

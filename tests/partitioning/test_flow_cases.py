@@ -11,10 +11,10 @@ import pytest
 import hetsim
 from builders import CASES
 from hetsim.errors import OutOfMemory
-from hetsim.partitioning.affinity import Affinity, Exclusion
+from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
 from hetsim.partitioning.deconflict import BY_MEMORY
 from hetsim.partitioning.housekeeping import Housekeeping
-from hetsim.partitioning.methods import methods
+from hetsim.partitioning.methods.registry import methods
 from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.regions import Region, annotate
 from hetsim.partitioning.sizes import SizeRules

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from builders import CASES
-from hetsim.partitioning.node_graph import GraphNode, NodeGraph
-from hetsim.partitioning.subgraphs import Subgraph, Subgraphs, collect
+from hetsim.partitioning.ports.node_graph import GraphNode, NodeGraph
+from hetsim.partitioning.ports.subgraphs import Subgraph, Subgraphs, collect
 
 FILE = json.loads((CASES / "hetero_cases.json").read_text())
 RANDOM = json.loads((CASES / "hetero_random.json").read_text())["cases"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hetsim.errors import ModelError, PlanError
-from hetsim.partitioning.node_graph import GraphNode, NodeGraph
-from hetsim.partitioning.subgraphs import collect
+from hetsim.partitioning.ports.node_graph import GraphNode, NodeGraph
+from hetsim.partitioning.ports.subgraphs import collect
 
 
 def graph(nodes: str, edges: str) -> NodeGraph:

@@ -68,7 +68,7 @@ def compile_(
     """
     from hetsim.cli.question import read_plan
     from hetsim.execution.compiled.write import compile_plan
-    from hetsim.partitioning.onnx_folder import check_folder
+    from hetsim.partitioning.export.onnx_folder import check_folder
 
     session = current()
     check_folder(folder)

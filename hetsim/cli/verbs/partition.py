@@ -102,11 +102,11 @@ def partition(
     """Cut MODEL into groups of nodes that a device can run whole."""
     from hetsim.cli.partition_rules import read_rules
     from hetsim.cli.question import read_problem
-    from hetsim.partitioning.affinity import affinity_of_model
-    from hetsim.partitioning.affinity_file import read_affinity
+    from hetsim.partitioning.affinity.affinity import affinity_of_model
+    from hetsim.partitioning.affinity.file import read_affinity
     from hetsim.partitioning.deconflict import parse_priority
     from hetsim.partitioning.flow import partition as cut
-    from hetsim.partitioning.methods import methods
+    from hetsim.partitioning.methods.registry import methods
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.plan import partition_report
 
@@ -123,7 +123,7 @@ def partition(
         if path is not None:
             check_file(path, force=force, option=option)
     if folder is not None:
-        from hetsim.partitioning.onnx_folder import check_folder
+        from hetsim.partitioning.export.onnx_folder import check_folder
 
         check_folder(folder)
     if method == ALL and (pair or dot or mermaid or folder):

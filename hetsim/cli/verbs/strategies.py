@@ -19,7 +19,7 @@ def strategies(name: str | None, as_json: bool) -> None:
     from hetsim.cost.registry import GROUP as COST_MODELS
     from hetsim.device.registry import GROUP as DEVICES
     from hetsim.device.registry import SIMULATED
-    from hetsim.partitioning.methods import methods
+    from hetsim.partitioning.methods.registry import methods
     from hetsim.placement.registry import GROUP as STRATEGIES
     from hetsim.placement.registry import OWN
     from hetsim.placement.registry import strategies as known

@@ -31,8 +31,8 @@ from hetsim.execution.compiled.manifest import (
 )
 from hetsim.execution.devices.program import Program, assemble, roundings_of
 from hetsim.execution.devices.weights import staged
-from hetsim.partitioning.as_onnx import identifier
-from hetsim.partitioning.onnx_folder import check_folder
+from hetsim.partitioning.export.as_onnx import identifier
+from hetsim.partitioning.export.onnx_folder import check_folder
 from hetsim.version import __version__
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from rich.text import Text
 from hetsim.analysis.explanation import Explanation, Step
 from hetsim.base.text import Record, plain
 from hetsim.base.units import format_seconds
-from hetsim.partitioning.record import unpriced_record
+from hetsim.partitioning.export.record import unpriced_record
 from hetsim.problem.problem import Problem
 from hetsim.reporting.tables.comparison import unpriced_rows
 from hetsim.reporting.words.console import cell, new_table, pairs

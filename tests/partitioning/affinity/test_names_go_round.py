@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput
-from hetsim.partitioning.affinity import Affinity
+from hetsim.partitioning.affinity.affinity import Affinity
 from hetsim.partitioning.groups import Group, order_groups
 from hetsim.partitioning.partition import Partition
 from hetsim.placement.registry import OWN

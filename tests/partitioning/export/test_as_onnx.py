@@ -20,10 +20,10 @@ from hetsim.errors import PlanError, UsageError
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.partitioning.as_onnx import save, to_annotated, to_functions, to_models
+from hetsim.partitioning.export.as_onnx import save, to_annotated, to_functions, to_models
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.groups import Group
-from hetsim.partitioning.methods import methods
+from hetsim.partitioning.methods.registry import methods
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.problem import Problem
 from onnx_builders import (

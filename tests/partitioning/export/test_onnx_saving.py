@@ -12,7 +12,7 @@ import pytest
 from hetsim.errors import InvalidInput, ModelError
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.partitioning.onnx_saving import copy_without, save
+from hetsim.partitioning.export.onnx_saving import copy_without, save
 from onnx_builders import assert_bitwise_equal, load, make_model, op, open_exactly, value
 
 FLOAT = np.float32

@@ -10,7 +10,7 @@ import pytest
 
 import hetsim
 from hetsim.errors import UsageError
-from hetsim.partitioning.affinity import Exclusion
+from hetsim.partitioning.affinity.affinity import Exclusion
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.problem import GRAPH_INPUT, Problem
 

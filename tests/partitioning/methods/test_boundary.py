@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning import boundary
-from hetsim.partitioning.boundary_cuts import Wiring
 from hetsim.partitioning.groups import as_groups, order_groups
+from hetsim.partitioning.methods.boundary import method as boundary
+from hetsim.partitioning.methods.boundary.cuts import Wiring
 from hetsim.partitioning.validator import problems_of
 from oracles.boundary_rule import boundary_groups
 

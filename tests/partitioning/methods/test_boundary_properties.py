@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.dag import Dag
-from hetsim.partitioning import boundary
-from hetsim.partitioning.boundary_cuts import Cuts, Wiring
-from hetsim.partitioning.boundary_groups import GroupGraph
 from hetsim.partitioning.groups import as_groups, components, order_groups
+from hetsim.partitioning.methods.boundary import method as boundary
+from hetsim.partitioning.methods.boundary.cuts import Cuts, Wiring
+from hetsim.partitioning.methods.boundary.groups_on_cycles import GroupGraph
 from hetsim.partitioning.validator import problems_of
 from oracles.boundary_rule import boundary_groups
 

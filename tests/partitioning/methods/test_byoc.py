@@ -13,7 +13,7 @@ import hetsim
 from builders import dags
 from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.graph.dag import Dag
-from hetsim.partitioning import byoc
+from hetsim.partitioning.methods import byoc
 from hetsim.problem.problem import Problem
 
 INF = float("inf")

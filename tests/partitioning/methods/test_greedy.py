@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.dag import Dag
-from hetsim.partitioning import greedy
 from hetsim.partitioning.groups import as_groups, order_groups
-from hetsim.partitioning.repair import Split
+from hetsim.partitioning.growing.repair import Split
+from hetsim.partitioning.methods import greedy
 from hetsim.partitioning.validator import problems_of
 from oracles.hetero_greedy import PageGreedy
 

@@ -12,7 +12,7 @@ import hetsim
 from builders import random_composites
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import owners
-from hetsim.partitioning.methods import methods
+from hetsim.partitioning.methods.registry import methods
 from hetsim.partitioning.validator import problems_of
 from hetsim.partitioning.views import borders
 from hetsim.problem.problem import Constant, Problem

@@ -13,9 +13,9 @@ import hetsim
 from builders import dags, problems
 from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.graph.dag import Dag
-from hetsim.partitioning import compact, stage
-from hetsim.partitioning.fewest import SEARCHED_UP_TO, improve
 from hetsim.partitioning.groups import as_groups, order_groups
+from hetsim.partitioning.growing.fewest import SEARCHED_UP_TO, improve
+from hetsim.partitioning.methods import compact, stage
 from hetsim.partitioning.validator import problems_of
 from hetsim.problem.problem import Problem
 from oracles.fewest_groups import fewest_connected

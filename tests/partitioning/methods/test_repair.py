@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.condensed import Condensed
 from hetsim.partitioning.groups import components, condense, order_groups
-from hetsim.partitioning.repair import repair
+from hetsim.partitioning.growing.condensed import Condensed
+from hetsim.partitioning.growing.repair import repair
 
 
 @settings(max_examples=300)

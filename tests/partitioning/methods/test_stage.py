@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.dag import Dag
-from hetsim.partitioning import stage
 from hetsim.partitioning.groups import order_groups
+from hetsim.partitioning.methods import stage
 
 
 def levels(dag: Dag, device_of: list[int], order: tuple[int, ...]) -> list[tuple[int, int]]:

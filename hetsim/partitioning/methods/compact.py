@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning import stage
-from hetsim.partitioning.condensed import Condensed
-from hetsim.partitioning.fewest import improve
 from hetsim.partitioning.groups import components
+from hetsim.partitioning.growing.condensed import Condensed
+from hetsim.partitioning.growing.fewest import improve
+from hetsim.partitioning.methods import stage
 
 VISITS_PER_EDGE = 32
 """Search steps allowed an edge and node before the method gives up; graphs of layers need a few."""

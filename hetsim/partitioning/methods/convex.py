@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.condensed import Condensed
+from hetsim.partitioning.growing.condensed import Condensed
 
 VISITS_PER_EDGE = 256
 """Search steps allowed an edge and node before the walk stops; graphs of layers need a few."""

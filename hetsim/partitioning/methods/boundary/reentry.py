@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hetsim.partitioning.boundary_cuts import Cuts
+from hetsim.partitioning.methods.boundary.cuts import Cuts
 
 CLOSED, FROM_SOURCE, FROM_OP = range(3)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.condensed import Condensed
 from hetsim.partitioning.groups import order_groups
+from hetsim.partitioning.growing.condensed import Condensed
 
 
 @dataclass(frozen=True, slots=True)

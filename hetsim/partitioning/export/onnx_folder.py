@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hetsim.errors import InvalidInput, UsageError
-from hetsim.partitioning.as_onnx import identifier, to_annotated, to_functions, to_models
+from hetsim.partitioning.export.as_onnx import identifier, to_annotated, to_functions, to_models
+from hetsim.partitioning.export.onnx_saving import save
 from hetsim.partitioning.groups import Group
-from hetsim.partitioning.onnx_saving import save
 from hetsim.problem.problem import Problem
 
 

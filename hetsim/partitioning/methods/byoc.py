@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.condensed import Condensed
+from hetsim.partitioning.growing.condensed import Condensed
 
 VISITS_PER_EDGE = 256
 """Search steps allowed an edge and node before the walk stops; graphs of layers need a few."""

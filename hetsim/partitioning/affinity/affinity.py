@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from hetsim.base import checks
 from hetsim.errors import InvalidInput, nearest
 from hetsim.graph.reading.device_notes import LAYER_KEY
-from hetsim.partitioning.ops import check_op
+from hetsim.partitioning.affinity.op_types import check_op
 from hetsim.partitioning.regions import Regions
 from hetsim.problem.problem import Problem
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.growth import Action, Growth, PathNodes, grow, neighbours
-from hetsim.partitioning.repair import Split, repair
+from hetsim.partitioning.growing.growth import Action, Growth, PathNodes, grow, neighbours
+from hetsim.partitioning.growing.repair import Split, repair
 
 _VERBS = {
     "select": "Select root",

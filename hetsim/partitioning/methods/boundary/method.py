@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.boundary_cuts import Cuts, Wiring
-from hetsim.partitioning.boundary_cycles import cut_cycles
-from hetsim.partitioning.boundary_reentry import cut_reentry
+from hetsim.partitioning.methods.boundary.cuts import Cuts, Wiring
+from hetsim.partitioning.methods.boundary.cycles import cut_cycles
+from hetsim.partitioning.methods.boundary.reentry import cut_reentry
 
 
 def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from hetsim.partitioning.boundary_cuts import Cuts
-from hetsim.partitioning.boundary_groups import GroupGraph
+from hetsim.partitioning.methods.boundary.cuts import Cuts
+from hetsim.partitioning.methods.boundary.groups_on_cycles import GroupGraph
 
 Rank = tuple[bool, bool, bool, bool, int, int]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.greedy_trace import explain as explain
-from hetsim.partitioning.greedy_trace import trace as trace
-from hetsim.partitioning.growth import PathNodes, grow, neighbours
-from hetsim.partitioning.repair import Split, repair
+from hetsim.partitioning.growing.greedy_trace import explain as explain
+from hetsim.partitioning.growing.greedy_trace import trace as trace
+from hetsim.partitioning.growing.growth import PathNodes, grow, neighbours
+from hetsim.partitioning.growing.repair import Split, repair
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from hetsim.errors import UsageError
 from hetsim.hardware.files.complaints import parse, parse_file
 from hetsim.hardware.files.figures import Strict, refusal
 from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
-from hetsim.partitioning.affinity import Affinity, Exclusion
+from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
 from hetsim.partitioning.deconflict import parse_priority
 
 SCHEMA = "hetsim-affinity/1"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hetsim.graph.dag import topological_order
-from hetsim.partitioning.boundary import groups_of
-from hetsim.partitioning.boundary_cuts import Cuts, Wiring
-from hetsim.partitioning.node_graph import NodeGraph
+from hetsim.partitioning.methods.boundary.cuts import Cuts, Wiring
+from hetsim.partitioning.methods.boundary.method import groups_of
+from hetsim.partitioning.ports.node_graph import NodeGraph
 
 Port = tuple[int, int]
 """A subgraph, by its place in the execution order, and one of its inputs or outputs."""

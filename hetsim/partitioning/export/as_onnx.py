@@ -18,8 +18,8 @@ from hetsim.graph.extract import extract
 from hetsim.graph.model import Model
 from hetsim.graph.reading.device_notes import LAYER_KEY
 from hetsim.graph.reading.structure import bodies
+from hetsim.partitioning.export.onnx_saving import copy_without, save
 from hetsim.partitioning.groups import Group
-from hetsim.partitioning.onnx_saving import copy_without, save
 from hetsim.partitioning.validator import check
 from hetsim.problem.problem import Problem
 

@@ -1,0 +1,1 @@
+"""Partitions as files and pictures: ONNX, JSON records, Mermaid, DOT."""

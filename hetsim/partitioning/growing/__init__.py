@@ -1,0 +1,1 @@
+"""Groups grown and contracted without closing a cycle: what merge methods share."""

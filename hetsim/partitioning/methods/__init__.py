@@ -1,0 +1,1 @@
+"""Merge methods: one file each."""

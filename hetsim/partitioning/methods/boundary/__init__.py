@@ -1,0 +1,1 @@
+"""OpenVINO's boundary rules, and the merge method made of them."""

@@ -1,0 +1,1 @@
+"""Subgraphs with explicit parameters and results, as OpenVINO draws them."""
