@@ -18,6 +18,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison, Row, compare
     from hetsim.analysis.explanation import Explanation, explain
+    from hetsim.checking.timeline import check_timeline
     from hetsim.errors import (
         ArtifactError,
         Cancelled,
@@ -65,11 +66,10 @@ if TYPE_CHECKING:
     from hetsim.partitioning.partition import Partition
     from hetsim.partitioning.regions import annotate
     from hetsim.partitioning.sizes import SizeRules
-    from hetsim.placement.bound import lower_bound
+    from hetsim.placement.bounds.lower_bound import lower_bound
+    from hetsim.placement.bounds.max_load import max_load
     from hetsim.placement.planning import plan
     from hetsim.placement.registry import strategies
-    from hetsim.placement.throughput import max_load
-    from hetsim.placement.timeline_check import check_timeline
     from hetsim.plans.plan import Plan
     from hetsim.plans.saved import load_plan
     from hetsim.plans.timeline import Event, Timeline
@@ -130,7 +130,7 @@ _HOMES = {
     "UsageError": "hetsim.errors",
     "affinity_of_model": "hetsim.partitioning.affinity.affinity",
     "annotate": "hetsim.partitioning.regions",
-    "check_timeline": "hetsim.placement.timeline_check",
+    "check_timeline": "hetsim.checking.timeline",
     "compare": "hetsim.analysis.comparison",
     "deconflict": "hetsim.partitioning.deconflict",
     "explain": "hetsim.analysis.explanation",
@@ -138,8 +138,8 @@ _HOMES = {
     "load_model": "hetsim.graph.loading",
     "load_plan": "hetsim.plans.saved",
     "load_platform": "hetsim.hardware.catalog",
-    "lower_bound": "hetsim.placement.bound",
-    "max_load": "hetsim.placement.throughput",
+    "lower_bound": "hetsim.placement.bounds.lower_bound",
+    "max_load": "hetsim.placement.bounds.max_load",
     "methods": "hetsim.partitioning.methods.registry",
     "model_of": "hetsim.graph.loading",
     "partition": "hetsim.partitioning.flow",

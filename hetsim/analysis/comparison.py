@@ -8,10 +8,8 @@ from typing import Any
 
 from hetsim.base import checks
 from hetsim.errors import Infeasible, OutOfMemory, UsageError, nearest
-from hetsim.placement.alone import expand
-from hetsim.placement.bound import stated_bound
+from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.placement.constraints import NAMES, Constrained
-from hetsim.placement.deal import PLAY, sustained_s
 from hetsim.placement.objective import (
     Objective,
     bottleneck,
@@ -22,6 +20,8 @@ from hetsim.placement.objective import (
 from hetsim.placement.option_fields import checked_fields
 from hetsim.placement.options import option_types
 from hetsim.placement.planning import under
+from hetsim.placement.replicas.deal import PLAY, sustained_s
+from hetsim.placement.starting.alone import expand
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import Problem

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hetsim.analysis.changes import REPLANNERS, Change, best_changes
 from hetsim.base import checks
 from hetsim.errors import PlanError
-from hetsim.placement.bound import stated_bound
+from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.placement.objective import (
     Objective,
     bottleneck,

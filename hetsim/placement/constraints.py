@@ -11,7 +11,7 @@ import numpy as np
 from hetsim.errors import Infeasible, InvalidInput, UnsupportedNode, UsageError, all_refused
 from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
 from hetsim.partitioning.regions import annotate
-from hetsim.placement.fit import fitted
+from hetsim.placement.fitting.plan_that_fits import fitted
 from hetsim.placement.narrowing import narrowed, without_devices
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.option_fields import read_fields

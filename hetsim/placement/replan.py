@@ -71,7 +71,7 @@ def replan(planned: Plan, lost: Sequence[str]) -> Plan:
     if planned.sizes:
         spared = [one for one in planned.replicas if not set(one.devices_used) & set(lost)]
         if spared:
-            from hetsim.placement.deal import dealt_out
+            from hetsim.placement.replicas.deal import dealt_out
 
             spared = [replace(one, problem=left) for one in spared]
             named = ", ".join(f"'{name}'" for name in lost)

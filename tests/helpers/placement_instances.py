@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import hetsim
 from builders import CASES, placement_case
 from hetsim.graph.dag import topological_order
-from hetsim.placement.constructive import Constructive
 from hetsim.placement.registry import resolve
+from hetsim.placement.starting.constructive import Constructive
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Constant, FusedKernel, Problem
 

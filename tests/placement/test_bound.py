@@ -15,8 +15,8 @@ import hetsim
 from builders import CASES, dags
 from hetsim.errors import Infeasible, UsageError
 from hetsim.partitioning.groups import as_groups, order_groups
-from hetsim.placement.bound import area_bound, critical_path_bound, lower_bound
-from hetsim.placement.bound_paths import Setting, heads, tails
+from hetsim.placement.bounds.lower_bound import area_bound, critical_path_bound, lower_bound
+from hetsim.placement.bounds.paths import Setting, heads, tails
 from hetsim.placement.objective import measure
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import FusedKernel, Problem, Staging

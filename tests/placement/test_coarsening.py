@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.partitioning.groups import Group, as_groups, order_groups
-from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
+from hetsim.placement.coarsening.tasks import Coarse, coarsen, pays_to_coarsen, uncoarsened
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import FusedKernel, Problem
 from placement_instances import model_like

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.partitioning.groups import Group
-from hetsim.placement.bound import lower_bound
-from hetsim.placement.deal import (
+from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.bounds.max_load import loads
+from hetsim.placement.objective import bottleneck
+from hetsim.placement.replicas.deal import (
     SLACK,
     best_counts,
     bottleneck_of_shares,
@@ -24,8 +26,6 @@ from hetsim.placement.deal import (
     loads_of,
     spread,
 )
-from hetsim.placement.objective import bottleneck
-from hetsim.placement.throughput import loads
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.clock_plans import dealt_plans

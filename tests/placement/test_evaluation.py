@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.partitioning.groups import as_groups, order_groups
-from hetsim.placement.evaluation import Draft, Estimator, draft_of
-from hetsim.placement.moves import Mover
+from hetsim.placement.search.evaluation import Draft, Estimator, draft_of
+from hetsim.placement.search.moves import Mover
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 

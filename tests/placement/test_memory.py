@@ -14,12 +14,12 @@ import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.groups import Group
 from hetsim.placement import planning
-from hetsim.placement.fit import fitted, plan_that_fits
-from hetsim.placement.fit_all import search_all
-from hetsim.placement.fit_moves import relieved, spilled
-from hetsim.placement.fit_weights import overfull, weights_that_fit
-from hetsim.placement.footprint import Footprint
-from hetsim.placement.listing import Listing
+from hetsim.placement.fitting.exhaustive import search_all
+from hetsim.placement.fitting.footprint import Footprint
+from hetsim.placement.fitting.moves import relieved, spilled
+from hetsim.placement.fitting.plan_that_fits import fitted, plan_that_fits
+from hetsim.placement.fitting.weights import overfull, weights_that_fit
+from hetsim.placement.listing.list_schedule import Listing
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.every_plan import any_plan, tight_problem

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.partitioning.groups import Group
+from hetsim.placement.grouping.refinement import refine
 from hetsim.placement.objective import Objective, measure
-from hetsim.placement.refinement import refine
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -61,7 +61,7 @@ def test_composites_go_whole() -> None:
 
 
 def test_trials_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    import hetsim.placement.refinement as module
+    import hetsim.placement.grouping.refinement as module
 
     n = 300
     problem = Problem.from_arrays(

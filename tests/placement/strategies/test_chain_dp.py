@@ -11,8 +11,8 @@ from hypothesis import given, settings
 import hetsim
 from builders import problems
 from hetsim.errors import UsageError
-from hetsim.placement.chain_dp_runs import fastest_runs
-from hetsim.placement.throughput import max_load
+from hetsim.placement.bounds.max_load import max_load
+from hetsim.placement.throughput.chain_runs import fastest_runs
 from hetsim.problem.problem import Problem
 from tarnawski import paper_latency, read
 

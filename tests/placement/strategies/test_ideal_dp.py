@@ -11,8 +11,8 @@ import hetsim
 from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag, topological_order
 from hetsim.partitioning.groups import order_groups
-from hetsim.placement.ideal_dp import ideals
-from hetsim.placement.throughput import max_load
+from hetsim.placement.bounds.max_load import max_load
+from hetsim.placement.strategies.ideal_dp import ideals
 from hetsim.problem.problem import Problem, Staging
 from tarnawski import paper_max_load, read
 

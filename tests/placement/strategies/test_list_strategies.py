@@ -16,10 +16,10 @@ from hypothesis import given, settings
 import hetsim
 from builders import problems
 from hetsim.errors import OutOfMemory, UnsupportedNode, UsageError
-from hetsim.placement.dynamic import schedule_pairs
-from hetsim.placement.listing import Listing, Slot
-from hetsim.placement.ranks import downward_ranks, static_levels, upward_ranks
-from hetsim.placement.starts import affordable
+from hetsim.placement.listing.dynamic import schedule_pairs
+from hetsim.placement.listing.list_schedule import Listing, Slot
+from hetsim.placement.listing.ranks import downward_ranks, static_levels, upward_ranks
+from hetsim.placement.starting.starts import affordable
 from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, constructive, model_like, played
 
@@ -131,8 +131,8 @@ def test_models_on_platforms(model: str, platform: str) -> None:
 
 SCRIPT = """
 import hetsim
-from hetsim.placement.copies import whole_models
-from hetsim.placement.replication import replicated
+from hetsim.placement.replicas.copies import whole_models
+from hetsim.placement.replicas.replication import replicated
 problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("edge-box"))
 for name, options in (
     *((name, {}) for name in ("heft", "cpop", "peft", "lookahead", "dls", "etf")),

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
-from hetsim.placement.bound import lower_bound
-from hetsim.placement.copies import fitting, whole_models
-from hetsim.placement.deal import bottleneck_of_shares, sustained_s
+from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.bounds.max_load import loads
 from hetsim.placement.objective import check_room, measure
-from hetsim.placement.replication import on_sets, replicated, with_columns
-from hetsim.placement.throughput import loads
+from hetsim.placement.replicas.copies import fitting, whole_models
+from hetsim.placement.replicas.deal import bottleneck_of_shares, sustained_s
+from hetsim.placement.replicas.replication import on_sets, replicated, with_columns
 from hetsim.problem.problem import Problem
 from placement_instances import model_like
 

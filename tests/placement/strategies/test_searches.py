@@ -14,8 +14,8 @@ import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, NotInstalled, UnsupportedNode, UsageError
 from hetsim.partitioning.groups import as_groups, order_groups
-from hetsim.placement.alone import expand
 from hetsim.placement.objective import measure
+from hetsim.placement.starting.alone import expand
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, case, model_like, played

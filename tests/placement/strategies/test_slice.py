@@ -14,13 +14,13 @@ import hetsim
 from builders import dags
 from hetsim.errors import UsageError
 from hetsim.graph.dag import Dag
+from hetsim.placement.bounds.max_load import max_load
+from hetsim.placement.loads.costs import costs_of
+from hetsim.placement.loads.orders import depth_first
 from hetsim.placement.objective import bottleneck
-from hetsim.placement.slice_orders import depth_first
-from hetsim.placement.stage_moves import StageMoves
-from hetsim.placement.throughput import max_load
-from hetsim.placement.throughput_costs import costs_of
-from hetsim.placement.throughput_search import as_plan
-from hetsim.placement.throughput_slices import MOST_BORDERS, States, cut, segment_loads
+from hetsim.placement.throughput.moves import StageMoves
+from hetsim.placement.throughput.search import as_plan
+from hetsim.placement.throughput.slices import MOST_BORDERS, States, cut, segment_loads
 from hetsim.problem.problem import Problem, Staging
 from tarnawski import paper_max_load, read
 from throughput_problems import small

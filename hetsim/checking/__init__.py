@@ -1,0 +1,1 @@
+"""Judges of results, independent of the code that made them."""

@@ -1,0 +1,264 @@
+"""``check_timeline``: whether a timeline obeys the rules, told without the simulator's code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hetsim.base import checks
+from hetsim.checking.memory import check_memory
+from hetsim.errors import InvalidInput
+from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.problem import GRAPH_INPUT, Problem
+
+TOLERANCE = 1e-9
+"""Rounding that is let pass, over the makespan."""
+
+
+@checks.takes(
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    plan=checks.instance("hetsim.plans.plan:Plan"),
+    timeline=checks.instance("hetsim.plans.timeline:Timeline"),
+    bound_s=checks.number(least=0),
+)
+def check_timeline(
+    problem: Problem, plan: Plan, timeline: Timeline, *, bound_s: float | None = None
+) -> None:
+    """Check that `timeline` is a possible course of `plan` on `problem`.
+
+    All nodes run once a request, on a device that supports them, each subgraph for its time
+    and in the plan's order; no two things overlap on a stream or a link; every tensor that
+    a device lacks is moved there once, for its time, after it exists and before it is read;
+    weights and live activations fit; no latency is below ``lower_bound(problem)``.
+
+    Parameters
+    ----------
+    problem : Problem
+    plan : Plan
+        Of `problem`, or of one with the same ids.
+    timeline : Timeline
+        With its events.
+    bound_s : float, optional
+        ``lower_bound(problem)``, where it is known: it takes longer than all the rest.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the first rule that is broken, and where.
+
+    Complexity: O((V + E) requests + K log K) for K events.
+    """
+    course = _Course.read(problem, plan, timeline)
+    for replica in plan.replicas:
+        _check_groups(problem, replica)
+    if bound_s is None:
+        bound_s = lower_bound(problem)
+    for request in range(len(timeline.latencies_s)):
+        _check_computing(course, request)
+        _check_moves(course, request)
+        _check_latency(course, timeline.latencies_s[request], request, bound_s)
+    _check_tracks(course, timeline.events)
+    check_memory(problem, plan, course.computed, course.moved, timeline.latencies_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """A timeline by request; subgraphs are counted within the request's replica."""
+
+    problem: Problem
+    plan: Plan
+    device: Mapping[str, int]
+    owners: Sequence[Sequence[int]]
+    computed: Sequence[Mapping[int, Event]]
+    moved: Sequence[Mapping[tuple[str, str], Event]]
+    slack_s: float
+
+    @classmethod
+    def read(cls, problem: Problem, plan: Plan, timeline: Timeline) -> _Course:
+        """Sort the events by request; refuse what is twice, and what has no place."""
+        count = len(timeline.latencies_s)
+        if plan.groups and not timeline.events:
+            raise _broken("it has no events", hint="simulate with trace=True")
+        computed: list[dict[int, Event]] = [{} for _ in range(count)]
+        moved: list[dict[tuple[str, str], Event]] = [{} for _ in range(count)]
+        for event in timeline.events:
+            if not 0 <= event.request < count:
+                raise _broken(f"there is no request {event.request}", event)
+            if not 0.0 <= event.start_s <= event.end_s < float("inf"):
+                raise _broken(f"it lasts from {event.start_s} to {event.end_s}", event)
+            if event.kind == "compute":
+                group = event.group - plan.offsets[plan.replica_of(event.request)]
+                if group in computed[event.request]:
+                    raise _broken("the subgraph runs twice", event)
+                computed[event.request][group] = event
+            else:
+                key = (event.name, event.device)
+                if key in moved[event.request]:
+                    raise _broken("the tensor is moved there twice", event)
+                moved[event.request][key] = event
+        owners = [_owner(problem, replica) for replica in plan.replicas]
+        slack_s = TOLERANCE * max((event.end_s for event in timeline.events), default=0.0)
+        device = {name: index for index, name in enumerate(problem.devices)}
+        return cls(problem, plan, device, owners, computed, moved, slack_s)
+
+    def of(self, request: int) -> tuple[Plan, Sequence[int], int]:
+        """The replica that a request ran, its subgraphs by node, and the first of its numbers."""
+        index = self.plan.replica_of(request)
+        return self.plan.replicas[index], self.owners[index], self.plan.offsets[index]
+
+
+def _owner(problem: Problem, plan: Plan) -> list[int]:
+    owner = [-1] * problem.n
+    for index, group in enumerate(plan.groups):
+        for node in group.nodes:
+            if not 0 <= node < problem.n:
+                raise _broken(f"subgraph {index} has node {node}, which does not exist")
+            if owner[node] >= 0:
+                raise _broken(f"node {node} runs twice, in subgraphs {owner[node]} and {index}")
+            owner[node] = index
+    if -1 in owner:
+        raise _broken(f"node {owner.index(-1)} never runs")
+    return owner
+
+
+def _broken(what: str, event: Event | None = None, hint: str | None = None) -> InvalidInput:
+    where = "timeline"
+    if event is not None:
+        place = "/".join(event.tracks) or event.device
+        where = f"timeline, {event.kind} '{event.name}' of request {event.request} on {place}"
+    return InvalidInput(what, where=where, hint=hint)
+
+
+def _check_groups(problem: Problem, plan: Plan) -> None:
+    for index, group in enumerate(plan.groups):
+        if group.device not in problem.devices:
+            raise _broken(f"subgraph {index} is on unknown device '{group.device}'")
+        lacking = problem.unsupported(problem.devices.index(group.device), group.nodes)
+        if lacking:
+            raise _broken(f"'{group.device}' does not support node {lacking[0]} (subgraph {index})")
+
+
+def _check_computing(course: _Course, request: int) -> None:
+    problem, computed = course.problem, course.computed[request]
+    plan, _, _ = course.of(request)
+    began: dict[str, float] = {}
+    for index, group in enumerate(plan.groups):
+        event = computed.get(index)
+        if event is None:
+            raise _broken(f"subgraph {index} never runs in request {request}")
+        column = course.device[group.device]
+        lanes = [f"{group.device}/{lane}" for lane in range(problem.streams[column])]
+        if event.device != group.device or len(event.tracks) != 1 or event.tracks[0] not in lanes:
+            raise _broken(f"the plan has it on '{group.device}', in one of {lanes}", event)
+        seconds = problem.group_seconds(column, group.nodes)
+        if abs(event.end_s - event.start_s - seconds) > course.slack_s:
+            raise _broken(f"it takes {event.end_s - event.start_s} s, not {seconds} s", event)
+        if event.start_s < began.get(group.device, 0.0) - course.slack_s:
+            raise _broken("it starts before one that the plan has first", event)
+        began[group.device] = event.start_s
+    unknown = sorted(set(computed) - set(range(len(plan.groups))))
+    if unknown:
+        raise _broken(f"the plan has no subgraph {unknown[0]}", computed[unknown[0]])
+
+
+def _check_moves(course: _Course, request: int) -> None:
+    """Every tensor is where it is read, when it is read, and moved for that alone."""
+    problem = course.problem
+    plan, owner, first = course.of(request)
+    computed, moved = course.computed[request], course.moved[request]
+    host = None if problem.host is None else problem.devices[problem.host]
+    needed: set[tuple[str, str]] = set()
+    for value in problem.values:
+        made_s = 0.0
+        if value.producer == GRAPH_INPUT:
+            if host is None:
+                continue
+            home, sender = host, -1
+        else:
+            sender = owner[value.producer]
+            home, made_s = plan.groups[sender].device, computed[sender].end_s
+        readers = sorted({owner[node] for node in value.consumers} - {sender})
+        arrived = {home: made_s}
+        targets = [plan.groups[reader].device for reader in readers]
+        if value.is_output and host is not None:
+            targets.append(host)
+        for target in targets:
+            if target in arrived:
+                continue
+            event = moved.get((value.name, target))
+            if event is None:
+                raise _broken(
+                    f"tensor '{value.name}' never gets to '{target}' in request {request}"
+                )
+            needed.add((value.name, target))
+            number = -1 if sender < 0 else first + sender
+            _check_move(course, event, home, number, value.nbytes, made_s)
+            arrived[target] = event.end_s
+        for reader in readers:
+            there_s = arrived[plan.groups[reader].device]
+            if computed[reader].start_s < there_s - course.slack_s:
+                raise _broken(
+                    f"it starts at {computed[reader].start_s} s, and its input '{value.name}' "
+                    f"is there at {there_s} s",
+                    computed[reader],
+                )
+    spare = sorted(set(moved) - needed)
+    if spare:
+        raise _broken("nothing needs that tensor there", moved[spare[0]])
+
+
+def _check_move(
+    course: _Course, event: Event, home: str, sender: int, nbytes: int, made_s: float
+) -> None:
+    problem = course.problem
+    if (event.source, event.group, event.nbytes) != (home, sender, nbytes):
+        raise _broken(
+            f"it brings {event.nbytes} bytes from '{event.source}' (subgraph {event.group}), "
+            f"not {nbytes} from '{home}' (subgraph {sender})",
+            event,
+        )
+    if event.start_s < made_s - course.slack_s:
+        raise _broken(f"it starts before its tensor exists, at {made_s} s", event)
+    route = problem.routes[course.device[home]][course.device[event.device]]
+    seconds = route.latency_s + nbytes / route.bytes_per_s
+    if not abs(event.end_s - event.start_s - seconds) <= course.slack_s:
+        raise _broken(f"it takes {event.end_s - event.start_s} s, not {seconds} s", event)
+    links = sorted(problem.link_names[index] for index in route.resources)
+    if problem.contention == "fifo" and sorted(event.tracks) != links:
+        raise _broken(f"it holds {sorted(event.tracks)}, and its route is {links}", event)
+
+
+def _check_latency(course: _Course, latency_s: float, request: int, bound_s: float) -> None:
+    events = [*course.computed[request].values(), *course.moved[request].values()]
+    first = min((event.start_s for event in events), default=0.0)
+    last = max((event.end_s for event in events), default=0.0)
+    if latency_s < last - first - course.slack_s:
+        raise _broken(
+            f"the latency of request {request} is {latency_s} s, and it takes {last - first} s"
+        )
+    if latency_s < bound_s - course.slack_s:
+        raise _broken(
+            f"the latency of request {request} is {latency_s} s, below the bound of {bound_s} s"
+        )
+
+
+def _check_tracks(course: _Course, events: Sequence[Event]) -> None:
+    held: dict[str, list[Event]] = {}
+    for event in events:
+        for track in event.tracks:
+            held.setdefault(track, []).append(event)
+    for track, users in sorted(held.items()):
+        for before, after in _neighbours(users):
+            if after.start_s < before.end_s - course.slack_s:
+                raise _broken(
+                    f"it overlaps '{before.name}' of request {before.request} on {track}, "
+                    f"which ends at {before.end_s} s",
+                    after,
+                )
+
+
+def _neighbours(users: Sequence[Event]) -> Iterator[tuple[Event, Event]]:
+    return pairwise(sorted(users, key=lambda event: (event.start_s, event.end_s)))

@@ -1,0 +1,1 @@
+"""Plans that fit the memory of their devices, or the proof that there is none."""

@@ -1,0 +1,192 @@
+"""An assignment whose weights fit, or the proof that there is none: a generalized assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.base.units import format_bytes
+from hetsim.errors import OutOfMemory
+from hetsim.placement.fitting.footprint import Footprint
+from hetsim.placement.listing.room import Room
+from hetsim.problem.problem import Problem
+
+BRANCHES = 2_000
+"""Nodes of the solver's tree; it is deterministic where time is not its limit."""
+MOST_COLUMNS = 60_000
+"""Pairs of node and device above which the solver is not asked."""
+
+
+def weights_that_fit(
+    problem: Problem, footprint: Footprint, able: NDArray[np.bool_]
+) -> list[int] | None:
+    """Return a device by node, so that weights and what each node needs beside them fit.
+
+    Nodes with one device go first, then the heaviest, each to the quickest device with room;
+    where one finds none, a mixed integer program (HiGHS) decides.
+
+    Parameters
+    ----------
+    problem : Problem
+    footprint : Footprint
+    able : bool array [n, P]
+        Where each node may go.
+
+    Returns
+    -------
+    None where neither found one and the program was too large or not solved to the end.
+
+    Raises
+    ------
+    OutOfMemory
+        Where no assignment fits: proven.
+    """
+    if any(a > held for a, held in zip(footprint.always, footprint.capacity, strict=True)):
+        raise _proof(problem, footprint)
+    greedy = _greedy(problem, footprint, able)
+    if greedy is not None:
+        return greedy
+    if int(able.sum()) > MOST_COLUMNS:
+        return None
+    return _program(problem, footprint, able)
+
+
+def overfull(footprint: Footprint, assignment: Sequence[int]) -> list[int]:
+    """Return by how many bytes weights, and what each node needs beside, miss on each device."""
+    problem = footprint.problem
+    needed = list(footprint.always)
+    for v, p in enumerate(assignment):
+        needed[p] = max(needed[p], footprint.beside[v][p])
+    for constant in problem.constants:
+        for p in {assignment[v] for v in constant.consumers}:
+            needed[p] += constant.nbytes
+    return [max(0, n - held) for n, held in zip(needed, footprint.capacity, strict=True)]
+
+
+def _greedy(problem: Problem, footprint: Footprint, allowed: NDArray[np.bool_]) -> list[int] | None:
+    able = [np.flatnonzero(row).tolist() for row in allowed]
+    weight = [sum(problem.constants[c].nbytes for c in held) for held in problem.constants_of]
+    seconds = problem.shared_seconds.tolist()
+    room = Room(problem, [-1] * problem.n)
+    needed = list(footprint.always)
+    assignment = [-1] * problem.n
+    for v in sorted(range(problem.n), key=lambda v: (len(able[v]), -weight[v], v)):
+        best: tuple[float, int] | None = None
+        for p in able[v]:
+            beside = max(needed[p], footprint.beside[v][p])
+            if room.needs(v, p) + beside > room.left[p]:
+                continue
+            key = (seconds[v][p], p)
+            best = key if best is None else min(best, key)
+        if best is None:
+            return None
+        p = best[1]
+        room.take(v, p)
+        needed[p] = max(needed[p], footprint.beside[v][p])
+        assignment[v] = p
+    return assignment
+
+
+def _program(problem: Problem, footprint: Footprint, able: NDArray[np.bool_]) -> list[int] | None:
+    """Ask HiGHS: a column for each node on each device, each constant there, and its weights.
+
+    Rows: one device a node; a constant where one of its readers is; weights and what a node
+    needs beside them within the device's memory, which is the unit. Seconds are the cost.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import coo_array
+
+    n, count = problem.n, len(problem.devices)
+    capacity = footprint.capacity
+    column: dict[tuple[int, int], int] = {}
+    for v, p in np.argwhere(able).tolist():
+        column[v, p] = len(column)
+    nodes = len(column)
+    there: dict[tuple[int, int], int] = {}
+    for c, constant in enumerate(problem.constants):
+        for p in range(count):
+            if constant.nbytes and any((v, p) in column for v in constant.consumers):
+                # A constant with one reader is where that is.
+                only = column.get((constant.consumers[0], p))
+                alone = len(constant.consumers) == 1 and only is not None
+                there[c, p] = only if alone and only is not None else nodes + len(there)
+    shared = sorted({index for index in there.values() if index >= nodes})
+    place = {index: nodes + at for at, index in enumerate(shared)}
+    there = {key: place.get(index, index) for key, index in there.items()}
+    total = nodes + len(shared) + count
+    entries: list[tuple[int, int, float]] = []
+    low: list[float] = []
+    high: list[float] = []
+
+    def row(cells: Sequence[tuple[int, float]], least: float, most: float) -> None:
+        entries.extend((len(low), index, amount) for index, amount in cells)
+        low.append(least)
+        high.append(most)
+
+    for v in range(n):
+        row([(column[v, p], 1.0) for p in range(count) if (v, p) in column], 1.0, 1.0)
+    for (c, p), index in there.items():
+        if index >= nodes:
+            for v in problem.constants[c].consumers:
+                if (v, p) in column:
+                    row([(column[v, p], 1.0), (index, -1.0)], -np.inf, 0.0)
+    full: NDArray[np.float64] = np.ones(total)
+    for p in range(count):
+        unit = float(max(capacity[p], 1))
+        weights = nodes + len(shared) + p
+        full[weights] = (capacity[p] - footprint.always[p]) / unit
+        cells = [
+            (index, problem.constants[c].nbytes / unit) for (c, q), index in there.items() if q == p
+        ]
+        row([*cells, (weights, -1.0)], 0.0, 0.0)
+        for v in range(n):
+            beside = footprint.beside[v][p]
+            if (v, p) in column and beside > footprint.always[p]:
+                if beside > capacity[p]:
+                    full[column[v, p]] = 0.0
+                    continue
+                cells = [(weights, 1.0), (column[v, p], beside / unit)]
+                row(cells, -np.inf, capacity[p] / unit)
+    seconds = problem.shared_seconds
+    cost = np.zeros(total)
+    scale = max((float(seconds[v, p]) for v, p in column), default=0.0) or 1.0
+    for (v, p), index in column.items():
+        cost[index] = float(seconds[v, p]) / scale
+    rows, columns, amounts = (list(part) for part in zip(*entries, strict=True))
+    matrix = coo_array((amounts, (rows, columns)), shape=(len(low), total)).tocsr()
+    integral = np.ones(total, dtype=np.int64)
+    integral[nodes + len(shared) :] = 0
+    found = milp(
+        cost,
+        integrality=integral,
+        bounds=Bounds(np.zeros(total), full),
+        constraints=LinearConstraint(matrix, np.array(low), np.array(high)),
+        options={"node_limit": BRANCHES, "mip_rel_gap": 0.05},
+    )
+    if found.status == 2:
+        raise _proof(problem, footprint)
+    if found.x is None:
+        return None
+    assignment = [0] * n
+    chosen = np.full((n, count), -1.0)
+    for (v, p), index in column.items():
+        chosen[v, p] = found.x[index]
+    assignment = [int(p) for p in chosen.argmax(axis=1)]
+    return None if any(overfull(footprint, assignment)) else assignment
+
+
+def _proof(problem: Problem, footprint: Footprint) -> OutOfMemory:
+    weights = sum(constant.nbytes for constant in problem.constants)
+    held = ", ".join(
+        f"{name} {format_bytes(nbytes)}"
+        for p, (name, nbytes) in enumerate(zip(problem.devices, footprint.capacity, strict=True))
+        if problem.runnable[:, p].any()
+    )
+    return OutOfMemory(
+        f"no assignment to devices fits: weights of {format_bytes(weights)} and what the nodes "
+        f"read and make, on {held} (proven)",
+        where=problem.name,
+        hint="add memory or a device, or take back pins and exclusions",
+    )

@@ -1,0 +1,1 @@
+"""From an assignment to groups, by the clock."""

@@ -1,0 +1,1 @@
+"""List scheduling: ranks, gaps on streams, room for weights."""

@@ -1,0 +1,1 @@
+"""What a request costs each device and link, as arrays."""

@@ -1,0 +1,1 @@
+"""Several copies of a model: which plans for which devices."""

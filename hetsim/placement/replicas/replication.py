@@ -1,0 +1,295 @@
+"""Replicas for throughput: copies of the model, plans on sets of like devices, and mixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.errors import Infeasible, UsageError
+from hetsim.partitioning.flow import partition
+from hetsim.partitioning.groups import Group
+from hetsim.placement.loads.orders import depth_first
+from hetsim.placement.narrowing import without_devices
+from hetsim.placement.objective import measure
+from hetsim.placement.registry import resolve
+from hetsim.placement.replicas.copies import fitting, whole_models
+from hetsim.placement.replicas.deal import loads_of, shares_of, sustained_s
+from hetsim.placement.search.cut_expansion import least_serial
+from hetsim.placement.throughput.chain_runs import fastest_runs
+from hetsim.placement.throughput.stages import plan_of_stages
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+
+Floats = NDArray[np.float64]
+
+GAIN = 1e-3
+"""Part of the cost that more replicas, or a plan instead of a simpler one, must save."""
+
+CONFIRMED = 0.03
+"""Part by which the clock's seconds a request may be above the sums' at most."""
+
+POOLED = 8
+"""Plans of one replica, the best first, that a mixture is made of at most."""
+
+PRICED = 60_000
+"""Nodes times devices above which no plan is made for what prices ask for."""
+
+ROUNDS = 12
+"""Plans that are made for prices at most."""
+
+ON_SETS: Mapping[str, float] = {
+    "ideal-dp": 60,
+    "slice": 1_000,
+    "chain-dp:throughput": 1_000,
+    "pipeline": float("inf"),
+}
+"""Strategies that plan for a set of like devices, and the nodes above which each is too dear."""
+
+SIZES = 3
+"""Sizes of sets that are tried, the smallest that are large enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicated:
+    """A plan of several replicas, its seconds a request, and those that the clock keeps up."""
+
+    plan: Plan
+    cost: float
+    kept: float
+
+
+def replicated(
+    problem: Problem, plans: Sequence[Plan], *, search: bool = True
+) -> Replicated | None:
+    """Return the best way found to deal requests out to several replicas.
+
+    Tried are: copies of the whole model on all devices that can run it; where like devices
+    cannot, for want of memory or support, plans on two, three and so on of them, the same
+    on each such set; and a mixture of all these and of `plans`, with `search` and up to
+    PRICED also of plans made for it by column generation: the linear program that shares requests
+    out puts a price on each device's and link's second, and a minimum cut finds the assignment
+    that is cheapest at these prices; it joins the mixture, until none is below the
+    bottleneck. A simpler way stays unless another saves more than GAIN, and a way whose rate
+    the clock does not confirm is none: transfers over several links may block each other.
+
+    Parameters
+    ----------
+    problem : Problem
+    plans : sequence of Plan
+        Of one replica each, the best first; feasible.
+    search : bool
+
+    Returns
+    -------
+    None where nothing has more than one replica.
+
+    Source: P. C. Gilmore, R. E. Gomory, A linear programming approach to the cutting-stock
+    problem, Operations Research 9(6), 1961 (columns made as prices ask for them).
+    """
+    copies, _ = whole_models(problem, range(len(problem.devices)))
+    ways: list[tuple[str, list[Plan]]] = [("a copy of the whole model on each of", copies)]
+    grouped = on_sets(problem, copies)
+    ways += [(f"plans on {size} devices each:", members) for size, members in grouped]
+    pool = distinct([*copies, *plans[:POOLED], *(p for _, members in grouped for p in members)])
+    ways.append(("plans side by side:", pool))
+    if search and problem.n * len(problem.devices) <= PRICED:
+        ways.append(("plans side by side:", with_columns(problem, pool)))
+    best: Replicated | None = None
+    for what, members in ways:
+        if len(members) < 2:
+            continue
+        try:
+            plan = fitting(members, strategy="multi", what=what)
+            cost = measure(plan, "throughput")
+        except Infeasible:
+            continue
+        if not plan.sizes:
+            continue
+        found = Replicated(plan, cost, max(cost, sustained_s(plan)))
+        confirmed = found.kept <= cost * (1.0 + CONFIRMED)
+        if confirmed and (best is None or found.kept < best.kept * (1.0 - GAIN)):
+            best = found
+    return best
+
+
+def distinct(plans: Sequence[Plan]) -> list[Plan]:
+    """Return the plans whose loads differ, the first of equal ones each."""
+    found: dict[tuple[float, ...], Plan] = {}
+    for plan in plans:
+        found.setdefault(tuple(loads_of(plan)), plan)
+    return list(found.values())
+
+
+def like_devices(problem: Problem) -> list[list[int]]:
+    """Return the devices that cost the same for every node and hold the same, by kind."""
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    capacity = problem.capacity_bytes or (0,) * len(problem.devices)
+    for device in range(len(problem.devices)):
+        fused = tuple((k.nodes, k.seconds) for k in problem.fused if k.device == device)
+        key = (
+            problem.seconds[:, device].tobytes(), problem.dispatch_s[device],
+            problem.streams[device], capacity[device], fused, device == problem.host,
+        )  # fmt: skip
+        kinds.setdefault(key, []).append(device)
+    return list(kinds.values())
+
+
+def on_sets(problem: Problem, copies: Sequence[Plan]) -> list[tuple[int, list[Plan]]]:
+    """Return, by size of the sets, a plan for each set of like devices.
+
+    Of devices that cannot run the whole model alone; the copies of others stand beside them. Of
+    sizes that give as many sets the largest is tried, and SIZES that have a plan.
+    """
+    alone = {plan.devices_used for plan in copies}
+    found: list[tuple[int, list[Plan]]] = []
+    for kind in like_devices(problem):
+        if len(kind) < 4 or (problem.devices[kind[0]],) in alone:
+            continue
+        sizes = sorted({len(kind) // sets for sets in range(2, len(kind) // 2 + 1)})
+        tried = 0
+        for size in sizes:
+            first = best_on(problem, kind[:size]) if tried < SIZES else None
+            if first is None:
+                continue
+            tried += 1
+            starts = range(0, len(kind) - size + 1, size)
+            members = [moved(first, kind[:size], kind[at : at + size]) for at in starts]
+            found.append((size, [*members, *copies]))
+    return found
+
+
+def best_on(problem: Problem, devices: Sequence[int]) -> Plan | None:
+    """Return the best plan for throughput on some of the devices, None where there is none."""
+    others = tuple(p for p in range(len(problem.devices)) if p not in devices)
+    found: list[tuple[float, Plan]] = []
+    for name, most in ON_SETS.items():
+        if problem.n > most:
+            continue
+        try:
+            left = without_devices(problem, others)
+            plan = replace(resolve(name).solve(left), problem=problem)
+            found.append((measure(plan, "throughput"), plan))
+        except (Infeasible, UsageError):
+            continue
+    return min(found, key=lambda entry: entry[0])[1] if found else None
+
+
+def moved(plan: Plan, devices: Sequence[int], others: Sequence[int]) -> Plan:
+    """Return the plan with each of `devices` replaced by the one at its place in `others`."""
+    names = plan.problem.devices
+    new = {names[old]: names[other] for old, other in zip(devices, others, strict=True)}
+    return replace(
+        plan, groups=tuple(Group(new.get(g.device, g.device), g.nodes) for g in plan.groups)
+    )
+
+
+def with_columns(problem: Problem, pool: Sequence[Plan]) -> list[Plan]:
+    """Return the plans of `pool` that the best mixture uses, and those made for its prices.
+
+    Memory is not weighed but for each plan alone. At most ROUNDS minimum cuts; each linear
+    program has a variable a plan.
+    """
+    members = list(pool)
+    table = [loads_of(plan) for plan in members]
+    shares = np.ones(len(members))
+    for _ in range(ROUNDS):
+        loads = np.array(table)
+        if not loads.any(axis=1).all():
+            break
+        bottleneck_s, shares, price = shares_of(loads)
+        found = False
+        for plan in cheapest(problem, price):
+            column = loads_of(plan)
+            if float(price @ np.array(column)) < bottleneck_s * (1.0 - GAIN) and fits(plan):
+                members.append(plan)
+                table.append(column)
+                shares = np.append(shares, 1.0)
+                found = True
+        if not found:
+            break
+    else:
+        shares = shares_of(np.array(table))[1]
+    return [plan for plan, share in zip(members, shares, strict=True) if share > 1e-9]
+
+
+def fits(plan: Plan) -> bool:
+    """Whether memory holds one request of the plan alone."""
+    try:
+        measure(plan, "latency")
+    except Infeasible:
+        return False
+    return True
+
+
+def cheapest(problem: Problem, price: Floats) -> list[Plan]:
+    """Return plans that are cheap at the prices of devices and links.
+
+    By a minimum cut, which leaves dispatch out, and by the best runs of a few topological
+    orders, which count it.
+    """
+    cost = priced(problem, price)
+    found: list[Plan] = []
+    # A cut knows nodes alone: not those that devices take in a composite and no other way.
+    if cost.supported.any(axis=1).all():
+        assignment = least_serial(cost, rounds=2)
+        groups = partition(problem, "compact", assignment=assignment).groups
+        found.append(Plan(problem, "multi", groups))
+    dag = problem.dag
+    for order in (
+        list(range(dag.n)),
+        depth_first(dag.preds, dag.succs),
+        depth_first(dag.succs, dag.preds)[::-1],
+    ):
+        runs = fastest_runs(cost, order)
+        if runs:
+            stages = [(order[first:end], device) for first, end, device in runs]
+            found.append(plan_of_stages(problem, "multi", stages, ""))
+    return found
+
+
+def priced(problem: Problem, price: Floats) -> Problem:
+    """Return the problem where seconds cost what the prices of devices and links say.
+
+    `price` is by device, of a second over its streams, and then by link, as ``loads_of``.
+    """
+    count = len(problem.devices)
+    each = price[:count] / np.array(problem.streams, dtype=np.float64)
+    by_link = price[count:]
+    able = np.isfinite(problem.seconds)
+    seconds = np.where(able, np.where(able, problem.seconds, 0.0) * each, np.inf)
+
+    def weight(resources: Sequence[int]) -> float:
+        return float(by_link[list(resources)].sum()) if len(by_link) else 0.0
+
+    staging = problem.staging
+    return replace(
+        problem,
+        seconds=seconds,
+        dispatch_s=tuple((np.array(problem.dispatch_s) * each).tolist()),
+        fused=tuple(replace(k, seconds=k.seconds * float(each[k.device])) for k in problem.fused),
+        routes=tuple(
+            tuple(
+                replace(
+                    route,
+                    latency_s=route.latency_s * weight(route.resources),
+                    bytes_per_s=route.bytes_per_s / paid
+                    if (paid := weight(route.resources)) > 0
+                    else float("inf"),
+                )
+                if np.isfinite(route.seconds(1))
+                else route
+                for route in row
+            )
+            for row in problem.routes
+        ),
+        staging=None
+        if staging is None
+        else replace(
+            staging,
+            fetch_s_per_byte=tuple((np.array(staging.fetch_s_per_byte) * each).tolist()),
+            store_s_per_byte=tuple((np.array(staging.store_s_per_byte) * each).tolist()),
+        ),
+    )

@@ -1,0 +1,1 @@
+"""What searches share: quick estimates, moves, models for solvers."""

@@ -1,0 +1,1 @@
+"""Plans that searches start from."""

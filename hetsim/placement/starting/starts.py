@@ -1,0 +1,158 @@
+"""What searches start from: every device alone, and the constructive strategies' plans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from hetsim.errors import Infeasible, OutOfMemory
+from hetsim.partitioning.groups import Group
+from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen, uncoarsened
+from hetsim.placement.fitting.plan_that_fits import plan_that_fits
+from hetsim.placement.grouping.merging import merge_where_it_pays
+from hetsim.placement.objective import Objective, measure
+from hetsim.placement.registry import resolve
+from hetsim.placement.starting.alone import expand, plan_alone
+from hetsim.placement.starting.constructive import Constructive
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+
+CONSTRUCTIVE: Mapping[str, int] = {
+    "heft": 100_000,
+    "cpop": 100_000,
+    "peft": 100_000,
+    "lookahead": 2_000,
+    "dls": 100_000,
+    "etf": 100_000,
+}
+"""The constructive strategies, and the number of tasks above which each is too dear to try."""
+
+MOST_PAIRS = 4_000_000_000
+"""Tasks x devices x tasks of the widest level, above which ``dls`` and ``etf`` are not tried: they
+look at every ready task each time, some 200 million pairs a second."""
+
+MERGED = 2
+"""Constructive plans, the best first, whose subgraphs are merged where that pays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A plan, the same on tasks, and what the clock says.
+
+    Attributes
+    ----------
+    name : str
+        The strategy's.
+    plan : Plan
+        Of the fine problem.
+    groups : tuple of Group
+        Of tasks.
+    cost : float
+        Of the plan.
+    """
+
+    name: str
+    plan: Plan
+    groups: tuple[Group, ...]
+    cost: float
+
+
+def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
+    """Return every device alone and the constructive plans, best first, ties in that order.
+
+    Subgraphs of the best MERGED constructive plans are merged where that pays.
+
+    Raises
+    ------
+    UnsupportedNode, OutOfMemory
+        Where none is feasible: the first refusal of a constructive strategy.
+    """
+    found: list[Start] = []
+    refused: list[Infeasible] = []
+    problem = coarse.fine
+    for device, text in enumerate(expand(problem)):
+        try:
+            plan = plan_alone(problem, device)
+            groups = tuple(Group(g.device, tuple(range(coarse.problem.n))) for g in plan.groups)
+            found.append(Start(text, plan, groups, measure(plan, objective)))
+        except Infeasible:
+            continue
+    seen: dict[tuple[Group, ...], None] = {}
+    for name in CONSTRUCTIVE:
+        if not affordable(name, coarse.problem):
+            continue
+        try:
+            groups, how = constructive(name).groups(coarse)
+            if groups in seen:
+                continue
+            seen[groups] = None
+            plan = Plan(problem, name, coarse.spread(groups), how)
+            found.append(Start(name, plan, groups, measure(plan, objective)))
+        except Infeasible as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    found.sort(key=lambda start: start.cost)
+    if objective == "latency" and pays_to_coarsen(problem):
+        _merge_best(coarse, found)
+    return found
+
+
+def affordable(name: str, tasks: Problem) -> bool:
+    """Whether a constructive strategy is quick enough for a problem of tasks. O(V + E)."""
+    if tasks.n > CONSTRUCTIVE[name]:
+        return False
+    if name not in ("dls", "etf") or tasks.n**2 * len(tasks.devices) <= MOST_PAIRS:
+        return True
+    levels = [0] * tasks.n
+    for v in range(tasks.n):
+        levels[v] = max((levels[u] + 1 for u in tasks.dag.preds[v]), default=0)
+    widest = max(Counter(levels).values())
+    return tasks.n * len(tasks.devices) * widest <= MOST_PAIRS
+
+
+def starts_that_fit(coarse: Coarse, objective: Objective) -> tuple[Coarse, list[Start]]:
+    """Return ``starting_plans``; where none fits the memory, a plan that was looked for.
+
+    That may cut through tasks: the problem is then returned uncoarsened.
+
+    Raises
+    ------
+    UnsupportedNode, OutOfMemory
+        Where no plan was found; the text says whether that is proven.
+    """
+    try:
+        return coarse, starting_plans(coarse, objective)
+    except OutOfMemory:
+        return start_that_fits(coarse, objective)
+
+
+def start_that_fits(coarse: Coarse, objective: Objective) -> tuple[Coarse, list[Start]]:
+    """Return a plan that fits the memory, of the tasks or else of the nodes."""
+    found = plan_that_fits(coarse.fine)
+    groups = coarse.gathered(found.groups)
+    if groups is None:
+        coarse, groups = uncoarsened(coarse.fine), found.groups
+    return coarse, [Start("the search for memory", found, groups, measure(found, objective))]
+
+
+def constructive(name: str) -> Constructive:
+    """Return the constructive strategy called `name`."""
+    made = resolve(name)
+    assert isinstance(made, Constructive)
+    return made
+
+
+def _merge_best(coarse: Coarse, found: list[Start]) -> None:
+    split = [start for start in found if len(start.groups) > 1]
+    for best in split[:MERGED]:
+        groups = merge_where_it_pays(coarse.problem, best.groups)
+        plan = replace(best.plan, groups=coarse.spread(groups))
+        try:
+            merged = replace(best, plan=plan, groups=groups, cost=measure(plan, "latency"))
+        except Infeasible:
+            continue
+        if merged.cost <= best.cost:
+            found[found.index(best)] = merged
+    found.sort(key=lambda start: start.cost)

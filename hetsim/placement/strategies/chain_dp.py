@@ -1,0 +1,192 @@
+"""Strategy ``chain-dp``: a topological order cut into runs, each on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from hetsim.errors import Infeasible, OutOfMemory, UsageError
+from hetsim.graph.dag import topological_order
+from hetsim.placement.coarsening.tasks import uncoarsened
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.grouping.best import best_grouping
+from hetsim.placement.loads.orders import changed, depth_first
+from hetsim.placement.narrowing import check_runnable
+from hetsim.placement.objective import Objective, check_objective
+from hetsim.placement.starting.constructive import prepared
+from hetsim.placement.throughput.chain_runs import Run, fastest_runs, fastest_staged_runs
+from hetsim.placement.throughput.moves import StageMoves
+from hetsim.placement.throughput.search import as_plan, layouts, views, within_memory
+from hetsim.placement.throughput.stages import plan_of_stages, refined
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+from hetsim.simulation.clock.playing import simulate
+
+WORK = 8_000
+"""Nodes cut in all, by which the default number of orders is set."""
+
+LEAST_ORDERS, MOST_ORDERS = 3, 40
+
+
+@dataclass(frozen=True, slots=True)
+class ChainDp(Constrained):
+    """Cuts of a topological order, chosen by dynamic programming; exact on chains.
+
+    The nodes run in the order, one after another. For ``latency`` a device may have many runs,
+    and a cut between two devices costs the transfer of every value that is needed behind it,
+    as if handed on from run to run: exact where values lead to the next run only, too high
+    elsewhere. With staged tensors a run costs what it fetches, computes and stores, and a
+    device whose memory does not hold everything has one run. The clock chooses among the orders
+    and the groupings. For ``throughput`` each device has one run, and the largest load counts.
+
+    Attributes
+    ----------
+    objective : "latency" or "throughput"
+    orders : int, optional
+        Orders that are tried: node ids, depth first from either end, then changes of the best
+        one. Absent: as many as cut WORK nodes in all, from LEAST_ORDERS to MOST_ORDERS.
+    seed : int
+
+    Sources: S. H. Bokhari, Partitioning problems in parallel, pipelined and distributed
+    computing, IEEE TC 37(1), 1988 (chains on chains); D. Narayanan et al., PipeDream, SOSP
+    2019, section 3.1, without replicas; both here for unlike devices.
+    """
+
+    objective: Objective = "latency"
+    orders: int | None = None
+    seed: int = 0
+
+    @classmethod
+    def parse(cls, argument: str) -> ChainDp:
+        """Read ``chain-dp`` or ``chain-dp:OBJECTIVE``."""
+        text = argument.strip()
+        return cls(objective=check_objective(text)) if text else cls()
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return the plan.
+
+        An order costs O(n P^2 + values) and four simulations for latency; O(n^2 K S) for
+        latency with staged tensors and for the bottleneck, with K kinds of devices and S
+        multisets of them.
+
+        Raises
+        ------
+        Infeasible
+            Where no order has supported runs that fit the memory.
+        UsageError
+            For an unknown objective or no order.
+        """
+        check_objective(self.objective)
+        if self.orders is not None and self.orders < 1:
+            raise UsageError(f"{self.orders} orders", hint="try one or more")
+        return self.within(problem, self._solve)
+
+    def _solve(self, problem: Problem) -> Plan:
+        if self.objective == "throughput":
+            return within_memory(problem, self._stages)
+        # Exact on chains: only what a device runs as one kernel is joined beforehand.
+        plain = not problem.fused and bool(problem.runnable.any(axis=1).all())
+        coarse = uncoarsened(problem) if plain else prepared(problem)
+        return refined(coarse, self._best(coarse.problem))
+
+    def _stages(self, problem: Problem) -> Plan:
+        check_runnable(problem)
+        moves = StageMoves(problem, contiguous=True)
+        count = self._count(problem)
+        found = layouts(moves, views(problem), count, self.seed)
+        best = min(found, key=lambda layout: layout.load_s, default=None)
+        if best is None or best.load_s == float("inf"):
+            raise _infeasible(problem)
+        return as_plan(moves, "chain-dp", best, f"the best cuts of {count} orders")
+
+    def _count(self, problem: Problem) -> int:
+        if self.orders is not None:
+            return self.orders
+        return min(MOST_ORDERS, max(LEAST_ORDERS, WORK // max(problem.n, 1)))
+
+    def _best(self, problem: Problem) -> Plan:
+        best: tuple[float, Plan] | None = None
+        refused: list[OutOfMemory] = []
+        random = Random(self.seed)
+        by_rule = [
+            list(range(problem.n)),
+            depth_first(problem.dag.preds, problem.dag.succs),
+            depth_first(problem.dag.succs, problem.dag.preds)[::-1],
+        ]
+        keys: list[float] = []
+        for number in range(self._count(problem)):
+            if number < len(by_rule):
+                order = by_rule[number]
+                trial = [0.0] * problem.n
+                for place, node in enumerate(order):
+                    trial[node] = place / max(1, problem.n)
+            else:
+                trial = changed(keys, random)
+                found_order = topological_order(problem.dag.succs, trial)
+                assert found_order is not None
+                order = found_order
+            try:
+                found = _latency(problem, order)
+            except OutOfMemory as error:
+                refused.append(error)
+                found = None
+            if not keys or (found is not None and (best is None or found[0] <= best[0])):
+                keys = trial
+            if found is not None and (best is None or found[0] < best[0]):
+                best = found
+        if best is None and refused:
+            raise refused[0]
+        if best is None:
+            raise _infeasible(problem)
+        return best[1]
+
+
+def _infeasible(problem: Problem) -> Infeasible:
+    return Infeasible(
+        "no runs of a topological order are supported and fit the memory",
+        where=problem.name,
+        hint="offer it a device that supports more alone, or use another strategy",
+    )
+
+
+def _latency(problem: Problem, order: Sequence[int]) -> tuple[float, Plan] | None:
+    reason = "least serial time over the cuts of one order, grouped by "
+    if problem.staging is None:
+        runs = fastest_runs(problem, order)
+        if runs is None:
+            return None
+        assignment = _spread(problem, order, runs)
+        groups, how = best_grouping(problem, assignment, order)
+        made = [Plan(problem, "chain-dp", groups, reason + how)]
+    else:
+        runs = fastest_staged_runs(problem, order)
+        if runs is None:
+            return None
+        whole = [(order[first:end], device) for first, end, device in runs]
+        # Streams of their own let the nodes of a run go side by side.
+        apart = [
+            stage
+            for nodes, device in whole
+            for stage in (
+                [([node], device) for node in nodes]
+                if problem.streams[device] > 1
+                else [(list(nodes), device)]
+            )
+        ]
+        made = [
+            plan_of_stages(problem, "chain-dp", apart, reason + "single nodes where streams allow"),
+            plan_of_stages(problem, "chain-dp", whole, reason + "runs"),
+        ]
+    return min(
+        ((simulate(plan, trace=False).latency_s, plan) for plan in made), key=lambda pair: pair[0]
+    )
+
+
+def _spread(problem: Problem, order: Sequence[int], runs: Sequence[Run]) -> list[int]:
+    assignment = np.zeros(problem.n, dtype=np.int64)
+    for first, end, device in runs:
+        assignment[list(order[first:end])] = device
+    return [int(device) for device in assignment]

@@ -1,0 +1,187 @@
+"""Strategy ``exact``: the shortest makespan, with a proof or the gap that is left."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hetsim.errors import OutOfMemory, UsageError
+from hetsim.partitioning.groups import Group
+from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.fitting.exhaustive import Found, search_all
+from hetsim.placement.fitting.footprint import Footprint
+from hetsim.placement.grouping.best import best_grouping
+from hetsim.placement.grouping.merging import merge_where_it_pays
+from hetsim.placement.listing.list_schedule import Listing, Schedule
+from hetsim.placement.narrowing import narrowed
+from hetsim.placement.objective import latency_of, measure
+from hetsim.placement.search.constraint_model import load_cp_model, solve_makespan
+from hetsim.placement.search.evaluation import draft_of
+from hetsim.placement.starting.constructive import prepared
+from hetsim.placement.starting.starts import starts_that_fit
+from hetsim.placement.strategies.local_search import LocalSearch
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+
+MOST_TASKS = 200
+"""Tasks above which the constraint model is not built: it could prove nothing there."""
+MOST_FORBIDDEN = 20
+"""Assignments whose activations do not fit that are ruled out, one after another."""
+EQUAL, ROUNDED = 1e-9, 1e-4
+"""Relative differences within which a latency meets what is proven: where times are whole ticks
+of the solver's clock, and where they had to be rounded to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exact(Constrained):
+    """A constraint solver on the problem without contention, started from a searched plan.
+
+    Objective: makespan. What it proves is a bound for every plan, since contention and
+    subgraphs only add to it; the plan is what the clock likes best of its schedule, grouped,
+    and the start. The reason says whether the plan is proven optimal, or by how much it may
+    miss. On a model nodes are coarsened first: the proof then holds for plans that keep the
+    tasks whole, and the gap is told against ``lower_bound`` of the whole problem.
+
+    Attributes
+    ----------
+    time_limit_s : float
+        Wall-clock seconds of the solver. The answer is the same in every process as long as
+        the proof is found in time.
+
+    Complexity: exponential; up to about 50 tasks in seconds to minutes. Needs the extra
+    ``exact`` (OR-tools CP-SAT).
+    """
+
+    time_limit_s: float = 30.0
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return the plan.
+
+        Raises
+        ------
+        NotInstalled
+            Where OR-tools is not installed.
+        UsageError
+            For a limit that is not above 0, or a problem of more than MOST_TASKS tasks.
+        UnsupportedNode, OutOfMemory
+            Where no plan is feasible.
+        """
+        if not 0 < self.time_limit_s < math.inf:
+            raise UsageError(f"time_limit_s is {self.time_limit_s}", hint="give a number above 0")
+        load_cp_model()
+        return self.within(problem, self._solve)
+
+    def _solve(self, problem: Problem) -> Plan:
+        coarse = prepared(problem)
+        if coarse.problem.n > MOST_TASKS:
+            raise UsageError(
+                f"strategy 'exact' takes up to {MOST_TASKS} tasks, "
+                f"{problem.name} has {coarse.problem.n}",
+                hint="use local-search",
+            )
+        coarse, starts = starts_that_fit(coarse, "latency")
+        tasks, start = coarse.problem, starts[0]
+        groups, _, _ = LocalSearch().improve(coarse, start, 0.0)
+        plans = [start.plan, Plan(problem, "exact", coarse.spread(groups))]
+        floor = lower_bound(problem)
+        bound_s = 0.0
+        if tasks.n <= MOST_TASKS:
+            hint = _timed(tasks, groups)
+            found, bound_s = self._solved(coarse, min(map(_cost, plans)), hint, floor)
+            plans += found
+        cost, best = min(((_cost(plan), index) for index, plan in enumerate(plans)))
+        reason = _reason(
+            cost, max(bound_s, floor), floor, None if tasks.n == problem.n else tasks.n
+        )
+        return Plan(problem, "exact", plans[best].groups, reason)
+
+    def _solved(
+        self, coarse: Coarse, horizon_s: float, hint: Schedule, floor: float
+    ) -> tuple[list[Plan], float]:
+        """Return the plans made of the solver's schedules, and what is proven.
+
+        The solver knows weights, and what a node reads and makes. Where its schedule's
+        activations then do not fit in any grouping, its assignment is forbidden and it is asked
+        again. What it proves after that holds where ``search_all`` finds no plan for any of them.
+        """
+        tasks = coarse.problem
+        beside = _beside(coarse)
+        began = time.monotonic()
+        left_s = self.time_limit_s
+        forbidden: list[Sequence[int]] = []
+        bound_s, sound = 0.0, True
+        while left_s > 0 and len(forbidden) <= MOST_FORBIDDEN:
+            proof = solve_makespan(tasks, horizon_s, hint, floor, left_s, beside, forbidden)
+            if sound:
+                bound_s = horizon_s if proof.infeasible else max(bound_s, proof.bound_s)
+            if proof.schedule is None:
+                break
+            assignment = proof.schedule.assignment
+            try:
+                made, _ = best_grouping(tasks, assignment, proof.schedule.order)
+                if pays_to_coarsen(coarse.fine):
+                    made = merge_where_it_pays(tasks, made)
+                plan = Plan(coarse.fine, "exact", coarse.spread(made))
+                latency_of(plan)
+                return [plan], bound_s
+            except OutOfMemory:
+                few = _laid_out(coarse, assignment)
+                if few.groups is not None:
+                    return [Plan(coarse.fine, "exact", few.groups)], bound_s
+                sound = sound and few.complete
+                forbidden.append(assignment)
+            left_s = self.time_limit_s - (time.monotonic() - began)
+        return [], bound_s
+
+
+def _beside(coarse: Coarse) -> list[list[int]]:
+    """Bytes that a device needs beside its weights while it runs some node of a task."""
+    if coarse.fine.capacity_bytes is None:
+        return []
+    beside = Footprint.of(coarse.fine).beside
+    count = len(coarse.fine.devices)
+    return [[max(beside[v][p] for v in nodes) for p in range(count)] for nodes in coarse.members]
+
+
+def _laid_out(coarse: Coarse, assignment: Sequence[int]) -> Found:
+    """Look at every plan with one assignment of the tasks, where that is few."""
+    problem = coarse.fine
+    allowed = np.zeros((problem.n, len(problem.devices)), dtype=np.bool_)
+    for v, task in enumerate(coarse.task_of):
+        allowed[v, assignment[task]] = True
+    return search_all(narrowed(problem, allowed))
+
+
+def _cost(plan: Plan) -> float:
+    try:
+        return measure(plan, "latency")
+    except OutOfMemory:
+        return math.inf
+
+
+def _reason(cost: float, proven: float, floor: float, tasks: int | None) -> str:
+    """Say what is proven; `tasks` is their number where they are not the nodes."""
+    kept = "" if tasks is None else f" among plans that keep {tasks} tasks whole"
+    if cost <= proven * (1.0 + EQUAL):
+        return f"proven optimal{kept}"
+    if cost <= proven * (1.0 + ROUNDED):
+        return f"proven optimal{kept}, but for rounding to the solver's clock ({ROUNDED:.0e})"
+    gap = f"at most {cost / proven - 1.0:.1%} above the best" if proven > 0 else "nothing proven"
+    if tasks is None or floor <= 0:
+        return gap + kept
+    return f"{gap}{kept}, and at most {cost / floor - 1.0:.1%} above any"
+
+
+def _timed(tasks: Problem, groups: Sequence[Group]) -> Schedule:
+    """Estimate when each task of a plan runs."""
+    listing = Listing(tasks)
+    draft = draft_of(tasks, groups)
+    for v in draft.order:
+        listing.place(v, listing.slot(v, draft.device[v]))
+    return listing.schedule()

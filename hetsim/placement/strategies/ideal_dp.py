@@ -1,0 +1,279 @@
+"""Strategy ``ideal-dp``: contiguous stages with the least bottleneck, exact over all orders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.errors import Infeasible, UsageError
+from hetsim.graph.dag import Dag
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.loads.contraction import Contracted
+from hetsim.placement.loads.costs import Costs
+from hetsim.placement.narrowing import check_runnable
+from hetsim.placement.objective import Objective
+from hetsim.placement.throughput.assignments import EQUAL, best_assignment
+from hetsim.placement.throughput.ideals import compiled
+from hetsim.placement.throughput.moves import Layout, StageMoves
+from hetsim.placement.throughput.search import (
+    Stages,
+    as_plan,
+    assigned,
+    bound_of_one_copy,
+    claim,
+    layouts,
+    swapped,
+    views,
+    within_memory,
+)
+from hetsim.placement.throughput.slices import States
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+from hetsim.simulation.clock.templates import flat
+
+MOST_ENTRIES = 10_000_000
+"""Pairs of an ideal and a multiset of devices that are stored at most, 24 bytes each."""
+
+ORDERS = 10
+"""Orders that are cut for a start."""
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class IdealDp(Constrained):
+    """Each device has one contiguous stage at most; the largest load is as small as can be.
+
+    Dynamic programming over the ideals of the DAG (sets closed under predecessors) and the
+    devices used: an ideal grows by the stage of one more device. It works on the nodes and is
+    exact for the loads that ``throughput_costs.Costs`` counts, below which no contiguous stages
+    can be. Those are the clock's where tensors are staged or links are free. Elsewhere moves of
+    nodes look for stages that meet the bound by the clock, which counts every link; where none
+    do, all assignments are searched that could still be better. The reason says what is proven:
+    that no plan is better, that no contiguous stages are, or by how much they may be.
+
+    Attributes
+    ----------
+    max_ideals : int
+        Ideals that are stored at most; fewer where many unlike devices make many states.
+    budget : int
+        Stages that are looked at at most; some five million a second.
+    steps : int
+        Steps of the search of assignments at most; some three million a second.
+    moves : int
+        Moves of nodes that are tried before and after.
+    required : bool
+        Whether to raise UsageError where nothing is proven.
+
+    Source: J. Tarnawski, A. Phanishayee, N. Devanur, D. Mahajan, F. Nina Paravecino, Efficient
+    algorithms for device placement of DNN graph operators, NeurIPS 2020, section 5.1. Beyond
+    the paper: unlike devices in several kinds, kernels that fuse, links of their own, nodes
+    without compute contracted first, and sets above the bottleneck of ``slice`` not followed.
+    """
+
+    objective: ClassVar[Objective] = "throughput"
+
+    max_ideals: int = 300_000
+    budget: int = 300_000_000
+    steps: int = 3_000_000
+    moves: int = 50_000
+    required: bool = False
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return the plan.
+
+        O(I J) stages for I ideals, each with J below the ceiling, times kinds and states.
+
+        Raises
+        ------
+        Infeasible
+            Where no contiguous assignment is supported and fits the memory.
+        UsageError
+            Where it cannot be exact and that is `required`.
+        """
+        made = self.within(problem, self._solve)
+        if self.required and "not proven" in made.reason:
+            raise UsageError(
+                f"{problem.name}: {made.reason}", hint="raise the limits or use strategy slice"
+            )
+        return made
+
+    def _solve(self, problem: Problem) -> Plan:
+        return within_memory(problem, self._stages)
+
+    def _stages(self, problem: Problem) -> Plan:
+        check_runnable(problem)
+        moves = StageMoves(problem, contiguous=True)
+        known = views(problem)
+        best = _best(layouts(moves, known, ORDERS, 0))
+        if best is not None:
+            best = moves.improved(best, self.moves, 0)
+        any_s = bound_of_one_copy(problem)
+        contiguous_s, why = any_s, ""
+        if _above(best, any_s):
+            least_s, stages, why = self._dynamic(known[0], best)
+            contiguous_s = max(contiguous_s, least_s)
+            if stages is not None:
+                found = swapped(moves, moves.layout(assigned(known[0], stages)))
+                best = _best([*([best] if best else []), moves.improved(found, self.moves, 1)])
+        if _above(best, contiguous_s):
+            ceiling_s = float("inf") if best is None else best.load_s
+            searched = best_assignment(
+                problem, ceiling_s, self.steps, contiguous=True, network=moves.network
+            )
+            if searched.assignment is not None:
+                best = moves.layout(searched.assignment)
+            if searched.complete:
+                contiguous_s = float("inf") if best is None else best.load_s
+        if best is None or best.load_s == float("inf"):
+            raise Infeasible(
+                "no contiguous assignment is supported and fits the memory"
+                if contiguous_s == float("inf")
+                else "no contiguous assignment was found that is supported and fits the memory",
+                where=problem.name,
+                hint="allow more devices, or use a strategy that returns to a device",
+            )
+        reason = claim(problem, best.load_s, contiguous_s, any_s)
+        return as_plan(moves, "ideal-dp", best, f"{reason}{why if 'not proven' in reason else ''}")
+
+    def _dynamic(
+        self, contracted: Contracted, known: Layout | None
+    ) -> tuple[float, Stages | None, str]:
+        """Return a bound on contiguous stages, stages that meet it by `costs`, and what failed."""
+        costs = contracted.costs
+        # The table of (ideal, devices used) is kept within memory.
+        most = min(self.max_ideals, MOST_ENTRIES // States.number(costs.kinds))
+        lattice = ideals(costs.dag, most)
+        if lattice is None:
+            return 0.0, None, f"; more than {most} ideals"
+        ceiling_s = float("inf") if known is None else known.load_s
+        looked, least_s, stages = _search(costs, lattice, ceiling_s, self.budget)
+        if looked < 0:
+            return 0.0, None, f"; more than {self.budget} stages to look at"
+        return (ceiling_s if stages is None else least_s), stages, ""
+
+
+def _best(found: list[Layout]) -> Layout | None:
+    feasible = [layout for layout in found if layout.load_s < float("inf")]
+    return min(feasible, key=lambda layout: layout.load_s, default=None)
+
+
+def _above(best: Layout | None, bound_s: float) -> bool:
+    return best is None or best.load_s > bound_s * (1.0 + EQUAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """Ideals by size, 0 the empty one and the last all nodes, and the steps between them."""
+
+    at: Ints
+    node: Ints
+    to: Ints
+
+
+def ideals(dag: Dag, limit: int) -> Lattice | None:
+    """Return the ideals of `dag`, or None where there are more than `limit`. O(ideals width)."""
+    before = [sum(1 << u for u in preds) for preds in dag.preds]
+    sources = tuple(v for v in range(dag.n) if not dag.preds[v])
+    index = {0: 0}
+    level: list[tuple[int, tuple[int, ...]]] = [(0, sources)]
+    at, node, to = [0], [], []
+    while level:
+        following: list[tuple[int, tuple[int, ...]]] = []
+        for ideal, able in level:
+            for v in able:
+                larger = ideal | 1 << v
+                found = index.get(larger)
+                if found is None:
+                    found = len(index)
+                    if found >= limit:
+                        return None
+                    index[larger] = found
+                    fresh = [w for w in dag.succs[v] if before[w] & ~larger == 0]
+                    following.append((larger, (*(w for w in able if w != v), *fresh)))
+                node.append(v)
+                to.append(found)
+            at.append(len(node))
+        level = following
+    return Lattice(*(np.array(row, dtype=np.int64) for row in (at, node, to)))
+
+
+def _search(
+    costs: Costs, lattice: Lattice, ceiling_s: float, budget: int
+) -> tuple[int, float, Stages | None]:
+    n = costs.n
+    states = States.of(costs.kinds, MOST_ENTRIES)
+    reads: list[list[int]] = [[] for _ in range(n)]
+    makes: list[list[int]] = [[] for _ in range(n)]
+    for index, (producer, consumers, _) in enumerate(costs.values):
+        if producer >= 0:
+            makes[producer].append(index)
+        for v in consumers:
+            reads[v].append(index)
+    holds: list[list[int]] = [[] for _ in range(n)]
+    for index, (_, consumers) in enumerate(costs.constants):
+        for v in consumers:
+            holds[v].append(index)
+    within: list[list[int]] = [[] for _ in range(n)]
+    for index, kernel in enumerate(costs.kernels):
+        for v in kernel.nodes:
+            within[v].append(index)
+    count = len(lattice.at) - 1
+    best = np.full((count, states.count), np.inf)
+    best[0, 0] = 0.0
+    came_from = np.full((count, states.count), -1, dtype=np.int64)
+    came_by = np.full((count, states.count), -1, dtype=np.int64)
+    rows = [np.array(part, dtype=np.int64) for table in (reads, makes) for part in flat(table)]
+    held = [np.array(part, dtype=np.int64) for part in flat(holds)]
+    members = [np.array(part, dtype=np.int64) for part in flat(within)]
+    looked = compiled()(
+        lattice.at, lattice.node, lattice.to, *rows,
+        np.array([producer for producer, _, _ in costs.values], dtype=np.int64),
+        np.array([len(consumers) for _, consumers, _ in costs.values], dtype=np.int64),
+        *held, np.array([nbytes for nbytes, _ in costs.constants], dtype=np.float64),
+        *members, np.array([len(k.nodes) for k in costs.kernels], dtype=np.int64),
+        np.array([k.kind for k in costs.kernels], dtype=np.int64),
+        np.array([k.delta_s for k in costs.kernels], dtype=np.float64),
+        np.array([k.covers for k in costs.kernels], dtype=np.int64),
+        costs.compute_s, costs.lacks, costs.shares_s, costs.dispatch_s,
+        costs.fetch_s, costs.make_s, costs.store_s, costs.overlapped, costs.joint,
+        costs.capacity_bytes, states.count, np.array(states.stride, dtype=np.int64), states.room,
+        ceiling_s, budget, best, came_from, came_by,
+    )  # fmt: skip
+    last = count - 1
+    if looked < 0 or not np.isfinite(best[last]).any():
+        return int(looked), np.inf, None
+    state = int(best[last].argmin())
+    least_s = float(best[last, state])
+    inside_of = _walk(lattice)
+    found: Stages = []
+    left = [list(devices) for devices in costs.kinds]
+    steps: list[tuple[int, int, int]] = []
+    while last > 0:
+        source, kind = int(came_from[last, state]), int(came_by[last, state])
+        steps.append((source, last, kind))
+        last, state = source, state - states.stride[kind]
+    for source, target, kind in reversed(steps):
+        nodes = sorted(set(inside_of(target)) - set(inside_of(source)))
+        found.append((nodes, left[kind].pop(0)))
+    return int(looked), least_s, found
+
+
+def _walk(lattice: Lattice):  # type: ignore[no-untyped-def]
+    """Return a function that lists the nodes of an ideal."""
+    parent = np.full(len(lattice.at) - 1, -1, dtype=np.int64)
+    by = np.full(len(lattice.at) - 1, -1, dtype=np.int64)
+    source = np.repeat(np.arange(len(parent)), np.diff(lattice.at))
+    parent[lattice.to], by[lattice.to] = source, lattice.node
+
+    def nodes(ideal: int) -> list[int]:
+        found: list[int] = []
+        while ideal > 0:
+            found.append(int(by[ideal]))
+            ideal = int(parent[ideal])
+        return found
+
+    return nodes

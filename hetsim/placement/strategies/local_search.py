@@ -1,0 +1,277 @@
+"""Strategy ``local-search``: annealing from the best constructive plan, judged by the clock."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hetsim.errors import Infeasible, OutOfMemory, UsageError
+from hetsim.partitioning.groups import Group
+from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.grouping.refinement import refine
+from hetsim.placement.listing.room import Room
+from hetsim.placement.objective import (
+    Objective,
+    check_objective,
+    latency_of,
+    measure,
+    memory_binds,
+)
+from hetsim.placement.search.evaluation import Draft, Estimator, draft_of
+from hetsim.placement.search.moves import Mover
+from hetsim.placement.starting.constructive import prepared
+from hetsim.placement.starting.starts import Start, starts_that_fit
+from hetsim.placement.throughput.search import search_stages, within_memory
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+
+WORK = 400_000
+"""Tasks evaluated in all, by which the default number of moves is set."""
+LEAST_MOVES, MOST_MOVES = 500, 20_000
+HOT, COLD = 0.03, 0.003
+"""Worsening that is accepted with probability 1/e at first and at last, over the best cost."""
+STAGE_MOVES, CHUNK = 300_000, 50_000
+"""Moves for throughput where none are given, and how many go from one start at a time."""
+ORDERS = 10
+"""Orders that are cut for throughput."""
+JUDGED = 40
+"""Drafts that the clock judges at most, beside the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSearch(Constrained):
+    """Moves of nodes and chains to other devices, in the order, and of subgraphs' borders.
+
+    For throughput: ``stage_moves``, from the best start and from slices, on nodes. For latency:
+    simulated annealing over drafts: a topological order, a device a node, and where
+    subgraphs are cut. A move is weighed by ``evaluation.Estimator``, which equals the clock
+    where links are free of contention; what improves on everything before is judged by the
+    clock itself. It starts from the best constructive plan and every device alone, and
+    never returns worse. Anytime: the budget sets how slowly it cools. On a model the moves are
+    of tasks; at last the borders are refined node by node.
+
+    Attributes
+    ----------
+    objective : "latency" or "throughput"
+    moves : int, optional
+        Moves tried; absent: as many as evaluate WORK tasks in all, or STAGE_MOVES for
+        throughput. The answer is then the same in every process.
+    seconds : float, optional
+        CPU seconds, those for the start included; in place of `moves`, and the answer
+        depends on the machine.
+    seed : int
+
+    Complexity: O((V + E) moves). Source: S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi,
+    Optimization by simulated annealing, Science 220, 1983; the neighbourhoods are own.
+    """
+
+    objective: Objective = "latency"
+    moves: int | None = None
+    seconds: float | None = None
+    seed: int = 0
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return the best plan met.
+
+        Raises
+        ------
+        UsageError
+            For a budget below 0, or both kinds of it.
+        UnsupportedNode, OutOfMemory
+            Where nothing to start from is feasible.
+        """
+        check_objective(self.objective)
+        if self.moves is not None and self.seconds is not None:
+            raise UsageError("both 'moves' and 'seconds' are given", hint="give one of the two")
+        for name, budget in (("moves", self.moves), ("seconds", self.seconds)):
+            if budget is not None and not 0 <= budget < math.inf:
+                raise UsageError(f"{name} is {budget}", hint="give 0 or more")
+        began = time.process_time()
+        return self.within(problem, lambda narrowed: self._search(narrowed, began))
+
+    def _solve(self, problem: Problem) -> Plan:
+        return self._search(problem, time.process_time())
+
+    def _search(self, problem: Problem, began: float) -> Plan:
+        coarse = prepared(problem)
+        if self.objective == "throughput":
+            starts: list[Start] = []
+            with suppress(Infeasible):
+                _, starts = starts_that_fit(coarse, self.objective)
+            return self.spread_out(problem, starts, began)
+        coarse, starts = starts_that_fit(coarse, self.objective)
+        start = starts[0]
+        groups, cost, tried = self.improve(coarse, start, began)
+        plan = Plan(problem, "local-search", coarse.spread(groups))
+        if cost < start.cost:
+            try:
+                cost = measure(plan, self.objective)
+            except OutOfMemory:
+                # Activations inside a task count for the whole problem alone.
+                cost = math.inf
+        if cost >= start.cost:
+            plan = Plan(problem, "local-search", start.plan.groups)
+            cost = start.cost
+        gained = f"{tried} moves from {start.name}"
+        found = Plan(problem, "local-search", plan.groups, gained)
+        return refine(found, self.objective, cost) if pays_to_coarsen(problem) else found
+
+    def spread_out(self, problem: Problem, starts: Sequence[Start], began: float) -> Plan:
+        """Return the best plan for throughput: moves of nodes from the best of `starts`.
+
+        Raises Infeasible where there are none, and none is found.
+        """
+        start = min(starts, key=lambda found: found.cost, default=None)
+        most = STAGE_MOVES if self.moves is None else self.moves
+
+        def following(tried: int) -> int:
+            if self.seconds is not None:
+                return CHUNK if time.process_time() - began < self.seconds else 0
+            return min(CHUNK, most - tried)
+
+        def solve(left: Problem) -> Plan:
+            known = [start.plan] if start is not None else []
+            return search_stages(left, known, ORDERS, following, self.seed)
+
+        gained = f"from {start.name if start else 'no plan'} and slices, by moves of nodes"
+        try:
+            made = within_memory(problem, solve)
+            if start is None or measure(made, self.objective) < start.cost:
+                return Plan(problem, "local-search", made.groups, gained)
+        except Infeasible:
+            if start is None:
+                raise
+        return Plan(problem, "local-search", start.plan.groups, gained)
+
+    def improve(
+        self, coarse: Coarse, start: Start, began: float
+    ) -> tuple[tuple[Group, ...], float, int]:
+        """Return the best groups met on the tasks, their cost by the clock, and moves tried.
+
+        A move that overfills a device with weights is not made; where activations could, what
+        improves on everything before is played first, and taken back where it does not fit.
+        """
+        problem = coarse.problem
+        judge = _Judge(problem, start)
+        moves = self.moves
+        if moves is None:
+            moves = min(MOST_MOVES, max(LEAST_MOVES, WORK // max(problem.n, 1)))
+        if problem.n == 0 or (len(problem.devices) == 1 and not any(problem.dispatch_s)):
+            return start.groups, start.cost, 0
+
+        def progress(tried: int) -> float:
+            if self.seconds is not None:
+                return (time.process_time() - began) / max(self.seconds, 1e-9)
+            return tried / max(moves, 1)
+
+        tried = anneal(
+            Estimator(problem),
+            draft_of(problem, start.groups),
+            progress,
+            judge,
+            random.Random(self.seed),
+            _Memory(coarse) if memory_binds(coarse.fine) else None,
+        )
+        return judge.groups, judge.cost, tried
+
+
+class _Judge:
+    """Keeps the best draft by the clock."""
+
+    def __init__(self, problem: Problem, start: Start) -> None:
+        self._problem = problem
+        self.groups: tuple[Group, ...] = start.groups
+        self.cost = start.cost
+        self._left = JUDGED
+
+    def __call__(self, groups: tuple[Group, ...], *, last: bool) -> None:
+        """Judge `groups`; one trial is kept for the last."""
+        if self._left <= (0 if last else 1):
+            return
+        self._left -= 1
+        try:
+            cost = measure(Plan(self._problem, "draft", groups), "latency")
+        except Infeasible:
+            return
+        if cost < self.cost:
+            self.groups, self.cost = groups, cost
+
+
+class _Memory:
+    """Whether drafts fit the devices, nodes within tasks included."""
+
+    def __init__(self, coarse: Coarse) -> None:
+        self._coarse = coarse
+
+    def holds(self, groups: tuple[Group, ...]) -> bool:
+        """Whether the clock finds room for `groups`."""
+        try:
+            latency_of(Plan(self._coarse.fine, "draft", self._coarse.spread(groups)))
+        except Infeasible:
+            return False
+        return True
+
+
+def anneal(
+    estimator: Estimator,
+    draft: Draft,
+    progress: Callable[[int], float],
+    judge: Callable[..., None],
+    rng: random.Random,
+    memory: _Memory | None = None,
+) -> int:
+    """Anneal from `draft`, give every fiftieth part of the way's best to `judge`.
+
+    Parameters
+    ----------
+    estimator : Estimator
+    draft : Draft
+        Changed on the way.
+    progress : callable
+        From moves tried to the part of the budget that is spent.
+    judge : callable
+    rng : random.Random
+    memory : _Memory, optional
+        Where a draft may not fit.
+
+    Returns
+    -------
+    Moves tried.
+    """
+    problem = estimator.problem
+    room = Room(problem, draft.device) if memory is not None else None
+    mover = Mover(problem, draft, rng, cuts=estimator.grouped, room=room)
+    now = best = estimator.cost(draft)
+    best_draft = draft.copy()
+    fresh = True
+    tried, spent = 0, progress(0)
+    next_look = spent
+    scale = best or 1.0
+    temperature = HOT * scale
+    while spent < 1.0:
+        if tried % 16 == 0:
+            spent = progress(tried)
+            temperature = scale * HOT * (COLD / HOT) ** min(spent, 1.0)
+            if fresh and spent >= next_look:
+                judge(estimator.groups(best_draft), last=False)
+                fresh, next_look = False, spent + 1.0 / JUDGED
+        tried += 1
+        undo = mover.propose()
+        if undo is None:
+            continue
+        cost = estimator.cost(draft)
+        if cost < best and memory is not None and not memory.holds(estimator.groups(draft)):
+            undo()
+        elif cost <= now or rng.random() < math.exp((now - cost) / temperature):
+            now = cost
+            if cost < best:
+                best, best_draft, fresh = cost, draft.copy(), True
+        else:
+            undo()
+    judge(estimator.groups(best_draft), last=True)
+    return tried

@@ -1,0 +1,145 @@
+"""The runs of ``chain-dp`` for latency: which device has the order from where to where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.placement.loads.costs import Costs, costs_of
+from hetsim.placement.throughput.slices import States, segment_loads
+from hetsim.problem.problem import GRAPH_INPUT, Problem
+
+Run = tuple[int, int, int]
+"""First place, end place, device."""
+
+
+def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
+    """Return the runs with the least serial time; None where a node is supported nowhere alone.
+
+    O(n P^2 + values).
+    """
+    n, count = problem.seconds.shape
+    if n == 0:
+        return []
+    place = [0] * n
+    for at, node in enumerate(order):
+        place[node] = at
+    table = np.where(problem.supported, problem.shared_seconds, np.inf)[list(order)]
+    # Bytes and number of the values that are needed behind the cut before each place.
+    nbytes, number = np.zeros(n + 1), np.zeros(n + 1)
+    for value in problem.values:
+        places = sorted(place[v] for v in value.consumers)
+        if value.producer != GRAPH_INPUT:
+            made = place[value.producer]
+            if places and places[-1] > made:
+                for row, by in ((nbytes, float(value.nbytes)), (number, 1.0)):
+                    row[made + 1] += by
+                    row[places[-1] + 1] -= by
+            if value.is_output and problem.host is not None:
+                for p in range(count):
+                    if p != problem.host:
+                        table[made, p] += problem.routes[p][problem.host].seconds(value.nbytes)
+        elif problem.host is not None and places:
+            for p in range(count):
+                if p != problem.host:
+                    table[places[0], p] += problem.routes[problem.host][p].seconds(value.nbytes)
+    nbytes, number = np.cumsum(nbytes), np.cumsum(number)
+    latency_s = np.array([[route.latency_s for route in row] for row in problem.routes])
+    per_byte_s = np.array([[1.0 / route.bytes_per_s for route in row] for row in problem.routes])
+    enter_s = np.broadcast_to(np.array(problem.dispatch_s), (count, count)).copy()
+    for matrix in (latency_s, per_byte_s, enter_s):
+        np.fill_diagonal(matrix, 0.0)
+    best = np.array(problem.dispatch_s) + table[0]
+    came = np.zeros((n, count), dtype=np.int64)
+    for at in range(1, n):
+        through = best[:, None] + latency_s * number[at] + per_byte_s * nbytes[at] + enter_s
+        # Staying goes before changing where both take as long.
+        source = through.argmin(axis=0)
+        stay = np.diagonal(through) <= through[source, np.arange(count)]
+        came[at] = np.where(stay, np.arange(count), source)
+        best = through[came[at], np.arange(count)] + table[at]
+    device = int(best.argmin())
+    if not np.isfinite(best[device]):
+        return None
+    runs: list[Run] = []
+    end = n
+    for at in range(n - 1, -1, -1):
+        before = int(came[at, device]) if at else -1
+        if before != device:
+            runs.append((at, end, device))
+            end, device = at, before
+    return runs[::-1]
+
+
+def fastest_staged_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
+    """Return the runs with the least serial time where tensors are staged; None where none fit.
+
+    A kind whose devices hold all constants may have any number of runs on its first device; the
+    devices of another kind have one run each. O(n^2 K S).
+    """
+    costs = costs_of(problem)
+    n = costs.n
+    total = float(sum(nbytes for nbytes, _ in costs.constants))
+    again = [bool(limit >= total) for limit in costs.capacity_bytes]
+    states = States.of(
+        [() if free else kind for kind, free in zip(costs.kinds, again, strict=True)]
+    )
+    table = segment_loads(costs, order)
+    for kind, devices in enumerate(costs.kinds):
+        width = problem.streams[devices[0]]
+        if width > 1:
+            table[kind] = _side_by_side(costs, order, kind, width, table[kind])
+    best = np.full((n + 1, states.count), np.inf)
+    best[0, 0] = 0.0
+    came = np.full((n + 1, states.count, 2), -1, dtype=np.int64)
+    for end in range(1, n + 1):
+        for kind, free in enumerate(again):
+            step = 0 if free else states.stride[kind]
+            able = np.arange(states.count) if free else np.flatnonzero(states.room[:, kind])
+            through = best[:end, able] + table[kind, :end, end][:, None]
+            start = through.argmin(axis=0)
+            reached = through[start, np.arange(len(able))]
+            better = reached < best[end, able + step]
+            target = able[better] + step
+            best[end, target] = reached[better]
+            came[end, target, 0], came[end, target, 1] = start[better], kind
+    state, end = int(best[n].argmin()), n
+    if not np.isfinite(best[n, state]):
+        return None
+    steps: list[tuple[int, int, int]] = []
+    while end > 0:
+        start_at, kind = int(came[end, state, 0]), int(came[end, state, 1])
+        steps.append((start_at, end, kind))
+        end, state = start_at, state - (0 if again[kind] else states.stride[kind])
+    left = [list(devices) for devices in costs.kinds]
+    return [
+        (first, last, left[kind][0] if again[kind] else left[kind].pop(0))
+        for first, last, kind in reversed(steps)
+    ]
+
+
+def _side_by_side(
+    costs: Costs, order: Sequence[int], kind: int, width: int, serial: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the load of every segment on a device with several streams.
+
+    The longest path within the segment, or what the streams need for all of it. O(n E).
+    """
+    n = costs.n
+    place = [0] * n
+    for at, node in enumerate(order):
+        place[node] = at
+    # finish[i, k]: end of the node at place k, in a run that begins at place i <= k.
+    finish = np.zeros((n, n))
+    longest = np.zeros((n + 1, n + 1))
+    for at, node in enumerate(order):
+        seconds = float(costs.compute_s[node, kind]) * width
+        ready = np.zeros(at + 1)
+        for u in costs.dag.preds[node]:
+            before = place[u] + 1
+            np.maximum(ready[:before], finish[:before, place[u]], out=ready[:before])
+        finish[: at + 1, at] = ready + seconds
+        longest[: at + 1, at + 1] = np.maximum(longest[: at + 1, at], finish[: at + 1, at])
+    return np.maximum(longest, serial)

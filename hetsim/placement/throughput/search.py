@@ -1,0 +1,276 @@
+"""What the strategies for throughput share: cuts of orders, moves, memory, and what is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from random import Random
+
+import numpy as np
+
+from hetsim.errors import Infeasible, OutOfMemory
+from hetsim.partitioning.flow import partition
+from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.loads.contraction import Contracted, contract
+from hetsim.placement.loads.costs import Costs, costs_of
+from hetsim.placement.loads.orders import Orders, changed
+from hetsim.placement.narrowing import check_runnable, with_less
+from hetsim.placement.objective import measure
+from hetsim.placement.throughput.assignments import EQUAL, best_assignment
+from hetsim.placement.throughput.moves import Layout, StageMoves
+from hetsim.placement.throughput.slices import Slices, States, cut
+from hetsim.placement.throughput.stages import plan_of_assignment, plan_of_stages
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+
+ATTEMPTS = 8
+"""Searches made anew where activations do not fit."""
+
+MOST_SWAPPED = 10
+"""Devices from which stages are not tried on each other's."""
+
+STARTS = 2
+"""Plans that moves begin with."""
+
+SEARCHED_WHOLE, WHOLE_STEPS = 32, 300_000
+"""Nodes up to which all assignments are searched, and the steps that this may take."""
+
+LEAST = "least bottleneck of"
+"""How a reason begins that claims a proof."""
+
+Moves = Callable[[int], int]
+
+Stages = list[tuple[list[int], int]]
+"""Nodes and device of each stage, in execution order."""
+
+
+def views(problem: Problem) -> list[Contracted]:
+    """Return the costs by which orders are cut: the bound, and the guide where it differs."""
+    found = [contract(costs_of(problem))]
+    if problem.staging is None and problem.contention == "fifo" and len(problem.devices) > 2:
+        found.append(contract(costs_of(problem, summed=True)))
+    return found
+
+
+def cut_stages(costs: Costs, count: int, seed: int) -> Stages | None:
+    """Return the best stages of `count` orders by `costs`; None where nothing was feasible.
+
+    The orders are those by rule, and then changes of the best one: some parts get new random
+    keys, and the order follows the keys as far as the edges allow.
+    """
+    states = States.of(costs.kinds)
+    orders = Orders(costs)
+    best: Slices | None = None
+    best_order: list[int] = []
+    keys: list[float] = []
+    by_rule = orders.by_rule()
+    random = Random(seed)
+    for _ in range(count):
+        parts = next(by_rule, None)
+        if parts is not None:
+            trial = [0.0] * len(parts)
+            for place, part in enumerate(parts):
+                trial[part] = place / max(1, len(parts))
+        else:
+            trial = changed(keys, random)
+            parts = orders.by_keys(trial)
+        order = orders.spread(parts)
+        ceiling = float("inf") if best is None else best.bottleneck_s
+        found = cut(costs, order, states, ceiling)
+        if not keys or (
+            found is not None and (best is None or found.bottleneck_s <= best.bottleneck_s)
+        ):
+            best, best_order, keys = found, order, trial
+    if best is None:
+        return None
+    left = [list(devices) for devices in costs.kinds]
+    return [
+        (sorted(best_order[start:end]), left[kind].pop(0)) for start, end, kind in best.segments
+    ]
+
+
+def layouts(moves: StageMoves, known: Sequence[Contracted], count: int, seed: int) -> list[Layout]:
+    """Return the stages cut from `count` orders, by each of the costs, as the clock counts them."""
+    found: list[Layout] = []
+    for contracted in known:
+        stages = cut_stages(contracted.costs, count, seed)
+        if stages is not None:
+            found.append(swapped(moves, moves.layout(assigned(contracted, stages))))
+    return found
+
+
+def assigned(contracted: Contracted, stages: Stages) -> list[int]:
+    """Return the device of every original node."""
+    device = [0] * sum(len(members) for members in contracted.members)
+    for nodes, p in stages:
+        for v in contracted.spread(nodes):
+            device[v] = p
+    return device
+
+
+def swapped(moves: StageMoves, layout: Layout) -> Layout:
+    """Return the layout with whole stages on each other's devices, as long as that gains.
+
+    Costs by kind do not tell where a device stands among the links. O(P^2 (V + E)) a round.
+    """
+    count = len(moves.problem.devices)
+    gained = count <= MOST_SWAPPED and layout.load_s > 0.0
+    while gained:
+        gained = False
+        for a, b in combinations(range(count), 2):
+            swap = {a: b, b: a}
+            trial = moves.layout([swap.get(p, p) for p in layout.assignment])
+            if trial.load_s < layout.load_s * (1.0 - EQUAL):
+                layout, gained = trial, True
+    return layout
+
+
+def as_plan(moves: StageMoves, name: str, layout: Layout, reason: str) -> Plan:
+    """Return the layout as a plan: one subgraph a stage, or as few as an assignment needs."""
+    problem = moves.problem
+    if moves.apart:
+        return plan_of_assignment(problem, name, layout.assignment, reason)
+    stages: list[list[int]] = [[] for _ in layout.device]
+    for node, stage in enumerate(layout.stage):
+        stages[stage].append(node)
+    filled = [(nodes, layout.device[stage]) for stage, nodes in enumerate(stages) if nodes]
+    return plan_of_stages(problem, name, filled, reason)
+
+
+def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> Plan:
+    """Return the plan that `solve` finds, made again where live activations do not fit.
+
+    Searches know the memory of weights alone. Where the clock finds too little, the device has
+    so much less in the next attempt, up to ATTEMPTS times; at last it is closed. Where none
+    fits, the first plan is returned, which others may mend. What `solve` claims holds for its
+    problem: no claim is kept where that was changed, or the plan does not fit.
+
+    Raises
+    ------
+    Infeasible
+        What the first `solve` raises.
+    """
+    first = made = solve(problem)
+    left = problem
+    for attempt in range(ATTEMPTS + 1):
+        plan = Plan(problem, made.strategy, made.groups, made.reason)
+        try:
+            measure(plan, "throughput")
+        except OutOfMemory as error:
+            if error.device is None or attempt == ATTEMPTS:
+                break
+            try:
+                left = with_less(left, left.device_index(error.device), error.over_bytes << attempt)
+                made = solve(left)
+            except Infeasible:
+                break
+            continue
+        return plan if attempt == 0 else _unclaimed(plan)
+    return _unclaimed(Plan(problem, first.strategy, first.groups, first.reason))
+
+
+def _unclaimed(plan: Plan) -> Plan:
+    if not plan.reason.startswith(LEAST):
+        return plan
+    return replace(plan, reason="not proven least: live activations do not fit what would be")
+
+
+def search_stages(
+    problem: Problem,
+    known: Sequence[Plan],
+    orders: int,
+    moves: Moves,
+    seed: int,
+    *,
+    by_device: bool = False,
+) -> Plan:
+    """Return the plan that moves of nodes between any stages find.
+
+    They begin with the best of the plans `known` and of the stages cut from `orders` orders, a
+    share of them each; and where all assignments of a small problem can be searched, with the
+    best of these.
+
+    Parameters
+    ----------
+    problem : Problem
+    known : sequence of Plan
+    orders : int
+    moves : callable
+        From moves tried to the number of moves to try next; 0 ends the search.
+    seed : int
+    by_device : bool
+        As ``StageMoves``.
+
+    Raises
+    ------
+    Infeasible
+        Where nothing was met that is supported and whose weights fit the memory.
+    """
+    check_runnable(problem)
+    search = StageMoves(problem, contiguous=False, by_device=by_device)
+    found = [layout for plan in known if (layout := search.of_plan(plan)) is not None]
+    found += layouts(search, views(problem), orders, seed)
+    found = found or [first_supported(search)]
+    if problem.n <= SEARCHED_WHOLE:
+        least = min((layout.load_s for layout in found), default=float("inf"))
+        whole = best_assignment(
+            problem, least, WHOLE_STEPS, contiguous=False, network=search.network
+        )
+        if whole.assignment is not None:
+            groups = partition(problem, "compact", assignment=whole.assignment).groups
+            layout = search.of_plan(Plan(problem, "any", groups))
+            found += [layout] if layout is not None else []
+    best = sorted(found, key=lambda layout: layout.load_s)[:STARTS]
+    tried = turn = 0
+    while (count := moves(tried)) > 0:
+        at = turn % len(best)
+        best[at] = search.improved(best[at], count, seed + turn)
+        tried, turn = tried + count, turn + 1
+    chosen = min(best, key=lambda layout: layout.load_s)
+    if chosen.load_s == float("inf"):
+        raise nothing_met(problem)
+    return as_plan(search, "local-search", chosen, "")
+
+
+def first_supported(moves: StageMoves) -> Layout:
+    """Return every node on the first device that runs it, which moves may make feasible."""
+    return moves.layout([int(row.argmax()) for row in moves.problem.runnable])
+
+
+def nothing_met(problem: Problem) -> Infeasible:
+    """Say that a search met no feasible stages."""
+    return Infeasible(
+        "no stages were met that are supported and fit the memory",
+        where=problem.name,
+        hint="try more orders and moves, or allow more devices",
+    )
+
+
+def bound_of_one_copy(problem: Problem) -> float:
+    """Return seconds a request that no plan goes below which runs a node on one device.
+
+    ``lower_bound``, which holds for replicas too, and the node that is longest where it is
+    shortest. 0 where a node is not priced.
+    """
+    if problem.n == 0 or problem.unpriced:
+        return 0.0
+    shares = np.where(problem.runnable, problem.shared_seconds, np.inf)
+    longest = float((shares / np.array(problem.streams)).min(axis=1).max())
+    return max(lower_bound(problem, "throughput"), longest * (1.0 - EQUAL))
+
+
+def claim(problem: Problem, load_s: float, contiguous_s: float, any_s: float) -> str:
+    """Say what is proven of a plan by lower bounds on contiguous stages and on any plan."""
+    if problem.unpriced:
+        # Whoever plans says of how many nodes.
+        return "not proven least"
+    if load_s <= any_s * (1.0 + 2.0 * EQUAL):
+        return f"{LEAST} all plans that run a node on one device"
+    if load_s <= contiguous_s * (1.0 + EQUAL):
+        return f"{LEAST} all contiguous stages"
+    bound = max(contiguous_s, any_s)
+    if bound <= 0.0:
+        return "not proven least"
+    whom = "contiguous stages" if contiguous_s > any_s else "any plan"
+    return f"not proven least: at most {load_s / bound - 1.0:.2%} above {whom}"
