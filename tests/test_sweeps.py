@@ -6,9 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from summary import SUMMARY
-from sweeps import Sweeps, place, share, sweep, swept
+from sweeps import Sweeps, examples, place, share, sweep, swept
 
 IDS = [f"tests/{name}.py::test_it[{number}]" for name in "ab" for number in range(40)]
 
@@ -21,7 +23,10 @@ def selected(option: str, *, named: bool = False) -> tuple[list[str], list[str],
         hook=SimpleNamespace(pytest_deselected=lambda items: left.extend(items)),
     )
     items: list[Any] = [
-        SimpleNamespace(nodeid=node_id, get_closest_marker=lambda _, odd=number % 2: odd or None)
+        SimpleNamespace(
+            nodeid=node_id,
+            get_closest_marker=lambda name, odd=number % 2: (odd and name == "sweep") or None,
+        )
         for number, node_id in enumerate(IDS)
     ]
     Sweeps(option, named=named).pytest_collection_modifyitems(config, items)
@@ -56,6 +61,39 @@ def test_what_is_left_out_is_told_by_file() -> None:
 
 def test_a_share_is_the_same_everywhere() -> None:
     assert [place(node_id, 7) for node_id in IDS[:8]] == [3, 1, 7, 6, 6, 6, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("option", "named", "tried"), [("none", False, 3), ("none", True, 8), ("all", False, 8)]
+)
+def test_a_property_is_tried_less_each_time(option: str, named: bool, tried: int) -> None:
+    seen = []
+
+    @given(st.integers())
+    def over(number: int) -> None:
+        seen.append(number)
+
+    mark = examples(quick=3, full=8).mark
+    items: list[Any] = [
+        SimpleNamespace(
+            nodeid=f"tests/a.py::over[{case}]",
+            obj=over,
+            get_closest_marker=lambda name: mark if name == "examples" else None,
+        )
+        for case in range(2)
+    ]
+    config: Any = SimpleNamespace(stash={SUMMARY: {}})
+    Sweeps(option, named=named).pytest_collection_modifyitems(config, items)
+    over()
+    assert len(seen) == tried
+    last = "     1 properties tried on fewer examples than in the sweep"
+    assert config.stash[SUMMARY].get("sweep", [""])[-1] == (last if tried == 3 else "")
+
+
+def test_examples_of_each_time_are_some_of_all() -> None:
+    for quick in (0, 9):
+        with pytest.raises(ValueError, match="not among 8"):
+            examples(quick=quick, full=8)
 
 
 @pytest.mark.parametrize("text", ["", "some", "0/7", "8/7", "1/0", "1/7/", "-1/7", "1.5/7"])

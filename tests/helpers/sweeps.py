@@ -1,7 +1,7 @@
 """Which tests run each time, and which in the sweep: all of them, or the share of a day.
 
-``sweep`` gives a test the cases that run each time and those that the sweep adds. A test that the
-sweep alone runs is marked ``@pytest.mark.sweep``.
+``sweep`` gives a test the cases that run each time and those that the sweep adds, ``examples`` a
+property how often it is tried. A test that the sweep alone runs is marked ``@pytest.mark.sweep``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from summary import SUMMARY
 
@@ -53,6 +54,16 @@ def swept(*, quick: Iterable[Any], full: Iterable[Any], several: bool = False) -
     ]
 
 
+def examples(*, quick: int, full: int) -> pytest.MarkDecorator:
+    """Try a property of hypothesis on so many examples each time, and on so many in the sweep.
+
+    It stands in place of ``settings(max_examples=...)``.
+    """
+    if not 0 < quick <= full:
+        raise ValueError(f"{quick} examples each time are not among {full}")
+    return pytest.mark.examples(quick, full)
+
+
 class Sweeps:
     """A plugin that takes out what the sweep runs and this run does not, and says so at the end."""
 
@@ -74,8 +85,22 @@ class Sweeps:
             gone = {item.nodeid for item in left}
             items[:] = [item for item in items if item.nodeid not in gone]
             config.hook.pytest_deselected(items=left)
-        if of_sweep:
-            config.stash[SUMMARY]["sweep"] = self._told(len(of_sweep), left)
+        quick = self._tried({item.obj: item for item in items if _examples(item)}.values())
+        if of_sweep or quick:
+            told = self._told(len(of_sweep), left)
+            if quick:
+                told.append(f"{quick:6} properties tried on fewer examples than in the sweep")
+            config.stash[SUMMARY]["sweep"] = told
+
+    def _tried(self, properties: Iterable[pytest.Item]) -> int:
+        """Say of each property how often it is tried; how many less often than in the sweep."""
+        less = 0
+        for item in properties:
+            quick, full = _examples(item)
+            whole = quick == full or self._runs(item.nodeid.partition("[")[0])
+            settings(max_examples=full if whole else quick)(item.obj)
+            less += not whole
+        return less
 
     def _runs(self, node_id: str) -> bool:
         if self._share is None:
@@ -89,6 +114,11 @@ class Sweeps:
         lines = [f"{which}: {ran} of {count} tests of the sweep selected, {len(left)} left out"]
         files = Counter(item.nodeid.split("::")[0] for item in left)
         return lines + [f"{files[name]:6} left out in {name}" for name in sorted(files)]
+
+
+def _examples(item: Any) -> tuple[int, ...]:
+    mark = item.get_closest_marker("examples")
+    return mark.args if mark else ()
 
 
 def share(text: str) -> tuple[int, int]:
