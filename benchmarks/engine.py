@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from hetsim.hardware.spec import Route
 from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import GRAPH_INPUT, Problem, Value
+from hetsim.problem.parts import GRAPH_INPUT, Value
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import play, simulate
 from hetsim.simulation.clock.templates import Lowered, lower_all
 

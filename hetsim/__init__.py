@@ -73,7 +73,8 @@ if TYPE_CHECKING:
     from hetsim.plans.plan import Plan
     from hetsim.plans.saved import load_plan
     from hetsim.plans.timeline import Event, Timeline
-    from hetsim.problem.problem import Problem, Staging
+    from hetsim.problem.parts import Staging
+    from hetsim.problem.problem import Problem
     from hetsim.simulation.failures.failure import Failure
     from hetsim.simulation.simulate import simulate
 
@@ -121,7 +122,7 @@ _HOMES = {
     "Run": "hetsim.execution.run",
     "Session": "hetsim.execution.session",
     "SizeRules": "hetsim.partitioning.sizes",
-    "Staging": "hetsim.problem.problem",
+    "Staging": "hetsim.problem.parts",
     "TimedOut": "hetsim.errors",
     "Timeline": "hetsim.plans.timeline",
     "TooManyInFlight": "hetsim.errors",

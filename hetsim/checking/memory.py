@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from hetsim.errors import InvalidInput
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 
 def check_memory(

@@ -12,7 +12,8 @@ from hetsim.errors import InvalidInput
 from hetsim.placement.bounds.lower_bound import lower_bound
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 TOLERANCE = 1e-9
 """Rounding that is let pass, over the makespan."""

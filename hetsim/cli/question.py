@@ -12,7 +12,8 @@ from hetsim.errors import UsageError
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.plans.plan import Plan
-    from hetsim.problem.problem import Contention, Problem
+    from hetsim.problem.parts import Contention
+    from hetsim.problem.problem import Problem
 
 Canonical = Literal["none", "basic", "extended"]
 DEFAULT_STRATEGY = "heft"

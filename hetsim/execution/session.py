@@ -24,7 +24,7 @@ from hetsim.execution.inputs_outputs import (
     model_of,
 )
 from hetsim.execution.transports.executors import opened
-from hetsim.problem.problem import GRAPH_INPUT
+from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.simulation.failures.failure import Failure, check_failures
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from hetsim.errors import UnsupportedNode, UsageError, nearest
 from hetsim.graph.contraction import Contraction
 from hetsim.hardware.spec import numbered
 from hetsim.partitioning.regions import Region, Regions, annotate
-from hetsim.problem.problem import FusedKernel, Problem
+from hetsim.problem.parts import FusedKernel
+from hetsim.problem.problem import Problem
 
 Choose = Callable[[int, tuple[Region, ...]], str | None]
 """A node and the regions of several devices that hold it in; the device that shall have it,

@@ -21,7 +21,8 @@ from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.regions import Regions, annotate
 from hetsim.partitioning.sizes import SizeRules, check_weights, cut, drops
 from hetsim.partitioning.validator import check
-from hetsim.problem.problem import FusedKernel, Problem
+from hetsim.problem.parts import FusedKernel
+from hetsim.problem.problem import Problem
 
 
 @checks.takes(

@@ -12,7 +12,8 @@ from hetsim.graph.dag import joined
 from hetsim.graph.housekeeping import housekeeping_nodes
 from hetsim.partitioning.affinity.op_types import check_op
 from hetsim.partitioning.regions import Regions
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 Mode = Literal["assigned", "follow", "default"]
 MODES: tuple[Mode, ...] = ("assigned", "follow", "default")

@@ -15,7 +15,8 @@ from hetsim.partitioning.export.record import partition_record
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.validator import check
 from hetsim.partitioning.views import Border, borders, boundary_values, explain, node_named
-from hetsim.problem.problem import Problem, Value
+from hetsim.problem.parts import Value
+from hetsim.problem.problem import Problem
 
 if TYPE_CHECKING:
     import onnx

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.base import checks
-from hetsim.problem.problem import FusedKernel, Problem
+from hetsim.problem.parts import FusedKernel
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.atoms import Quotient
 from hetsim.partitioning.groups import components, order_groups
 from hetsim.partitioning.regions import Regions
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from hetsim.base import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.partitioning.groups import Group, condense, owners
 from hetsim.partitioning.regions import refusal
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from hetsim.graph.reading.extension import Extension, names_library, read_extens
 from hetsim.graph.shapes.observed import read_array, read_observed
 from hetsim.hardware.catalog import load_platform
 from hetsim.plans.plan import Plan, parse
-from hetsim.problem.problem import Problem, check_contention
+from hetsim.problem.parts import check_contention
+from hetsim.problem.problem import Problem
 
 
 @checks.takes(

@@ -17,37 +17,19 @@ from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import Dag
 from hetsim.hardware.spec import numbered
 from hetsim.problem.given import Given
-from hetsim.problem.parts import (
-    GRAPH_INPUT,
-    Constant,
-    Contention,
-    FusedKernel,
-    Staging,
-    Value,
-    check_contention,
-)
+from hetsim.problem.parts import GRAPH_INPUT, Contention, FusedKernel, Staging
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import Platform
-
-__all__ = [
-    "GRAPH_INPUT",
-    "Constant",
-    "Contention",
-    "FusedKernel",
-    "Problem",
-    "Staging",
-    "Value",
-    "check_contention",
-]
 
 
 @dataclass(frozen=True, eq=False)
 class Problem(Given):
     """One model on one platform, free of ONNX.
 
-    Its fields are those of ``Given``, where each is described; what is here follows from them.
+    Its fields are those of ``hetsim.problem.given.Given``, where each is described; what is here
+    follows from them.
     """
 
     @property

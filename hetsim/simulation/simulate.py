@@ -9,7 +9,7 @@ from hetsim.base import checks
 from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
-from hetsim.problem.problem import Contention, check_contention
+from hetsim.problem.parts import Contention, check_contention
 from hetsim.simulation.clock import playing as clock
 from hetsim.simulation.clock.memory import check_capacity, resident_weights
 from hetsim.simulation.clock.metrics import energy

@@ -14,7 +14,8 @@ from hetsim.errors import InvalidInput
 from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
-from hetsim.problem.problem import Constant, Problem
+from hetsim.problem.parts import Constant
+from hetsim.problem.problem import Problem
 from oracles.clock_plans import arrivals, dealt_plans
 from placement_instances import model_like
 

@@ -16,7 +16,8 @@ from hetsim.graph.dag import topological_order
 from hetsim.placement.registry import resolve
 from hetsim.placement.starting.constructive import Constructive
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import Constant, FusedKernel, Problem
+from hetsim.problem.parts import Constant, FusedKernel
+from hetsim.problem.problem import Problem
 
 CONSTRUCTIVE = ("heft", "cpop", "peft", "lookahead", "dls", "etf")
 RANDOM20 = sorted(f"random20/{path.stem}" for path in (CASES / "placement/random20").glob("*.json"))

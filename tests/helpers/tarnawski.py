@@ -9,7 +9,8 @@ from typing import Any
 
 from builders import CASES
 from hetsim.graph.dag import joined
-from hetsim.problem.problem import Problem, Staging
+from hetsim.problem.parts import Staging
+from hetsim.problem.problem import Problem
 
 BYTES_PER_MS = float(2**20)
 """Resolution of transfer times: a millionth of a millisecond."""

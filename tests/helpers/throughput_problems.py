@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from hetsim.hardware.spec import Route
-from hetsim.problem.problem import Constant, FusedKernel, Problem, Staging, Value
+from hetsim.problem.parts import Constant, FusedKernel, Staging, Value
+from hetsim.problem.problem import Problem
 
 TOPOLOGIES = ("none", "pairs", "star", "bus", "half", "chain", "staged", "staged pairs")
 

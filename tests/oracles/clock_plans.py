@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hetsim.hardware.spec import Route
 from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import GRAPH_INPUT, Constant, Problem, Value
+from hetsim.problem.parts import GRAPH_INPUT, Constant, Value
+from hetsim.problem.problem import Problem
 
 
 @st.composite

@@ -13,7 +13,8 @@ import hetsim
 from hetsim.errors import Infeasible
 from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import Constant, Problem, Value
+from hetsim.problem.parts import Constant, Value
+from hetsim.problem.problem import Problem
 
 
 def every_plan(problem: Problem) -> Iterator[tuple[Group, ...]]:

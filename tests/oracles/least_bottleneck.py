@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 INF = float("inf")
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
-from hetsim.problem.problem import GRAPH_INPUT
+from hetsim.problem.parts import GRAPH_INPUT
 
 
 def check(plan: Plan, timeline: Timeline) -> None:

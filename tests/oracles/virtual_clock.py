@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import GRAPH_INPUT
+from hetsim.problem.parts import GRAPH_INPUT
 
 
 class Task(NamedTuple):

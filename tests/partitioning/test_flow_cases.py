@@ -19,7 +19,8 @@ from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.regions import Region, annotate
 from hetsim.partitioning.sizes import SizeRules
 from hetsim.partitioning.views import borders, memory_bytes
-from hetsim.problem.problem import Constant, Problem, Value
+from hetsim.problem.parts import Constant, Value
+from hetsim.problem.problem import Problem
 
 INF = float("inf")
 RECORDS: dict[str, dict[str, Any]] = {

@@ -13,7 +13,8 @@ from builders import problems
 from hetsim.errors import UsageError
 from hetsim.partitioning.groups import Group, owners
 from hetsim.partitioning.views import borders, boundary_values, explain, node_named
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 
 @given(problems(max_nodes=12))

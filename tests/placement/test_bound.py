@@ -19,7 +19,8 @@ from hetsim.placement.bounds.lower_bound import area_bound, critical_path_bound,
 from hetsim.placement.bounds.paths import Setting, heads, tails
 from hetsim.placement.objective import measure
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import FusedKernel, Problem, Staging
+from hetsim.problem.parts import FusedKernel, Staging
+from hetsim.problem.problem import Problem
 
 
 @st.composite

@@ -14,7 +14,8 @@ from builders import problems
 from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.placement.coarsening.tasks import Coarse, coarsen, pays_to_coarsen, uncoarsened
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import FusedKernel, Problem
+from hetsim.problem.parts import FusedKernel
+from hetsim.problem.problem import Problem
 from placement_instances import model_like
 
 

@@ -16,7 +16,8 @@ from hetsim.placement.loads.contraction import contract
 from hetsim.placement.loads.costs import costs_of
 from hetsim.placement.objective import bottleneck, measure
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import Problem, Staging
+from hetsim.problem.parts import Staging
+from hetsim.problem.problem import Problem
 
 
 def staged() -> Problem:

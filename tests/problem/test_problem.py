@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hetsim.errors import InvalidInput, UsageError
-from hetsim.problem.problem import Constant, FusedKernel, Problem, Value
+from hetsim.problem.parts import Constant, FusedKernel, Value
+from hetsim.problem.problem import Problem
 
 
 def test_from_edges_and_tensors() -> None:

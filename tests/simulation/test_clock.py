@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from builders import placement_case
 from hetsim.plans.timeline import Timeline
-from hetsim.problem.problem import Contention, FusedKernel, Problem
+from hetsim.problem.parts import Contention, FusedKernel
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import simulate
 from oracles.clock_plans import on, two_devices
 

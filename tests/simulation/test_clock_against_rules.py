@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hetsim.errors import OutOfMemory
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
-from hetsim.problem.problem import Contention
+from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.memory import memory_profile
 from hetsim.simulation.clock.playing import play, simulate
 from hetsim.simulation.clock.templates import lower, lower_all

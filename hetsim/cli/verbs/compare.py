@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison, Row
     from hetsim.cli.question import Canonical
     from hetsim.plans.plan import Plan
-    from hetsim.problem.problem import Contention
+    from hetsim.problem.parts import Contention
 
 
 @click.command(cls=Command)

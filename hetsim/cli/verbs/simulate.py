@@ -23,7 +23,7 @@ from hetsim.cli.options import (
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
-    from hetsim.problem.problem import Contention
+    from hetsim.problem.parts import Contention
     from hetsim.simulation.failures.failure import Failure
 
 FOLLOWED = 1000

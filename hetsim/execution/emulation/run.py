@@ -25,7 +25,7 @@ from hetsim.plans.timeline import Timeline
 
 if TYPE_CHECKING:
     from hetsim.plans.plan import Plan
-    from hetsim.problem.problem import Contention
+    from hetsim.problem.parts import Contention
     from hetsim.simulation.clock.templates import Lowered
 
 _SHORTEST_RUN_S = 2.0
@@ -126,7 +126,7 @@ def emulate(
     from hetsim.execution.devices.weights import staged
     from hetsim.execution.run import run_whole
     from hetsim.execution.session import crossing_bytes
-    from hetsim.problem.problem import check_contention
+    from hetsim.problem.parts import check_contention
     from hetsim.simulation.clock.playing import simulate
     from hetsim.simulation.clock.templates import lower_all
 

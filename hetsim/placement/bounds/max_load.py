@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from hetsim.base import checks
 from hetsim.errors import UsageError
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from hetsim.graph.dag import joined
 from hetsim.placement.listing.ranks import travel_matrices
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 
 def contract_chains(problem: Problem, labels: Sequence[int], most_tasks: int) -> list[int]:

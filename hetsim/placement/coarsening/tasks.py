@@ -11,7 +11,8 @@ from hetsim.graph.contraction import Contraction
 from hetsim.graph.dag import joined
 from hetsim.partitioning.groups import Group, order_groups
 from hetsim.placement.coarsening.chains import contract_chains
-from hetsim.problem.problem import GRAPH_INPUT, Constant, FusedKernel, Problem, Value
+from hetsim.problem.parts import GRAPH_INPUT, Constant, FusedKernel, Value
+from hetsim.problem.problem import Problem
 
 MOST_TASKS = 400
 """Tasks above which neighbours are joined even where a split of them could pay."""

@@ -12,7 +12,8 @@ from hetsim.partitioning.groups import Group
 from hetsim.placement.fitting.excess import excess
 from hetsim.placement.fitting.footprint import Footprint
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 MOST_NODES = 14
 """Nodes above which not even the sets of them are listed."""

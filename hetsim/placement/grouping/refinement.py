@@ -11,7 +11,8 @@ from hetsim.errors import Infeasible
 from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.placement.objective import Objective, measure
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 Crossing = tuple[int, int, int]
 """A node, the first of the subgraph that it moves into, and that one's device."""

@@ -12,7 +12,8 @@ import numpy as np
 from hetsim.errors import OutOfMemory, UnsupportedNode
 from hetsim.placement.listing.ranks import made_by, travel_matrices
 from hetsim.placement.listing.room import Gaps, Room
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 INFINITY = float("inf")
 

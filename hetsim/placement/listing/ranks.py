@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.problem.problem import GRAPH_INPUT, Problem, Value
+from hetsim.problem.parts import GRAPH_INPUT, Value
+from hetsim.problem.problem import Problem
 
 
 def mean_seconds(problem: Problem) -> list[float]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import order_groups
 from hetsim.placement.loads.costs import Costs
-from hetsim.problem.problem import GRAPH_INPUT
+from hetsim.problem.parts import GRAPH_INPUT
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from hetsim.graph.dag import Dag
 from hetsim.hardware.spec import Route
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.placement.loads.costs import Floats
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import flat
 
 Ints = NDArray[np.int64]

@@ -12,7 +12,8 @@ import numpy as np
 from hetsim.errors import NotInstalled
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.listing.ranks import travel_matrices
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 TICKS = 1_000_000
 """Ticks of the solver's clock over the horizon, where times are no multiples of anything."""

@@ -10,7 +10,8 @@ import numpy as np
 from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import pays_to_coarsen
 from hetsim.placement.listing.ranks import travel_matrices
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 Rows = list[list[float]]
 """Seconds of a transfer by source and target device."""

@@ -12,7 +12,8 @@ from hetsim.partitioning.regions import annotate
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.narrowing import only_devices
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 HEADROOM = 1.2
 """Memory that a device needs for the weights it gets, over their bytes."""

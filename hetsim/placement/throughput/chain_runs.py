@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from hetsim.placement.loads.costs import Costs, costs_of
 from hetsim.placement.throughput.slices import States, segment_loads
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 Run = tuple[int, int, int]
 """First place, end place, device."""

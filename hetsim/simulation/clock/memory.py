@@ -12,7 +12,8 @@ from hetsim.base.units import format_bytes
 from hetsim.errors import InvalidInput, OutOfMemory
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.recording import Recording
 from hetsim.simulation.clock.templates import Lowered, Template, lower_all
 

@@ -13,7 +13,7 @@ from hetsim.base.checks import shown
 from hetsim.errors import PlanError, UsageError
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
-from hetsim.problem.problem import Contention, check_contention
+from hetsim.problem.parts import Contention, check_contention
 from hetsim.simulation.clock import kernel
 from hetsim.simulation.clock.memory import check_capacity, curves, peaks_of_one, resident_weights
 from hetsim.simulation.clock.metrics import summarise

@@ -13,7 +13,8 @@ from hetsim.errors import NoRoute, UnsupportedNode
 from hetsim.partitioning.groups import owners
 from hetsim.partitioning.validator import check
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import GRAPH_INPUT, Contention, Problem
+from hetsim.problem.parts import GRAPH_INPUT, Contention
+from hetsim.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Literal
 
 from hetsim.errors import PlanError
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import Contention
+from hetsim.problem.parts import Contention
 from hetsim.simulation.failures.failure import Failure
 from hetsim.simulation.failures.remaining_tasks import Progress, Task, Version
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import GRAPH_INPUT, Contention
+from hetsim.problem.parts import GRAPH_INPUT, Contention
 from hetsim.simulation.clock.templates import Lowered, Template, lower_all
 
 

@@ -12,7 +12,8 @@ import hetsim
 from hetsim.errors import UsageError
 from hetsim.partitioning.affinity.affinity import Exclusion
 from hetsim.partitioning.partition import Partition
-from hetsim.problem.problem import GRAPH_INPUT, Problem
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
 
 
 @pytest.fixture(scope="module")

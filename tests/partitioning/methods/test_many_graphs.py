@@ -15,7 +15,8 @@ from hetsim.partitioning.groups import owners
 from hetsim.partitioning.methods.registry import methods
 from hetsim.partitioning.validator import problems_of
 from hetsim.partitioning.views import borders
-from hetsim.problem.problem import Constant, Problem
+from hetsim.problem.parts import Constant
+from hetsim.problem.problem import Problem
 from sweeps import sweep
 
 PROBLEMS = 20_000

@@ -13,7 +13,8 @@ from hetsim.graph.dag import Dag, topological_order
 from hetsim.partitioning.groups import order_groups
 from hetsim.placement.bounds.max_load import max_load
 from hetsim.placement.strategies.ideal_dp import ideals
-from hetsim.problem.problem import Problem, Staging
+from hetsim.problem.parts import Staging
+from hetsim.problem.problem import Problem
 from tarnawski import paper_max_load, read
 
 PUBLISHED = {

@@ -20,6 +20,7 @@ from hetsim.placement.listing.dynamic import schedule_pairs
 from hetsim.placement.listing.list_schedule import Listing, Slot
 from hetsim.placement.listing.ranks import downward_ranks, static_levels, upward_ranks
 from hetsim.placement.starting.starts import affordable
+from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, constructive, model_like, played
 
@@ -101,7 +102,7 @@ def test_memory_turns_nodes_away() -> None:
 
 def test_a_shared_weight_counts_once() -> None:
     problem = Problem.from_arrays(np.array([[9.0, 1.0]] * 3), capacity_bytes=[99, 10])
-    shared = hetsim.problem.problem.Constant("w", 10, (0, 1, 2))
+    shared = Constant("w", 10, (0, 1, 2))
     problem = replace(problem, constants=(shared,))
     for strategy in CONSTRUCTIVE:
         assert played(problem, strategy)[0].devices_used == ("d1",)

@@ -12,7 +12,8 @@ import hetsim
 from builders import problems
 from hetsim.errors import UsageError
 from hetsim.placement.search.cut_expansion import least_serial, serial_latency
-from hetsim.problem.problem import Problem, Staging
+from hetsim.problem.parts import Staging
+from hetsim.problem.problem import Problem
 
 
 def random_problem(rng: np.random.Generator, count: int, most: int) -> Problem:

@@ -21,7 +21,8 @@ from hetsim.placement.objective import bottleneck
 from hetsim.placement.throughput.moves import StageMoves
 from hetsim.placement.throughput.search import as_plan
 from hetsim.placement.throughput.slices import MOST_BORDERS, States, cut, segment_loads
-from hetsim.problem.problem import Problem, Staging
+from hetsim.problem.parts import Staging
+from hetsim.problem.problem import Problem
 from tarnawski import paper_max_load, read
 from throughput_problems import small
 

@@ -15,7 +15,7 @@ import hetsim
 from hetsim.errors import Infeasible
 from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
-from hetsim.problem.problem import GRAPH_INPUT
+from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.failure import Failure, check_failures
 from hetsim.simulation.simulate import simulate
