@@ -1,0 +1,1 @@
+"""A plan for real: the verb ``run`` and sessions, on Ray actors or threads."""

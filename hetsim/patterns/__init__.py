@@ -1,0 +1,1 @@
+"""Patterns of nodes: their text, and where in a graph they fit."""
