@@ -8,7 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from hetsim.errors import HetsimError, Infeasible, UnsupportedNode
+from hetsim.placement.constraints import Constrained
 from hetsim.placement.narrowing import narrowed
+from hetsim.placement.planning import again, plan
+from hetsim.placement.replicas.deal import dealt_out
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -63,16 +66,10 @@ def replan(planned: Plan, lost: Sequence[str]) -> Plan:
     Infeasible
         Where the devices that are left cannot run the model, or have too little memory.
     """
-    # Strategies are loaded where a device was really lost.
-    from hetsim.placement.constraints import Constrained
-    from hetsim.placement.planning import again, plan
-
     left = without(planned.problem, lost)
     if planned.sizes:
         spared = [one for one in planned.replicas if not set(one.devices_used) & set(lost)]
         if spared:
-            from hetsim.placement.replicas.deal import dealt_out
-
             spared = [replace(one, problem=left) for one in spared]
             named = ", ".join(f"'{name}'" for name in lost)
             reason = f"the replicas without {named} carry on"

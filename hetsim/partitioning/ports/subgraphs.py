@@ -96,7 +96,7 @@ def collect(graph: NodeGraph, affinity: Mapping[str, str]) -> Subgraphs:
     PlanError
         Where `affinity` lacks a node or names one that does not exist.
 
-    Complexity: that of ``boundary.merge``.
+    Complexity: that of ``methods.boundary``.
     Source: the conventions of OpenVINO's HETERO plugin. Among subgraphs that could run next
     we take the one whose first node, parameters and constants aside, stands first; there
     the order is that of a hash table.

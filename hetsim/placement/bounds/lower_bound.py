@@ -32,9 +32,9 @@ def lower_bound(problem: Problem, objective: Objective = "latency") -> float:
     can have, so that a plan which meets the bound is not reported below it.
 
     Latency is the larger of the area bound and the device-indexed critical path with the join
-    rule (``bound_paths.heads``), raised by halving: a limit is refuted where, once no node is
+    rule (``paths.heads``), raised by halving: a limit is refuted where, once no node is
     offered to a device on which it would end too late, some node has no device left or the
-    windows of ``bound_area.crowded`` are too small for the work. Throughput is the area bound
+    windows of ``area.crowded`` are too small for the work. Throughput is the area bound
     alone, which lets a node run here for one request and there for another: no deal among
     replicas is below it.
 
@@ -67,7 +67,7 @@ def stated_bound(problem: Problem, objective: Objective = "latency") -> float | 
 def critical_path_bound(problem: Problem) -> float:
     """Return the longest path when every node takes the device that suits it best, in seconds.
 
-    With the join rule; see ``bound_paths.heads``. O(E (P^2 + d P)) for d neighbours a node.
+    With the join rule; see ``paths.heads``. O(E (P^2 + d P)) for d neighbours a node.
     """
     setting = Setting.of(problem)
     through = heads(setting, setting.shares) + setting.shares + tails(setting, setting.shares)

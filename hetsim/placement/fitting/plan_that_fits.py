@@ -33,12 +33,12 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
     """Return a plan of `problem` that the clock accepts, close to those of `near` where it can be.
 
     1. Bounds: an assignment for which weights, and what each node reads and makes, fit
-       (``fit_weights``); where there is none, that is proven.
+       (``weights``); where there is none, that is proven.
     2. `near` as it is, with its least dear nodes moved off full devices, and with the last of
        their nodes moved, each grouped in several ways, over several orders: the quickest that
        fits. Then the same of that assignment, and of devices filled one after another.
-    3. Moves from what misses by least (``fit_moves``).
-    4. Every plan there is, where those are few (``fit_all``): complete, so that no problem up to
+    3. Moves from what misses by least (``moves``).
+    4. Every plan there is, where those are few (``exhaustive``): complete, so that no problem up to
        about eight nodes is refused that has a plan.
 
     Memory is what one request holds, by ``simulation.memory``; of several in flight ``simulate``

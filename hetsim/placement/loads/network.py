@@ -38,7 +38,7 @@ class Network:
     hold, constant_bytes
         Constants by node.
     in_kernel, kernel_device, kernel_size, kernel_delta_s, kernel_covers
-        Kernels by node, and as ``throughput_costs.Kernel``; those dearer than their parts are
+        Kernels by node, and as ``costs.Kernel``; those dearer than their parts are
         left out.
     host : int
         -1 where there is none.

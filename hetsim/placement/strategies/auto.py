@@ -55,7 +55,7 @@ class Auto(Constrained):
     against replicas among which requests are dealt out (``replication.replicated``). What is
     too dear for the number of tasks is left out by the tables above, and the reason names it;
     what needs something that is not installed or finds no plan is left out too. Where memory is
-    so tight that no strategy finds a plan, one is looked for (``fit.plan_that_fits``): a problem
+    so tight that no strategy finds a plan, one is looked for (``plan_that_fits``): a problem
     of up to about eight nodes that has a plan is never refused. On a model the best is refined
     node by node. Never worse than a device alone.
 

@@ -20,7 +20,7 @@ class Cpop(Constructive):
     Objective: makespan. The ready node with the longest mean path through it is next; off
     the critical path it goes where it would finish first. Where the chosen device does not
     take a node of the path, that node goes like the others. Beyond the paper: what
-    ``listing.Listing`` says.
+    ``list_schedule.Listing`` says.
 
     Complexity: O(E P + n P log n), and the grouping.
 

@@ -20,7 +20,7 @@ class Dls(Constructive):
     Objective: makespan. The dynamic level of a pair is the node's static level, its longest
     way out over median times, less when it could begin there, plus what the device is
     quicker than the median. Beyond the paper: dispatch is part of a node's time, and what
-    ``listing.Listing`` says; no gap is filled.
+    ``list_schedule.Listing`` says; no gap is filled.
 
     Complexity: O(n W P) for W ready nodes at once, and the grouping.
 

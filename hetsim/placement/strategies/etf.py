@@ -21,7 +21,7 @@ class Etf(Constructive):
     pair that begins first, for devices of one speed; where speeds differ, the end is what
     matters. As in the paper a device whose memory would overflow takes nothing more; here
     that is told from weights, and activations are checked by the clock. Beyond the paper:
-    what ``listing.Listing`` says; no gap is filled.
+    what ``list_schedule.Listing`` says; no gap is filled.
 
     Complexity: O(n W P) for W ready nodes at once, and the grouping.
 

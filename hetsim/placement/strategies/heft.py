@@ -18,7 +18,7 @@ class Heft(Constructive):
 
     Objective: makespan. Ranks use mean times over the devices that support a node and mean
     transfer times over pairs of distinct devices. A node may fill a gap between nodes
-    scheduled before. Beyond the paper: what ``listing.Listing`` says of tensors, inputs and
+    scheduled before. Beyond the paper: what ``list_schedule.Listing`` says of tensors, inputs and
     outputs, dispatch and memory. HEFT is a heuristic: it can lose to a single device, and
     the comparison says so.
 

@@ -49,7 +49,7 @@ class IdealDp(Constrained):
 
     Dynamic programming over the ideals of the DAG (sets closed under predecessors) and the
     devices used: an ideal grows by the stage of one more device. It works on the nodes and is
-    exact for the loads that ``throughput_costs.Costs`` counts, below which no contiguous stages
+    exact for the loads that ``costs.Costs`` counts, below which no contiguous stages
     can be. Those are the clock's where tensors are staged or links are free. Elsewhere moves of
     nodes look for stages that meet the bound by the clock, which counts every link; where none
     do, all assignments are searched that could still be better. The reason says what is proven:

@@ -20,7 +20,7 @@ class Lookahead(Constructive):
     Objective: makespan. Nodes go by upward rank. For each device that takes the node, its
     children are scheduled one after another where each would finish first, by what is known
     of their other parents; that is taken back, and the device kept on which the last child
-    ended first. Beyond the paper: what ``listing.Listing`` says.
+    ended first. Beyond the paper: what ``list_schedule.Listing`` says.
 
     Complexity: O(E P^2 log n), and the grouping.
 

@@ -23,7 +23,7 @@ class Peft(Constructive):
     Objective: makespan. The optimistic cost of a node on a device is the longest way from
     there to an exit when every later node chooses freely, mean transfers where it changes
     device. Ready nodes go by their mean optimistic cost. Beyond the paper: an output's way
-    back to the host counts as the end of the way, and what ``listing.Listing`` says.
+    back to the host counts as the end of the way, and what ``list_schedule.Listing`` says.
 
     Complexity: O(E P^2 + n P log n), and the grouping.
 

@@ -28,7 +28,7 @@ from hetsim.problem.problem import Problem
 class Slice(Constrained):
     """The largest load of contiguous stages, one a device, on graphs of any size.
 
-    An order is cut exactly by dynamic programming over the loads of ``throughput_costs.Costs``;
+    An order is cut exactly by dynamic programming over the loads of ``costs.Costs``;
     the orders are the node ids, depth first from either end, and then changes of the best one.
     Simulated annealing then moves nodes, chains and kernels between the stages, with every
     device and link counted as the clock counts it.

@@ -34,7 +34,7 @@ def search(  # type: ignore[no-untyped-def]
         Kernels that a node is in, and what is known of each.
     compute_s, lacks, shares_s [n, K], dispatch_s [K], fetch_s, make_s, store_s [K, values],
     overlapped, joint [K], capacity [K]
-        As ``throughput_costs.Costs``.
+        As ``costs.Costs``.
     state_count, stride, room
         States number multisets of kinds used; one more of kind k adds ``stride[k]`` where
         ``room[state, k]``.
