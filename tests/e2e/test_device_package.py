@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -38,19 +39,47 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def call(folder: Path, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *words],
+TOLD = """
+import json, os, sys
+import click.testing
+from hetsim.cli.main import main
+for words, changes in json.loads(sys.argv[1]):
+    done = click.testing.CliRunner().invoke(main, words, env=changes)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    print(json.dumps([done.exit_code, done.stdout, done.stderr]))
+"""
+
+
+def call(folder: Path, code: str, *words: str, path: str = "") -> str:
+    """Run code in a process that finds the installed packages; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), **changes},
+        env={**os.environ, "PYTHONPATH": path or str(folder)},
         capture_output=True,
         text=True,
         timeout=300,
     )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def hetsim(folder: Path, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    return call(folder, "-m", "hetsim", *words, **changes)
+class Answer(NamedTuple):
+    """What a command left."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def commands(
+    folder: Path, *calls: tuple[list[str], dict[str, str]], path: str = ""
+) -> list[Answer]:
+    """Give words to the command line, with changes of its environment, one after the other."""
+    told = call(folder, TOLD, json.dumps(calls), path=path).splitlines()
+    assert len(told) == len(calls)
+    return [Answer(*json.loads(line)) for line in told]
 
 
 def test_it_is_short() -> None:
@@ -67,38 +96,34 @@ def test_its_device_conforms(installed: Path) -> None:
         "spec = replace(hetsim.load_device('rockchip-rk3588-npu'), backend='toy-npu')\n"
         "check_device(lambda: make_device('npu', spec))\n"
         "print(type(make_device('npu', spec)).__name__)\n"
-    )
-    done = call(installed, "-c", script)
-    assert done.stdout == "ToyNpu\n", done.stderr
-
-
-def test_partitioners_strategies_clock_and_reports_work_with_it(installed: Path) -> None:
-    done = hetsim(installed, "partition", "zoo:squeezenet", "--platform", "box.yaml", "--json")
-    left = json.loads(done.stdout)["left"]
-    assert any("1000 channels (it takes 512)" in why for why in left.values()), done.stderr
-    listed = hetsim(installed, "strategies")
-    assert "npu-first" in listed.stdout
-    assert listed.stderr == ""
-    for executor in ("threads", "ray"):
-        ran = hetsim(
-            installed, "run", "zoo:squeezenet", "--platform", "box.yaml", "--strategy", "npu-first",
-            "--executor", executor,
-        )  # fmt: skip
-        assert "bitwise equal to the whole model: yes" in ran.stdout, ran.stderr
-    script = (
-        "import hetsim\n"
         "m, p = hetsim.load_model('zoo:squeezenet'), hetsim.load_platform('box.yaml')\n"
         "one, two = hetsim.Problem.of(m, p), hetsim.Problem.of(m, p, cost='twice')\n"
         "print(float(two.seconds[0, 0] / one.seconds[0, 0]))\n"
     )
-    assert call(installed, "-c", script).stdout == "2.0\n"
+    assert call(installed, script) == "ToyNpu\n2.0\n"
 
 
-def test_an_unavailable_device_is_an_error_that_says_what_to_do(installed: Path) -> None:
-    words = ("partition", "zoo:squeezenet", "--platform", "box.yaml")
-    done = hetsim(installed, *words, TOY_NPU_DRIVER="absent")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "device 'npu': the toy driver is not loaded; unset TOY_NPU_DRIVER" in done.stderr
+def test_partitioners_strategies_clock_and_reports_work_with_it(installed: Path) -> None:
+    box = ["zoo:squeezenet", "--platform", "box.yaml"]
+    run = ["run", *box, "--strategy", "npu-first", "--executor"]
+    split, listed, *ran, absent = commands(
+        installed,
+        (["partition", *box, "--json"], {}),
+        (["strategies"], {}),
+        ([*run, "threads"], {}),
+        ([*run, "ray"], {}),
+        (["partition", *box], {"TOY_NPU_DRIVER": "absent"}),
+    )
+    left = json.loads(split.stdout)["left"]
+    assert any("1000 channels (it takes 512)" in why for why in left.values()), split.stderr
+    assert "npu-first" in listed.stdout
+    assert listed.stderr == ""
+    assert len(ran) == 2
+    for done in ran:
+        assert "bitwise equal to the whole model: yes" in done.stdout, done.stderr
+    # An unavailable device is an error that says what to do.
+    assert (absent.returncode, absent.stdout) == (2, "")
+    assert "device 'npu': the toy driver is not loaded; unset TOY_NPU_DRIVER" in absent.stderr
 
 
 def test_two_claims_and_broken_packages_are_named_and_the_rest_goes_on(
@@ -110,8 +135,14 @@ def test_two_claims_and_broken_packages_are_named_and_the_rest_goes_on(
     (info / "entry_points.txt").write_text(
         "[hetsim.strategies]\nnpu-first = nothing:Here\nbroken = nothing:Here\nheft = x:Y\n"
     )
-    path = f"{installed}{os.pathsep}{tmp_path}"
-    listed = hetsim(installed, "strategies", PYTHONPATH=path)
+    words = ["simulate", "zoo:squeezenet", "--platform", "laptop", "--strategy"]
+    listed, clash, other = commands(
+        installed,
+        (["strategies"], {}),
+        ([*words, "npu-first"], {}),
+        ([*words, "heft"], {}),
+        path=f"{installed}{os.pathsep}{tmp_path}",
+    )
     assert listed.returncode == 0
     assert "heft" in listed.stdout
     warnings = listed.stderr.splitlines()
@@ -119,8 +150,6 @@ def test_two_claims_and_broken_packages_are_named_and_the_rest_goes_on(
     assert "package 'second': 'broken' of hetsim.strategies cannot be imported" in listed.stderr
     assert "package 'second' adds 'heft' to hetsim.strategies, which is a name of" in listed.stderr
     assert "two packages add 'npu-first'" in listed.stderr
-    words = ("simulate", "zoo:squeezenet", "--platform", "laptop", "--strategy")
-    clash = hetsim(installed, *words, "npu-first", PYTHONPATH=path)
     assert clash.returncode == 2
     assert "package 'hetsim-toy-npu' and package 'second'" in clash.stderr
-    assert hetsim(installed, *words, "heft", PYTHONPATH=path).returncode == 0
+    assert other.returncode == 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
+
+from hetsim.execution.transports.ray_connection.session import RaySession
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
@@ -19,9 +20,12 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_example_prints_its_record(script: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, script.name], cwd=EXAMPLES, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == script.with_suffix(".txt").read_text()
+def test_example_prints_its_record(
+    script: Path,
+    ray_session: RaySession,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    runpy.run_path(script.name, run_name="__main__")
+    assert capsys.readouterr().out == script.with_suffix(".txt").read_text()

@@ -1,7 +1,13 @@
-"""Every zoo model on every platform: a row for each device and strategy, and equal outputs."""
+"""Every zoo model on every platform: a row for each device and strategy, and equal outputs.
+
+Each time every model is on one platform, every platform has two models, and four plans run on Ray;
+the sweep has all pairs.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -14,27 +20,37 @@ from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
 from hetsim.partitioning.validator import problems_of
 from oracles import timeline_check
+from sweeps import sweep
 
 ON_RAY = ("laptop", "workstation", "edge-box", "two-hosts")
 """Platforms that take turns, a model each, to run their first plan on Ray actors.
 
 All other plans run on threads: every device of a plan on Ray is a process to start.
 """
+TURN = {name: ON_RAY[k % len(ON_RAY)] for k, name in enumerate(zoo.names())}
+SMALL = {TURN[name]: name for name in ("resnet18", "bert_small", "squeezenet", "mobilenet_v2")}
+"""The model that each of them runs on Ray each time."""
+PAIRS = [
+    *((name, platform_names()[k % len(platform_names())]) for k, name in enumerate(zoo.names())),
+    *((name, platform) for platform, name in SMALL.items()),
+]
 
 
-@pytest.fixture(scope="module", params=zoo.names())
-def model(request: pytest.FixtureRequest) -> hetsim.Model:
-    return hetsim.load_model(f"zoo:{request.param}")
+@lru_cache(maxsize=1)
+def loaded(name: str) -> hetsim.Model:
+    return hetsim.load_model(f"zoo:{name}")
 
 
 def test_the_catalog_has_the_promised_platforms() -> None:
     assert {*ON_RAY, "dual-gpu", "gpu-server-8"} <= set(platform_names())
     assert len(zoo.names()) == 14
+    assert set(SMALL) == set(ON_RAY)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("platform_name", platform_names())
-def test_compare_and_run(model: hetsim.Model, platform_name: str, ray_session: Any) -> None:
+@sweep("name, platform_name", quick=PAIRS, full=product(zoo.names(), platform_names()))
+def test_compare_and_run(name: str, platform_name: str, ray_session: Any) -> None:
+    model = loaded(name)
     problem = hetsim.Problem.of(model, hetsim.load_platform(platform_name))
     table = hetsim.compare(problem, ["single", "hetero", "heft"])
     assert {row.strategy for row in table.rows} == {
@@ -52,7 +68,6 @@ def test_compare_and_run(model: hetsim.Model, platform_name: str, ray_session: A
     by_name = {row.strategy: row for row in table.rows}
     assert by_name[f"single:{problem.devices[problem.host or 0]}"].feasible
     inputs = random_inputs(model, seed=7)
-    turn = ON_RAY[zoo.names().index(model.name) % len(ON_RAY)]
     done = None
     for strategy in ("hetero", "heft"):
         plan = by_name[strategy].plan
@@ -64,18 +79,20 @@ def test_compare_and_run(model: hetsim.Model, platform_name: str, ray_session: A
             problems_of(problem.dag, plan.groups, problem.devices, problem.supported.tolist()) == []
         )
         executor: Literal["ray", "threads"] = (
-            "ray" if first and platform_name == turn else "threads"
+            "ray" if first and platform_name == TURN[name] else "threads"
         )
         run = hetsim.run(plan, inputs, executor=executor)
         assert run.mismatches == ()
         assert run.bitwise_equal is True
-        for name, array in run.outputs.items():
-            assert np.isfinite(array).all(), name
-            assert np.unique(array).size > 100, f"{name} is as good as constant"
+        for output, array in run.outputs.items():
+            assert np.isfinite(array).all(), output
+            assert np.unique(array).size > 100, f"{output} is as good as constant"
         assert run.timeline.latency_s == by_name[strategy].latency_s
 
 
-def test_every_node_has_work_and_a_name(model: hetsim.Model) -> None:
+@pytest.mark.parametrize("name", zoo.names())
+def test_every_node_has_work_and_a_name(name: str) -> None:
+    model = loaded(name)
     assert uncosted(model.graph) == ()
     assert sum(work.flops for work in graph_work(model.graph)) > 10**8
     known = set(model.original_nodes)

@@ -2,42 +2,49 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from hetsim import load_platform, read_affinity
+from hetsim.cli.main import main
+from hetsim.execution.transports.ray_connection.session import RaySession
 from onnx_builders import make_model, op, value
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 COMMANDS = re.findall(r"^(hetsim [^#\n]*?)\s*(?:#.*)?$", README, re.MULTILINE)
 
 
-def hetsim(command: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", *shlex.split(command)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "COLUMNS": "100"},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+Call = Callable[[str], str]
 
 
-def test_the_table_is_the_one_that_is_printed(tmp_path: Path) -> None:
+@pytest.fixture
+def hetsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_session: RaySession) -> Call:
+    """Give a command to the command line, in a folder of its own, and return what it prints."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(command: str) -> str:
+        program, *words = shlex.split(command)
+        assert program == "hetsim"
+        done = CliRunner().invoke(main, words, catch_exceptions=False)
+        assert done.exit_code == 0, done.stderr
+        return done.stdout
+
+    return call
+
+
+def test_the_table_is_the_one_that_is_printed(hetsim: Call) -> None:
     shown = next(block for block in README.split("```")[1::2] if "lower bound" in block)
     *report, blank, wall, verdict = shown.strip("\n").splitlines()
-    printed = hetsim("hetsim compare zoo:resnet50 --platform laptop", tmp_path).splitlines()
+    printed = hetsim("hetsim compare zoo:resnet50 --platform laptop").splitlines()
     assert report == printed
     assert (blank, verdict) == ("", "outputs bitwise equal to the whole model: yes")
     assert re.fullmatch(r"heft on ray: .* wall clock", wall)
@@ -68,10 +75,10 @@ def users_model() -> onnx.ModelProto:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_command_works(command: str, tmp_path: Path) -> None:
+def test_command_works(command: str, hetsim: Call, tmp_path: Path) -> None:
     onnx.save(users_model(), tmp_path / "model.onnx")
     (tmp_path / "affinity.yaml").write_text(block("pins"))
-    assert hetsim(command, tmp_path)
+    assert hetsim(command)
 
 
 def block(first: str) -> str:

@@ -1,4 +1,7 @@
-"""Every zoo model, by every method and at random: the split model is the same model."""
+"""Every zoo model, by every method and at random: the split model is the same model.
+
+Each time two models, convolutions with branches and a transformer; the sweep has the others.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,9 @@ from hetsim.partitioning.export.as_onnx import to_functions
 from hetsim.partitioning.export.onnx_saving import save
 from onnx_builders import assert_bitwise_equal, run_whole
 from oracles.onnx_suite import side_by_side
+from sweeps import sweep
+
+QUICK = ("squeezenet", "bert_small")
 
 
 def outputs(path: Path, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -33,7 +39,7 @@ def outputs(path: Path, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", zoo.names())
+@sweep("name", quick=QUICK, full=zoo.names())
 def test_split_models_pass_the_checker_and_agree(name: str, tmp_path: Path) -> None:
     model = hetsim.load_model(f"zoo:{name}")
     feeds = random_inputs(model, seed=3)
@@ -68,7 +74,7 @@ def cut_at_random(model: hetsim.Model, parts: int | None) -> hetsim.Plan:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", zoo.names())
+@sweep("name", quick=QUICK, full=zoo.names())
 def test_any_number_of_parts_gives_the_same_bits(name: str, ray_session: RaySession) -> None:
     model = hetsim.load_model(f"zoo:{name}")
     inputs = random_inputs(model, seed=4)
