@@ -140,7 +140,7 @@ class Session:
 
             program = assemble(plan, self._model, roundings)
             self._constants = constants_among_outputs(self._model)
-            self._engine = stack.enter_context(
+            self._loop = stack.enter_context(
                 opened(
                     program,
                     executor,
@@ -152,7 +152,7 @@ class Session:
                     self._log,
                 )
             )
-            self.compile_s = self._engine.start_s
+            self.compile_s = self._loop.start_s
             self.steps = max(replica.count for replica in program.replicas)
             self._stack = stack.pop_all()
 
@@ -164,7 +164,7 @@ class Session:
     @property
     def recoveries(self) -> tuple[Recovery, ...]:
         """Failures that were got over, in order."""
-        return self._engine.recoveries
+        return self._loop.recoveries
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -176,7 +176,7 @@ class Session:
 
     def processes(self) -> dict[str, int]:
         """Return, by device that is up, the id of its process, on whatever machine it is."""
-        return self._engine.processes()
+        return self._loop.processes()
 
     def run(
         self,
@@ -236,10 +236,10 @@ class Session:
                 known = {**given, **self._constants, **found}
                 return {name: known[name] for name in self._model.graph.outputs}
 
-            request = Request(self._next, self._engine.cancel, complete)
+            request = Request(self._next, self._loop.cancel, complete)
             self._next += 1
             request.when_done(self._slots.release)
-            self._engine.submit(request, given, limit_s)
+            self._loop.submit(request, given, limit_s)
         return request
 
     def inject(self, failures: Sequence[Failure]) -> None:
@@ -247,7 +247,7 @@ class Session:
 
         Raises UsageError where a device is unknown or a time makes no sense.
         """
-        self._engine.inject(check_failures(failures, self.plan.problem.devices))
+        self._loop.inject(check_failures(failures, self.plan.problem.devices))
 
     def close(self) -> None:
         """End all devices; requests under way fail. More than once does no harm."""

@@ -191,12 +191,12 @@ def test_a_session_that_cannot_start_leaves_nothing(cut: Cut, diamond: onnx.Mode
 @pytest.mark.slow
 def test_thousands_of_requests_leave_no_trace_in_memory(cut: Cut, diamond: onnx.ModelProto) -> None:
     def held(session: Session) -> tuple[int, ...]:
-        engine: Any = session._engine
-        crews = engine._transport._crews.values()
+        loop: Any = session._loop
+        crews = loop._transport._crews.values()
         states = sum(len(crew.worker._values) for crew in crews)
-        ledger = engine._ledger
-        flights = len(ledger._dispatcher.flights)
-        return len(ledger._open), len(ledger._given_out), flights, states
+        requests = loop._requests
+        flights = len(requests._dispatcher.flights)
+        return len(requests._open), len(requests._given_out), flights, states
 
     x = [random_inputs(cut(diamond, BRANCHES).problem.model, k) for k in range(4)]  # type: ignore[arg-type]
     plan = cut(diamond, BRANCHES)
@@ -216,4 +216,4 @@ def test_thousands_of_requests_leave_no_trace_in_memory(cut: Cut, diamond: onnx.
         while held(session) != (0, 0, 0, 0) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert held(session) == (0, 0, 0, 0)
-        assert len(session._engine._alarms) < 1000
+        assert len(session._loop._alarms) < 1000

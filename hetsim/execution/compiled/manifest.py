@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from hetsim.base.files import TEXT_LIMIT_BYTES, open_regular
 from hetsim.device.artifact.values import ValueSpec
 from hetsim.errors import InvalidInput
-from hetsim.execution.devices.plan_steps import Part, Step, schedule
+from hetsim.execution.devices.plan_steps import Part, Step, steps_of
 
 SCHEMA = "hetsim-compiled/2"
 MANIFEST, PLAN = "manifest.json", "plan.json"
@@ -109,7 +109,7 @@ class Manifest(_Record):
     constants : GroupRecord or None
         Outputs of the model that are stored values: a subgraph without nodes.
     steps : list of StepRecord
-        Those that ``schedule`` gives for the groups.
+        Those that ``steps_of`` gives for the groups.
     """
 
     schema_: Literal["hetsim-compiled/2"] = Field(alias="schema")
@@ -142,7 +142,7 @@ class Manifest(_Record):
         return (*self.groups, *([] if self.constants is None else [self.constants]))
 
     def parts(self) -> list[Part]:
-        """Return what the schedule needs to know of the groups."""
+        """Return what the steps depend on, by group."""
         return [Part(g.device, tuple(g.inputs), tuple(g.outputs)) for g in self.groups]
 
 
@@ -152,7 +152,7 @@ def is_compiled(path: Path) -> bool:
 
 
 def step_records(steps: Sequence[Step]) -> list[StepRecord]:
-    """Return a schedule as the manifest has it."""
+    """Return steps as the manifest has them."""
     return [
         StepRecord(
             device=step.device,
@@ -167,7 +167,7 @@ def step_records(steps: Sequence[Step]) -> list[StepRecord]:
 
 
 def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
-    """Return the manifest of `folder`, its schedule, and the text of its plan.
+    """Return the manifest of `folder`, its steps, and the text of its plan.
 
     Raises
     ------
@@ -284,7 +284,7 @@ def _check_names(manifest: Manifest, where: str) -> None:
 
 
 def _checked_steps(manifest: Manifest, where: str) -> tuple[Step, ...]:
-    """The schedule, made anew from who feeds whom; what the manifest says must be the same."""
+    """The steps, made anew from who feeds whom; what the manifest says must be the same."""
     there = {value.name for value in manifest.inputs}
     for group in (*manifest.files,):
         missing = [name for name in group.inputs if name not in there]
@@ -296,7 +296,7 @@ def _checked_steps(manifest: Manifest, where: str) -> tuple[Step, ...]:
     absent = [name for name in manifest.outputs if name not in there]
     if absent:
         raise InvalidInput(f"nothing makes output '{absent[0]}'", where=where, hint=_AGAIN)
-    steps = schedule(manifest.parts(), manifest.outputs)
+    steps = steps_of(manifest.parts(), manifest.outputs)
     if step_records(steps) != manifest.steps:
         raise InvalidInput("its steps are not those of its subgraphs", where=where, hint=_AGAIN)
     return steps

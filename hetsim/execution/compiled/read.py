@@ -25,7 +25,7 @@ from hetsim.execution.compiled.manifest import (
     read_manifest,
 )
 from hetsim.execution.devices.program import Code, Program
-from hetsim.execution.devices.weights import Region, regions_of
+from hetsim.execution.devices.weights import Extent, extents_of
 from hetsim.hardware.catalog import load_platform
 from hetsim.plans.plan import parse
 from hetsim.plans.saved import named_libraries
@@ -86,7 +86,7 @@ def open_compiled(folder: Path) -> CompiledPlan:
         )
     specs = _foreign_specs(manifest, plan, folder)
     code: dict[str, list[Code]] = {device.name: [] for device in manifest.devices}
-    regions: dict[str, set[Region]] = {device.name: set() for device in manifest.devices}
+    extents: dict[str, set[Extent]] = {device.name: set() for device in manifest.devices}
     settings = {device.name: KernelSettings(device.threads) for device in manifest.devices}
     known = {value.name: value.spec for value in manifest.inputs}
     constants: dict[str, Any] = {}
@@ -104,7 +104,7 @@ def open_compiled(folder: Path) -> CompiledPlan:
                 settings[group.device],
             )
         )
-        regions[group.device].update(regions_of(proto))
+        extents[group.device].update(extents_of(proto))
     stored = manifest.constants
     if stored is not None:
         _, stored_content, mapped = _read(folder, manifest, stored, known)
@@ -121,9 +121,9 @@ def open_compiled(folder: Path) -> CompiledPlan:
     program = Program(
         steps=steps,
         code={device: tuple(entries) for device, entries in code.items() if entries},
-        regions={
+        extents={
             device: tuple(sorted(found, key=lambda r: (r.location, r.offset, r.nbytes)))
-            for device, found in regions.items()
+            for device, found in extents.items()
         },
         weights_dir=str(folder),
         outputs=tuple(name for name in manifest.outputs if name in made),
@@ -201,5 +201,5 @@ def _read(
             hint="compile the plan again, or copy the folder anew",
         )
     proto = relocated(artifact.proto, WEIGHTS if weights is None else weights.file, 0)
-    mapped = sum(region.nbytes for region in regions_of(proto))
+    mapped = sum(extent.nbytes for extent in extents_of(proto))
     return proto, proto.SerializeToString(), mapped

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a schedule needs to know of one subgraph.
+    """What the steps of a plan depend on, of one subgraph.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call to a device: it runs some of its subgraphs, one after the other.
+    """What a device runs in one call: some of its subgraphs, one after the other.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Replica:
     key: Hashable = 0
 
 
-def schedule(
+def steps_of(
     parts: Sequence[Part], outputs: Sequence[str], *, fused: bool = True
 ) -> tuple[Step, ...]:
     """Return the calls that run `parts`, in an order in which none waits for a later one.

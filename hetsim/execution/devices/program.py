@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from hetsim.device.kernels.onnx_runtime import DEFAULT, KernelSettings
 from hetsim.errors import UsageError
-from hetsim.execution.devices.plan_steps import Part, Replica, Step, schedule
+from hetsim.execution.devices.plan_steps import Part, Replica, Step, steps_of
 
 if TYPE_CHECKING:
     from hetsim.device.kernels.precision import Rounding
-    from hetsim.execution.devices.weights import Region
+    from hetsim.execution.devices.weights import Extent
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import DeviceSpec
     from hetsim.plans.plan import Plan
@@ -58,7 +58,7 @@ class Program:
         In an order in which none waits for a later one.
     code : mapping of str to tuple of Code
         By device that runs anything, in the platform's order.
-    regions : mapping of str to tuple of Region
+    extents : mapping of str to tuple of Extent
         By device: the pieces of weights files that its subgraphs map.
     weights_dir : str or None
         Folder that the pieces' locations are relative to.
@@ -72,7 +72,7 @@ class Program:
 
     steps: tuple[Step, ...]
     code: Mapping[str, tuple[Code, ...]]
-    regions: Mapping[str, tuple[Region, ...]]
+    extents: Mapping[str, tuple[Extent, ...]]
     weights_dir: str | None
     outputs: tuple[str, ...]
     replicas: tuple[Replica, ...] = ()
@@ -148,7 +148,7 @@ def assemble(
     subgraph is a step of its own. Complexity: linear in the graph, for each replica.
     """
     # Not at the top: device processes read the records above, and need no onnx.
-    from hetsim.execution.devices.weights import regions_of
+    from hetsim.execution.devices.weights import extents_of
     from hetsim.graph.runnable import NO_NODE, runnable, runnable_dtypes
 
     platform = plan.problem.platform
@@ -161,7 +161,7 @@ def assemble(
     foreign = {name: spec for name, spec in specs.items() if spec.backend != "simulated"}
     parts: list[Part] = []
     code: dict[str, list[Code]] = {device: [] for device in plan.devices_used}
-    regions: dict[str, set[Region]] = {device: set() for device in plan.devices_used}
+    extents: dict[str, set[Extent]] = {device: set() for device in plan.devices_used}
     for index, group in enumerate(plan.groups):
         subgraph = runnable(model, group.nodes)
         proto = subgraph.proto
@@ -183,12 +183,12 @@ def assemble(
                 0.0 if hold_s is None else hold_s[index],
             )
         )
-        regions[group.device].update(regions_of(subgraph.proto))
+        extents[group.device].update(extents_of(subgraph.proto))
     steps: list[Step] = []
     replicas: list[Replica] = []
     for first, replica in zip(plan.offsets, plan.replicas, strict=True):
         own = parts[first : first + len(replica.groups)]
-        made_by = schedule(own, model.graph.outputs, fused=hold_s is None)
+        made_by = steps_of(own, model.graph.outputs, fused=hold_s is None)
         replicas.append(Replica(len(steps), len(made_by), replica.groups))
         steps += [
             replace(step, parts=tuple(first + part for part in step.parts)) for step in made_by
@@ -202,9 +202,9 @@ def assemble(
     return Program(
         steps=tuple(steps),
         code={device: tuple(entries) for device, entries in code.items()},
-        regions={
+        extents={
             device: tuple(sorted(found, key=lambda r: (r.location, r.offset, r.nbytes)))
-            for device, found in regions.items()
+            for device, found in extents.items()
         },
         weights_dir=str(model.weights_dir) if model.weights_dir is not None else None,
         outputs=tuple(name for name in model.graph.outputs if name in made),

@@ -28,7 +28,7 @@ _ALIGNMENT = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class Extent:
     """A piece of a weights file: the file below the weights folder, and where it lies in it."""
 
     location: str
@@ -58,7 +58,7 @@ def staged(model: Model) -> Iterator[Model]:
     with run_folder() as folder:
         file = folder / "weights.bin"
         try:
-            regions = _spill(large, file)
+            extents = _spill(large, file)
         except OSError as error:
             raise ExecutionError(
                 f"the weights cannot be written: {error.strerror or error}",
@@ -69,19 +69,19 @@ def staged(model: Model) -> Iterator[Model]:
         root = folder
         if model.weights_dir is not None:
             root = Path(os.path.commonpath((folder, model.weights_dir)))
-        proto = _referring(model.proto, model.weights_dir, regions, file, root)
+        proto = _referring(model.proto, model.weights_dir, extents, file, root)
         yield replace(model, proto=proto, weights_dir=root)
 
 
-def regions_of(proto: onnx.ModelProto) -> tuple[Region, ...]:
+def extents_of(proto: onnx.ModelProto) -> tuple[Extent, ...]:
     """Return the pieces of weights files that `proto` refers to, ascending, each once."""
-    found: set[Region] = set()
+    found: set[Extent] = set()
     for tensor in _external_tensors(proto):
         fields = {entry.key: entry.value for entry in tensor.external_data}
         bits = ITEM_BITS[dtype_name(tensor.data_type)]
         nbytes = (math.prod(tensor.dims) * bits + 7) // 8
-        found.add(Region(fields["location"], int(fields.get("offset") or 0), nbytes))
-    return tuple(sorted(found, key=lambda region: (region.location, region.offset, region.nbytes)))
+        found.add(Extent(fields["location"], int(fields.get("offset") or 0), nbytes))
+    return tuple(sorted(found, key=lambda extent: (extent.location, extent.offset, extent.nbytes)))
 
 
 def _is_large(tensor: onnx.TensorProto) -> bool:
@@ -94,21 +94,21 @@ def _is_large(tensor: onnx.TensorProto) -> bool:
 
 def _spill(tensors: Sequence[onnx.TensorProto], file: Path) -> dict[str, tuple[int, int]]:
     """Write the tensors, page-aligned; return (offset, bytes) by name."""
-    regions: dict[str, tuple[int, int]] = {}
+    extents: dict[str, tuple[int, int]] = {}
     with file.open("wb") as stream:
         for tensor in tensors:
             data = tensor.raw_data or onnx.numpy_helper.to_array(tensor).tobytes()
             offset = -(-stream.tell() // _ALIGNMENT) * _ALIGNMENT
             stream.seek(offset)
             stream.write(data)
-            regions[tensor.name] = (offset, len(data))
-    return regions
+            extents[tensor.name] = (offset, len(data))
+    return extents
 
 
 def _referring(
     proto: onnx.ModelProto,
     weights_dir: Path | None,
-    regions: Mapping[str, tuple[int, int]],
+    extents: Mapping[str, tuple[int, int]],
     file: Path,
     root: Path,
 ) -> onnx.ModelProto:
@@ -117,7 +117,7 @@ def _referring(
     _copy_but(proto, copy, "graph")
     _copy_but(proto.graph, copy.graph, "initializer")
     for tensor in proto.graph.initializer:
-        if tensor.name not in regions:
+        if tensor.name not in extents:
             copy.graph.initializer.append(tensor)
     if weights_dir is not None:
         for tensor in _external_tensors(copy):
@@ -126,8 +126,8 @@ def _referring(
                     entry.value = (weights_dir / entry.value).relative_to(root).as_posix()
     location = file.relative_to(root).as_posix()
     for tensor in proto.graph.initializer:
-        if tensor.name in regions:
-            offset, nbytes = regions[tensor.name]
+        if tensor.name in extents:
+            offset, nbytes = extents[tensor.name]
             reference = copy.graph.initializer.add(
                 name=tensor.name,
                 data_type=tensor.data_type,

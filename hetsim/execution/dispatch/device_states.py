@@ -54,7 +54,7 @@ class _Outage:
     requests: set[int] = field(default_factory=set)
 
 
-class Fleet:
+class DeviceStates:
     """Starts devices, starts them again, and has the work re-planned where they stay away.
 
     Parameters

@@ -11,7 +11,7 @@ from typing import Any
 
 from hetsim.errors import Cancelled, ExecutionError, HetsimError, UsageError
 from hetsim.execution.devices.program import Program
-from hetsim.execution.dispatch.device_states import Fleet, Replan, Replanned, Restart
+from hetsim.execution.dispatch.device_states import DeviceStates, Replan, Replanned, Restart
 from hetsim.execution.dispatch.dispatcher import Dispatcher
 from hetsim.execution.dispatch.events import (
     Alarms,
@@ -23,7 +23,7 @@ from hetsim.execution.dispatch.events import (
     Overdue,
     Submit,
 )
-from hetsim.execution.dispatch.open_requests import Ledger
+from hetsim.execution.dispatch.open_requests import OpenRequests
 from hetsim.execution.dispatch.recovery import Policy, Recovery
 from hetsim.execution.dispatch.requests import Request
 from hetsim.execution.dispatch.run_log import RunLog
@@ -32,7 +32,7 @@ from hetsim.execution.dispatch.unanswered import unanswered
 from hetsim.simulation.failures.failure import Failure
 
 
-class Engine:
+class SessionLoop:
     """Runs requests through a program, on devices that may fail.
 
     All state belongs to one thread; other threads post events.
@@ -68,18 +68,18 @@ class Engine:
         self.start_s = 0.0
         self._policy = policy
         self._transport = transport(self._events.put)
-        self._alarms = Alarms(lambda event: self._ledger.awaited(event))
+        self._alarms = Alarms(lambda event: self._requests.awaited(event))
         dispatcher = Dispatcher(
             program.steps, program.outputs, streams, program.replicas, program.deal
         )
         later = self._alarms.at
-        self._fleet = Fleet(
+        self._devices = DeviceStates(
             program, dispatcher, self._transport, self._events.put, policy, replan, later
         )
-        self._ledger = Ledger(
+        self._requests = OpenRequests(
             program.outputs,
             dispatcher,
-            self._fleet,
+            self._devices,
             self._transport,
             policy,
             later,
@@ -94,11 +94,11 @@ class Engine:
     @property
     def recoveries(self) -> tuple[Recovery, ...]:
         """Failures that were got over, in order."""
-        return tuple(self._fleet.recoveries)
+        return tuple(self._devices.recoveries)
 
     def processes(self) -> dict[str, int]:
         """By device that is up: the process that it lives in."""
-        return self._fleet.processes()
+        return self._devices.processes()
 
     def start(self) -> None:
         """Start the devices, and wait until they are ready.
@@ -111,7 +111,7 @@ class Engine:
             self._opened.result(self._policy.timeout_s)
         except TimeoutError:
             raise unanswered(
-                self._fleet.silent(), "compiling subgraphs", self._policy.timeout_s
+                self._devices.silent(), "compiling subgraphs", self._policy.timeout_s
             ) from None
         self.start_s = time.perf_counter() - began
 
@@ -138,7 +138,7 @@ class Engine:
         error: HetsimError = UsageError("the session is closed")
         closed = False
         try:
-            self._fleet.open()
+            self._devices.open()
             while True:
                 event = self._alarms.next(self._events)
                 if isinstance(event, Close):
@@ -146,16 +146,16 @@ class Engine:
                     break
                 if event is not None:
                     self._handle(event)
-                if self._fleet.broken is not None:
-                    self._ledger.fail_all(self._fleet.broken)
-                self._ledger.give_out()
+                if self._devices.broken is not None:
+                    self._requests.fail_all(self._devices.broken)
+                self._requests.give_out()
         except HetsimError as refusal:
             error = refusal
         except BaseException as fault:
             error = ExecutionError(f"the session ended: {type(fault).__name__}: {fault}")
         if not self._opened.done():
             self._opened.set_exception(error)
-        self._ledger.fail_all(error)
+        self._requests.fail_all(error)
         while not closed:
             event = self._events.get()
             closed = isinstance(event, Close)
@@ -164,29 +164,29 @@ class Engine:
 
     def _handle(self, event: object) -> None:
         if isinstance(event, Ended):
-            self._ledger.ended(event)
+            self._requests.ended(event)
         elif isinstance(event, Submit):
-            self._ledger.submitted(event)
+            self._requests.submitted(event)
         elif isinstance(event, Fetched):
-            self._ledger.fetched(event)
+            self._requests.fetched(event)
         elif isinstance(event, Loaded):
-            self._fleet.loaded(event)
-            if self._fleet.ready and not self._opened.done():
+            self._devices.loaded(event)
+            if self._devices.ready and not self._opened.done():
                 self._opened.set_result(0.0)
         elif isinstance(event, Expired):
-            self._ledger.expired(event)
+            self._requests.expired(event)
         elif isinstance(event, Cancel):
-            self._ledger.fail(event.request, Cancelled(f"request {event.request} was cancelled"))
+            self._requests.fail(event.request, Cancelled(f"request {event.request} was cancelled"))
         elif isinstance(event, Restart):
-            self._fleet.restart(event)
+            self._devices.restart(event)
         elif isinstance(event, Replanned):
-            self._fleet.replanned(event)
+            self._devices.replanned(event)
         elif isinstance(event, Inject):
             for failure in event.failures:
                 self._alarms.at(time.monotonic() + failure.at_s, Harm(failure))
         elif isinstance(event, Harm):
-            self._ledger.harm(event.failure)
-        elif isinstance(event, Overdue) and event.incarnation == self._fleet.incarnation(
+            self._requests.harm(event.failure)
+        elif isinstance(event, Overdue) and event.incarnation == self._devices.incarnation(
             event.device
         ):
-            self._ledger.lose(event.device, "hang", event.error, values_too=False)
+            self._requests.lose(event.device, "hang", event.error, values_too=False)

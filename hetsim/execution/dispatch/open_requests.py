@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hetsim.errors import ExecutionError, HetsimError
-from hetsim.execution.dispatch.device_states import Fleet
+from hetsim.execution.dispatch.device_states import DeviceStates
 from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
 from hetsim.execution.dispatch.events import Expired, Overdue, Submit
 from hetsim.execution.dispatch.recovery import Policy
@@ -34,7 +34,7 @@ class _Open:
     fetching: bool = False
 
 
-class Ledger:
+class OpenRequests:
     """Keeps requests and calls, and decides who failed: a call, its request, or its device.
 
     Parameters
@@ -42,7 +42,7 @@ class Ledger:
     outputs : sequence of str
         Values that end a request.
     dispatcher : Dispatcher
-    fleet : Fleet
+    devices : DeviceStates
     transport : Transport
     policy : Policy
     later : callable
@@ -54,7 +54,7 @@ class Ledger:
         self,
         outputs: Sequence[str],
         dispatcher: Dispatcher,
-        fleet: Fleet,
+        devices: DeviceStates,
         transport: Transport,
         policy: Policy,
         later: Callable[[float, object], None],
@@ -62,7 +62,7 @@ class Ledger:
     ) -> None:
         self._outputs = outputs
         self._dispatcher = dispatcher
-        self._fleet = fleet
+        self._devices = devices
         self._transport = transport
         self._policy = policy
         self._later = later
@@ -79,7 +79,7 @@ class Ledger:
     def give_out(self) -> None:
         """Give the devices what they can start now."""
         for call in self._dispatcher.calls():
-            incarnation = self._fleet.incarnation(call.device)
+            incarnation = self._devices.incarnation(call.device)
             step = self._dispatcher.step(call)
             flight = self._dispatcher.flights[call.request]
             received = [flight.values[name] for name in step.receives]
@@ -93,8 +93,8 @@ class Ledger:
     def submitted(self, event: Submit) -> None:
         """Take a request."""
         self._log.submitted()
-        if self._fleet.broken is not None:
-            event.request.fail(self._fleet.broken)
+        if self._devices.broken is not None:
+            event.request.fail(self._devices.broken)
             return
         try:
             handles = {name: self._transport.hand(value) for name, value in event.inputs.items()}
@@ -111,7 +111,7 @@ class Ledger:
     def ended(self, event: Ended) -> None:
         """Take what a call gave, or why it gave nothing."""
         call, fault = event.call, event.fault
-        if event.incarnation != self._fleet.incarnation(call.device):
+        if event.incarnation != self._devices.incarnation(call.device):
             return
         self._given_out.pop(call, None)
         self._log.ended(call, event.timing)
@@ -127,7 +127,7 @@ class Ledger:
         else:
             tried = found.tries.pop((call.version, call.step), None)
             if tried is not None:
-                self._fleet.repeated(call.device, "kernel", tried[1], call.request)
+                self._devices.repeated(call.device, "kernel", tried[1], call.request)
             if self._dispatcher.finish(call, event.sent):
                 self._fetch(call.request)
 
@@ -184,13 +184,13 @@ class Ledger:
         self._given_out = {
             call: since for call, since in self._given_out.items() if call.device != device
         }
-        self._fleet.lose(device, kind, error, values_too=values_too)
+        self._devices.lose(device, kind, error, values_too=values_too)
 
     def expired(self, event: Expired) -> None:
         """Judge a request, or a call, that has had its time."""
         call = event.call
         if call is not None:
-            current = event.incarnation == self._fleet.incarnation(call.device)
+            current = event.incarnation == self._devices.incarnation(call.device)
             if call in self._given_out and current:
                 error = unanswered((call.device,), "running the plan", self._policy.hang_s or 0.0)
                 self.lose(call.device, "hang", error, values_too=False)
@@ -199,7 +199,7 @@ class Ledger:
         if found is None:
             return
         flight = self._dispatcher.flights[event.request]
-        late = {running.device for running in flight.running} or set(self._fleet.silent())
+        late = {running.device for running in flight.running} or set(self._devices.silent())
         late = late or {running.device for running in self._given_out}
         error = unanswered(sorted(late), "running the plan", found.timeout_s)
         self.fail(event.request, error)
@@ -215,14 +215,14 @@ class Ledger:
     def harm(self, failure: Failure) -> None:
         """Make a device fail."""
         device = failure.device
-        if device not in self._fleet.up():
+        if device not in self._devices.up():
             return
-        self._fleet.expect(failure)
+        self._devices.expect(failure)
         self._transport.harm(device, failure.kind)
         if failure.kind == "hang":
             lasts = failure.for_s or 0.0
             error = unanswered((device,), "running the plan", lasts)
-            overdue = Overdue(device, self._fleet.incarnation(device), error)
+            overdue = Overdue(device, self._devices.incarnation(device), error)
             self._later(time.monotonic() + lasts, overdue)
 
     def fail(self, number: int, error: HetsimError) -> None:
@@ -241,5 +241,5 @@ class Ledger:
         flight = self._dispatcher.flights[number]
         self._dispatcher.drop(number)
         if flight.round or flight.missing or flight.running:
-            for device in self._fleet.up():
+            for device in self._devices.up():
                 self._transport.forget(device, self._dispatcher.version, number)

@@ -36,7 +36,7 @@ class _Given:
 
 
 class RunLog:
-    """Takes down what happens, on the one thread of a session's engine.
+    """Takes down what happens, on the one thread of a session's loop.
 
     Parameters
     ----------

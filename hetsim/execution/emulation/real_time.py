@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hetsim.simulation.clock.templates import Lowered
 
 
-class Stage:
+class RealTimePlayer:
     """Subgraphs run on the devices, which hold them; values wait here as long as links would.
 
     Parameters

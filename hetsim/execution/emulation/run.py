@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hetsim.errors import UsageError
 from hetsim.execution.devices.program import assemble, tolerance_of
-from hetsim.execution.emulation.real_time import Stage
+from hetsim.execution.emulation.real_time import RealTimePlayer
 from hetsim.execution.equality import judged
 from hetsim.execution.inputs_outputs import (
     check_how,
@@ -147,26 +147,28 @@ def emulate(
         with transports(executor, address, room, widths, timeout_s) as connect:
             transport = connect(events.put)
 
-            def played(version: int, lowered: Lowered, scale: float, count: int) -> Stage:
+            def played(version: int, lowered: Lowered, scale: float, count: int) -> RealTimePlayer:
                 real_s = [seconds * scale for seconds in held_s]
                 program = assemble(plan, staged_model, hold_s=real_s)
-                stage = Stage(program, lowered, scale, transport, events, timeout_s, version)
-                stage.load()
-                stage.play(given, count)
-                return stage
+                player = RealTimePlayer(
+                    program, lowered, scale, transport, events, timeout_s, version
+                )
+                player.load()
+                player.play(given, count)
+                return player
 
             try:
                 if time_scale is None:
                     each = lower_all(plan.each_once, rule)
                     first = played(0, each, 0.0, len(plan.replicas))
                     time_scale = _roomy(lowered.widest, held_s, predicted, first.longest_s)
-                stage = played(1, lowered, time_scale, requests)
+                player = played(1, lowered, time_scale, requests)
             finally:
                 transport.close()
         reference = run_whole(staged_model, given) if verify else None
     outputs = []
     for request in range(requests):
-        known = {**given, **constants, **stage.outputs[request]}
+        known = {**given, **constants, **player.outputs[request]}
         outputs.append({name: known[name] for name in model.graph.outputs})
     verdicts = []
     if reference is not None:
@@ -175,8 +177,8 @@ def emulate(
     return Emulation(
         predicted=predicted,
         time_scale=time_scale,
-        wall_s=tuple(stage.wall_s),
-        overrun_s=stage.overrun_s,
+        wall_s=tuple(player.wall_s),
+        overrun_s=player.overrun_s,
         outputs=tuple(outputs),
         bitwise_equal=all(v.bitwise_equal for v in verdicts) if verify else None,
         mismatches=tuple(

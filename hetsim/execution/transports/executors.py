@@ -8,7 +8,7 @@ from typing import Any
 
 from hetsim.execution.devices.program import Outcome, Program
 from hetsim.execution.dispatch.device_states import Replan
-from hetsim.execution.dispatch.loop import Engine
+from hetsim.execution.dispatch.loop import SessionLoop
 from hetsim.execution.dispatch.recovery import Policy
 from hetsim.execution.dispatch.requests import Request
 from hetsim.execution.dispatch.run_log import RunLog
@@ -25,8 +25,8 @@ def opened(
     policy: Policy,
     replan: Replan | None = None,
     log: RunLog | None = None,
-) -> Iterator[Engine]:
-    """Give an engine whose devices are ready; all of it ends with the context.
+) -> Iterator[SessionLoop]:
+    """Give a loop whose devices are ready; all of it ends with the context.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ def opened(
     """
     widths = {**dict.fromkeys(program.code, 1), **streams}
     with transports(executor, address, room_bytes, widths, policy.timeout_s) as connect:
-        engine = Engine(program, connect, widths, policy, replan, log)
+        loop = SessionLoop(program, connect, widths, policy, replan, log)
         try:
-            engine.start()
-            yield engine
+            loop.start()
+            yield loop
         finally:
-            engine.close()
+            loop.close()
 
 
 @contextmanager
@@ -96,8 +96,8 @@ def execute(
     ExecutionError
         Where a device fails or does not answer in time; it is named.
     """
-    with opened(program, executor, address, 2 * crossing_bytes, {}, Policy(timeout_s)) as engine:
-        request = Request(0, engine.cancel, dict)
-        engine.submit(request, inputs, timeout_s)
+    with opened(program, executor, address, 2 * crossing_bytes, {}, Policy(timeout_s)) as loop:
+        request = Request(0, loop.cancel, dict)
+        loop.submit(request, inputs, timeout_s)
         outputs = request.result()
-        return Outcome(outputs, engine.start_s, request.wall_s or 0.0)
+        return Outcome(outputs, loop.start_s, request.wall_s or 0.0)

@@ -14,7 +14,7 @@ from onnx.external_data_helper import convert_model_to_external_data
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ExecutionError
 from hetsim.execution.devices.folders import run_folder
-from hetsim.execution.devices.weights import Region, regions_of, staged
+from hetsim.execution.devices.weights import Extent, extents_of, staged
 from hetsim.graph.loading import load_model
 
 
@@ -70,7 +70,7 @@ def test_a_staged_model_has_the_same_weights_in_files(path: Path, cache: Path) -
             ).run(x)
             for m in (model, inside)
         ]
-        assert len(regions_of(inside.proto)) == 3
+        assert len(extents_of(inside.proto)) == 3
     assert list((cache / "runs").iterdir()) == []
     assert sorted(before) == sorted(after) == ["w0", "w1", "w2"]
     for name, array in before.items():
@@ -88,9 +88,9 @@ def test_a_model_whose_large_weights_are_files_stays_as_it_is(
     with staged(model) as inside:
         assert inside is model
     assert not cache.exists()
-    found = regions_of(model.proto)
-    assert {region.location for region in found} == {"w.bin"}
-    assert all(region.nbytes == 64 * 64 * 4 for region in found)
+    found = extents_of(model.proto)
+    assert {extent.location for extent in found} == {"w.bin"}
+    assert all(extent.nbytes == 64 * 64 * 4 for extent in found)
 
 
 def test_weights_in_the_body_of_a_node_are_found_and_redirected(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_weights_in_the_body_of_a_node_are_found_and_redirected(tmp_path: Path) 
             inside.proto.SerializeToString(), str(inside.weights_dir), ("z",)
         )
         found = compiled.run({"x": np.ones(4096, np.float32), "yes": np.array(True)})
-        assert len(regions_of(inside.proto)) == 2
+        assert len(extents_of(inside.proto)) == 2
     numbers = np.arange(4096, dtype=np.float32)
     np.testing.assert_array_equal(found["z"], (numbers + 1) * numbers)
 
@@ -184,4 +184,4 @@ def test_a_region_is_where_the_reference_says(tmp_path: Path) -> None:
     tensor.external_data.add(key="offset", value="64")
     proto = onnx.ModelProto()
     proto.graph.initializer.append(tensor)
-    assert regions_of(proto) == (Region("a/b.bin", 64, 30),)
+    assert extents_of(proto) == (Extent("a/b.bin", 64, 30),)

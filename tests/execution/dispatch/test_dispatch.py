@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetsim.execution.devices.plan_steps import Part, Step, schedule
+from hetsim.execution.devices.plan_steps import Part, Step, steps_of
 from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
 
 STREAMS = {"a": 1, "b": 2, "c": 1}
@@ -23,7 +23,7 @@ def cuts(draw: st.DrawFn) -> tuple[tuple[Step, ...], tuple[Step, ...], list[Part
         values.append(f"v{index}")
     outputs = draw(st.lists(st.sampled_from(values[2:]), min_size=1, max_size=3, unique=True))
     moved = [Part(draw(st.sampled_from("ab")), part.inputs, part.outputs) for part in parts]
-    return schedule(parts, outputs), schedule(moved, outputs), parts, outputs
+    return steps_of(parts, outputs), steps_of(moved, outputs), parts, outputs
 
 
 class Devices:
@@ -116,7 +116,7 @@ def test_requests_end_whatever_fails(
 
 def test_a_free_device_takes_the_earliest_request_that_is_ready() -> None:
     parts = [Part("a", ("in0",), ("x",)), Part("b", ("x",), ("y",)), Part("a", ("y",), ("z",))]
-    dispatcher = Dispatcher(schedule(parts, ["z"]), ["z"], {"a": 1, "b": 1})
+    dispatcher = Dispatcher(steps_of(parts, ["z"]), ["z"], {"a": 1, "b": 1})
     for request in range(3):
         dispatcher.admit(request, {"in0": 0})
     dispatcher.restore("a")
@@ -149,7 +149,7 @@ def test_only_what_is_lost_and_needed_is_done_again() -> None:
         Part("a", ("y",), ("z",)),
         Part("b", ("z",), ("out",)),
     ]
-    steps = schedule(parts, ["out"])
+    steps = steps_of(parts, ["out"])
     dispatcher = Dispatcher(steps, ["out"], {"a": 1, "b": 1})
     dispatcher.admit(0, {"in0": 0})
     dispatcher.restore("a")
@@ -172,7 +172,7 @@ def test_only_what_is_lost_and_needed_is_done_again() -> None:
 
 
 def test_requests_that_are_given_up_are_forgotten() -> None:
-    steps = schedule([Part("a", ("in0",), ("x",))], ["x"])
+    steps = steps_of([Part("a", ("in0",), ("x",))], ["x"])
     dispatcher = Dispatcher(steps, ["x"], {"a": 1})
     dispatcher.restore("a")
     for request in range(2):
@@ -195,7 +195,7 @@ def test_after_a_loss_the_steps_of_a_device_wait_for_all_that_run_again_before_t
         Part("a", ("q",), ("r",)),
         Part("b", ("r", "kept"), ("z",)),
     ]
-    steps = schedule(parts, ["x", "z"])
+    steps = steps_of(parts, ["x", "z"])
     assert [step.parts for step in steps] == [(0,), (1,), (2,), (3,), (4,), (5,)]
     for streams, lost in ((1, ["y"]), (2, []), (2, ["y"])):
         devices = Devices(parts)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.execution.devices.plan_steps import Part, Step, schedule
+from hetsim.execution.devices.plan_steps import Part, Step, steps_of
 
 
 @st.composite
@@ -40,7 +40,7 @@ def test_every_part_runs_once_in_the_order_of_its_device(
     expected: dict[str, list[int]] = {}
     for index, part in enumerate(parts):
         expected.setdefault(part.device, []).append(index)
-    assert devices_in_order(schedule(parts, outputs)) == expected
+    assert devices_in_order(steps_of(parts, outputs)) == expected
 
 
 @given(programs())
@@ -50,7 +50,7 @@ def test_playing_the_steps_finds_every_value_and_leaves_none(
     parts, outputs = program
     sent = {"in0", "in1"}
     held: dict[str, set[str]] = {part.device: set() for part in parts}
-    for step in schedule(parts, outputs):
+    for step in steps_of(parts, outputs):
         # In submission order nothing is waited for, so no device can block another.
         assert sent.issuperset(step.receives)
         here = held[step.device]
@@ -75,7 +75,7 @@ def test_parts_that_follow_one_another_on_a_device_share_a_call(
     program: tuple[list[Part], list[str]],
 ) -> None:
     parts, outputs = program
-    steps = schedule(parts, outputs)
+    steps = steps_of(parts, outputs)
     runs = 1 + sum(a.device != b.device for a, b in pairwise(parts))
     assert len(steps) <= runs
 
@@ -87,7 +87,7 @@ def test_independent_chains_that_alternate_are_two_calls() -> None:
         Part("a", ("a0",), ("a1",)),
         Part("b", ("b0",), ("b1",)),
     ]
-    steps = schedule(parts, ["a1", "b1"])
+    steps = steps_of(parts, ["a1", "b1"])
     assert [(step.device, step.parts) for step in steps] == [("a", (0, 2)), ("b", (1, 3))]
     assert steps[0].frees == (("x",), ("a0",))
     assert steps[0].sends == ("a1",)
@@ -95,7 +95,7 @@ def test_independent_chains_that_alternate_are_two_calls() -> None:
 
 def test_a_call_does_not_withhold_what_another_device_waits_for() -> None:
     parts = [Part("a", (), ("p",)), Part("b", ("p",), ("q",)), Part("a", ("p",), ("r",))]
-    steps = schedule(parts, ["q", "r"])
+    steps = steps_of(parts, ["q", "r"])
     assert [step.parts for step in steps] == [(0,), (1,), (2,)]
     assert steps[0].sends == ("p",)
     assert steps[0].keeps == ("p",)
@@ -105,4 +105,4 @@ def test_a_call_does_not_withhold_what_another_device_waits_for() -> None:
 
 def test_a_call_that_waits_for_a_later_one_is_not_made() -> None:
     parts = [Part("a", (), ("p",)), Part("b", (), ("q",)), Part("a", ("p", "q"), ("r",))]
-    assert [step.parts for step in schedule(parts, ["r"])] == [(0,), (1,), (2,)]
+    assert [step.parts for step in steps_of(parts, ["r"])] == [(0,), (1,), (2,)]

@@ -86,9 +86,9 @@ def same(outputs):
 sent = []
 send, facts = node_weights._send, ray_loading.file_facts
 
-def noted(store, weights_dir, region, wait_for):
-    sent.append([store._actor_id.hex(), region.location, region.offset])
-    send(store, weights_dir, region, wait_for)
+def noted(store, weights_dir, extent, wait_for):
+    sent.append([store._actor_id.hex(), extent.location, extent.offset])
+    send(store, weights_dir, extent, wait_for)
 
 class Where:
     def node(self):
@@ -121,7 +121,7 @@ try:
         ray_loading.file_facts = lambda folder, names: dict.fromkeys(names)
         node_weights._send = noted
         with hetsim.Session(by_hand("cpu", "gpu", "tpu"), address=address) as session:
-            actors = session._engine._transport._actors
+            actors = session._loop._transport._actors
             homes = {name: ray.get(actor.handle.hello.remote())[0]
                      for name, actor in actors.items()}
             tell("run", equal=same(session.run()), homes=homes, sent=sent)

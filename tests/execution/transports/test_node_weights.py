@@ -12,13 +12,13 @@ import pytest
 import ray
 
 from hetsim.errors import ExecutionError
-from hetsim.execution.devices.weights import Region
+from hetsim.execution.devices.weights import Extent
 from hetsim.execution.transports.ray_actors import node_weights
 from hetsim.execution.transports.ray_actors.node_weights import Shipments
 from hetsim.execution.transports.ray_connection.session import RaySession
 
-FIRST = (Region("a/w.bin", 0, 1000), Region("a/w.bin", 5000, 3000))
-SECOND = (Region("a/w.bin", 5000, 3000), Region("v.bin", 64, 200))
+FIRST = (Extent("a/w.bin", 0, 1000), Extent("a/w.bin", 5000, 3000))
+SECOND = (Extent("a/w.bin", 5000, 3000), Extent("v.bin", 64, 200))
 
 
 class Waiting:
@@ -56,10 +56,10 @@ def here() -> str:
     return str(ray.get_runtime_context().get_node_id())
 
 
-def same(folder: str, source: Path, region: Region) -> bool:
-    end = region.offset + region.nbytes
-    sent = (Path(folder) / region.location).read_bytes()[region.offset : end]
-    return sent == (source / region.location).read_bytes()[region.offset : end]
+def same(folder: str, source: Path, extent: Extent) -> bool:
+    end = extent.offset + extent.nbytes
+    sent = (Path(folder) / extent.location).read_bytes()[extent.offset : end]
+    return sent == (source / extent.location).read_bytes()[extent.offset : end]
 
 
 def test_a_piece_is_sent_once_a_node(shipments: Shipments, source: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_piece_is_sent_once_a_node(shipments: Shipments, source: Path) -> None
     assert waiting.pieces == 2
     assert shipments.place(here(), str(source), SECOND, waiting) == folder
     assert waiting.pieces == 3
-    assert all(same(folder, source, region) for region in (*FIRST, *SECOND))
+    assert all(same(folder, source, extent) for extent in (*FIRST, *SECOND))
     shipments.close()
     assert not Path(folder).exists()
 
@@ -78,7 +78,7 @@ def test_devices_of_one_node_share_what_is_under_way(shipments: Shipments, sourc
     with ThreadPoolExecutor(4) as pool:
         folders = list(
             pool.map(
-                lambda regions: shipments.place(here(), str(source), regions, waiting),
+                lambda extents: shipments.place(here(), str(source), extents, waiting),
                 [FIRST, SECOND, FIRST, SECOND],
             )
         )
@@ -93,7 +93,7 @@ def test_large_regions_go_in_pieces(
     waiting = Waiting()
     folder = shipments.place(here(), str(source), FIRST, waiting)
     assert waiting.pieces == 2 + 4
-    assert all(same(folder, source, region) for region in FIRST)
+    assert all(same(folder, source, extent) for extent in FIRST)
 
 
 def test_a_store_that_died_is_made_anew(shipments: Shipments, source: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_store_that_died_is_made_anew(shipments: Shipments, source: Path) -> N
         pass
     folder = shipments.place(here(), str(source), FIRST, waiting)
     assert waiting.pieces == 4
-    assert all(same(folder, source, region) for region in FIRST)
+    assert all(same(folder, source, extent) for extent in FIRST)
 
 
 def test_a_node_that_cannot_write_is_an_error(shipments: Shipments, source: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_node_that_cannot_write_is_an_error(shipments: Shipments, source: Path
     (source / "v.bin").rename(source / "v")
     (source / "v.bin").mkdir()
     (source / "v").rename(source / "v.bin" / "x")
-    beyond = (Region("v.bin/x", 0, 10),)
+    beyond = (Extent("v.bin/x", 0, 10),)
     with pytest.raises(ExecutionError, match="the weights cannot be written"):
         shipments.place(here(), str(source), beyond, waiting)
     folder = shipments.place(here(), str(source), beyond, waiting)

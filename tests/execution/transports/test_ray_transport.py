@@ -20,7 +20,7 @@ from onnx.external_data_helper import convert_model_to_external_data
 import hetsim
 from hetsim.errors import DeviceLost
 from hetsim.execution.devices.program import assemble
-from hetsim.execution.devices.weights import Region, staged
+from hetsim.execution.devices.weights import Extent, staged
 from hetsim.execution.run import run
 from hetsim.execution.transports.executors import execute
 from hetsim.execution.transports.ray_actors import loading as ray_loading
@@ -116,13 +116,13 @@ def test_machines_that_do_not_see_the_weights_are_sent_them(
 
     monkeypatch.setattr(ray_loading, "file_facts", of_another_file)
     monkeypatch.setattr(node_weights, "CHUNK_BYTES", 5000)
-    sent: list[Region] = []
+    sent: list[Extent] = []
     folders: list[str] = []
     send, place = node_weights._send, Shipments.place
 
-    def noted(store: Any, weights_dir: Path, region: Region, wait: Any) -> None:
-        sent.append(region)
-        send(store, weights_dir, region, wait)
+    def noted(store: Any, weights_dir: Path, extent: Extent, wait: Any) -> None:
+        sent.append(extent)
+        send(store, weights_dir, extent, wait)
 
     def placed(*arguments: Any) -> str:
         folders.append(place(*arguments))
@@ -132,14 +132,14 @@ def test_machines_that_do_not_see_the_weights_are_sent_them(
     monkeypatch.setattr(Shipments, "place", placed)
     with staged(model) as inside:
         program = assemble(plan, inside)
-        assert {device: len(found) for device, found in program.regions.items()} == {
+        assert {device: len(found) for device, found in program.extents.items()} == {
             "cpu": 2, "gpu": 0, "npu": 1,
         }  # fmt: skip
-        both = set(program.regions["cpu"]) & set(program.regions["npu"])
+        both = set(program.extents["cpu"]) & set(program.extents["npu"])
         assert len(both) == 1
         outcome = execute(program, inputs, "ray", None, 60.0, 0)
         # Both devices are on one node: what both read goes there once.
-        assert set(sent) == {*program.regions["cpu"], *program.regions["npu"]}
+        assert set(sent) == {*program.extents["cpu"], *program.extents["npu"]}
         assert len(sent) == len(set(sent)) == 2
         assert len(folders) == 2
         assert len(set(folders)) == 1

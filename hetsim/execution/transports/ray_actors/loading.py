@@ -93,12 +93,12 @@ def load(
         node, there = wait_for(actor.handle.hello.remote(), "starting")
         wait_for.started = True
         check_versions(own_versions(), there, f"device '{device}'")
-        regions = program.regions[device]
-        if weights_dir is not None and regions:
-            locations = sorted({region.location for region in regions})
+        extents = program.extents[device]
+        if weights_dir is not None and extents:
+            locations = sorted({extent.location for extent in extents})
             seen = actor.handle.sees.remote(weights_dir, file_facts(weights_dir, locations))
             if not wait_for(seen, "looking for the weights"):
-                weights_dir = shipments.place(node, weights_dir, regions, wait_for)
+                weights_dir = shipments.place(node, weights_dir, extents, wait_for)
     steps = {index: program.steps[index] for index in program.steps_of(device)}
     loaded = actor.handle.load.remote(version, program.code[device], steps, weights_dir)
     process: int = wait_for(loaded, "compiling subgraphs")

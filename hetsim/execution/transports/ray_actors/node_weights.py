@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hetsim.errors import ExecutionError
 from hetsim.execution.devices.folders import run_folder
-from hetsim.execution.devices.weights import Region
+from hetsim.execution.devices.weights import Extent
 
 CHUNK_BYTES = 64 * 2**20
 """Sent at once, so that an object store need not hold the whole model."""
@@ -68,7 +68,7 @@ class _Held:
     lock: threading.Lock = field(default_factory=threading.Lock)
     store: Any = None
     folder: str = ""
-    pieces: set[Region] = field(default_factory=set)
+    pieces: set[Extent] = field(default_factory=set)
 
 
 class Shipments:
@@ -83,9 +83,9 @@ class Shipments:
         self._held: dict[tuple[str, str], _Held] = {}
 
     def place(
-        self, node_id: str, weights_dir: str, regions: Sequence[Region], wait_for: WaitFor
+        self, node_id: str, weights_dir: str, extents: Sequence[Extent], wait_for: WaitFor
     ) -> str:
-        """Send `regions` of the files below `weights_dir` to a node; return the folder there.
+        """Send `extents` of the files below `weights_dir` to a node; return the folder there.
 
         Pieces that the node has already are not sent again, whichever device they were for.
 
@@ -95,7 +95,7 @@ class Shipments:
             Where the node does not take them, or `wait_for` gives up. The next call for the
             node then starts anew.
 
-        Complexity: linear in the regions; one transfer of each byte a node.
+        Complexity: linear in the extents; one transfer of each byte a node.
         """
         with self._lock:
             held = self._held.setdefault((node_id, weights_dir), _Held())
@@ -106,10 +106,10 @@ class Shipments:
                 if held.store is None:
                     held.store = _store_on(node_id)
                     held.folder = wait_for(held.store.folder.remote(), "making room for weights")
-                for region in regions:
-                    if region not in held.pieces:
-                        _send(held.store, Path(weights_dir), region, wait_for)
-                        held.pieces.add(region)
+                for extent in extents:
+                    if extent not in held.pieces:
+                        _send(held.store, Path(weights_dir), extent, wait_for)
+                        held.pieces.add(extent)
             except Exception:
                 _forget(held)
                 raise
@@ -143,12 +143,12 @@ def _store_on(node_id: str) -> Any:
     return kind.remote()
 
 
-def _send(store: Any, weights_dir: Path, region: Region, wait_for: WaitFor) -> None:
-    for start in range(0, region.nbytes, CHUNK_BYTES):
-        offset = region.offset + start
-        count = min(CHUNK_BYTES, region.nbytes - start)
-        data = np.fromfile(weights_dir / region.location, np.uint8, count, offset=offset)
-        wait_for(store.take.remote(region.location, offset, data), "receiving weights")
+def _send(store: Any, weights_dir: Path, extent: Extent, wait_for: WaitFor) -> None:
+    for start in range(0, extent.nbytes, CHUNK_BYTES):
+        offset = extent.offset + start
+        count = min(CHUNK_BYTES, extent.nbytes - start)
+        data = np.fromfile(weights_dir / extent.location, np.uint8, count, offset=offset)
+        wait_for(store.take.remote(extent.location, offset, data), "receiving weights")
 
 
 def _lives(store: Any) -> bool:
