@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from hetsim.analysis.comparison import Comparison, Row
 from hetsim.base.text import Record
 from hetsim.device.kernels.onnx_runtime import SESSION_OPTIONS
-from hetsim.partitioning.export.record import problem_record
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
+from hetsim.problem.record import problem_record
 from hetsim.reporting.words.plan_figures import critical_path, latency_spread
 
 if TYPE_CHECKING:

@@ -95,7 +95,7 @@ def run_emulated(
 
 
 def _record(plan: Plan, done: Emulation) -> dict[str, Any]:
-    from hetsim.partitioning.export.record import problem_record
+    from hetsim.problem.record import problem_record
     from hetsim.reporting.result import plan_record
 
     return {

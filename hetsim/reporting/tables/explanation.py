@@ -9,8 +9,8 @@ from rich.text import Text
 from hetsim.analysis.explanation import Explanation, Step
 from hetsim.base.text import Record, plain
 from hetsim.base.units import format_seconds
-from hetsim.partitioning.export.record import unpriced_record
 from hetsim.problem.problem import Problem
+from hetsim.problem.record import unpriced_record
 from hetsim.reporting.tables.comparison import unpriced_rows
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import ABSENT, count, percent

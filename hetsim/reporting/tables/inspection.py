@@ -13,7 +13,7 @@ from hetsim.base.text import plain
 from hetsim.base.units import format_bytes, format_flops
 from hetsim.graph.graph import Tensor
 from hetsim.graph.shapes.unbound import binding_flags
-from hetsim.partitioning.export.record import seen_record
+from hetsim.problem.record import seen_record
 from hetsim.reporting.inspection import Inspection, OpFacts, refused_count, shape_text
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import fold_rows

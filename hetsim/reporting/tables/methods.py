@@ -12,11 +12,11 @@ from rich.text import Text
 
 from hetsim.base.text import Record
 from hetsim.base.units import format_bytes, format_seconds
-from hetsim.partitioning.export.record import problem_record
 from hetsim.partitioning.groups import owners
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
+from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.comparison import question
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import count
