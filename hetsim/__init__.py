@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from hetsim.partitioning.partition import Partition
     from hetsim.partitioning.regions import annotate
     from hetsim.partitioning.sizes import SizeRules
-    from hetsim.placement.bounds.lower_bound import lower_bound
+    from hetsim.placement.bounding import lower_bound
     from hetsim.placement.bounds.max_load import max_load
     from hetsim.placement.planning import plan
     from hetsim.placement.registry import strategies
@@ -139,7 +139,7 @@ _HOMES = {
     "load_model": "hetsim.graph.loading",
     "load_plan": "hetsim.plans.saved",
     "load_platform": "hetsim.hardware.catalog",
-    "lower_bound": "hetsim.placement.bounds.lower_bound",
+    "lower_bound": "hetsim.placement.bounding",
     "max_load": "hetsim.placement.bounds.max_load",
     "methods": "hetsim.partitioning.methods.registry",
     "model_of": "hetsim.graph.loading",

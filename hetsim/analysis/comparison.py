@@ -8,7 +8,7 @@ from typing import Any
 
 from hetsim.base import checks
 from hetsim.errors import Infeasible, OutOfMemory, UsageError, nearest
-from hetsim.placement.bounds.lower_bound import stated_bound
+from hetsim.placement.bounding import stated_bound
 from hetsim.placement.constraints import NAMES, Constrained
 from hetsim.placement.objective import (
     Objective,
@@ -114,8 +114,8 @@ class Comparison:
     rows : tuple of Row
         By cost, then in the order asked for; those without a plan last.
     bound_s : float or None
-        ``lower_bound(problem, objective)``; inf where a node runs nowhere, None where a node
-        is not priced.
+        ``lower_bound`` under the constraints that all rows obey; inf where a node runs nowhere,
+        None where a node is not priced.
     best_single : str or None
         The device that is fastest alone.
     single_s : mapping of str to float
@@ -205,7 +205,7 @@ def compare(
             )
     options |= checked_fields(Constrained, options)
     limits = Constrained(**{key: value for key, value in options.items() if key in NAMES})
-    bound_s = stated_bound(limits.narrow(problem), objective)
+    bound_s = stated_bound(problem, objective, limits)
 
     def attempt(strategy: str) -> tuple[Plan | None, Timeline | None, str | None]:
         return _attempt(limits, problem, strategy, objective, options)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from hetsim.analysis.changes import REPLANNERS, Change, best_changes
 from hetsim.base import checks
 from hetsim.errors import PlanError
-from hetsim.placement.bounds.lower_bound import stated_bound
+from hetsim.placement.bounding import stated_bound
+from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import (
     Objective,
     bottleneck,
@@ -57,7 +58,8 @@ class Explanation:
     cost_s : float
         What the plan costs.
     bound_s : float or None
-        What none can go below; None where a node is not priced.
+        What no plan can go below that obeys this one's pins, exclusions, number of devices and
+        memory; None where a node is not priced.
     path : tuple of Step
         The critical path of the first request, first to last.
     shares : mapping of str to float
@@ -148,7 +150,7 @@ def explain(
         timeline=timeline,
         objective=objective,
         cost_s=cost_s,
-        bound_s=stated_bound(problem, objective),
+        bound_s=stated_bound(problem, objective, Constrained.of(plan)),
         path=path,
         shares=_shares(plan, timeline, objective, path),
         changes=changes,

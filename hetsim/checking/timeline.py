@@ -9,7 +9,7 @@ from itertools import pairwise
 from hetsim.base import checks
 from hetsim.checking.memory import check_memory
 from hetsim.errors import InvalidInput
-from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.parts import GRAPH_INPUT
@@ -33,7 +33,7 @@ def check_timeline(
     All nodes run once a request, on a device that supports them, each subgraph for its time
     and in the plan's order; no two things overlap on a stream or a link; every tensor that
     a device lacks is moved there once, for its time, after it exists and before it is read;
-    weights and live activations fit; no latency is below ``lower_bound(problem)``.
+    weights and live activations fit; no latency is below ``bound_of(problem)``.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def check_timeline(
     timeline : Timeline
         With its events.
     bound_s : float, optional
-        ``lower_bound(problem)``, where it is known: it takes longer than all the rest.
+        ``bound_of(problem)``, where it is known: it takes longer than all the rest.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def check_timeline(
     for replica in plan.replicas:
         _check_groups(problem, replica)
     if bound_s is None:
-        bound_s = lower_bound(problem)
+        bound_s = bound_of(problem)
     for request in range(len(timeline.latencies_s)):
         _check_computing(course, request)
         _check_moves(course, request)

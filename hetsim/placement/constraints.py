@@ -58,6 +58,11 @@ class Constrained:
         """Return the options that ask for something, by name."""
         return {name: value for name in NAMES if (value := getattr(self, name))}
 
+    def check(self) -> None:
+        """Raise UsageError where no plan could ever obey: for a number of devices below 1."""
+        if self.max_devices is not None and self.max_devices < 1:
+            raise UsageError(f"max_devices is {self.max_devices}", hint="allow 1 or more")
+
     def within(self, problem: Problem, solve: Solve) -> Plan:
         """Return what `solve` makes of the problem that the constraints leave, made to fit.
 
@@ -75,8 +80,7 @@ class Constrained:
         OutOfMemory
             Where `solve` leaves a device with more than it holds, and no plan near to it fits.
         """
-        if self.max_devices is not None and self.max_devices < 1:
-            raise UsageError(f"max_devices is {self.max_devices}", hint="allow 1 or more")
+        self.check()
 
         def fitting(narrowed: Problem) -> Plan:
             return fitted(solve(narrowed), self.open_to(narrowed))

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from hetsim.base import checks
+from hetsim.errors import Infeasible
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import check_room, measure
 from hetsim.placement.options import check_options, option_texts, option_types, read_options
@@ -71,6 +72,12 @@ def under(limits: Constrained, problem: Problem, strategy: str, **options: Any) 
     if limits.given().keys() <= taken.keys():
         return plan(problem, strategy, **taken)
     made = plan(limits.narrow(problem), strategy, **taken)
+    if limits.max_devices is not None and len(made.devices_used) > limits.max_devices:
+        raise Infeasible(
+            f"strategy '{strategy}' knows nothing of max_devices {limits.max_devices}, and runs on "
+            f"{', '.join(made.devices_used)}",
+            where=problem.name,
+        )
     if limits.capacity_bytes:
         measure(made, "latency")
     return replace(made, problem=problem)

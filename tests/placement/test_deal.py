@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.partitioning.groups import Group
-from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.bounding import lower_bound
 from hetsim.placement.bounds.max_load import loads
 from hetsim.placement.objective import bottleneck
 from hetsim.placement.replicas.deal import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hetsim.base import checks
 from hetsim.placement.bounds.area import balanced, crowded
+from hetsim.placement.bounds.memory import balanced_weights, within_memory
 from hetsim.placement.bounds.paths import Floats, Setting, heads, tails
-from hetsim.placement.objective import Objective, check_objective
+from hetsim.placement.objective import Objective
 from hetsim.problem.problem import Problem
 
 STEPS = 8
@@ -20,48 +20,53 @@ LARGE = 300
 """Nodes from which fewer steps are taken."""
 
 
-@checks.takes(problem=checks.instance("hetsim.problem.problem:Problem"), objective=checks.text)
-def lower_bound(problem: Problem, objective: Objective = "latency") -> float:
-    """Return seconds that no plan can go below; inf where a node runs nowhere.
+def bound_of(problem: Problem, objective: Objective = "latency") -> float:
+    """Return seconds that no plan of `problem` can go below; inf where none is feasible.
 
-    0, which claims nothing, where ``problem.unpriced`` names nodes.
-
-    For ``latency``: no plan's end-to-end latency. For ``throughput``: no plan's seconds a
-    request at its most loaded device, and so no rate of requests above its inverse. Both hold
-    without contention, and so with it, and are less the largest rounding error that the sums
-    can have, so that a plan which meets the bound is not reported below it.
+    0, which claims nothing, where ``problem.unpriced`` names nodes. Less the largest rounding
+    error that the sums can have, so that a plan which meets the bound is not reported below it.
 
     Latency is the larger of the area bound and the device-indexed critical path with the join
     rule (``paths.heads``), raised by halving: a limit is refuted where, once no node is
     offered to a device on which it would end too late, some node has no device left or the
     windows of ``area.crowded`` are too small for the work. Throughput is the area bound
     alone, which lets a node run here for one request and there for another: no deal among
-    replicas is below it.
-
-    Raises
-    ------
-    UsageError
-        For an unknown objective.
+    replicas is below it. Where memory could run out, no node is offered to a device that cannot
+    hold it, and the area bound has the weights within the memory (``bound_memory``).
 
     Complexity: O(STEPS (E P^2 + P n^2)) and about ten linear programs over n P variables a step.
     """
-    check_objective(objective)
-    if problem.n == 0:
-        return 0.0
-    if not problem.runnable.any(axis=1).all():
+    fitting = _open(problem)
+    if fitting is None:
         return float("inf")
-    if problem.unpriced:
+    if problem.n == 0 or problem.unpriced:
         return 0.0
+    found = area_bound(fitting) if objective == "throughput" else _latency(fitting)
+    return found * (1.0 - _rounding(problem))
+
+
+def quick_bound_of(problem: Problem, objective: Objective) -> float:
+    """Return a bound that is at most ``bound_of``, from one linear program: nothing is halved."""
+    fitting = _open(problem)
+    if fitting is None:
+        return float("inf")
+    if problem.n == 0 or problem.unpriced:
+        return 0.0
+    found = area_bound(fitting)
+    if objective == "latency":
+        found = max(found, critical_path_bound(fitting))
+    return found * (1.0 - _rounding(problem))
+
+
+def _open(problem: Problem) -> Problem | None:
+    """Return what memory leaves of a problem; None where a node runs nowhere."""
+    fitting = within_memory(problem) if problem.runnable.any(axis=1).all() else None
+    return fitting if fitting is None or fitting.runnable.any(axis=1).all() else None
+
+
+def _rounding(problem: Problem) -> float:
     terms = 4 * (problem.n + len(problem.values) + len(problem.devices))
-    rounding = terms * float(np.finfo(np.float64).eps)
-    found = area_bound(problem) if objective == "throughput" else _latency(problem)
-    return found * (1.0 - rounding)
-
-
-def stated_bound(problem: Problem, objective: Objective = "latency") -> float | None:
-    """Return ``lower_bound``, or None where a node that is not priced leaves nothing to state."""
-    found = lower_bound(problem, objective)
-    return None if problem.unpriced and np.isfinite(found) else found
+    return terms * float(np.finfo(np.float64).eps)
 
 
 def critical_path_bound(problem: Problem) -> float:
@@ -77,14 +82,14 @@ def critical_path_bound(problem: Problem) -> float:
 def area_bound(problem: Problem) -> float:
     """Return the least time in which all streams together can do the work, in seconds."""
     setting = Setting.of(problem)
-    return balanced(setting.shares, setting.streams)
+    return max(balanced(setting.shares, setting.streams), balanced_weights(problem, setting.shares))
 
 
 def _latency(problem: Problem) -> float:
     setting = Setting.of(problem)
     head, tail = heads(setting, setting.shares), tails(setting, setting.shares)
     through = head + setting.shares + tail
-    low = max(float(through.min(axis=1).max()), balanced(setting.shares, setting.streams))
+    low = max(float(through.min(axis=1).max()), area_bound(problem))
     high = float("inf")
     for _ in range(STEPS if problem.n <= LARGE else STEPS - 3):
         middle = STRIDE * low if high == float("inf") else 0.5 * (low + high)

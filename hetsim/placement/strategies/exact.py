@@ -11,7 +11,7 @@ import numpy as np
 
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.groups import Group
-from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.fitting.exhaustive import Found, search_all
@@ -89,7 +89,7 @@ class Exact(Constrained):
         tasks, start = coarse.problem, starts[0]
         groups, _, _ = LocalSearch().improve(coarse, start, 0.0)
         plans = [start.plan, Plan(problem, "exact", coarse.spread(groups))]
-        floor = lower_bound(problem)
+        floor = bound_of(problem)
         bound_s = 0.0
         if tasks.n <= MOST_TASKS:
             hint = _timed(tasks, groups)

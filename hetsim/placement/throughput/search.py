@@ -11,7 +11,7 @@ import numpy as np
 
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.flow import partition
-from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.placement.loads.contraction import Contracted, contract
 from hetsim.placement.loads.costs import Costs, costs_of
 from hetsim.placement.loads.orders import Orders, changed
@@ -257,7 +257,7 @@ def bound_of_one_copy(problem: Problem) -> float:
         return 0.0
     shares = np.where(problem.runnable, problem.shared_seconds, np.inf)
     longest = float((shares / np.array(problem.streams)).min(axis=1).max())
-    return max(lower_bound(problem, "throughput"), longest * (1.0 - EQUAL))
+    return max(bound_of(problem, "throughput"), longest * (1.0 - EQUAL))
 
 
 def claim(problem: Problem, load_s: float, contiguous_s: float, any_s: float) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
-from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.bounding import lower_bound
 from hetsim.placement.bounds.max_load import loads
 from hetsim.placement.objective import check_room, measure
 from hetsim.placement.replicas.copies import fitting, whole_models

@@ -1,0 +1,170 @@
+"""The verb ``lower_bound``: what no plan that obeys the constraints can go below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+import numpy as np
+
+from hetsim.base import checks
+from hetsim.partitioning.affinity.affinity import Exclusion
+from hetsim.placement.bounds.lower_bound import bound_of, quick_bound_of
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.narrowing import narrowed
+from hetsim.placement.objective import Objective, check_objective
+from hetsim.placement.option_fields import checked_fields
+from hetsim.problem.problem import Problem
+
+MOST_CHOICES = 64
+"""Choices of devices that are weighed for ``max_devices``; of alike devices any counts once."""
+
+
+@checks.takes(problem=checks.instance("hetsim.problem.problem:Problem"), objective=checks.text)
+def lower_bound(
+    problem: Problem,
+    objective: Objective = "latency",
+    *,
+    pins: Mapping[str, str] | None = None,
+    exclude: Sequence[Exclusion] = (),
+    max_devices: int | None = None,
+    capacity_bytes: Mapping[str, int] | None = None,
+) -> float:
+    """Return seconds that no plan can go below; inf where none is feasible, as far as is seen.
+
+    0, which claims nothing, where ``problem.unpriced`` names nodes.
+
+    For ``latency``: no plan's end-to-end latency. For ``throughput``: no plan's seconds a
+    request at its most loaded device, and so no rate of requests above its inverse. Both hold
+    without contention, and so with it. ``bound.bound_of`` says how they come about.
+
+    Parameters
+    ----------
+    problem : Problem
+    objective : "latency" or "throughput"
+    pins, exclude, max_devices, capacity_bytes
+        As ``plan`` takes them, see ``Constrained``: the bound is then of the plans that obey
+        them. It is never below that of the same memory without the others.
+
+    Raises
+    ------
+    UsageError
+        For an unknown objective or device, or an option of the wrong kind.
+    InvalidInput
+        For a pin or an exclusion that names nothing.
+    UnsupportedNode
+        Where they leave a node without a device.
+
+    Complexity: that of ``bound_of``, twice with pins or exclusions. With `max_devices` once more
+    for each choice of so many devices that a quick bound does not rule out; where there are more
+    than MOST_CHOICES, the number is left out of account.
+    """
+    given = {
+        "pins": pins or {},
+        "exclude": exclude,
+        "max_devices": max_devices,
+        "capacity_bytes": capacity_bytes or {},
+    }
+    return bound_under(Constrained(**checked_fields(Constrained, given)), problem, objective)
+
+
+def bound_under(limits: Constrained, problem: Problem, objective: Objective) -> float:
+    """Return what ``lower_bound`` does, of constraints in one record."""
+    check_objective(objective)
+    limits.check()
+    wide = Constrained(capacity_bytes=limits.capacity_bytes).narrow(problem)
+    found = bound_of(wide, objective)
+    left = wide
+    if limits.pins or limits.exclude:
+        left = limits.narrow(problem)
+        found = max(found, bound_of(left, objective))
+    if limits.max_devices is not None:
+        found = max(found, _of_few(left, limits.max_devices, objective))
+    return found
+
+
+def stated_bound(
+    problem: Problem, objective: Objective = "latency", limits: Constrained | None = None
+) -> float | None:
+    """Return ``lower_bound``, or None where a node that is not priced leaves nothing to state."""
+    found = bound_under(limits or Constrained(), problem, objective)
+    return None if problem.unpriced and np.isfinite(found) else found
+
+
+def _of_few(problem: Problem, most: int, objective: Objective) -> float:
+    """Return the least bound over all choices of `most` devices; 0 where there are too many."""
+    usable = np.flatnonzero(problem.runnable.any(axis=0)).tolist()
+    if most >= len(usable) or not problem.runnable.any(axis=1).all():
+        return 0.0
+    choices = list(islice(_choices(_alike(problem, usable), most), MOST_CHOICES + 1))
+    if len(choices) > MOST_CHOICES:
+        return 0.0
+    quick: list[tuple[float, int, Problem]] = []
+    for index, devices in enumerate(choices):
+        open_to = np.zeros((problem.n, len(problem.devices)), dtype=np.bool_)
+        open_to[:, list(devices)] = True
+        left = narrowed(problem, open_to)
+        quick.append((quick_bound_of(left, objective), index, left))
+    least = float("inf")
+    for at_least_s, _, left in sorted(quick, key=lambda entry: entry[:2]):
+        if at_least_s >= least:
+            break
+        least = min(least, max(at_least_s, bound_of(left, objective)))
+    return least
+
+
+def _choices(kinds: Sequence[Sequence[int]], most: int) -> Iterator[tuple[int, ...]]:
+    """Give every choice of `most` devices, of each kind its first ones."""
+    if not kinds:
+        if most == 0:
+            yield ()
+        return
+    first, rest = kinds[0], kinds[1:]
+    for count in range(min(most, len(first)), -1, -1):
+        for others in _choices(rest, most - count):
+            yield (*first[:count], *others)
+
+
+def _alike(problem: Problem, devices: Sequence[int]) -> list[list[int]]:
+    """Return the devices by kinds: those of one can change places, and no bound is another."""
+    kinds: list[list[int]] = []
+    for device in devices:
+        for kind in kinds:
+            if _alike_two(problem, kind[0], device):
+                kind.append(device)
+                break
+        else:
+            kinds.append([device])
+    return kinds
+
+
+def _alike_two(problem: Problem, a: int, b: int) -> bool:
+    if problem.host in (a, b) or _own(problem, a) != _own(problem, b):
+        return False
+    if not np.array_equal(problem.seconds[:, a], problem.seconds[:, b]):
+        return False
+    if not np.array_equal(problem.least_seconds[:, a], problem.least_seconds[:, b]):
+        return False
+
+    def way(p: int, q: int) -> tuple[float, float]:
+        route = problem.routes[p][q]
+        return route.latency_s, route.bytes_per_s
+
+    others = [p for p in range(len(problem.devices)) if p not in (a, b)]
+    return way(a, b) == way(b, a) and all(
+        way(a, p) == way(b, p) and way(p, a) == way(p, b) for p in others
+    )
+
+
+def _own(problem: Problem, device: int) -> object:
+    """What a device has that no node, and no other device, has a part in."""
+    staging = problem.staging
+    return (
+        problem.streams[device],
+        problem.dispatch_s[device],
+        None if problem.capacity_bytes is None else problem.capacity_bytes[device],
+        None
+        if staging is None
+        else (staging.fetch_s_per_byte[device], staging.store_s_per_byte[device]),
+        sorted((k.nodes, k.seconds, k.pattern) for k in problem.fused if k.device == device),
+    )
