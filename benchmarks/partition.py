@@ -21,7 +21,7 @@ from peers import openvino_hetero, torch_fx
 
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import order_groups
-from hetsim.partitioning.methods.registry import methods
+from hetsim.partitioning.methods.registry import method_named, methods
 
 SUPPORTED_SHARE = 0.7
 PEER_NODES = 1_000
@@ -129,7 +129,7 @@ def emit(**record: Any) -> None:
 def main() -> None:
     """Every method on every shape at its sizes, then the peers beside boundary and compact."""
     for info in methods():
-        merge = import_module(info.module).merge
+        merge = import_module(method_named(info.name).module).merge
         for shape in SHAPES:
             for n in SIZES.get(info.name, (1_000,)):
                 if shape == "uniform random" and n > 30_000:

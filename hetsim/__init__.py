@@ -18,6 +18,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison, Row, compare
     from hetsim.analysis.explanation import Explanation, explain
+    from hetsim.base.entries import Entry, Option
     from hetsim.checking.timeline import check_timeline
     from hetsim.errors import (
         ArtifactError,
@@ -68,8 +69,8 @@ if TYPE_CHECKING:
     from hetsim.partitioning.sizes import SizeRules
     from hetsim.placement.bounding import lower_bound
     from hetsim.placement.bounds.max_load import max_load
+    from hetsim.placement.entries import strategies
     from hetsim.placement.planning import plan
-    from hetsim.placement.registry import strategies
     from hetsim.plans.plan import Plan
     from hetsim.plans.saved import load_plan
     from hetsim.plans.timeline import Event, Timeline
@@ -87,6 +88,7 @@ _HOMES = {
     "DeviceLost": "hetsim.errors",
     "DeviceSpec": "hetsim.hardware.spec",
     "DeviceUnavailable": "hetsim.errors",
+    "Entry": "hetsim.base.entries",
     "Event": "hetsim.plans.timeline",
     "Exclusion": "hetsim.partitioning.affinity.affinity",
     "ExecutionError": "hetsim.errors",
@@ -107,6 +109,7 @@ _HOMES = {
     "NotInstalled": "hetsim.errors",
     "NotOffered": "hetsim.errors",
     "ObjectiveMissed": "hetsim.errors",
+    "Option": "hetsim.base.entries",
     "OutOfMemory": "hetsim.errors",
     "OutputsDiffer": "hetsim.errors",
     "Partition": "hetsim.partitioning.partition",
@@ -149,7 +152,7 @@ _HOMES = {
     "read_extension": "hetsim.graph.reading.extension",
     "run": "hetsim.execution.run",
     "simulate": "hetsim.simulation.simulate",
-    "strategies": "hetsim.placement.registry",
+    "strategies": "hetsim.placement.entries",
 }
 
 
@@ -162,6 +165,7 @@ __all__ = [
     "DeviceLost",
     "DeviceSpec",
     "DeviceUnavailable",
+    "Entry",
     "Event",
     "Exclusion",
     "ExecutionError",
@@ -182,6 +186,7 @@ __all__ = [
     "NotInstalled",
     "NotOffered",
     "ObjectiveMissed",
+    "Option",
     "OutOfMemory",
     "OutputsDiffer",
     "Partition",

@@ -44,6 +44,12 @@ def load_plugin(group: str, name: str) -> Any:
         ) from error
 
 
+def plugin_owner(group: str, name: str) -> str:
+    """Return the package that adds `name`, or where its code is. Raises KeyError for none."""
+    point = _found(group)[name][0]
+    return point.dist.name if point.dist is not None else point.value
+
+
 def plugin_complaints(group: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Say what is wrong with the installed plugins of a group; the others can be used.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
 
+from hetsim.base.entries import Option, kind_in_words, meanings
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.placement.constraints import NAMES
 from hetsim.placement.option_fields import checked, field_types, read
@@ -30,38 +29,17 @@ def option_types(strategy: str) -> dict[str, Any]:
         raise PluginError(f"strategy '{strategy}' has a broken annotation: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An option of a strategy: its name, its type and default as a user writes them."""
-
-    name: str
-    kind: str
-    default: str
-
-
 def describe_options(strategy: str) -> tuple[Option, ...]:
     """Return the options of a strategy, those of its own first. Raises as ``option_types``."""
     types = option_types(strategy)
     made = resolve(strategy)
     defaults = option_texts(strategy, {name: getattr(made, name) for name in types})
     own = sorted(types, key=lambda name: name in NAMES)
-    return tuple(Option(name, _kind(types[name]), _shown(defaults[name])) for name in own)
-
-
-def _kind(hint: Any) -> str:
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return " or ".join(parts)
-    if origin in (UnionType, Union):
-        return " or ".join(_kind(part) for part in parts if part is not type(None))
-    if origin is tuple:
-        return f"list of {_kind(parts[0])}"
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return f"JSON of {_kind(parts[1])} by name"
-    if is_dataclass(hint):
-        return f"JSON of {'/'.join(field.name for field in fields(hint))}"
-    words = {bool: "true or false", int: "whole number", float: "number", str: "text"}
-    return words.get(hint, f"JSON of {getattr(hint, '__name__', hint)}")
+    meaning = meanings(made.__class__)
+    return tuple(
+        Option(name, kind_in_words(types[name]), _shown(defaults[name]), meaning.get(name, ""))
+        for name in own
+    )
 
 
 def _shown(text: str) -> str:

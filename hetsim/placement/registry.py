@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -12,148 +12,44 @@ from hetsim.base.plugins import load_plugin, plugin_names
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.placement.contract import Strategy
 
-
-@dataclass(frozen=True, slots=True)
-class StrategyInfo:
-    """A strategy's name, one-line summary, how to write it, and where it lives."""
-
-    name: str
-    summary: str
-    usage: str
-    home: str
-
-
-_STRATEGIES: Mapping[str, StrategyInfo] = {
-    info.name: info
-    for info in (
-        StrategyInfo(
-            "single",
-            "the whole model on one device; without a name, on the one that is fastest alone",
-            "single[:DEVICE]",
-            "hetsim.placement.strategies.single:Single",
-        ),
-        StrategyInfo(
-            "hetero",
-            "each node on the first device of a priority list that supports it",
-            "hetero[:DEVICE,DEVICE,...]",
-            "hetsim.placement.strategies.hetero:Hetero",
-        ),
-        StrategyInfo(
-            "pipeline",
-            "stages from the front of the model, as large as each device's memory allows",
-            "pipeline[:DEVICE,DEVICE,...]",
-            "hetsim.placement.strategies.pipeline:Pipeline",
-        ),
-        StrategyInfo(
-            "multi",
-            "for throughput: the whole model on each of several devices, requests dealt out",
-            "multi[:DEVICE,DEVICE,...]",
-            "hetsim.placement.strategies.multi:Multi",
-        ),
-        StrategyInfo(
-            "heft",
-            "list scheduling by upward rank, earliest finish time with insertion",
-            "heft",
-            "hetsim.placement.strategies.heft:Heft",
-        ),
-        StrategyInfo(
-            "cpop",
-            "list scheduling with the critical path on one device",
-            "cpop",
-            "hetsim.placement.strategies.cpop:Cpop",
-        ),
-        StrategyInfo(
-            "peft",
-            "list scheduling with an optimistic look at the way out, for dear transfers",
-            "peft",
-            "hetsim.placement.strategies.peft:Peft",
-        ),
-        StrategyInfo(
-            "lookahead",
-            "list scheduling where a node's children would finish first, for dear transfers",
-            "lookahead",
-            "hetsim.placement.strategies.lookahead:Lookahead",
-        ),
-        StrategyInfo(
-            "dls",
-            "list scheduling by dynamic level: the best pair of ready node and device is next",
-            "dls",
-            "hetsim.placement.strategies.dls:Dls",
-        ),
-        StrategyInfo(
-            "etf",
-            "list scheduling by earliest end on a device with room: knows speed and memory",
-            "etf",
-            "hetsim.placement.strategies.etf:Etf",
-        ),
-        StrategyInfo(
-            "mincut",
-            "least total of compute and transfers, exact on two devices",
-            "mincut",
-            "hetsim.placement.strategies.mincut:Mincut",
-        ),
-        StrategyInfo(
-            "chain-dp",
-            "runs of a topological order, for latency or for throughput",
-            "chain-dp[:latency|throughput]",
-            "hetsim.placement.strategies.chain_dp:ChainDp",
-        ),
-        StrategyInfo(
-            "ideal-dp",
-            "for throughput: the least bottleneck of contiguous stages, exact up to a budget",
-            "ideal-dp",
-            "hetsim.placement.strategies.ideal_dp:IdealDp",
-        ),
-        StrategyInfo(
-            "slice",
-            "for throughput: stages cut from many topological orders, on graphs of any size",
-            "slice",
-            "hetsim.placement.strategies.slice:Slice",
-        ),
-        StrategyInfo(
-            "local-search",
-            "annealing from the best list schedule or device, for latency or throughput",
-            "local-search",
-            "hetsim.placement.strategies.local_search:LocalSearch",
-        ),
-        StrategyInfo(
-            "exact",
-            "the shortest makespan with a proof or the gap, up to about 50 tasks (extra 'exact')",
-            "exact",
-            "hetsim.placement.strategies.exact:Exact",
-        ),
-        StrategyInfo(
-            "auto",
-            "the best of all strategies and every device alone, by the clock",
-            "auto",
-            "hetsim.placement.strategies.auto:Auto",
-        ),
-    )
+_HOMES: Mapping[str, str] = {
+    "single": "hetsim.placement.strategies.single:Single",
+    "hetero": "hetsim.placement.strategies.hetero:Hetero",
+    "pipeline": "hetsim.placement.strategies.pipeline:Pipeline",
+    "multi": "hetsim.placement.strategies.multi:Multi",
+    "heft": "hetsim.placement.strategies.heft:Heft",
+    "cpop": "hetsim.placement.strategies.cpop:Cpop",
+    "peft": "hetsim.placement.strategies.peft:Peft",
+    "lookahead": "hetsim.placement.strategies.lookahead:Lookahead",
+    "dls": "hetsim.placement.strategies.dls:Dls",
+    "etf": "hetsim.placement.strategies.etf:Etf",
+    "mincut": "hetsim.placement.strategies.mincut:Mincut",
+    "chain-dp": "hetsim.placement.strategies.chain_dp:ChainDp",
+    "ideal-dp": "hetsim.placement.strategies.ideal_dp:IdealDp",
+    "slice": "hetsim.placement.strategies.slice:Slice",
+    "local-search": "hetsim.placement.strategies.local_search:LocalSearch",
+    "exact": "hetsim.placement.strategies.exact:Exact",
+    "auto": "hetsim.placement.strategies.auto:Auto",
 }
+"""Module and class of each strategy of hetsim's own."""
 
 
 GROUP = "hetsim.strategies"
-OWN = tuple(_STRATEGIES)
+OWN = tuple(_HOMES)
 """Names that no other package may claim."""
 
 
-def strategies() -> tuple[StrategyInfo, ...]:
-    """List the strategies, by name; those of other packages that cannot be used are left out.
+def strategy_names() -> tuple[str, ...]:
+    """Return the names of strategies, sorted; those that cannot be used are left out.
 
     ``plugins.plugin_complaints`` says why they cannot.
     """
-    listed = dict(_STRATEGIES)
+    found = set(_HOMES)
     for name in plugin_names(GROUP):
-        if name not in _STRATEGIES:
-            with suppress(PluginError):
-                listed[name] = _of_plugin(name)
-    return tuple(listed[name] for name in sorted(listed))
-
-
-def _of_plugin(name: str) -> StrategyInfo:
-    made = _class_of_plugin(name)
-    summary = (made.__doc__ or "").strip().partition("\n")[0] or "no summary"
-    return StrategyInfo(name, summary, name, "")
+        with suppress(PluginError):
+            strategy_class(name)
+            found.add(name)
+    return tuple(sorted(found))
 
 
 def strategy_class(text: str) -> Any:
@@ -162,14 +58,14 @@ def strategy_class(text: str) -> Any:
     Raises UsageError for an unknown name, with the nearest one.
     """
     name = text.partition(":")[0]
-    info = _STRATEGIES.get(name)
-    if info is not None:
-        module, _, attribute = info.home.partition(":")
+    home = _HOMES.get(name)
+    if home is not None:
+        module, _, attribute = home.partition(":")
         return getattr(import_module(module), attribute)
     try:
         return _class_of_plugin(name)
     except KeyError:
-        names = (*_STRATEGIES, *plugin_names(GROUP))
+        names = (*_HOMES, *plugin_names(GROUP))
         raise UsageError(f"no strategy '{name}'", hint=nearest(name, names)) from None
 
 

@@ -159,7 +159,17 @@ def test_a_strategy_tells_its_options(cli: Cli) -> None:
     table = cli("strategies", "local-search").stdout
     assert "latency or throughput, latency unless given" in " ".join(table.split())
     record = parsed(cli("strategies", "local-search", "--json"))
-    assert {"name": "seed", "type": "whole number", "default": "0"} in record["options"]
+    assert {
+        "name": "seed",
+        "type": "whole number",
+        "default": "0",
+        "meaning": "Of the moves.",
+    } in record["options"]
+    assert record["promises"] == ["latency", "throughput"]
+    assert "Of the moves." in " ".join(table.split())
+    rules = cli("strategies", "compact").stdout
+    assert "min_nodes" in rules
+    assert "each subgraph is weakly connected" in rules
     unknown = cli("strategies", "local-serch")
     assert unknown.exit_code == 2
     assert "did you mean 'local-search'" in unknown.stderr

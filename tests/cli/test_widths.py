@@ -15,6 +15,8 @@ LISTINGS = (
     "zoo list",
     "devices list",
     "strategies",
+    "strategies exact",
+    "strategies greedy",
     *(f"devices show {name}" for name in (*device_names(), *platform_names())),
 )
 ANSWERS = (

@@ -26,7 +26,7 @@ INF = float("inf")
 RECORDS: dict[str, dict[str, Any]] = {
     case["id"]: case for case in json.loads((CASES / "partition_cases.json").read_text())["cases"]
 }
-CONNECTED = [info.name for info in methods() if info.connected]
+CONNECTED = [info.name for info in methods() if "connected" in info.promises]
 
 
 def problem_of(record: dict[str, Any]) -> Problem:

@@ -80,6 +80,7 @@ def test_every_option_is_described_and_its_default_can_be_read() -> None:
     for strategy in OWN:
         for option in describe_options(strategy):
             assert option.kind
+            assert option.meaning, f"{strategy}: nothing is said of {option.name}"
             if option.default:
                 text = f"{option.name}={option.default}"
                 read = read_settings((strategy,), [text], "here")
@@ -114,7 +115,7 @@ def test_comparison_holds_every_row_to_the_limits(problem: Problem, most: int) -
         assert len(row.plan.devices_used) <= most
         assert row.latency_s is not None
         assert row.latency_s >= table.bound_s * (1.0 - 1e-9)
-    assert table.bound_s == hetsim.lower_bound(Constrained(pins=pins).narrow(problem))
+    assert table.bound_s == hetsim.lower_bound(problem, pins=pins, max_devices=most)
 
 
 def test_comparison_refuses_what_no_strategy_takes() -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from hetsim.cli.call import current
 from hetsim.cli.given_once import Command
 from hetsim.cli.options import common_options, json_option
+from hetsim.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from hetsim.base.entries import Entry
 
 
 @click.command(cls=Command)
@@ -14,36 +20,21 @@ from hetsim.cli.options import common_options, json_option
 @json_option
 @common_options
 def strategies(name: str | None, as_json: bool) -> None:
-    """List the strategies and the merge methods, or the options of strategy NAME."""
-    from hetsim.base.plugins import plugin_complaints
-    from hetsim.cost.registry import GROUP as COST_MODELS
-    from hetsim.device.registry import GROUP as DEVICES
-    from hetsim.device.registry import SIMULATED
+    """List the strategies and the merge methods, or say all about the one called NAME."""
     from hetsim.partitioning.methods.registry import methods
-    from hetsim.placement.registry import GROUP as STRATEGIES
-    from hetsim.placement.registry import OWN
-    from hetsim.placement.registry import strategies as known
+    from hetsim.placement.entries import strategies as known
 
     session = current()
     if name is not None:
-        _show_options(name, as_json=as_json)
+        _show_one((*known(), *methods()), name, as_json=as_json)
         return
-    for group, own in (
-        (STRATEGIES, OWN),
-        (DEVICES, (SIMULATED,)),
-        (COST_MODELS, ("roofline",)),
-    ):
-        for complaint in plugin_complaints(group, own):
-            session.note(f"warning: {complaint}")
+    _tell_complaints()
     if as_json:
         session.show_json(
             {
-                "schema": "hetsim-strategies/1",
-                "strategies": [
-                    {"name": info.name, "usage": info.usage, "summary": info.summary}
-                    for info in known()
-                ],
-                "methods": [{"name": info.name, "summary": info.summary} for info in methods()],
+                "schema": "hetsim-strategies/2",
+                "strategies": [_record(entry) for entry in known()],
+                "methods": [_record(entry) for entry in methods()],
             }
         )
         return
@@ -52,35 +43,77 @@ def strategies(name: str | None, as_json: bool) -> None:
     session.show(
         names_table(
             ("--strategy", "what it does"),
-            ((info.usage, info.summary) for info in known()),
+            ((entry.usage, entry.summary) for entry in known()),
         )
     )
     session.say("")
     session.show(
-        names_table(("--method", "what it does"), ((info.name, info.summary) for info in methods()))
+        names_table(
+            ("--method", "what it does"), ((entry.usage, entry.summary) for entry in methods())
+        )
     )
 
 
-def _show_options(name: str, *, as_json: bool) -> None:
-    from hetsim.placement.options import describe_options
+def _tell_complaints() -> None:
+    from hetsim.base.plugins import plugin_complaints
+    from hetsim.cost.registry import GROUP as COST_MODELS
+    from hetsim.device.registry import GROUP as DEVICES
+    from hetsim.device.registry import SIMULATED
+    from hetsim.placement.registry import GROUP as STRATEGIES
+    from hetsim.placement.registry import OWN
+
+    for group, own in (
+        (STRATEGIES, OWN),
+        (DEVICES, (SIMULATED,)),
+        (COST_MODELS, ("roofline",)),
+    ):
+        for complaint in plugin_complaints(group, own):
+            current().note(f"warning: {complaint}")
+
+
+def _show_one(entries: tuple[Entry, ...], name: str, *, as_json: bool) -> None:
+    from hetsim.base.entries import PROMISES
     from hetsim.reporting.tables.comparison import names_table
 
     session = current()
-    options = describe_options(name)
+    by_name = {entry.name: entry for entry in entries}
+    entry = by_name.get(name.partition(":")[0])
+    if entry is None:
+        raise UsageError(f"no strategy or merge method '{name}'", hint=nearest(name, by_name))
     if as_json:
-        session.show_json(
-            {
-                "schema": "hetsim-strategy-options/1",
-                "strategy": name,
-                "options": [
-                    {"name": option.name, "type": option.kind, "default": option.default}
-                    for option in options
-                ],
-            }
-        )
+        session.show_json({"schema": "hetsim-strategy/1", **_record(entry)})
         return
-    rows = (
-        (option.name, f"{option.kind}, {option.default or 'none'} unless given")
-        for option in options
-    )
-    session.show(names_table((f"--set of {name}", "what it takes"), rows))
+    about = [("what it does", entry.summary), ("provided by", entry.provider)]
+    about += [("promises", PROMISES.get(promise, promise)) for promise in entry.promises]
+    about += [("needs", need) for need in entry.needs]
+    session.show(names_table((entry.usage, ""), about))
+    if entry.options:
+        session.say("")
+        rows = (
+            (
+                option.name,
+                f"{option.kind}, {option.default or 'none'} unless given. {option.meaning}".strip(),
+            )
+            for option in entry.options
+        )
+        session.show(names_table((f"--set of {entry.name}", "what it takes, and does"), rows))
+
+
+def _record(entry: Entry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "usage": entry.usage,
+        "summary": entry.summary,
+        "promises": list(entry.promises),
+        "needs": list(entry.needs),
+        "provider": entry.provider,
+        "options": [
+            {
+                "name": option.name,
+                "type": option.kind,
+                "default": option.default,
+                "meaning": option.meaning,
+            }
+            for option in entry.options
+        ],
+    }

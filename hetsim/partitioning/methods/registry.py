@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from typing import get_type_hints
 
+from hetsim.base.entries import Entry, Option, kind_in_words, meanings
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import Dag
+from hetsim.partitioning.housekeeping import Housekeeping, Mode
+from hetsim.partitioning.sizes import SizeRules
 
 Merge = Callable[[Dag, Sequence[int]], list[int]]
 """A merge method: the DAG and each node's device in, a group label a node out."""
@@ -18,10 +23,10 @@ MergeWithNotes = Callable[[Dag, Sequence[int]], tuple[list[int], tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class MethodInfo:
-    """A merge method's name, one-line summary, and where it lives.
+    """How a merge method is run.
 
-    `connected`: its groups are weakly connected. `needs_default`: the default device must
-    support every node. `knows_host`: it is told which device is the host.
+    `connected`: its groups are weakly connected. `needs_default`: the last device of the
+    priority must support every node. `knows_host`: it is told which device is the host.
     """
 
     name: str
@@ -78,9 +83,38 @@ _METHODS: Mapping[str, MethodInfo] = {
 }
 
 
-def methods() -> tuple[MethodInfo, ...]:
-    """List the merge methods, by name."""
-    return tuple(_METHODS[name] for name in sorted(_METHODS))
+def methods() -> tuple[Entry, ...]:
+    """List the merge methods, by name: a record of each."""
+    return tuple(
+        Entry(
+            info.name,
+            info.name,
+            info.summary,
+            ("connected",) if info.connected else (),
+            ("a default device that supports every node",) if info.needs_default else (),
+            _options=_rules,
+        )
+        for _, info in sorted(_METHODS.items())
+    )
+
+
+def _rules() -> tuple[Option, ...]:
+    """The rules that every method obeys: fields of SizeRules and Housekeeping, as ``--set``."""
+    sizes, treated = SizeRules(), Housekeeping()
+    found = [
+        (name, hint, getattr(sizes, name), meanings(SizeRules)[name])
+        for name, hint in get_type_hints(SizeRules).items()
+    ]
+    of_nodes = meanings(Housekeeping)
+    found += [
+        ("housekeeping", Mode, treated.mode, of_nodes["mode"]),
+        ("housekeeping_ops", tuple[str, ...], None, of_nodes["ops"]),
+    ]
+    texts = ["" if value is None else json.dumps(value).strip('"') for _, _, value, _ in found]
+    return tuple(
+        Option(name, kind_in_words(hint), "" if text == "null" else text, meaning)
+        for (name, hint, _, meaning), text in zip(found, texts, strict=True)
+    )
 
 
 def method_named(name: str) -> MethodInfo:

@@ -12,7 +12,7 @@ from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping.refinement import refine
 from hetsim.placement.objective import Objective, check_objective, measure
-from hetsim.placement.registry import resolve, strategies
+from hetsim.placement.registry import resolve, strategy_names
 from hetsim.placement.replicas.deal import PLAY, sustained_s
 from hetsim.placement.replicas.replication import GAIN, replicated
 from hetsim.placement.starting.constructive import prepared
@@ -62,6 +62,7 @@ class Auto(Constrained):
     Attributes
     ----------
     objective : "latency" or "throughput"
+        What the plan is for.
     search : bool
         Whether strategies that search are tried: seconds where there are hundreds of tasks.
     seed : int
@@ -211,4 +212,4 @@ def _kept_best(found: Sequence[Start]) -> Start:
 def _others() -> list[str]:
     """Return what is registered beside the strategies that are tried by hand."""
     own = {"single", "multi", "auto", "local-search", *CONSTRUCTIVE}
-    return [info.name for info in strategies() if info.name not in own]
+    return [name for name in strategy_names() if name not in own]

@@ -45,10 +45,12 @@ class ChainDp(Constrained):
     Attributes
     ----------
     objective : "latency" or "throughput"
+        What the plan is for.
     orders : int, optional
         Orders that are tried: node ids, depth first from either end, then changes of the best
         one. Absent: as many as cut WORK nodes in all, from LEAST_ORDERS to MOST_ORDERS.
     seed : int
+        Of the changes.
 
     Sources: S. H. Bokhari, Partitioning problems in parallel, pipelined and distributed
     computing, IEEE TC 37(1), 1988 (chains on chains); D. Narayanan et al., PipeDream, SOSP

@@ -58,6 +58,7 @@ class LocalSearch(Constrained):
     Attributes
     ----------
     objective : "latency" or "throughput"
+        What the plan is for.
     moves : int, optional
         Moves tried; absent: as many as evaluate WORK tasks in all, or STAGE_MOVES for
         throughput. The answer is then the same in every process.
@@ -65,6 +66,7 @@ class LocalSearch(Constrained):
         CPU seconds, those for the start included; in place of `moves`, and the answer
         depends on the machine.
     seed : int
+        Of the moves.
 
     Complexity: O((V + E) moves). Source: S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi,
     Optimization by simulated annealing, Science 220, 1983; the neighbourhoods are own.

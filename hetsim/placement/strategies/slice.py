@@ -38,6 +38,7 @@ class Slice(Constrained):
     orders : int
         Orders that are cut.
     seed : int
+        Of the orders and of the search beside them.
     contiguous : bool
         False: in that search a device may have several subgraphs. Where only staging makes
         these dearer, loads are those of ``max_load``, which the clock may exceed.

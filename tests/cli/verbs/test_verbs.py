@@ -378,8 +378,12 @@ def test_strategies_lists_strategies_and_methods(cli: Cli) -> None:
     table = cli("strategies").stdout
     assert {"single", "hetero", "heft"} <= {entry["name"] for entry in read["strategies"]}
     assert {"compact", "stage"} <= {entry["name"] for entry in read["methods"]}
-    for entry in read["strategies"]:
+    for entry in (*read["strategies"], *read["methods"]):
         assert entry["usage"] in table
+        assert parsed(cli("strategies", entry["name"], "--json")) == {
+            "schema": "hetsim-strategy/1",
+            **entry,
+        }
 
 
 def test_zoo_lists_every_model(cli: Cli) -> None:

@@ -1,0 +1,89 @@
+"""The face: every public name loads and says what it is; documents name nothing else."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import hetsim
+from hetsim.base.entries import PROMISES
+from hetsim.base.plugins import GROUPS
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
+)
+README = (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", hetsim.__all__)
+def test_a_public_name_loads_and_says_what_it_is(name: str) -> None:
+    value = getattr(hetsim, name)
+    if name == "__version__":
+        return
+    said = (value.__doc__ or "").strip()
+    assert said
+    # A record without a docstring would be described by its signature.
+    assert not said.startswith(f"{name}(")
+    assert value.__module__.startswith("hetsim.")
+    for own, part in vars(value).items() if inspect.isclass(value) else ():
+        if not own.startswith("_") and inspect.isfunction(part):
+            assert part.__doc__, f"{name}.{own}"
+
+
+def test_the_face_lists_what_it_has() -> None:
+    assert hetsim.__all__ == sorted(hetsim.__all__)
+    assert set(hetsim.__all__) <= set(dir(hetsim))
+    assert set(hetsim.__all__) == {*hetsim._HOMES, "__version__"}
+
+
+def named(value: object, part: str) -> object:
+    """What `part` of a package or a class is; raises where there is none."""
+    if hasattr(value, part):
+        return getattr(value, part)
+    assert inspect.ismodule(value), f"{value!r} has no {part}"
+    return import_module(f"{value.__name__}.{part}")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_documents_name_nothing_that_does_not_exist(path: Path) -> None:
+    for text in set(re.findall(r"(?<![\w./'-])hetsim(?:\.[A-Za-z_]\w*)+", path.read_text())):
+        if text not in GROUPS:
+            reduce(named, text.split(".")[1:], hetsim)
+
+
+def table_below(header: str) -> list[str]:
+    """The code words in the first column of README's table with this first row."""
+    rows = README.split(header)[1].splitlines()[2:]
+    rows = rows[: next(index for index, row in enumerate(rows) if not row.startswith("|"))]
+    return [name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1])]
+
+
+def test_readme_lists_every_method_and_strategy() -> None:
+    assert sorted(table_below("| method | what it is |")) == [m.name for m in hetsim.methods()]
+    listed = sorted(table_below("| strategy | what it is |"))
+    assert listed == [s.name for s in hetsim.strategies() if s.provider == "hetsim"]
+
+
+def test_methods_and_strategies_are_records_of_one_shape() -> None:
+    for entry in (*hetsim.methods(), *hetsim.strategies()):
+        assert isinstance(entry, hetsim.Entry)
+        assert entry.usage.startswith(entry.name)
+        assert entry.summary
+        assert set(entry.promises) <= set(PROMISES)
+        assert entry.provider
+        names = [option.name for option in entry.options]
+        assert len(names) == len(set(names))
+        assert all(isinstance(option, hetsim.Option) and option.meaning for option in entry.options)
+
+
+def test_what_strategies_promise_is_what_their_options_say() -> None:
+    for entry in hetsim.strategies():
+        kinds = {option.name: option.kind for option in entry.options}
+        if "objective" in kinds:
+            assert {"latency", "throughput"} <= set(entry.promises)
