@@ -27,7 +27,7 @@ from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import play, simulate
-from hetsim.simulation.clock.templates import Lowered, lower_all
+from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
 
 SERVICE_S = (10.0, 11.0, 9.0, 12.0, 10.0, 8.0, 11.0, 10.0)
 MOVE_S = 1.0
@@ -119,7 +119,7 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return result, time.process_time() - before
 
 
-def measure(lowered: Lowered, requests: int) -> bool:
+def measure(plan_tasks: PlanTasks, requests: int) -> bool:
     """Print a line for each engine and kind of arrivals; return whether all agree."""
     agree = True
     small = max(requests // 100, 1)
@@ -127,19 +127,23 @@ def measure(lowered: Lowered, requests: int) -> bool:
     for kind in ("burst", "paced", "poisson"):
         many, few = arrivals(kind, requests), arrivals(kind, small)
         work: list[tuple[str, NDArray[np.float64], Callable[[NDArray[np.float64]], Any]]] = [
-            ("hetsim compiled", many, lambda a: play(lowered, a, traced=False, machine_code=True)),
-            ("hetsim plain", few, lambda a: play(lowered, a, traced=False, machine_code=False)),
+            (
+                "hetsim compiled",
+                many,
+                lambda a: play(plan_tasks, a, traced=False, machine_code=True),
+            ),
+            ("hetsim plain", few, lambda a: play(plan_tasks, a, traced=False, machine_code=False)),
         ]
-        reference = play(lowered, few, traced=False, machine_code=True).finish
+        reference = play(plan_tasks, few, traced=False, machine_code=True).finish
         for engine, arrival, run in work:
             recording, cpu_s = timed(lambda run=run, arrival=arrival: run(arrival))  # type: ignore[misc]
-            report(engine, kind, len(arrival), len(arrival) * lowered.widest, cpu_s)
+            report(engine, kind, len(arrival), len(arrival) * plan_tasks.widest, cpu_s)
             if len(arrival) == small:
                 agree &= bool(np.array_equal(recording.finish, reference))
         if has_simpy:
             finish, cpu_s = timed(lambda few=few: with_simpy(few))  # type: ignore[misc]
             version = importlib.metadata.version("simpy")
-            report(f"simpy {version}", kind, small, small * lowered.widest, cpu_s)
+            report(f"simpy {version}", kind, small, small * plan_tasks.widest, cpu_s)
             agree &= bool(np.array_equal(finish, reference))
     if not has_simpy:
         print(json.dumps({"benchmark": "engine", "engine": "simpy", "absent": True}), flush=True)
@@ -152,15 +156,15 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=1_000_000, help="for the compiled engine")
     requests = parser.parse_args().requests
     plan = tandem()
-    lowered = lower_all(plan, "fifo")
-    _, load_s = timed(lambda: play(lowered, np.zeros(1), traced=False, machine_code=True))
+    plan_tasks = tasks_of_plan(plan, "fifo")
+    _, load_s = timed(lambda: play(plan_tasks, np.zeros(1), traced=False, machine_code=True))
     print(
         json.dumps({"benchmark": "engine", "load_machine_code_cpu_s": round(load_s, 3)}), flush=True
     )
     repeats = 200
     _, one_s = timed(lambda: [simulate(plan) for _ in range(repeats)])
     report("hetsim simulate, one request with trace", "single", repeats, repeats * 17, one_s)
-    agree = measure(lowered, requests)
+    agree = measure(plan_tasks, requests)
     print(json.dumps({"benchmark": "engine", "engines_agree": agree}), flush=True)
     return 0 if agree else 1
 

@@ -11,7 +11,7 @@ from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.playing import play, simulate
-from hetsim.simulation.clock.templates import lower_all
+from hetsim.simulation.clock.templates import tasks_of_plan
 
 Objective = Literal["latency", "throughput"]
 OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput")
@@ -55,7 +55,7 @@ def latency_of(plan: Plan) -> float:
     """
     if memory_binds(plan.problem):
         return simulate(plan, trace=False).latency_s
-    recording = play(lower_all(plan, plan.problem.contention), np.zeros(1), traced=False)
+    recording = play(tasks_of_plan(plan, plan.problem.contention), np.zeros(1), traced=False)
     return float(recording.finish[0])
 
 
@@ -84,7 +84,7 @@ def seconds_a_request(plan: Plan) -> tuple[list[float], list[float]]:
     Of the requests of one period of the deal, on average. O(V + E) a replica.
     """
     problem = plan.problem
-    device_s, link_s = busy_seconds(lower_all(plan, problem.contention), plan.shares)
+    device_s, link_s = busy_seconds(tasks_of_plan(plan, problem.contention), plan.shares)
     requests = len(plan.period)
     return [
         busy / width / requests for busy, width in zip(device_s, problem.streams, strict=True)

@@ -78,7 +78,7 @@ def simulate(
     arrival = clock.arrivals(requests, arrivals_s).tolist()
     rule = plan.problem.contention if contention is None else check_contention(contention)
     played = FailingClock(plan, arrival, failing, rule, replan)
-    weights = resident_weights(played.versions[0].lowered)
+    weights = resident_weights(played.versions[0].plan_tasks)
     check_capacity(plan.problem, weights, weights)
     played.play()
     return _timeline(played, arrival, weights, trace=trace)
@@ -88,7 +88,7 @@ def _timeline(
     played: FailingClock, arrival: Sequence[float], weights: Sequence[int], *, trace: bool
 ) -> Timeline:
     problem = played.versions[0].plan.problem
-    links = played.versions[0].lowered.links
+    links = played.versions[0].plan_tasks.links
     makespan = max(played.finish)
     device_busy = [0.0] * len(problem.devices)
     link_busy = [0.0] * len(links)
@@ -167,7 +167,7 @@ def _event(played: FailingClock, task: Task) -> Event:
         request=task.request,
         start_s=task.start,
         end_s=task.end,
-        tracks=tuple(version.lowered.links[link] for link in task.resources),
+        tracks=tuple(version.plan_tasks.links[link] for link in task.resources),
         device=problem.devices[task.target],
         source=problem.devices[task.source],
         group=task.group if ours else -1,

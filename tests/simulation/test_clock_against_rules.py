@@ -16,7 +16,7 @@ from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.memory import memory_profile
 from hetsim.simulation.clock.playing import play, simulate
-from hetsim.simulation.clock.templates import lower, lower_all
+from hetsim.simulation.clock.templates import tasks_of_plan, template_of
 from oracles.clock_plans import arrivals, dealt_plans, plans
 from oracles.virtual_clock import Replay, Task, bytes_at, replay
 
@@ -86,7 +86,7 @@ def test_what_holds_always(plan: Plan, times: list[float]) -> None:
     problem = plan.problem
     timeline = simulate(plan, arrivals_s=times, contention="fifo")
     events = timeline.events
-    assert len(events) == len(times) * lower(plan, "fifo").tasks
+    assert len(events) == len(times) * template_of(plan, "fifo").tasks
     assert all(a.start_s <= b.start_s for a, b in pairwise(events))
     assert all(times[e.request] <= e.start_s <= e.end_s <= timeline.makespan_s for e in events)
 
@@ -152,7 +152,7 @@ def test_critical_path_has_no_gap_and_ends_last(plan: Plan, times: list[float]) 
 @settings(max_examples=150, deadline=None)
 @given(plans())
 def test_one_request_takes_at_least_its_longest_chain(plan: Plan) -> None:
-    template = lower(plan, plan.problem.contention)
+    template = template_of(plan, plan.problem.contention)
     reach: dict[int, float] = {}
 
     def longest(task: int) -> float:
@@ -204,7 +204,7 @@ def test_doubling_every_time_doubles_every_result(plan: Plan, times: list[float]
 def test_machine_code_gives_the_same_bits(plan: Plan, times: list[float], traced: bool) -> None:
     # Thirds make every sum round, so that another order of operations would show.
     uneven = dataclasses.replace(plan.problem, seconds=plan.problem.seconds / 3)
-    template = lower_all(dataclasses.replace(plan, problem=uneven), plan.problem.contention)
+    template = tasks_of_plan(dataclasses.replace(plan, problem=uneven), plan.problem.contention)
     arrival = np.array(times) / 7
     plain = play(template, arrival, traced=traced, machine_code=False)
     compiled = play(template, arrival, traced=traced, machine_code=True)

@@ -1,4 +1,4 @@
-"""The engine's parts: its two heaps, and what it does with contradictory orders."""
+"""The kernel's parts: its two heaps, and what it does with contradictory orders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import heaps
 from hetsim.simulation.clock.playing import play
-from hetsim.simulation.clock.templates import Lowered, lower, lower_all
+from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan, template_of
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 50)), max_size=60))
@@ -57,8 +57,8 @@ def test_requests_leave_in_order(steps: list[tuple[bool, int]], first: int) -> N
 @pytest.mark.parametrize("machine_code", [False, True])
 def test_subgraphs_that_wait_for_each_other_are_an_error(machine_code: bool) -> None:
     problem = Problem.from_arrays([[1.0], [1.0]], edges=[(0, 1, 0)])
-    template = lower(Plan(problem, "manual", (Group("d0", (0,)), Group("d0", (1,)))), "fifo")
-    backwards = Lowered(template.plan, (dataclasses.replace(template, predecessors=((1,), ())),))
+    template = template_of(Plan(problem, "manual", (Group("d0", (0,)), Group("d0", (1,)))), "fifo")
+    backwards = PlanTasks(template.plan, (dataclasses.replace(template, predecessors=((1,), ())),))
     with pytest.raises(PlanError, match="plan 'manual': its subgraphs wait for each other"):
         play(backwards, np.zeros(3), traced=True, machine_code=machine_code)
 
@@ -69,7 +69,7 @@ def test_state_grows_with_the_requests_in_flight(requests: int, contention: str)
     """A burst on one slow link: the last tensor arrives after all before it."""
     problem = Problem.from_arrays([[0.0, 1.0], [1.0, 0.0]], edges=[(0, 1, 2)], bytes_per_s=1.0)
     plan = Plan(problem, "manual", (Group("d0", (0,)), Group("d1", (1,))))
-    template = lower_all(plan, "fifo" if contention == "fifo" else "none")
+    template = tasks_of_plan(plan, "fifo" if contention == "fifo" else "none")
     for machine_code in (False, True):
         recording = play(template, np.zeros(requests), traced=True, machine_code=machine_code)
         waits = np.arange(requests) if contention == "fifo" else np.zeros(requests)

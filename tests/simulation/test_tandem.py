@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetsim.simulation.clock.playing import COMPILE_FROM, simulate
-from hetsim.simulation.clock.templates import lower
+from hetsim.simulation.clock.templates import template_of
 from oracles.clock_plans import Stage, tandem
 
 eighths = st.integers(0, 24).map(lambda k: k / 8)
@@ -68,7 +68,7 @@ def test_many_requests_by_machine_code(burst: bool) -> None:
     stages = [Stage(s, m) for s, m in ((1.5, 0.25), (2.0, 0.5), (0.5, 2.25), (1.75, 0.0))]
     plan = tandem(stages, 0.125)
     requests = 30_000
-    assert requests * lower(plan, "fifo").tasks > COMPILE_FROM
+    assert requests * template_of(plan, "fifo").tasks > COMPILE_FROM
     gaps = np.random.default_rng(0).integers(0, 40 * (1 - burst) + 1, requests) / 8
     arrivals = np.cumsum(gaps) if not burst else np.zeros(requests)
     timeline = simulate(plan, arrivals_s=arrivals.tolist(), trace=False)

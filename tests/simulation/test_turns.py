@@ -13,13 +13,13 @@ from hetsim.placement.planning import plan
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import arrivals, play
-from hetsim.simulation.clock.templates import lower_all
+from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.clock.turns import Turns
 
 
 def played(made: Plan, arrival: list[float]) -> tuple[list[float], dict[tuple[int, int], float]]:
     """When each request ends and each task starts, by ``Turns`` on a heap of ends."""
-    turns = Turns(lower_all(made, made.problem.contention))
+    turns = Turns(tasks_of_plan(made, made.problem.contention))
     heap: list[tuple[float, int, int]] = [(time, -1, r) for r, time in enumerate(arrival)]
     finish = [0.0] * len(arrival)
     start: dict[tuple[int, int], float] = {}
@@ -65,11 +65,11 @@ def test_the_simulator_gives_the_same(
         made = Plan.dealt(replicas, (0, 1, 1), strategy="two")
     arrival = np.cumsum([0.0, *gaps]).tolist()
     finish, start = played(made, arrival)
-    lowered = lower_all(made, problem.contention)
-    recording = play(lowered, arrivals(1, arrival), traced=True)
+    plan_tasks = tasks_of_plan(made, problem.contention)
+    recording = play(plan_tasks, arrivals(1, arrival), traced=True)
     assert finish == recording.finish.tolist()
     assert start == {
         (request, task): recording.start[recording.entry_at[request] + task]
         for request in range(len(arrival))
-        for task in range(lowered.templates[recording.template[request]].tasks)
+        for task in range(plan_tasks.templates[recording.template[request]].tasks)
     }

@@ -16,7 +16,7 @@ from hetsim.execution.dispatch.unanswered import unanswered
 from hetsim.simulation.clock.turns import Turns
 
 if TYPE_CHECKING:
-    from hetsim.simulation.clock.templates import Lowered
+    from hetsim.simulation.clock.templates import PlanTasks
 
 
 class RealTimePlayer:
@@ -26,7 +26,7 @@ class RealTimePlayer:
     ----------
     program : Program
         One step a subgraph.
-    lowered : Lowered
+    plan_tasks : PlanTasks
     scale : float
         Real seconds that a virtual second lasts.
     transport : Transport
@@ -52,7 +52,7 @@ class RealTimePlayer:
     def __init__(
         self,
         program: Program,
-        lowered: Lowered,
+        plan_tasks: PlanTasks,
         scale: float,
         transport: Transport,
         events: queue.SimpleQueue[object],
@@ -65,7 +65,7 @@ class RealTimePlayer:
         self._events = events
         self._timeout_s = timeout_s
         self._version = version
-        self._turns = Turns(lowered)
+        self._turns = Turns(plan_tasks)
         self._values: list[dict[str, Any]] = []
         self._moving: list[tuple[float, int, int]] = []
         self._called: dict[tuple[int, int], float] = {}

@@ -26,7 +26,7 @@ from hetsim.plans.timeline import Timeline
 if TYPE_CHECKING:
     from hetsim.plans.plan import Plan
     from hetsim.problem.parts import Contention
-    from hetsim.simulation.clock.templates import Lowered
+    from hetsim.simulation.clock.templates import PlanTasks
 
 _SHORTEST_RUN_S = 2.0
 _ROOM = 4.0
@@ -128,14 +128,14 @@ def emulate(
     from hetsim.execution.session import crossing_bytes
     from hetsim.problem.parts import check_contention
     from hetsim.simulation.clock.playing import simulate
-    from hetsim.simulation.clock.templates import lower_all
+    from hetsim.simulation.clock.templates import tasks_of_plan
 
     rule = plan.problem.contention if contention is None else check_contention(contention)
     predicted = simulate(plan, requests, contention=rule, trace=False)
-    lowered = lower_all(plan, rule)
+    plan_tasks = tasks_of_plan(plan, rule)
     held_s = [
         float(seconds)
-        for template in lowered.templates
+        for template in plan_tasks.templates
         for seconds in template.duration[: template.groups]
     ]
     given = given_inputs(model, inputs, seed)
@@ -147,11 +147,13 @@ def emulate(
         with transports(executor, address, room, widths, timeout_s) as connect:
             transport = connect(events.put)
 
-            def played(version: int, lowered: Lowered, scale: float, count: int) -> RealTimePlayer:
+            def played(
+                version: int, plan_tasks: PlanTasks, scale: float, count: int
+            ) -> RealTimePlayer:
                 real_s = [seconds * scale for seconds in held_s]
                 program = assemble(plan, staged_model, hold_s=real_s)
                 player = RealTimePlayer(
-                    program, lowered, scale, transport, events, timeout_s, version
+                    program, plan_tasks, scale, transport, events, timeout_s, version
                 )
                 player.load()
                 player.play(given, count)
@@ -159,10 +161,10 @@ def emulate(
 
             try:
                 if time_scale is None:
-                    each = lower_all(plan.each_once, rule)
+                    each = tasks_of_plan(plan.each_once, rule)
                     first = played(0, each, 0.0, len(plan.replicas))
-                    time_scale = _roomy(lowered.widest, held_s, predicted, first.longest_s)
-                player = played(1, lowered, time_scale, requests)
+                    time_scale = _roomy(plan_tasks.widest, held_s, predicted, first.longest_s)
+                player = played(1, plan_tasks, time_scale, requests)
             finally:
                 transport.close()
         reference = run_whole(staged_model, given) if verify else None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hetsim.placement.objective import seconds_a_request
 from hetsim.plans.plan import Plan
 from hetsim.simulation.clock.playing import play
-from hetsim.simulation.clock.templates import lower_all
+from hetsim.simulation.clock.templates import tasks_of_plan
 
 Floats = NDArray[np.float64]
 
@@ -59,13 +59,13 @@ def sustained_s(plan: Plan) -> float:
     wait for another, which no sum of seconds tells. O(PLAYED tasks), or SHORTEST periods, or FEWEST
     requests.
     """
-    lowered = lower_all(plan, plan.problem.contention)
-    pairs = zip(plan.shares, lowered.templates, strict=True)
+    plan_tasks = tasks_of_plan(plan, plan.problem.contention)
+    pairs = zip(plan.shares, plan_tasks.templates, strict=True)
     tasks = sum(share * template.tasks for share, template in pairs)
     periods = max(SHORTEST, FEWEST // len(plan.period), PLAYED // max(tasks, 1))
     half = periods // 2 * len(plan.period)
     early, late = (
-        float(play(lowered, np.zeros(requests), traced=False).finish.max())
+        float(play(plan_tasks, np.zeros(requests), traced=False).finish.max())
         for requests in (half, 2 * half)
     )
     return (late - early) / half

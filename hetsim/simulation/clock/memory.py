@@ -15,7 +15,7 @@ from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.recording import Recording
-from hetsim.simulation.clock.templates import Lowered, Template, lower_all
+from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
 
 AT_ARRIVAL = -1
 AT_FINISH = -2
@@ -40,17 +40,17 @@ class Holding:
     until: tuple[int, ...]
 
 
-def resident_weights(lowered: Lowered) -> list[int]:
+def resident_weights(plan_tasks: PlanTasks) -> list[int]:
     """Return bytes of weights by device: each constant once where a consumer runs.
 
     A device that several replicas use holds what they share once. O(E) a replica.
     """
-    problem = lowered.plan.problem
+    problem = plan_tasks.plan.problem
     resident = [0] * len(problem.devices)
     for constant in problem.constants:
         for device in {
             template.group_device[template.owner[v]]
-            for template in lowered.templates
+            for template in plan_tasks.templates
             for v in constant.consumers
         }:
             resident[device] += constant.nbytes
@@ -120,13 +120,13 @@ def _peak_inside(problem: Problem, nodes: Sequence[int], values: Sequence[int]) 
 
 
 def curves(
-    lowered: Lowered, recording: Recording
+    plan_tasks: PlanTasks, recording: Recording
 ) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
     """Return memory over time, weights included, by device.
 
     Parameters
     ----------
-    lowered : Lowered
+    plan_tasks : PlanTasks
     recording : Recording
         With its trace.
 
@@ -136,13 +136,13 @@ def curves(
     strictly, and the last entry holds the weights alone. What goes at an instant makes room
     for what comes at it. Complexity: O(K log K) for K holdings of all requests.
     """
-    devices = len(lowered.plan.problem.devices)
-    weights = resident_weights(lowered)
+    devices = len(plan_tasks.plan.problem.devices)
+    weights = resident_weights(plan_tasks)
     times: list[list[NDArray[np.float64]]] = [[np.zeros(1)] for _ in range(devices)]
     deltas: list[list[NDArray[np.int64]]] = [
         [np.array([weights[d]], dtype=np.int64)] for d in range(devices)
     ]
-    for index, template in enumerate(lowered.templates):
+    for index, template in enumerate(plan_tasks.templates):
         served = np.flatnonzero(recording.template == index)
         rows = recording.entry_at[served]
         for held in holdings(template):
@@ -166,20 +166,20 @@ def curves(
     return found
 
 
-def peaks_of_one(lowered: Lowered, recording: Recording) -> list[int]:
+def peaks_of_one(plan_tasks: PlanTasks, recording: Recording) -> list[int]:
     """Return the most bytes that each device holds, weights included, while one request runs.
 
     The same as the largest of ``curves``, without arrays. Complexity: O(K log K) for K holdings.
     """
     arrival_s, finish_s = float(recording.arrival[0]), float(recording.finish[0])
     start, end = recording.start.tolist(), recording.end.tolist()
-    steps: list[list[tuple[float, int]]] = [[] for _ in lowered.plan.problem.devices]
-    for held in holdings(lowered.templates[int(recording.template[0])]):
+    steps: list[list[tuple[float, int]]] = [[] for _ in plan_tasks.plan.problem.devices]
+    for held in holdings(plan_tasks.templates[int(recording.template[0])]):
         since = arrival_s if held.since == AT_ARRIVAL else start[held.since]
         until = finish_s if held.until == (AT_FINISH,) else max(end[task] for task in held.until)
         if until > since:
             steps[held.device] += [(since, held.nbytes), (until, -held.nbytes)]
-    peaks = resident_weights(lowered)
+    peaks = resident_weights(plan_tasks)
     for device, changes in enumerate(steps):
         # At one instant what goes stands before what comes.
         changes.sort()
@@ -204,17 +204,17 @@ def memory_profile(
     InvalidInput
         Where the events do not give every subgraph and transfer of the plan once a request.
     """
-    lowered = lower_all(plan, plan.problem.contention)
+    plan_tasks = tasks_of_plan(plan, plan.problem.contention)
     requests = len(timeline.latencies_s)
-    dealt = lowered.of_requests(requests)
+    dealt = plan_tasks.of_requests(requests)
     task_of = [
         {
             (plan.problem.values[transfer.value].name, plan.problem.devices[transfer.target]): task
             for task, transfer in enumerate(template.transfers, start=template.groups)
         }
-        for template in lowered.templates
+        for template in plan_tasks.templates
     ]
-    tasks = np.array([template.tasks for template in lowered.templates], dtype=np.int64)
+    tasks = np.array([template.tasks for template in plan_tasks.templates], dtype=np.int64)
     entry_at = np.concatenate(([0], np.cumsum(tasks[dealt])))
     start = np.full(entry_at[-1], np.nan)
     end = np.full(entry_at[-1], np.nan)
@@ -222,7 +222,7 @@ def memory_profile(
         if not 0 <= event.request < requests:
             continue
         replica = int(dealt[event.request])
-        template = lowered.templates[replica]
+        template = plan_tasks.templates[replica]
         task: int | None = event.group - template.first_group
         if event.kind != "compute":
             task = task_of[replica].get((event.name, event.device))
@@ -240,7 +240,7 @@ def memory_profile(
     arrival = np.maximum(finish - np.array(timeline.latencies_s), 0.0)
     nowhere = np.zeros(len(start), dtype=np.int64)
     recording = Recording(arrival, finish, dealt, entry_at, start, end, nowhere, nowhere)
-    return dict(zip(plan.problem.devices, curves(lowered, recording), strict=True))
+    return dict(zip(plan.problem.devices, curves(plan_tasks, recording), strict=True))
 
 
 def check_capacity(problem: Problem, peaks: Sequence[int], weights: Sequence[int]) -> None:

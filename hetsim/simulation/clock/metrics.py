@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.recording import Recording
-from hetsim.simulation.clock.templates import Lowered, Template
+from hetsim.simulation.clock.templates import PlanTasks, Template
 
 
 def summarise(
-    lowered: Lowered,
+    plan_tasks: PlanTasks,
     recording: Recording,
     weights: Sequence[int],
     peaks: Sequence[int] | None,
@@ -26,7 +26,7 @@ def summarise(
 
     Parameters
     ----------
-    lowered : Lowered
+    plan_tasks : PlanTasks
     recording : Recording
     weights : sequence of int
         Bytes by device.
@@ -37,10 +37,10 @@ def summarise(
 
     Complexity: O(tasks + requests), with a trace O(E log E) for E events.
     """
-    problem, templates = lowered.plan.problem, lowered.templates
+    problem, templates = plan_tasks.plan.problem, plan_tasks.templates
     ran = np.bincount(recording.template, minlength=len(templates)).tolist()
     makespan = float(recording.finish.max())
-    device_busy, link_busy = busy_seconds(lowered, ran)
+    device_busy, link_busy = busy_seconds(plan_tasks, ran)
     moved = [
         (times, transfer)
         for times, template in zip(ran, templates, strict=True)
@@ -51,21 +51,21 @@ def summarise(
     if trace:
         order = event_order(recording)
         owner = request_of(recording)
-        events = build_events(lowered, recording, order, owner)
-        path = critical_path(lowered, recording, order, owner)
+        events = build_events(plan_tasks, recording, order, owner)
+        path = critical_path(plan_tasks, recording, order, owner)
     return Timeline(
         latencies_s=tuple((recording.finish - recording.arrival).tolist()),
         makespan_s=makespan,
         events=events,
         device_busy_s=dict(zip(problem.devices, device_busy, strict=True)),
-        link_busy_s=dict(zip(lowered.links, link_busy, strict=True)),
+        link_busy_s=dict(zip(plan_tasks.links, link_busy, strict=True)),
         device_utilization={
             name: _share(busy, makespan * width)
             for name, busy, width in zip(problem.devices, device_busy, problem.streams, strict=True)
         },
         link_utilization={
             name: _share(busy, makespan)
-            for name, busy in zip(lowered.links, link_busy, strict=True)
+            for name, busy in zip(plan_tasks.links, link_busy, strict=True)
         },
         transfers=sum(times for times, _ in moved),
         transferred_bytes=sum(times * problem.values[t.value].nbytes for times, t in moved),
@@ -77,15 +77,15 @@ def summarise(
     )
 
 
-def busy_seconds(lowered: Lowered, ran: Sequence[int]) -> tuple[list[float], list[float]]:
+def busy_seconds(plan_tasks: PlanTasks, ran: Sequence[int]) -> tuple[list[float], list[float]]:
     """Return busy seconds by device, summed over streams, and by link.
 
     `ran` says how many requests each template had: the same tasks run in every request of
     one, so no recording is needed.
     """
-    device_busy = [0.0] * len(lowered.plan.problem.devices)
-    link_busy = [0.0] * len(lowered.links)
-    for times, template in zip(ran, lowered.templates, strict=True):
+    device_busy = [0.0] * len(plan_tasks.plan.problem.devices)
+    link_busy = [0.0] * len(plan_tasks.links)
+    for times, template in zip(ran, plan_tasks.templates, strict=True):
         spent = [0.0] * len(device_busy)
         for device, seconds in zip(template.group_device, template.duration.tolist(), strict=False):
             spent[device] += seconds
@@ -127,11 +127,11 @@ def request_of(recording: Recording) -> list[int]:
 
 
 def build_events(
-    lowered: Lowered, recording: Recording, order: NDArray[np.int64], owner: Sequence[int]
+    plan_tasks: PlanTasks, recording: Recording, order: NDArray[np.int64], owner: Sequence[int]
 ) -> tuple[Event, ...]:
     """Name what happened, in the given order; `owner` is ``request_of``."""
-    problem = lowered.plan.problem
-    of_request = [lowered.templates[index] for index in recording.template.tolist()]
+    problem = plan_tasks.plan.problem
+    of_request = [plan_tasks.templates[index] for index in recording.template.tolist()]
     entry_at = recording.entry_at.tolist()
     starts = recording.start.tolist()
     ends = recording.end.tolist()
@@ -176,7 +176,7 @@ def build_events(
 
 
 def critical_path(
-    lowered: Lowered, recording: Recording, order: NDArray[np.int64], owner: Sequence[int]
+    plan_tasks: PlanTasks, recording: Recording, order: NDArray[np.int64], owner: Sequence[int]
 ) -> tuple[int, ...]:
     """Return positions in `order` of a chain of events without gaps that ends last.
 
@@ -193,8 +193,8 @@ def critical_path(
     arrival = recording.arrival.tolist()
     entry_at: list[int] = recording.entry_at.tolist()
     of_request: list[int] = recording.template.tolist()
-    holds = [_held(template) for template in lowered.templates]
-    before_on_device = [_before_on_device(template) for template in lowered.templates]
+    holds = [_held(template) for template in plan_tasks.templates]
+    before_on_device = [_before_on_device(template) for template in plan_tasks.templates]
 
     # Ends at each device (-1, -2, ...) and link (0, 1, ...), ascending.
     by_end: list[int] = np.lexsort((recording.sequence, recording.end)).tolist()
@@ -210,7 +210,7 @@ def critical_path(
         row = entry_at[owner[code]]
         task = code - row
         replica = of_request[owner[code]]
-        template = lowered.templates[replica]
+        template = plan_tasks.templates[replica]
         while True:
             for predecessor in template.predecessors[task]:
                 if end[row + predecessor] == now:

@@ -18,7 +18,7 @@ from hetsim.simulation.clock import kernel
 from hetsim.simulation.clock.memory import check_capacity, curves, peaks_of_one, resident_weights
 from hetsim.simulation.clock.metrics import summarise
 from hetsim.simulation.clock.recording import Recording
-from hetsim.simulation.clock.templates import Lowered, flat, lower_all
+from hetsim.simulation.clock.templates import PlanTasks, flat, tasks_of_plan
 
 COMPILE_FROM = 100_000
 """Task events from which loading the machine code costs less CPU time than it saves."""
@@ -66,16 +66,16 @@ def simulate(
     """
     arrival = arrivals(requests, arrivals_s)
     rule = plan.problem.contention if contention is None else check_contention(contention)
-    lowered = lower_all(plan, rule)
-    weights = resident_weights(lowered)
+    plan_tasks = tasks_of_plan(plan, rule)
+    weights = resident_weights(plan_tasks)
     check_capacity(plan.problem, weights, weights)
     recorded = trace or len(arrival) == 1
-    recording = play(lowered, arrival, traced=recorded)
+    recording = play(plan_tasks, arrival, traced=recorded)
     peaks: list[int] | None = None
     if recorded:
-        peaks = peaks_of(lowered, recording)
+        peaks = peaks_of(plan_tasks, recording)
         check_capacity(plan.problem, peaks, weights)
-    return summarise(lowered, recording, weights, peaks, trace=trace)
+    return summarise(plan_tasks, recording, weights, peaks, trace=trace)
 
 
 def peak_memory(plan: Plan) -> tuple[float, list[int]]:
@@ -85,31 +85,31 @@ def peak_memory(plan: Plan) -> tuple[float, list[int]]:
 
     Raises what ``simulate`` raises, but for OutOfMemory.
     """
-    lowered = lower_all(plan, plan.problem.contention)
-    recording = play(lowered, np.zeros(1), traced=True)
-    return float(recording.finish[0]), peaks_of(lowered, recording)
+    plan_tasks = tasks_of_plan(plan, plan.problem.contention)
+    recording = play(plan_tasks, np.zeros(1), traced=True)
+    return float(recording.finish[0]), peaks_of(plan_tasks, recording)
 
 
-def peaks_of(lowered: Lowered, recording: Recording) -> list[int]:
+def peaks_of(plan_tasks: PlanTasks, recording: Recording) -> list[int]:
     """Return the most bytes that each device holds over a traced recording, weights included."""
     if len(recording.arrival) == 1:
-        return peaks_of_one(lowered, recording)
-    return [int(amounts.max()) for _, amounts in curves(lowered, recording)]
+        return peaks_of_one(plan_tasks, recording)
+    return [int(amounts.max()) for _, amounts in curves(plan_tasks, recording)]
 
 
 def play(
-    lowered: Lowered,
+    plan_tasks: PlanTasks,
     arrival: NDArray[np.float64],
     template: NDArray[np.int64] | None = None,
     *,
     traced: bool,
     machine_code: bool | None = None,
 ) -> Recording:
-    """Run the kernel on what was lowered.
+    """Run the kernel on the tasks of a plan.
 
     Parameters
     ----------
-    lowered : Lowered
+    plan_tasks : PlanTasks
     arrival : float array [requests]
     template : int array [requests], optional
         Which template each request runs; absent: as the plan deals them out.
@@ -124,10 +124,10 @@ def play(
     PlanError
         Where some subgraph never starts.
     """
-    problem, templates = lowered.plan.problem, lowered.templates
+    problem, templates = plan_tasks.plan.problem, plan_tasks.templates
     requests, devices = len(arrival), len(problem.devices)
     if template is None:
-        template = lowered.of_requests(requests)
+        template = plan_tasks.of_requests(requests)
     tasks = np.array([one.tasks for one in templates], dtype=np.int64)
     entry_at = (
         np.concatenate(([0], np.cumsum(tasks[template])))
@@ -163,7 +163,7 @@ def play(
         orders = np.zeros((2, size), dtype=np.int64)
         finished = kernel.compiled()(
             devices,
-            len(lowered.links),
+            len(plan_tasks.links),
             np.array(first, dtype=np.int64),
             np.array(duration, dtype=np.float64),
             *(np.array(array, dtype=np.int64) for array in structure),
@@ -180,7 +180,7 @@ def play(
         lists = ([0.0] * size, [0.0] * size, [0] * size, [0] * size)
         finished = kernel.play(
             devices,
-            len(lowered.links),
+            len(plan_tasks.links),
             first,
             duration,
             *structure,
@@ -197,7 +197,7 @@ def play(
     if finished < requests:
         raise PlanError(
             "its subgraphs wait for each other and never start",
-            where=f"plan '{lowered.plan.strategy}'",
+            where=f"plan '{plan_tasks.plan.strategy}'",
             hint="order every group after the groups that feed it",
         )
     return Recording(arrival, finish, template, entry_at, *times, *orders)

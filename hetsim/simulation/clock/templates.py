@@ -1,4 +1,4 @@
-"""From a Plan to what the clock plays: subgraphs and transfers as one template of tasks."""
+"""From a Plan to what the clock plays: subgraphs and transfers as a template of tasks."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Template:
 
 
 @dataclass(frozen=True, eq=False)
-class Lowered:
+class PlanTasks:
     """What requests run: a template a replica, and which one a request has.
 
     Attributes
@@ -117,20 +117,20 @@ class Lowered:
         return np.resize(np.array(self.plan.period, dtype=np.int64), requests)
 
 
-def lower_all(plan: Plan, contention: Contention) -> Lowered:
-    """Lay out every replica of `plan`; see ``lower``."""
+def tasks_of_plan(plan: Plan, contention: Contention) -> PlanTasks:
+    """Lay out every replica of `plan`; see ``template_of``."""
     plan.check_deal(f"plan '{plan.strategy}'")
     if not plan.sizes:
-        return Lowered(plan, (lower(plan, contention),))
-    found = [lower(replica, contention) for replica in plan.replicas]
+        return PlanTasks(plan, (template_of(plan, contention),))
+    found = [template_of(replica, contention) for replica in plan.replicas]
     placed = [
         replace(template, first_group=first)
         for template, first in zip(found, plan.offsets, strict=True)
     ]
-    return Lowered(plan, tuple(placed))
+    return PlanTasks(plan, tuple(placed))
 
 
-def lower(plan: Plan, contention: Contention) -> Template:
+def template_of(plan: Plan, contention: Contention) -> Template:
     """Check `plan`, which has one replica, and lay its tasks out. O(V + E).
 
     Raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 
-from hetsim.simulation.clock.templates import Lowered, Template
+from hetsim.simulation.clock.templates import PlanTasks, Template
 
 Task = tuple[int, int]
 """Request, and task of the template."""
@@ -35,19 +35,19 @@ class Turns:
 
     Parameters
     ----------
-    lowered : Lowered
+    plan_tasks : PlanTasks
         Requests run its templates as the plan deals them out.
 
     Complexity: O(log A) a task for A requests in flight, and its followers and links.
     """
 
-    def __init__(self, lowered: Lowered) -> None:
-        problem = lowered.plan.problem
-        self._plan = lowered.plan
-        self._rules = [_Rules(template) for template in lowered.templates]
+    def __init__(self, plan_tasks: PlanTasks) -> None:
+        problem = plan_tasks.plan.problem
+        self._plan = plan_tasks.plan
+        self._rules = [_Rules(template) for template in plan_tasks.templates]
         self._free = list(problem.streams)
         self._ready: list[list[int]] = [[] for _ in problem.devices]
-        self._queues: list[deque[Task]] = [deque() for _ in lowered.links]
+        self._queues: list[deque[Task]] = [deque() for _ in plan_tasks.links]
         self._pending: dict[int, list[int]] = {}
         self._turn: dict[int, list[int]] = {}
         self._left: dict[int, int] = {}

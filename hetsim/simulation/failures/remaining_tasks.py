@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT, Contention
-from hetsim.simulation.clock.templates import Lowered, Template, lower_all
+from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
 
 
 @dataclass(slots=True, eq=False)
@@ -107,9 +107,9 @@ class Version:
 
     def __init__(self, plan: Plan, version: int, contention: Contention) -> None:
         self.plan = plan
-        self.lowered: Lowered = lower_all(plan, contention)
+        self.plan_tasks: PlanTasks = tasks_of_plan(plan, contention)
         self.layouts = [
-            Layout(template, version, contention) for template in self.lowered.templates
+            Layout(template, version, contention) for template in self.plan_tasks.templates
         ]
 
     def fresh(self, request: int) -> tuple[Progress, list[Task]]:
@@ -125,7 +125,7 @@ class Version:
 
     def uses(self, device: int) -> bool:
         """Whether some replica runs anything on a device."""
-        return any(device in template.group_device for template in self.lowered.templates)
+        return any(device in template.group_device for template in self.plan_tasks.templates)
 
 
 class Layout:
