@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hetsim.backend import Split, SplitModel, load
 from hetsim.execution.transports.ray_connection.session import RaySession
 from odd_graphs import ODD_GRAPHS, Case
-from odd_values import ODD_VALUES
+from odd_values import ODD_VALUES, maps, optionals, sequence_map, strings
 from onnx_builders import bits, make_model, op, open_exactly, value
+from sweeps import sweep
 
 ODD = (*ODD_GRAPHS, *ODD_VALUES)
 SEEDS = range(6)
@@ -40,9 +41,7 @@ def test_any_cut_gives_the_bits_of_the_plain_session(build: Callable[[], Case]) 
     check(proto, inputs, [Split(seed=1), *cuts])
 
 
-@pytest.mark.parametrize(
-    "build", [b for b in ODD if b.__name__ in ("maps", "optionals", "sequence_map", "strings")]
-)
+@sweep("build", quick=[maps], full=[maps, optionals, sequence_map, strings])
 def test_values_that_are_no_tensors_cross_processes(
     build: Callable[[], Case], ray_session: RaySession
 ) -> None:

@@ -1,10 +1,11 @@
-"""Small models, and plans that cut them as a test says."""
+"""Small models, plans that cut them as a test says, and one run on Ray for many tests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
@@ -12,38 +13,55 @@ import pytest
 from onnx import helper
 
 import hetsim
+from hetsim.execution.transports.ray_connection.session import RaySession
 from onnx_builders import load, make_model, op, value
 
 DEVICES = ("cpu", "gpu", "npu")
-Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
+Groups = Sequence[tuple[str, Sequence[int]]]
+Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
+Executor = Literal["ray", "threads"]
+BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
+
+
+@pytest.fixture(params=["threads", "ray"])
+def executor(request: pytest.FixtureRequest) -> Executor:
+    """Where to run; there is a Ray, where it is that."""
+    if request.param == "ray":
+        request.getfixturevalue("ray_session")
+    kind: Executor = request.param
+    return kind
 
 
 @pytest.fixture
 def cut(tmp_path: Path) -> Cut:
     """Make the plan whose groups are (device, node ids), on devices that take everything."""
+    return lambda proto, groups: _planned(proto, groups, tmp_path)
 
-    def planned(proto: onnx.ModelProto, groups: Sequence[tuple[str, Sequence[int]]]) -> hetsim.Plan:
-        model = load(proto, tmp_path, canonical="none", measure=False)
-        readers = model.graph.consumers()
-        problem = hetsim.Problem.from_arrays(
-            np.ones((len(model.graph.nodes), len(DEVICES))),
-            tensors=[
-                (node.id, 8, readers.get(name, ()))
-                for node in model.graph.nodes
-                for name in node.writes
-            ],
-            devices=DEVICES,
-            host=0,
-        )
-        chosen = tuple(hetsim.Group(device, tuple(nodes)) for device, nodes in groups)
-        return hetsim.Plan(replace(problem, model=model), "by hand", chosen)
 
-    return planned
+def _planned(proto: onnx.ModelProto, groups: Groups, folder: Path) -> hetsim.Plan:
+    model = load(proto, folder, canonical="none", measure=False)
+    readers = model.graph.consumers()
+    problem = hetsim.Problem.from_arrays(
+        np.ones((len(model.graph.nodes), len(DEVICES))),
+        tensors=[
+            (node.id, 8, readers.get(name, ()))
+            for node in model.graph.nodes
+            for name in node.writes
+        ],
+        devices=DEVICES,
+        host=0,
+    )
+    chosen = tuple(hetsim.Group(device, tuple(nodes)) for device, nodes in groups)
+    return hetsim.Plan(replace(problem, model=model), "by hand", chosen)
 
 
 @pytest.fixture
 def diamond() -> onnx.ModelProto:
     """A head, two branches, a tail: nodes 0, 1, 2 and 3, 4, 5; one branch is an output too."""
+    return _diamond()
+
+
+def _diamond() -> onnx.ModelProto:
     rng = np.random.default_rng(5)
     return make_model(
         [
@@ -58,6 +76,27 @@ def diamond() -> onnx.ModelProto:
         [value("y", (8, 64)), value("b", (8, 64))],
         {f"w{k}": rng.standard_normal((64, 64)).astype(np.float32) for k in range(3)},
     )
+
+
+@dataclass(frozen=True)
+class RanOnRay:
+    """A run of the diamond, cut into its branches, with seed 3; addresses before and after it."""
+
+    plan: hetsim.Plan
+    run: hetsim.RunResult
+    addresses: tuple[str, str]
+
+
+@pytest.fixture(scope="session")
+def ran_on_ray(ray_session: RaySession, tmp_path_factory: pytest.TempPathFactory) -> RanOnRay:
+    """One run for all tests that look at what it left."""
+    import ray
+
+    plan = _planned(_diamond(), BRANCHES, tmp_path_factory.mktemp("diamond"))
+    before = ray.get_runtime_context().gcs_address
+    run = hetsim.run(plan, seed=3)
+    assert ray.is_initialized()
+    return RanOnRay(plan, run, (before, ray.get_runtime_context().gcs_address))
 
 
 @pytest.fixture

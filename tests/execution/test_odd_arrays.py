@@ -22,7 +22,6 @@ from hetsim.errors import RequestError
 from hetsim.execution.compiled.read import open_compiled
 from hetsim.execution.compiled.run import run_compiled
 from hetsim.execution.compiled.write import compile_plan
-from hetsim.execution.transports.ray_connection.session import RaySession
 from hetsim.graph.reading.arrays import plain
 from onnx_builders import bits, make_model, op, save, value
 
@@ -118,12 +117,6 @@ def test_odd_arrays_are_computed_by_value(way: str, name: str, cut: Cut, tmp_pat
 def values_of(name: str) -> NDArray[np.float32]:
     """The values of an odd array, element by element."""
     return np.array([[float(entry) for entry in row] for row in ODD[name]], np.float32)
-
-
-def test_actors_get_plain_arrays(cut: Cut, ray_session: RaySession) -> None:
-    result = hetsim.run(cut(negating(), GROUPS), {"x": ODD["big-endian"]})
-    assert result.bitwise_equal is True
-    assert bits(result.outputs) == bits({"a": -X, "b": X, "x": X})
 
 
 def test_foreign_types_and_sequences_of_the_other_byte_order(cut: Cut) -> None:

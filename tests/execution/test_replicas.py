@@ -19,20 +19,13 @@ from hetsim.graph.inputs.samples import random_inputs
 from hetsim.plans.plan import Plan
 from hetsim.simulation.failures.failure import Failure
 from onnx_builders import assert_bitwise_equal, run_whole
+from sweeps import sweep
 
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], Plan]
 Executor = Literal["ray", "threads"]
 WHOLE = [("gpu", range(6))]
 SPLIT = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("cpu", [4, 5])]
-
-
-@pytest.fixture(params=["threads", "ray"])
-def executor(request: pytest.FixtureRequest) -> Executor:
-    if request.param == "ray":
-        request.getfixturevalue("ray_session")
-    kind: Executor = request.param
-    return kind
 
 
 def dealt(cut: Cut, proto: onnx.ModelProto, *replicas: Groups, deal: Sequence[int]) -> Plan:
@@ -72,6 +65,7 @@ def test_requests_go_where_the_deal_says(
     assert asked == {request: used[request % 3] for request in range(12)}
 
 
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_outputs_are_right_and_in_order(
     cut: Cut, diamond: onnx.ModelProto, executor: Executor
 ) -> None:

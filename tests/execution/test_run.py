@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import ml_dtypes
@@ -23,24 +23,13 @@ from hetsim.graph.inputs.samples import random_inputs
 from hetsim.reporting.result import run_record
 from hetsim.reporting.tables.plan import session_lines
 from onnx_builders import assert_bitwise_equal, bits, make_model, op, run_whole, value
+from oracles.onnx_suite import side_by_side
+from sweeps import sweep
 
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
 Executor = Literal["ray", "threads"]
 BAD_INDEX = {"x": np.ones(5, np.float32), "i": np.array([0, 7])}
-
-
-@pytest.fixture
-def ray(ray_session: RaySession) -> None:
-    """A Ray is there, so that a run does not start its own."""
-
-
-@pytest.fixture(params=["threads", "ray"])
-def executor(request: pytest.FixtureRequest) -> Executor:
-    if request.param == "ray":
-        request.getfixturevalue("ray_session")
-    kind: Executor = request.param
-    return kind
 
 
 CUTS: list[list[tuple[str, list[int]]]] = [
@@ -56,15 +45,17 @@ CUTS: list[list[tuple[str, list[int]]]] = [
 def test_a_cut_model_gives_the_bits_of_the_whole(
     cut: Cut, diamond: onnx.ModelProto, groups: list[tuple[str, list[int]]]
 ) -> None:
-    check_against_the_whole(cut(diamond, groups), "threads")
+    plan = cut(diamond, groups)
+    check_against_the_whole(plan, run(plan, executor="threads", seed=3), "threads")
 
 
-def test_ray_gives_the_bits_of_the_whole(cut: Cut, diamond: onnx.ModelProto, ray: None) -> None:
-    check_against_the_whole(cut(diamond, CUTS[1]), "ray")
+def test_ray_gives_the_bits_of_the_whole(ran_on_ray: Any) -> None:
+    check_against_the_whole(ran_on_ray.plan, ran_on_ray.run, "ray")
 
 
-def check_against_the_whole(plan: hetsim.Plan, executor: Executor) -> None:
-    result = run(plan, executor=executor, seed=3)
+def check_against_the_whole(
+    plan: hetsim.Plan, result: hetsim.RunResult, executor: Executor
+) -> None:
     assert result.bitwise_equal is True
     assert result.mismatches == ()
     assert list(result.outputs) == ["y", "b"]
@@ -103,17 +94,145 @@ def test_inputs_given_by_the_caller_are_what_is_computed(
     assert_bitwise_equal(result.outputs, run_whole(model, {"x": x}))
 
 
-def test_large_values_cross_devices(cut: Cut, executor: Executor) -> None:
+@dataclass(frozen=True)
+class Crossing:
+    """A cut model across which values go, and what must arrive."""
+
+    proto: onnx.ModelProto
+    groups: Groups
+    inputs: dict[str, Any]
+    check: Callable[[Mapping[str, Any]], None]
+
+
+def large() -> Crossing:
     shape = (512, 1024)
     proto = make_model(
         [op("Exp", "x", "a"), op("Neg", "a", "b"), op("Add", "b x", "y"), op("Sub", "x a", "z")],
         [value("x", shape)],
         [value("y", shape), value("z", shape)],
+        opset=21,
+        ir=10,
     )
-    plan = cut(proto, [("cpu", [0]), ("gpu", [1]), ("npu", [3]), ("cpu", [2])])
-    result = run(plan, executor=executor)
-    assert result.bitwise_equal is True
-    assert result.outputs["y"].flags.writeable
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        assert outputs["y"].flags.writeable
+        assert bits(outputs["y"]) == bits(outputs["z"])
+
+    return Crossing(
+        proto, [("cpu", [0]), ("gpu", [1]), ("npu", [3]), ("cpu", [2])], {"x": x}, check
+    )
+
+
+def lists() -> Crossing:
+    tensor = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None)
+    sequence = helper.make_value_info("s", helper.make_sequence_type_proto(tensor))
+    nothing = helper.make_value_info("o", helper.make_optional_type_proto(tensor))
+    proto = make_model(
+        [
+            op("SplitToSequence", "x", "s", axis=0),
+            op("Optional", "", "o", type=tensor),
+            op("StringConcat", "w w", "ww"),
+            op("ConcatFromSequence", "s", "y", axis=1),
+            op("OptionalHasElement", "o", "has"),
+            op("StringConcat", "ww w", "www"),
+        ],
+        [value("x", (3, 2)), value("w", (2,), "STRING")],
+        [
+            value("y", None),
+            value("has", None, "BOOL"),
+            value("www", (2,), "STRING"),
+            sequence,
+            nothing,
+        ],
+        opset=21,
+        ir=10,
+    )
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        assert outputs["y"].tolist() == [[0, 1, 2, 3, 4, 5]]
+        assert outputs["www"].tolist() == ["ababab", "ééé"]
+        assert not outputs["has"]
+        assert outputs["o"] is None
+        assert [bits(entry) for entry in outputs["s"]] == [bits(row[np.newaxis]) for row in x]
+
+    inputs = {"x": x, "w": np.array(["ab", "é"])}
+    return Crossing(proto, [("cpu", [0, 1, 2]), ("gpu", [3, 4, 5])], inputs, check)
+
+
+def foreign(kind: str) -> Crossing:
+    proto = make_model(
+        [
+            op("Cast", "x", "p", to=getattr(onnx.TensorProto, kind)),
+            op("Cast", "p", "q", to=onnx.TensorProto.FLOAT),
+            op("Neg", "q", "y"),
+        ],
+        [value("x", (3, 3))],
+        [value("y", (3, 3)), value("p", (3, 3), kind)],
+        opset=21,
+        ir=10,
+    )
+    x = np.arange(-4, 5, dtype=np.float32).reshape(3, 3)
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        np.testing.assert_array_equal(outputs["y"], -x)
+        np.testing.assert_array_equal(outputs["p"].astype(np.float32), x)
+
+    return Crossing(proto, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])], {"x": x}, check)
+
+
+def big_endian() -> Crossing:
+    x = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+    proto = make_model(
+        [op("Neg", "x", "a"), op("Neg", "a", "b")],
+        [value("x", (2, 3))],
+        [value("a", (2, 3)), value("b", (2, 3)), value("x", (2, 3))],
+        opset=21,
+        ir=10,
+    )
+
+    def check(outputs: Mapping[str, Any]) -> None:
+        assert bits(dict(outputs)) == bits({"a": -x, "b": x, "x": x})
+
+    return Crossing(proto, [("cpu", [0]), ("npu", [1])], {"x": x.astype(">f4")}, check)
+
+
+CROSSINGS: dict[str, Callable[[], Crossing]] = {
+    "large": large,
+    "strings, sequences and optionals": lists,
+    "BFLOAT16": lambda: foreign("BFLOAT16"),
+    "FLOAT8E4M3FN": lambda: foreign("FLOAT8E4M3FN"),
+    "INT4": lambda: foreign("INT4"),
+    "big-endian": big_endian,
+}
+
+
+@pytest.mark.parametrize("kind", CROSSINGS)
+def test_values_cross_devices(cut: Cut, kind: str) -> None:
+    case = CROSSINGS[kind]()
+    result = run(cut(case.proto, case.groups), case.inputs, executor="threads")
+    assert result.mismatches == ()
+    case.check(result.outputs)
+
+
+def test_values_cross_processes(cut: Cut, ray_session: RaySession) -> None:
+    """All kinds side by side in one model, so that actors start once."""
+    cases = {kind: build() for kind, build in CROSSINGS.items()}
+    groups: list[tuple[str, list[int]]] = []
+    before = 0
+    for case in cases.values():
+        groups += [(device, [before + node for node in nodes]) for device, nodes in case.groups]
+        before += len(case.proto.graph.node)
+    whole = side_by_side({kind: case.proto for kind, case in cases.items()})
+    inputs = {
+        f"{k}/{name}": array for k, case in cases.items() for name, array in case.inputs.items()
+    }
+    # ONNX Runtime takes no strings where it is given types that numpy lacks: the whole cannot run.
+    result = run(cut(whole, groups), inputs, executor="ray", verify=False)
+    for kind, case in cases.items():
+        names = [entry.name for entry in case.proto.graph.output]
+        case.check({name: result.outputs[f"{kind}/{name}"] for name in names})
 
 
 def test_outputs_that_no_node_makes(cut: Cut) -> None:
@@ -139,65 +258,6 @@ def test_outputs_that_no_node_makes(cut: Cut) -> None:
     assert result.mismatches == ()
     for name, array in constants.items():
         assert bits(result.outputs[name]) == bits(array)
-
-
-def test_strings_sequences_and_optionals_cross_devices(cut: Cut, executor: Executor) -> None:
-    tensor = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None)
-    sequence = helper.make_value_info("s", helper.make_sequence_type_proto(tensor))
-    nothing = helper.make_value_info("o", helper.make_optional_type_proto(tensor))
-    proto = make_model(
-        [
-            op("SplitToSequence", "x", "s", axis=0),
-            op("Optional", "", "o", type=tensor),
-            op("StringConcat", "w w", "ww"),
-            op("ConcatFromSequence", "s", "y", axis=1),
-            op("OptionalHasElement", "o", "has"),
-            op("StringConcat", "ww w", "www"),
-        ],
-        [value("x", (3, 2)), value("w", (2,), "STRING")],
-        [
-            value("y", None),
-            value("has", None, "BOOL"),
-            value("www", (2,), "STRING"),
-            sequence,
-            nothing,
-        ],
-    )
-    plan = cut(proto, [("cpu", [0, 1, 2]), ("gpu", [3, 4, 5])])
-    inputs: dict[str, Any] = {
-        "x": np.arange(6, dtype=np.float32).reshape(3, 2),
-        "w": np.array(["ab", "é"]),
-    }
-    result = run(plan, inputs, executor=executor)
-    assert result.mismatches == ()
-    assert result.outputs["y"].tolist() == [[0, 1, 2, 3, 4, 5]]
-    assert result.outputs["www"].tolist() == ["ababab", "ééé"]
-    assert not result.outputs["has"]
-    assert result.outputs["o"] is None
-    assert [bits(entry) for entry in result.outputs["s"]] == [
-        bits(row[np.newaxis]) for row in inputs["x"]
-    ]
-
-
-@pytest.mark.parametrize("kind", ["BFLOAT16", "FLOAT8E4M3FN", "INT4"])
-def test_element_types_that_numpy_lacks_cross_devices(cut: Cut, ray: None, kind: str) -> None:
-    proto = make_model(
-        [
-            op("Cast", "x", "p", to=getattr(onnx.TensorProto, kind)),
-            op("Cast", "p", "q", to=onnx.TensorProto.FLOAT),
-            op("Neg", "q", "y"),
-        ],
-        [value("x", (3, 3))],
-        [value("y", (3, 3)), value("p", (3, 3), kind)],
-        opset=21,
-        ir=10,
-    )
-    plan = cut(proto, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])])
-    x = np.arange(-4, 5, dtype=np.float32).reshape(3, 3)
-    result = run(plan, {"x": x}, executor="ray" if kind == "INT4" else "threads")
-    assert result.mismatches == ()
-    np.testing.assert_array_equal(result.outputs["y"], -x)
-    np.testing.assert_array_equal(result.outputs["p"].astype(np.float32), x)
 
 
 def test_inputs_of_a_type_that_numpy_lacks(cut: Cut) -> None:
@@ -229,6 +289,7 @@ def test_values_that_a_body_captures_cross_devices(cut: Cut) -> None:
     assert run(plan, executor="threads").bitwise_equal is True
 
 
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_a_kernel_that_fails_is_named_with_its_device_and_subgraph(
     cut: Cut, indexing: onnx.ModelProto, executor: Executor
 ) -> None:
@@ -247,6 +308,7 @@ def test_a_failure_ends_the_later_calls_of_the_device(cut: Cut, indexing: onnx.M
         run(plan, BAD_INDEX, executor="threads")
 
 
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_a_device_that_does_not_answer_is_named(
     cut: Cut, endless: onnx.ModelProto, executor: Executor
 ) -> None:
@@ -260,6 +322,7 @@ def test_a_device_that_does_not_answer_is_named(
         session.run(timeout_s=timeout)
 
 
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_an_error_surfaces_while_another_device_is_busy(
     cut: Cut, endless: onnx.ModelProto, executor: Executor
 ) -> None:

@@ -28,14 +28,16 @@ def sweep(
     quick: Iterable[Any],
     full: Iterable[Any],
     ids: Callable[[Any], object] | Sequence[str] | None = None,
+    indirect: bool | Sequence[str] = False,
 ) -> pytest.MarkDecorator:
     """``pytest.mark.parametrize`` over ``full``, of which ``quick`` alone run each time.
 
-    ``names``, the cases and ``ids`` are as ``parametrize`` takes them; every case of ``quick`` is
-    one of ``full``.
+    ``names``, the cases, ``ids`` and ``indirect`` are as ``parametrize`` takes them; every case of
+    ``quick`` is one of ``full``.
     """
     several = len(names.split(",")) > 1
-    return pytest.mark.parametrize(names, swept(quick=quick, full=full, several=several), ids=ids)
+    cases = swept(quick=quick, full=full, several=several)
+    return pytest.mark.parametrize(names, cases, ids=ids, indirect=indirect)
 
 
 def swept(*, quick: Iterable[Any], full: Iterable[Any], several: bool = False) -> list[Any]:

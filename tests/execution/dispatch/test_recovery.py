@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -19,19 +20,12 @@ from hetsim.execution.dispatch.recovery import Recovery
 from hetsim.execution.session import Session
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, run_whole
+from sweeps import sweep
 
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
 Executor = Literal["ray", "threads"]
 BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
-
-
-@pytest.fixture(params=["threads", "ray"])
-def executor(request: pytest.FixtureRequest) -> Executor:
-    if request.param == "ray":
-        request.getfixturevalue("ray_session")
-    kind: Executor = request.param
-    return kind
 
 
 def check(session: Session, seeds: range) -> None:
@@ -50,7 +44,12 @@ def only(session: Session) -> Recovery:
     return recovery
 
 
-@pytest.mark.parametrize("device", ["cpu", "gpu"])
+@sweep(
+    "executor, device",
+    quick=[("threads", "cpu"), ("threads", "gpu"), ("ray", "gpu")],
+    full=product(["threads", "ray"], ["cpu", "gpu"]),
+    indirect=["executor"],
+)
 def test_a_device_that_dies_is_started_again(
     cut: Cut, diamond: onnx.ModelProto, executor: Executor, device: str
 ) -> None:
@@ -70,20 +69,21 @@ def test_a_device_that_dies_is_started_again(
             assert session.processes()[device] != before[device]
 
 
-@pytest.mark.parametrize(
-    "failure",
-    [hetsim.Failure("gpu", 0.0), hetsim.Failure("gpu", 0.0, "hang", 0.2)],
-    ids=["dead", "hangs"],
+@sweep(
+    "executor, kind",
+    quick=[("threads", "kill"), ("threads", "hang"), ("ray", "hang")],
+    full=product(["threads", "ray"], ["kill", "hang"]),
+    indirect=["executor"],
 )
 def test_others_take_over_where_it_does_not_come_back(
-    cut: Cut, diamond: onnx.ModelProto, executor: Executor, failure: hetsim.Failure
+    cut: Cut, diamond: onnx.ModelProto, executor: Executor, kind: Literal["kill", "hang"]
 ) -> None:
     with Session(cut(diamond, BRANCHES), executor) as session:
-        session.inject([failure])
+        session.inject([hetsim.Failure("gpu", 0.0, kind, {"kill": None, "hang": 0.2}[kind])])
         check(session, range(8))
         found = only(session)
-        kind = "died" if failure.kind == "kill" else "hang"
-        assert (found.device, found.kind, found.how) == ("gpu", kind, "replanned")
+        seen = {"kill": "died", "hang": "hang"}[kind]
+        assert (found.device, found.kind, found.how) == ("gpu", seen, "replanned")
         assert "gpu" not in session.processes()
         check(session, range(8, 12))
         assert len(session.recoveries) == 1

@@ -27,14 +27,6 @@ Executor = Literal["ray", "threads"]
 BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
 
 
-@pytest.fixture(params=["threads", "ray"])
-def executor(request: pytest.FixtureRequest) -> Executor:
-    if request.param == "ray":
-        request.getfixturevalue("ray_session")
-    kind: Executor = request.param
-    return kind
-
-
 def check(events: Sequence[Event]) -> None:
     """Times are in order: nothing starts before it was there, or beside another on its stream."""
     assert all(0 <= event.start_s <= event.end_s for event in events)
@@ -49,8 +41,13 @@ def check(events: Sequence[Event]) -> None:
             assert made[event.request, event.group].end_s <= event.start_s
 
 
-def test_a_run_says_what_it_did(cut: Cut, diamond: onnx.ModelProto, executor: Executor) -> None:
-    done = run(cut(diamond, BRANCHES), executor=executor)
+@pytest.mark.parametrize("executor", ["threads", "ray"])
+def test_a_run_says_what_it_did(request: pytest.FixtureRequest, executor: Executor) -> None:
+    if executor == "ray":
+        done = request.getfixturevalue("ran_on_ray").run
+    else:
+        cut, diamond = (request.getfixturevalue(name) for name in ("cut", "diamond"))
+        done = run(cut(diamond, BRANCHES), executor=executor)
     check(done.events)
     computed = [event for event in done.events if event.kind == "compute"]
     assert sorted(event.group for event in computed) == [0, 1, 2, 3, 4]

@@ -29,6 +29,7 @@ from hetsim.execution.transports.ray_actors.node_weights import Shipments
 from hetsim.execution.transports.ray_connection.processes import Process, command_line, descendants
 from hetsim.execution.transports.ray_connection.session import RaySession
 from hetsim.graph.inputs.samples import random_inputs
+from sweeps import sweep
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
 BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
@@ -71,11 +72,14 @@ def test_a_request_with_which_its_device_dies_every_time_has_failed(
     wait_for(lambda: not actors())
 
 
-def test_no_actor_outlives_its_run(
-    cut: Cut, diamond: onnx.ModelProto, ray_session: RaySession
-) -> None:
-    assert run(cut(diamond, BRANCHES)).bitwise_equal is True
+def test_no_actor_outlives_its_run(ran_on_ray: Any) -> None:
+    assert ran_on_ray.run.bitwise_equal is True
     wait_for(lambda: not actors())
+
+
+def test_ray_is_left_connected_by_a_run_within_a_session(ran_on_ray: Any) -> None:
+    before, after = ran_on_ray.addresses
+    assert before == after == ray.get_runtime_context().gcs_address
 
 
 @pytest.fixture
@@ -89,7 +93,7 @@ def other_machines(ray_session: RaySession, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("hetsim.execution.transports.ray_connection.session.ray_session", shared)
 
 
-@pytest.mark.parametrize("kind", ["spilled", "external"])
+@sweep("kind", quick=["external"], full=["external", "spilled"])
 def test_machines_that_do_not_see_the_weights_are_sent_them(
     cut: Cut,
     diamond: onnx.ModelProto,
@@ -163,12 +167,3 @@ def test_files_that_every_machine_sees_are_not_sent(
     with staged(model) as inside:
         outcome = execute(assemble(plan, inside), random_inputs(model), "ray", None, 60.0, 0)
     assert set(outcome.outputs) == {"y", "b"}
-
-
-def test_ray_is_left_connected_by_a_run_within_a_session(
-    cut: Cut, diamond: onnx.ModelProto, ray_session: RaySession
-) -> None:
-    before = ray.get_runtime_context().gcs_address
-    run(cut(diamond, BRANCHES), verify=False)
-    assert ray.is_initialized()
-    assert ray.get_runtime_context().gcs_address == before
