@@ -35,7 +35,7 @@ test-all: install
 
 coverage: install
 	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),none) --cov --cov-report=json:.coverage.json
-	$(BIN)/python tests/coverage_table.py .coverage.json
+	$(BIN)/python tests/helpers/coverage_table.py .coverage.json
 
 check: install
 	$(BIN)/ruff format --check .

@@ -10,8 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from groups import Groups, group
 
+HELPERS = str(Path(__file__).parent / "helpers")
 CONFTEST = """
 import os
 import pytest
@@ -62,7 +64,11 @@ def test_a_group_stays_together_and_long_tests_go_first(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, *words],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTEST_ADDOPTS": ""},
+        env={
+            **os.environ,
+            "PYTHONPATH": HELPERS,
+            "PYTEST_ADDOPTS": "",
+        },
         capture_output=True,
         text=True,
         check=False,

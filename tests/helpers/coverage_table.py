@@ -1,7 +1,7 @@
 """Print how much of the lines and branches of each package a run reached.
 
-``python tests/coverage_table.py coverage.json``, of the report that ``make coverage`` leaves. What
-runs as machine code, and in processes that tests start (Ray's, command lines), is not seen.
+``make coverage`` calls it with the report of its run. What runs as machine code, and in processes
+that tests start (Ray's, command lines), is not seen.
 """
 
 from __future__ import annotations
