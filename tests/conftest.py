@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from groups import Groups
 from hypothesis import HealthCheck, settings
 
+from groups import Groups
 from hetsim.execution.transports.ray_connection.session import RaySession
 from hetsim.execution.transports.ray_connection.session import ray_session as open_session
+from leftovers import Leftovers
 from summary import Summary
 from sweeps import Sweeps, add_option
 
@@ -35,8 +36,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let tests leave lines for the end, share work by groups, and take the sweep out."""
+    """Lines for the end; work shared by groups; no process left; the sweep taken out."""
     config.pluginmanager.register(Summary())
     config.pluginmanager.register(Groups())
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Leftovers())
     named = all("::" in word for word in config.args)
     config.pluginmanager.register(Sweeps(config.getoption("sweep"), named=named))
