@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from hetsim.cli.call import current
+from hetsim.cli.invocation import current
 from hetsim.errors import OutputsDiffer
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import click
 
-from hetsim.cli.call import Session, one_line
+from hetsim.cli.invocation import Session, one_line
 from hetsim.cli.lazy import LazyGroup, Verb
 from hetsim.cli.options import common_options
 from hetsim.errors import HetsimError

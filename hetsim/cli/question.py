@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from hetsim.cli.call import current
+from hetsim.cli.invocation import current
 from hetsim.cli.options import FROM_MODEL
 from hetsim.errors import UsageError
 

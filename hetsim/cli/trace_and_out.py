@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetsim.cli.call import current
+from hetsim.cli.invocation import current
 from hetsim.reporting.output import check_file, check_folder, write_file, write_folder
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetsim.cli.call import current
 from hetsim.cli.given_once import Family
+from hetsim.cli.invocation import current
 from hetsim.cli.options import common_options, json_option, platform_option
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, PlatformError, UsageError, nearest
 

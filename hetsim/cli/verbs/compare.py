@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from hetsim.cli.call import current
 from hetsim.cli.given_once import Command
+from hetsim.cli.invocation import current
 from hetsim.cli.options import (
     common_options,
     contention_option,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hetsim.cli.call import current
 from hetsim.cli.given_once import Family
+from hetsim.cli.invocation import current
 from hetsim.cli.options import common_options, json_option, model_options, wide_option
 from hetsim.errors import PlatformError, UsageError, nearest
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetsim.cli.call import current
+from hetsim.cli.invocation import current
 from hetsim.cli.options import above_zero
 from hetsim.errors import UsageError
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hetsim.cli.call import current
 from hetsim.cli.given_once import Command
+from hetsim.cli.invocation import current
 from hetsim.cli.options import (
     FROM_MODEL,
     common_options,

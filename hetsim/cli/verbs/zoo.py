@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from hetsim.cli.call import current
 from hetsim.cli.given_once import Family
+from hetsim.cli.invocation import current
 from hetsim.cli.options import common_options, json_option, wide_option
 
 
