@@ -1,4 +1,4 @@
-"""What one call of the command line carries: flags, and where to print."""
+"""What one invocation of the program carries: its flags, and where to print."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Session:
+class Invocation:
     """Set by the flags that every verb takes.
 
     Attributes
@@ -100,8 +100,8 @@ def one_line(text: str) -> str:
     return plain(" ".join(text.split("\n")))
 
 
-def current() -> Session:
-    """Return the session of the running verb."""
-    session = click.get_current_context().find_root().obj
-    assert isinstance(session, Session)
-    return session
+def current() -> Invocation:
+    """Return the invocation of the running verb."""
+    invocation = click.get_current_context().find_root().obj
+    assert isinstance(invocation, Invocation)
+    return invocation

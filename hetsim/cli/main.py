@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import click
 
-from hetsim.cli.invocation import Session, one_line
+from hetsim.cli.invocation import Invocation, one_line
 from hetsim.cli.lazy import LazyGroup, Verb
 from hetsim.cli.options import common_options
 from hetsim.errors import HetsimError
@@ -63,41 +63,41 @@ class App(LazyGroup):
         Without `standalone_mode` the exit code is returned and errors are raised.
         """
         given = list(sys.argv[1:] if args is None else args)
-        session = Session(("hetsim", *given))
+        invocation = Invocation(("hetsim", *given))
         if not standalone_mode:
-            return self._start(given, session)
+            return self._start(given, invocation)
         for stream in (sys.stdout, sys.stderr):
             # A name that the terminal's encoding lacks must not end the program.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
         with warnings.catch_warnings():
-            warnings.showwarning = _warn(session)
-            code = self._run(given, session)
+            warnings.showwarning = _warn(invocation)
+            code = self._run(given, invocation)
         try:
             sys.stdout.flush()
         except BrokenPipeError:
             code = _close_pipe()
         sys.exit(code)
 
-    def _start(self, args: list[str], session: Session) -> Any:
-        return super().main(args, "hetsim", standalone_mode=False, obj=session)
+    def _start(self, args: list[str], invocation: Invocation) -> Any:
+        return super().main(args, "hetsim", standalone_mode=False, obj=invocation)
 
-    def _run(self, args: list[str], session: Session) -> int:
+    def _run(self, args: list[str], invocation: Invocation) -> int:
         try:
-            code = self._start(args, session)
+            code = self._start(args, invocation)
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.format_message(), err=True)
             return USAGE
         except click.ClickException as error:
-            return _fail(session, error, _usage(error), error.exit_code)
+            return _fail(invocation, error, _usage(error), error.exit_code)
         except HetsimError as error:
-            return _fail(session, error, str(error), error.exit_code)
+            return _fail(invocation, error, str(error), error.exit_code)
         except (KeyboardInterrupt, click.Abort) as error:
-            return _fail(session, error, "interrupted", INTERRUPTED)
+            return _fail(invocation, error, "interrupted", INTERRUPTED)
         except Exception as error:
             what = f"internal error: {type(error).__name__}: {error}"
-            more = "" if session.debug else " (run with --debug for the traceback)"
-            return _fail(session, error, what + more, INTERNAL_FAULT, prefix="")
+            more = "" if invocation.debug else " (run with --debug for the traceback)"
+            return _fail(invocation, error, what + more, INTERNAL_FAULT, prefix="")
         return code if isinstance(code, int) else 0
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -109,9 +109,9 @@ class App(LazyGroup):
 
 
 def _fail(
-    session: Session, error: BaseException, what: str, code: int, *, prefix: str = "error: "
+    invocation: Invocation, error: BaseException, what: str, code: int, *, prefix: str = "error: "
 ) -> int:
-    if session.debug:
+    if invocation.debug:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     click.echo(one_line(prefix + what), err=True)
     return code
@@ -131,7 +131,7 @@ def _close_pipe() -> int:
     return PIPE_CLOSED
 
 
-def _warn(session: Session) -> Any:
+def _warn(invocation: Invocation) -> Any:
     def show(
         message: Warning | str,
         category: type[Warning],
@@ -140,7 +140,7 @@ def _warn(session: Session) -> Any:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        if not session.quiet:
+        if not invocation.quiet:
             click.echo(one_line(f"warning: {message}"), err=True)
 
     return show

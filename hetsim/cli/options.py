@@ -92,17 +92,17 @@ def _set_inputs(ctx: click.Context, param: click.Parameter, given: Sequence[str]
             raise ValueError(f"'{text}' is not NAME=FILE.npy, e.g. x=image.npy, and no FILE.npz")
         return name, Path(path)
 
-    session = ctx.find_root().obj
+    invocation = ctx.find_root().obj
     if any(text.endswith(".npz") for text in given):
         if len(given) > 1:
             raise click.BadParameter(
                 "a .npz file holds all inputs: give it alone, or NAME=FILE.npy for each", ctx, param
             )
-        session.inputs = given[0]
+        invocation.inputs = given[0]
         return
     from hetsim.graph.inputs.files import read_npy
 
-    session.inputs = {
+    invocation.inputs = {
         name: read_npy(path, f"--input {name}={path}")
         for name, path in _by_name(ctx, param, given, one).items()
     }

@@ -133,8 +133,8 @@ def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any
     """
     from hetsim.partitioning.affinity.affinity import affinity_of_model
 
-    session = current()
-    wished = session.affinity
+    invocation = current()
+    wished = invocation.affinity
     if wished is None:
         return dict(options)
     if wished == FROM_MODEL:
@@ -142,10 +142,10 @@ def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any
     # Names that mean nothing are told with the line of the file.
     asked = wished.on(problem)
     for text in asked.notes:
-        session.note(f"--affinity: {text}")
+        invocation.note(f"--affinity: {text}")
     for key in ("priority", "default"):
         if getattr(wished, key) is not None:
-            session.note(
+            invocation.note(
                 f"{wished.place(key)}: '{key}' orders the devices of `hetsim partition`; "
                 "strategies find their own order, but for --strategy hetero:npu,gpu,cpu"
             )

@@ -39,7 +39,7 @@ def leave(
         return
     from hetsim.reporting.trace import trace_json
 
-    session = current()
+    invocation = current()
     drawn = trace_json(plan, timeline, real)
     if out is not None:
         from hetsim.base.text import to_json
@@ -49,10 +49,12 @@ def leave(
             "plan.json": plan.to_json(),
             "result.json": to_json(record),
             "trace.json": drawn,
-            "manifest.json": manifest_json(plan.problem, session.command, seed, measured),
+            "manifest.json": manifest_json(plan.problem, invocation.command, seed, measured),
         }
         write_folder(out, files, force=force)
-        session.note(f"wrote {', '.join(files)} to {out}")
+        invocation.note(f"wrote {', '.join(files)} to {out}")
     if trace is not None:
         write_file(trace, drawn, force=force)
-        session.note(f"wrote the trace of {plan.strategy} to {trace}; open it in ui.perfetto.dev")
+        invocation.note(
+            f"wrote the trace of {plan.strategy} to {trace}; open it in ui.perfetto.dev"
+        )

@@ -49,7 +49,7 @@ def check(
     from hetsim.execution.transports.ray_connection.address import split_address
     from hetsim.hardware.catalog import load_platform
 
-    session = current()
+    invocation = current()
     if address is not None and address != "auto":
         split_address(address)
     spec = None if platform is None else load_platform(platform)
@@ -67,7 +67,7 @@ def check(
     if measure and address is not None and spec is not None and fault is None:
         _measure(address, spec, record, as_json)
     if as_json:
-        session.show_json(record)
+        invocation.show_json(record)
     if fault is not None:
         raise fault
 
@@ -94,7 +94,7 @@ def _check_file(
     from hetsim.reporting.tables.cluster import file_record, file_report
     from hetsim.reporting.words.text import count
 
-    session = current()
+    invocation = current()
     found, errors = read_cluster_file(file)
     if found is None:
         if as_json:
@@ -105,22 +105,22 @@ def _check_file(
                     for error in errors
                 ],
             }
-            session.show_json(record)
+            invocation.show_json(record)
         else:
             for error in errors:
-                session.say(str(error))
+                invocation.say(str(error))
         raise PlatformError(f"{count(len(errors), 'fault')} in the cluster file", where=file)
     seats = seats_of_file(found, devices)
     pins = check_pins(found, own_versions())
     for kind, device in () if devices is None else strangers(found, devices):
-        session.note(
+        invocation.note(
             f"{file}: node type '{kind}' stands for '{device}', which the platform does not have; "
             f"{nearest(device, devices or ())}"
         )
     if as_json:
         record["file"] = {**file_record(found, seats, pins), "errors": []}
     else:
-        session.show(file_report(found, seats, pins))
+        invocation.show(file_report(found, seats, pins))
     return seats
 
 
@@ -130,13 +130,13 @@ def _check_live(
     from hetsim.execution.transports.ray_actors.nodes import look_at
     from hetsim.reporting.tables.cluster import live_record, live_report
 
-    session = current()
-    with session.progress(f"asking the nodes of the Ray at {address}"):
+    invocation = current()
+    with invocation.progress(f"asking the nodes of the Ray at {address}"):
         live = look_at(address, devices)
     if as_json:
         record["live"] = live_record(live)
     else:
-        session.show(live_report(live))
+        invocation.show(live_report(live))
     return live
 
 
@@ -160,10 +160,10 @@ def _measure(address: str, platform: Platform, record: dict[str, Any], as_json: 
     from hetsim.execution.transports.ray_actors.link_probe import measure_links
     from hetsim.reporting.tables.cluster import transfers_record, transfers_report
 
-    session = current()
-    with session.progress("timing transfers"):
+    invocation = current()
+    with invocation.progress("timing transfers"):
         transfers = measure_links(address, platform)
     if as_json:
         record["transfers"] = transfers_record(transfers)
     else:
-        session.show(transfers_report(transfers))
+        invocation.show(transfers_report(transfers))

@@ -103,7 +103,7 @@ def compare(
     from hetsim.reporting.tables.comparison import comparison_report
     from hetsim.reporting.tables.plan import outputs_line, precision_lines
 
-    session = current()
+    invocation = current()
     _check_run_options(runs)
     check_targets(trace, out, force=force)
     names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES[objective]
@@ -112,15 +112,15 @@ def compare(
         raise UsageError("--set objective=... has no effect here", hint="use --objective")
     problem = read_problem(model, platform, dims, shapes, canonical, contention)
     options = with_affinity(options, problem)
-    with session.progress(f"comparing {', '.join(names)}"):
+    with invocation.progress(f"comparing {', '.join(names)}"):
         comparison = weigh(problem, names, objective=objective, **options)
     record = comparison_record(comparison)
     best = comparison.rows[0]
     if not as_json:
-        session.show(comparison_report(comparison, wide=wide))
+        invocation.show(comparison_report(comparison, wide=wide))
     if best.plan is None or best.timeline is None:
         if as_json:
-            session.show_json(record)
+            invocation.show_json(record)
         raise Infeasible(_why_none(comparison))
     if explains:
         _explain(comparison, best.plan, record, as_json=as_json)
@@ -134,14 +134,14 @@ def compare(
         measured[f"wall_s {row.strategy}"] = run.wall_s
         wall = f"{row.strategy} on {executor}: {format_seconds(run.wall_s)} wall clock"
         if as_json:
-            session.note(wall)
+            invocation.note(wall)
         else:
-            session.say("")
-            session.say(wall)
+            invocation.say("")
+            invocation.say(wall)
             if run.precision == "device":
                 for line in precision_lines(row.plan, run):
-                    session.say(line)
-            session.say(
+                    invocation.say(line)
+            invocation.say(
                 outputs_line(run.bitwise_equal, run.mismatches, run.tolerance, run.precision)
             )
     if runs:
@@ -157,7 +157,7 @@ def compare(
         measured=measured,
     )
     if as_json:
-        session.show_json(record)
+        invocation.show_json(record)
     for plan, run in done:
         require_equal(run.mismatches, f"plan '{plan.strategy}'")
 
@@ -166,13 +166,13 @@ def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_j
     from hetsim.analysis.explanation import explain
     from hetsim.reporting.tables.explanation import explanation_record, explanation_report
 
-    session = current()
-    with session.progress(f"explaining {plan.strategy}") as tell:
+    invocation = current()
+    with invocation.progress(f"explaining {plan.strategy}") as tell:
         explanation = explain(comparison.problem, plan, objective=comparison.objective, tell=tell)
     record["explanation"] = explanation_record(explanation)
     if not as_json:
-        session.say("")
-        session.show(explanation_report(explanation))
+        invocation.say("")
+        invocation.show(explanation_report(explanation))
 
 
 def chosen_to_run(comparison: Comparison, named: tuple[str, ...]) -> list[Row]:

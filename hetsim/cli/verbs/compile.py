@@ -70,16 +70,16 @@ def compile_(
     from hetsim.execution.compiled.write import compile_plan
     from hetsim.partitioning.export.onnx_folder import check_folder
 
-    session = current()
+    invocation = current()
     check_folder(folder)
     plan = read_plan(source, platform, strategy, dims, shapes, canonical)
-    with session.progress(f"compiling {plan.strategy} to {folder}"):
+    with invocation.progress(f"compiling {plan.strategy} to {folder}"):
         manifest = compile_plan(plan, folder, precision=precision)
     if as_json:
-        session.show_json(compiled_record(manifest))
+        invocation.show_json(compiled_record(manifest))
     else:
-        session.show(_files_table(manifest))
-    session.note(f"wrote {folder}; run it with: hetsim run {folder}")
+        invocation.show(_files_table(manifest))
+    invocation.note(f"wrote {folder}; run it with: hetsim run {folder}")
 
 
 def compiled_record(manifest: Manifest) -> dict[str, Any]:

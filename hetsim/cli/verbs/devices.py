@@ -41,12 +41,12 @@ def list_devices(wide: bool, as_json: bool) -> None:
     from hetsim.reporting.tables.hardware import device_record, devices_report, platform_record
     from hetsim.reporting.tables.links import link_record
 
-    session = current()
+    invocation = current()
     kinds = [(name, load_device(name)) for name in device_names()]
     links = [(name, load_link(name)) for name in link_names()]
     platforms = [(name, load_platform(name)) for name in platform_names()]
     if as_json:
-        session.show_json(
+        invocation.show_json(
             {
                 "schema": "hetsim-devices/1",
                 "devices": [device_record(name, spec) for name, spec in kinds],
@@ -55,7 +55,7 @@ def list_devices(wide: bool, as_json: bool) -> None:
             }
         )
     else:
-        session.show(devices_report(kinds, links, platforms, wide=wide))
+        invocation.show(devices_report(kinds, links, platforms, wide=wide))
 
 
 @devices.command("show")
@@ -74,7 +74,7 @@ def show_device(name: str, wide: bool, as_json: bool) -> None:
     )
     from hetsim.reporting.tables.links import link_record, link_report
 
-    session = current()
+    invocation = current()
     sort = _sort_of(name)
     if sort == "platform":
         platform = load_platform(name)
@@ -87,9 +87,9 @@ def show_device(name: str, wide: bool, as_json: bool) -> None:
         spec = load_device(name)
         record, report = device_record(name, spec), device_report(name, spec)
     if as_json:
-        session.show_json(record)
+        invocation.show_json(record)
     else:
-        session.show(report)
+        invocation.show(report)
 
 
 @devices.command("query")
@@ -115,7 +115,7 @@ def query_device(
     from hetsim.hardware.catalog import load_device
     from hetsim.reporting.tables.query import answer_of, query_record, query_report
 
-    session = current()
+    invocation = current()
     sort = _sort_of(name)
     if sort != "device":
         hint = f"'hetsim inspect {model} --platform {name}' asks all its devices"
@@ -124,15 +124,15 @@ def query_device(
             hint=hint if sort == "platform" else "'hetsim devices list' lists the devices",
         )
     # The device is quick to read: its mistakes show before the model is loaded.
-    device = make_device(name, load_device(name), extensions=session.extensions)
+    device = make_device(name, load_device(name), extensions=invocation.extensions)
     read = read_model(model, dims, shapes, canonical)
-    with session.progress(f"asking {name}"):
+    with invocation.progress(f"asking {name}"):
         support = device.query_model(read.graph)
     answer = answer_of(read.graph, device.spec, support)
     if as_json:
-        session.show_json(query_record(name, device.spec, read, answer))
+        invocation.show_json(query_record(name, device.spec, read, answer))
     else:
-        session.show(query_report(name, device.spec, read, answer))
+        invocation.show(query_report(name, device.spec, read, answer))
 
 
 @devices.command("validate")
@@ -149,10 +149,10 @@ def validate_files(files: tuple[str, ...], as_json: bool) -> None:
     from hetsim.reporting.tables.hardware import checked_line, checked_record
     from hetsim.reporting.words.text import count
 
-    session = current()
+    invocation = current()
     checks = [check_file(file) for file in files]
     if as_json:
-        session.show_json(
+        invocation.show_json(
             {
                 "schema": "hetsim-validation/1",
                 "files": [checked_record(checked) for checked in checks],
@@ -161,9 +161,9 @@ def validate_files(files: tuple[str, ...], as_json: bool) -> None:
     else:
         for checked in checks:
             for error in checked.errors:
-                session.say(str(error))
+                invocation.say(str(error))
             if not checked.errors:
-                session.say(checked_line(checked))
+                invocation.say(checked_line(checked))
     wrong = [checked.file for checked in checks if checked.errors]
     if wrong:
         raise PlatformError(f"{len(wrong)} of {count(len(files), 'file')} cannot be used")

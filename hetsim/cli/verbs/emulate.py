@@ -75,8 +75,8 @@ def run_emulated(
     from hetsim.cli.execute import require_equal
     from hetsim.execution.emulation.run import emulate
 
-    session = current()
-    with session.progress(f"emulating {plan.strategy} on {how.executor}"):
+    invocation = current()
+    with invocation.progress(f"emulating {plan.strategy} on {how.executor}"):
         done = emulate(
             plan,
             inputs,
@@ -88,9 +88,9 @@ def run_emulated(
             seed=how.seed,
         )
     if as_json:
-        session.show_json(_record(plan, done))
+        invocation.show_json(_record(plan, done))
     else:
-        session.show(_report(plan, done))
+        invocation.show(_report(plan, done))
     require_equal(done.mismatches, f"plan '{plan.strategy}'")
 
 

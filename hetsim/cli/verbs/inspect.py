@@ -46,11 +46,11 @@ def inspect(
     from hetsim.reporting.inspection import inspect_model
     from hetsim.reporting.tables.inspection import inspection_record, inspection_report
 
-    session = current()
+    invocation = current()
     hardware = None if platform is None else load_platform(platform)
     inspection = inspect_model(read_model(model, dims, shapes, canonical), hardware)
     if as_json:
         name = None if hardware is None else hardware.name
-        session.show_json(inspection_record(inspection, name))
+        invocation.show_json(inspection_record(inspection, name))
     else:
-        session.show(inspection_report(inspection, wide=wide))
+        invocation.show(inspection_report(inspection, wide=wide))

@@ -110,7 +110,7 @@ def partition(
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.plan import partition_report
 
-    session = current()
+    invocation = current()
     known = [info.name for info in methods()]
     if method not in (*known, ALL):
         raise UsageError(f"no merge method '{method}'", hint=nearest(method, (*known, ALL)))
@@ -146,27 +146,27 @@ def partition(
     if method == ALL:
         _compare(problem, known, asked, as_json=as_json)
         return
-    with session.progress(f"partitioning with {method}"):
+    with invocation.progress(f"partitioning with {method}"):
         made = asked(method)
     for option, path in pictures.items():
         if path is not None:
             text = made.to_dot() if option == "--dot" else made.to_mermaid()
             write_file(path, text, force=force, option=option)
-            session.note(f"wrote {path}")
+            invocation.note(f"wrote {path}")
     if folder is not None:
-        with session.progress(f"writing {folder}"):
+        with invocation.progress(f"writing {folder}"):
             names = made.save_onnx(folder)
-        session.note(f"wrote {len(names)} models to {folder}")
+        invocation.note(f"wrote {len(names)} models to {folder}")
     if pair:
         why = made.explain(*pair)
         if as_json:
-            session.show_json({"schema": "hetsim-explain/1", "nodes": list(pair), "why": why})
+            invocation.show_json({"schema": "hetsim-explain/1", "nodes": list(pair), "why": why})
         else:
-            session.say(why)
+            invocation.say(why)
     elif as_json:
         click.echo(made.to_json(), nl=False)
     else:
-        session.show(partition_report(made))
+        invocation.show(partition_report(made))
 
 
 def _compare(
@@ -181,10 +181,10 @@ def _compare(
     from hetsim.reporting.tables.methods import method_row, methods_record, methods_report
     from hetsim.simulation.clock.playing import simulate
 
-    session = current()
+    invocation = current()
     rows = []
     for name in names:
-        with session.progress(f"partitioning with {name}"):
+        with invocation.progress(f"partitioning with {name}"):
             began = time.process_time()
             made = asked(name)
             cpu_s = time.process_time() - began
@@ -194,6 +194,6 @@ def _compare(
             latency_s = float("inf")
         rows.append(method_row(problem, made, latency_s, cpu_s))
     if as_json:
-        session.show_json(methods_record(problem, rows))
+        invocation.show_json(methods_record(problem, rows))
     else:
-        session.show(methods_report(problem, rows))
+        invocation.show(methods_report(problem, rows))

@@ -80,7 +80,7 @@ def run(
     from hetsim.reporting.result import run_record
     from hetsim.reporting.tables.plan import run_report
 
-    session = current()
+    invocation = current()
     if address is not None and executor != "ray":
         raise UsageError("--address needs --executor ray")
     others = {
@@ -103,7 +103,7 @@ def run(
         return
     done = execute(plan, how, arrays)
     for line in recovery_lines(done.recoveries):
-        session.note(line)
+        invocation.note(line)
     record = run_record(plan, done)
     leave(
         plan,
@@ -117,10 +117,10 @@ def run(
         real=done.events,
     )
     if as_json:
-        session.note(f"wall clock {format_seconds(done.wall_s)}")
-        session.show_json(record)
+        invocation.note(f"wall clock {format_seconds(done.wall_s)}")
+        invocation.show_json(record)
     else:
-        session.show(run_report(plan, done))
+        invocation.show(run_report(plan, done))
     require_equal(done.mismatches, f"plan '{plan.strategy}'")
 
 
@@ -147,7 +147,7 @@ def _run_folder(
     from hetsim.execution.compiled.read import open_compiled
     from hetsim.execution.compiled.run import run_compiled
 
-    session, context = current(), click.get_current_context()
+    invocation, context = current(), click.get_current_context()
     for option in context.command.params:
         given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
         if given and option.name in _FIXED:
@@ -155,9 +155,9 @@ def _run_folder(
                 f"{option.opts[0]} cannot go with a compiled plan",
                 hint=f"leave {option.opts[0]} out, or give the model in place of the folder",
             )
-    with session.progress(f"checking {folder}"):
+    with invocation.progress(f"checking {folder}"):
         compiled = open_compiled(folder)
-    with session.progress(f"running {folder}"):
+    with invocation.progress(f"running {folder}"):
         done = run_compiled(
             compiled,
             arrays,
@@ -167,8 +167,8 @@ def _run_folder(
             seed=seed,
         )
     if as_json:
-        session.note(f"wall clock {format_seconds(done.wall_s)}")
-        session.show_json(compiled_run_record(compiled, done))
+        invocation.note(f"wall clock {format_seconds(done.wall_s)}")
+        invocation.show_json(compiled_run_record(compiled, done))
     else:
-        session.show(compiled_run_report(compiled, done))
+        invocation.show(compiled_run_report(compiled, done))
     require_equal(done.mismatches, f"compiled plan '{folder}'")

@@ -78,11 +78,11 @@ def simulate(
     from hetsim.reporting.tables.plan import simulation_report
     from hetsim.simulation.simulate import simulate as play
 
-    session = current()
+    invocation = current()
     check_targets(trace, out, force=force)
     plan = read_plan(source, platform, strategy, dims, shapes, canonical, contention)
     arrivals_s = [request * interval_ms / 1e3 for request in range(requests)]
-    with session.progress(f"simulating {requests} requests of {plan.strategy}"):
+    with invocation.progress(f"simulating {requests} requests of {plan.strategy}"):
         traced = requests <= FOLLOWED or bool(failures)
         timeline = play(
             plan, arrivals_s=arrivals_s, contention=contention, trace=traced, failures=failures
@@ -98,9 +98,9 @@ def simulate(
         record["failures"] = cost_record(timeline, calm)
     leave(plan, drawn, record, trace=trace, out=out, force=force)
     if as_json:
-        session.show_json(record)
+        invocation.show_json(record)
     else:
-        session.show(simulation_report(plan, timeline))
+        invocation.show(simulation_report(plan, timeline))
         if failures:
             for line in cost_lines(record["failures"], timeline):
-                session.show(line)
+                invocation.show(line)

@@ -24,13 +24,13 @@ def strategies(name: str | None, as_json: bool) -> None:
     from hetsim.partitioning.methods.registry import methods
     from hetsim.placement.entries import strategies as known
 
-    session = current()
+    invocation = current()
     if name is not None:
         _show_one((*known(), *methods()), name, as_json=as_json)
         return
     _tell_complaints()
     if as_json:
-        session.show_json(
+        invocation.show_json(
             {
                 "schema": "hetsim-strategies/2",
                 "strategies": [_record(entry) for entry in known()],
@@ -40,14 +40,14 @@ def strategies(name: str | None, as_json: bool) -> None:
         return
     from hetsim.reporting.tables.comparison import names_table
 
-    session.show(
+    invocation.show(
         names_table(
             ("--strategy", "what it does"),
             ((entry.usage, entry.summary) for entry in known()),
         )
     )
-    session.say("")
-    session.show(
+    invocation.say("")
+    invocation.show(
         names_table(
             ("--method", "what it does"), ((entry.usage, entry.summary) for entry in methods())
         )
@@ -75,20 +75,20 @@ def _show_one(entries: tuple[Entry, ...], name: str, *, as_json: bool) -> None:
     from hetsim.base.entries import PROMISES
     from hetsim.reporting.tables.comparison import names_table
 
-    session = current()
+    invocation = current()
     by_name = {entry.name: entry for entry in entries}
     entry = by_name.get(name.partition(":")[0])
     if entry is None:
         raise UsageError(f"no strategy or merge method '{name}'", hint=nearest(name, by_name))
     if as_json:
-        session.show_json({"schema": "hetsim-strategy/1", **_record(entry)})
+        invocation.show_json({"schema": "hetsim-strategy/1", **_record(entry)})
         return
     about = [("what it does", entry.summary), ("provided by", entry.provider)]
     about += [("promises", PROMISES.get(promise, promise)) for promise in entry.promises]
     about += [("needs", need) for need in entry.needs]
-    session.show(names_table((entry.usage, ""), about))
+    invocation.show(names_table((entry.usage, ""), about))
     if entry.options:
-        session.say("")
+        invocation.say("")
         rows = (
             (
                 option.name,
@@ -96,7 +96,7 @@ def _show_one(entries: tuple[Entry, ...], name: str, *, as_json: bool) -> None:
             )
             for option in entry.options
         )
-        session.show(names_table((f"--set of {entry.name}", "what it takes, and does"), rows))
+        invocation.show(names_table((f"--set of {entry.name}", "what it takes, and does"), rows))
 
 
 def _record(entry: Entry) -> dict[str, Any]:

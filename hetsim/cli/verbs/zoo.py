@@ -26,11 +26,11 @@ def list_models(wide: bool, as_json: bool) -> None:
     from hetsim.reporting.tables.comparison import names_table
     from hetsim.reporting.words.text import big
 
-    session = current()
-    with session.progress("reading the zoo"):
+    invocation = current()
+    with invocation.progress("reading the zoo"):
         entries = describe()
     if as_json:
-        session.show_json(
+        invocation.show_json(
             {
                 "schema": "hetsim-zoo/1",
                 "models": [
@@ -64,4 +64,4 @@ def list_models(wide: bool, as_json: bool) -> None:
     ]
     header = ("model", "nodes", "parameters", "inputs", "family", "source")
     columns = len(header) if wide else 4
-    session.show(names_table(header[:columns], (row[:columns] for row in rows)))
+    invocation.show(names_table(header[:columns], (row[:columns] for row in rows)))
