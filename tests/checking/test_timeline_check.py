@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
@@ -18,9 +18,10 @@ from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from oracles.clock_plans import arrivals, dealt_plans
 from placement_instances import model_like
+from sweeps import examples
 
 
-@settings(max_examples=40, deadline=None)
+@examples(quick=15, full=40)
 @given(model_like(problems(max_nodes=10)), st.integers(1, 3))
 def test_what_the_clock_gives_passes(problem: Problem, requests: int) -> None:
     problem = replace(problem, capacity_bytes=None)
@@ -29,7 +30,7 @@ def test_what_the_clock_gives_passes(problem: Problem, requests: int) -> None:
         hetsim.check_timeline(problem, plan, hetsim.simulate(plan, requests))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=20, full=60)
 @given(dealt_plans(), arrivals())
 def test_what_the_clock_gives_of_replicas_passes(plan: Plan, times: list[float]) -> None:
     timeline = hetsim.simulate(plan, arrivals_s=times)
@@ -44,7 +45,7 @@ def test_what_the_clock_gives_of_replicas_passes(plan: Plan, times: list[float])
                 hetsim.check_timeline(plan.problem, plan, other)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(quick=15, full=40)
 @given(model_like(problems(max_nodes=10)))
 def test_memory_is_told_to_the_byte(problem: Problem) -> None:
     """The capacity that the clock's peaks just fit passes; one byte less does not."""

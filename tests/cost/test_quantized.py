@@ -19,6 +19,7 @@ from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.placement.bounding import lower_bound
 from hetsim.problem.problem import Problem
 from onnx_builders import load, make_model, op, value
+from sweeps import sweep
 
 F32 = np.float32
 SPECS = {name: hetsim.load_device(name) for name in device_names()}
@@ -263,7 +264,16 @@ def cases() -> Iterator[tuple[str, str, str]]:
     yield "attention", "dynamic", "basic"
 
 
-@pytest.mark.parametrize(("network", "form", "level"), list(cases()))
+def each_time() -> Iterator[tuple[str, str, str]]:
+    """Convolutions in every form and at every level, attention where it differs."""
+    for network, form, level in cases():
+        if network == "convolutions" or (
+            form in ("qdq", "qoperator", "dynamic") and level == "basic"
+        ):
+            yield network, form, level
+
+
+@sweep("network, form, level", quick=each_time(), full=cases())
 def test_integers_are_never_dearer_than_float32(network: str, form: str, level: str) -> None:
     plain = model_of(NETWORKS[network](), canonical=level)  # type: ignore[arg-type]
     small = model_of(quantized(network, form), canonical=level)  # type: ignore[arg-type]

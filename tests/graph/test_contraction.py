@@ -7,12 +7,13 @@ from itertools import pairwise
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.dag import Dag
+from sweeps import examples
 
 
 def acyclic_with(dag: Dag, sets: list[tuple[int, ...]]) -> bool:
@@ -60,7 +61,7 @@ def contract_all(dag: Dag, offers: list[tuple[int, ...]]) -> list[tuple[int, ...
 
 
 @given(st.data())
-@settings(max_examples=400, deadline=None)
+@examples(quick=100, full=400)
 def test_a_set_is_refused_exactly_where_contracting_it_closes_a_cycle(data: st.DataObject) -> None:
     dag = data.draw(dags(12))
     nodes = st.lists(st.integers(0, dag.n - 1), min_size=1, max_size=4, unique=True).map(tuple)

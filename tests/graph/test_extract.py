@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -31,6 +31,7 @@ from onnx_builders import (
     save,
     value,
 )
+from sweeps import examples, sweep
 
 FLOAT = np.float32
 
@@ -313,7 +314,11 @@ def test_symbolic_shapes_can_be_cut(tmp_path: Path) -> None:
     assert_bitwise_equal(run_parts(model, x, [[0], [1], [2]]), run_whole(model, x))
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet50", "squeezenet", "bert_small"])
+@sweep(
+    "name",
+    quick=["resnet18", "squeezenet", "bert_small"],
+    full=["resnet18", "squeezenet", "bert_small", "resnet50"],
+)
 def test_zoo_models_part_by_part(name: str) -> None:
     model = load_model(f"zoo:{name}")
     inputs = random_inputs(model)
@@ -345,7 +350,7 @@ def cut_models(draw: st.DrawFn) -> tuple[onnx.ModelProto, list[set[str]]]:
     return proto, parts
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=30, full=60)
 @given(cut_models())
 def test_any_partition_in_order_gives_the_bits_of_the_whole(
     case: tuple[onnx.ModelProto, list[set[str]]],

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.errors import PlatformError
@@ -21,6 +21,7 @@ from hetsim.hardware.files.json_schema import DIALECT, json_schema
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.files.reader import survey
 from hetsim.hardware.files.yaml_source import Source, read_yaml
+from sweeps import examples
 
 SORTS: tuple[Sort, ...] = get_args(Sort)
 BROKEN = Path(__file__).parent / "broken"
@@ -197,7 +198,7 @@ def places(data: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-@settings(max_examples=1500, deadline=None)
+@examples(quick=150, full=1500)
 @given(st.data())
 def test_changed_files_are_accepted_by_both_or_by_none(data: st.DataObject) -> None:
     sort, whole = data.draw(st.sampled_from(WHOLE))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 
 from hetsim.base.units import GIB
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import load_device, load_platform, platform_names
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.routes import build_routes
+from sweeps import sweep
 
 OWN_DEVICE = """\
 kind: npu
@@ -226,24 +225,20 @@ def test_order_of_devices_is_part_of_the_digest(write: Write) -> None:
     assert len(digests) == 2
 
 
-def test_digest_and_routes_do_not_depend_on_the_hash_seed() -> None:
-    code = (
-        "from hetsim.hardware.catalog import *; from hetsim.hardware.routes import build_routes\n"
-        "for n in platform_names(): p = load_platform(n); print(p.sha256, build_routes(p))"
-    )
-    root = Path(__file__).parents[2]
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("0", "1", "77")
-    }
-    assert len(outputs) == 1
-    assert len(outputs.pop().splitlines()) == len(platform_names())
+SCRIPT = """
+from hetsim.hardware.catalog import load_platform, platform_names
+from hetsim.hardware.routes import build_routes
+for name in platform_names():
+    platform = load_platform(name)
+    print(platform.sha256, build_routes(platform))
+"""
+
+
+@sweep("seed", quick=QUICK, full=SEEDS)
+def test_digest_and_routes_do_not_depend_on_the_hash_seed(seed: int) -> None:
+    printed = printed_here(SCRIPT)
+    assert printed_under(seed, SCRIPT) == printed
+    assert len(printed.splitlines()) == len(platform_names())
 
 
 @pytest.mark.parametrize(

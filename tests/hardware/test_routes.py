@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import load_device, load_platform, platform_names
 from hetsim.hardware.routes import REFERENCE_BYTES, build_routes
 from hetsim.hardware.spec import Link, Platform, Route
+from sweeps import examples
 
 SPEC = load_device("nvidia-l4")
 
@@ -182,7 +183,7 @@ def platforms(draw: st.DrawFn) -> Platform:
     return platform_of("".join(draw(st.permutations(names))), *links)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(quick=60, full=200)
 @given(platforms())
 def test_routes_are_the_fastest_of_all_paths(platform: Platform) -> None:
     names, routes = build_routes(platform)

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.errors import PlatformError
 from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
+from sweeps import examples
 
 
 def source_of(tmp_path: Path, text: str) -> Source:
@@ -122,7 +123,7 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=20, full=60)
 @given(st.dictionaries(st.text("abcd", min_size=1), PLAIN, min_size=1))
 def test_what_json_writes_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, data: object

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
@@ -16,6 +16,7 @@ from hetsim.partitioning.groups import component_counts, owners
 from hetsim.partitioning.sizes import SizeRules, gain_s
 from hetsim.partitioning.validator import problems_of
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 INF = float("inf")
 
@@ -63,7 +64,7 @@ def test_published_cases(name: str, rules: SizeRules) -> None:
     assert all(made.left.values())
 
 
-@settings(max_examples=200, deadline=None)
+@examples(quick=50, full=200)
 @given(
     problems(max_nodes=14),
     st.integers(1, 4),

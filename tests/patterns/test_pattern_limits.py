@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
+from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 
 from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph
 from hetsim.patterns.matching import Matches, find_matches
 from hetsim.patterns.text import parse_pattern
 from pattern_builders import pattern_graph
+from sweeps import sweep
 
 
 def matches(graph: Graph, text: str) -> Matches:
@@ -83,16 +81,8 @@ for seed in range(40):
 """
 
 
-def test_every_process_gives_the_same() -> None:
-    folder = os.path.dirname(os.path.dirname(__file__))
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": folder},
-            check=True,
-            capture_output=True,
-        ).stdout
-        for seed in ("0", "1", "2")
-    }
-    assert len(printed) == 1
-    assert b"Match(" in printed.pop()
+@sweep("seed", quick=QUICK, full=SEEDS)
+def test_every_process_gives_the_same(seed: int) -> None:
+    printed = printed_here(SCRIPT)
+    assert printed_under(seed, SCRIPT) == printed
+    assert "Match(" in printed

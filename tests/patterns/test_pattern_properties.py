@@ -5,16 +5,17 @@ from __future__ import annotations
 from itertools import combinations
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.patterns.matching import find_matches
 from oracles.pattern_matches import jointly_acyclic, oracle_matches
 from pattern_builders import DrawnPattern, random_graph
+from sweeps import examples
 
 
 @given(st.integers(0, 2**40))
-@settings(max_examples=800, deadline=None)
+@examples(quick=200, full=800)
 def test_matches_are_those_of_the_definition(seed: int) -> None:
     chosen = Random(seed)
     graph = random_graph(chosen, 7)
@@ -30,7 +31,7 @@ def test_matches_are_those_of_the_definition(seed: int) -> None:
 
 
 @given(st.integers(0, 2**40))
-@settings(max_examples=150, deadline=None)
+@examples(quick=50, full=150)
 def test_matches_are_disjoint_and_jointly_acyclic_on_larger_graphs(seed: int) -> None:
     chosen = Random(seed)
     graph = random_graph(chosen, 60)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from full_problems import every_plan, full_problems
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
@@ -20,9 +20,11 @@ from hetsim.placement.bounds.paths import Setting, heads, tails
 from hetsim.placement.objective import measure
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 
-@settings(max_examples=120, deadline=None)
+@examples(quick=30, full=120)
+@examples(quick=30, full=120)
 @given(full_problems())
 def test_no_plan_there_is_goes_below_the_bounds(problem: Problem) -> None:
     latency, throughput = lower_bound(problem), lower_bound(problem, "throughput")
@@ -36,7 +38,7 @@ def test_no_plan_there_is_goes_below_the_bounds(problem: Problem) -> None:
         assert throughput <= measure(plan, "throughput")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=15, full=60)
 @given(full_problems(max_nodes=12, max_devices=3), st.randoms(use_true_random=False))
 def test_random_plans_of_larger_problems_stay_above(problem: Problem, random: object) -> None:
     latency, throughput = lower_bound(problem), lower_bound(problem, "throughput")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
@@ -14,6 +14,7 @@ from builders import problems
 from hetsim.errors import InvalidInput, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, played
+from sweeps import examples
 
 QUICK: dict[str, dict[str, Any]] = {
     **{name: {} for name in CONSTRUCTIVE},
@@ -22,7 +23,7 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 
 
-@settings(max_examples=12, deadline=None)
+@examples(quick=5, full=12)
 @given(problems(max_nodes=8), st.data())
 def test_constraints_hold(problem: Problem, data: st.DataObject) -> None:
     node = data.draw(st.integers(0, problem.n - 1))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
@@ -29,6 +29,7 @@ from hetsim.placement.replicas.deal import (
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.clock_plans import dealt_plans
+from sweeps import examples
 
 TABLES = st.integers(1, 4).flatmap(
     lambda resources: st.lists(
@@ -45,7 +46,7 @@ def busiest(table: Sequence[Sequence[float]], counts: Sequence[int]) -> float:
     return float((np.array(counts) @ np.array(table, dtype=float)).max())
 
 
-@settings(max_examples=150, deadline=None)
+@examples(quick=50, full=150)
 @given(TABLES, st.integers(1, 6))
 def test_no_counts_of_the_period_are_better(table: list[list[int]], period: int) -> None:
     found = counts_of_period(np.array(table, dtype=float), period)
@@ -55,7 +56,7 @@ def test_no_counts_of_the_period_are_better(table: list[list[int]], period: int)
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=15, full=60)
 @given(TABLES)
 def test_no_short_period_is_better(table: list[list[int]]) -> None:
     counts = best_counts(table)
@@ -83,7 +84,7 @@ def test_a_deal_is_spread_evenly(counts: list[int]) -> None:
             assert abs(deal[:end].count(index) - count * end / len(deal)) < len(counts)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(quick=30, full=80)
 @given(problems(max_nodes=4))
 def test_no_deal_among_any_templates_is_below_the_bound(problem: Problem) -> None:
     """Every assignment is a template; the linear program deals among all of them."""
@@ -105,7 +106,7 @@ def test_a_node_on_two_devices_takes_less_than_on_either() -> None:
     assert bottleneck(dealt) == pytest.approx(2.4)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(quick=30, full=100)
 @given(dealt_plans(), st.integers(1, 3))
 def test_the_clock_spends_what_the_closed_form_says(plan: Plan, periods: int) -> None:
     problem = plan.problem

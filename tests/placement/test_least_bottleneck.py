@@ -20,10 +20,12 @@ from hetsim.placement.throughput.assignments import best_assignment, twins
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import busiest, least_bottlenecks
+from sweeps import sweep
 from throughput_problems import small
 
 SEEDS = range(100)
 NEAR = 1.0 + 1e-9
+CUT = (("zoo:vgg19", 23), ("zoo:resnet18", None), ("zoo:mobilenet_v2", None))
 
 
 @cache
@@ -32,7 +34,7 @@ def least(seed: int) -> tuple[Problem, float, float]:
     return problem, *least_bottlenecks(problem)
 
 
-@pytest.mark.parametrize("first", range(0, len(SEEDS), 10))
+@sweep("first", quick=range(0, 40, 10), full=range(0, len(SEEDS), 10))
 def test_every_claimed_optimum_is_one(first: int) -> None:
     """The claim names its class: contiguous stages, or any plan that runs a node once."""
     claimed = 0
@@ -62,7 +64,7 @@ def test_every_claimed_optimum_is_one(first: int) -> None:
     assert claimed >= 5
 
 
-@pytest.mark.parametrize("first", range(0, len(SEEDS), 10))
+@sweep("first", quick=range(0, 40, 10), full=range(0, len(SEEDS), 10))
 def test_the_best_of_all_is_found(first: int) -> None:
     """Against every assignment in every grouping; activations may not fit where weights do."""
     ratios = []
@@ -79,7 +81,7 @@ def test_the_best_of_all_is_found(first: int) -> None:
     assert sum(ratio > NEAR for ratio in ratios) <= 1, ratios
 
 
-@pytest.mark.parametrize("seed", range(0, 100, 4))
+@sweep("seed", quick=range(0, 40, 4), full=range(0, 100, 4))
 def test_exhaustive_search_ends_at_the_least_max_load(seed: int) -> None:
     problem, contiguous, _ = least(seed)
     found = best_assignment(problem, float("inf"), 1_000_000, contiguous=True)
@@ -142,9 +144,7 @@ def test_links_of_their_own_are_not_added_up() -> None:
     assert "least bottleneck of all" in hetsim.plan(problem, "ideal-dp").reason
 
 
-@pytest.mark.parametrize(
-    ("model", "border"), [("zoo:vgg19", 23), ("zoo:mobilenet_v2", None), ("zoo:resnet18", None)]
-)
+@sweep("model, border", quick=CUT[:2], full=CUT)
 def test_models_are_cut_within_what_latency_joins(model: str, border: int | None) -> None:
     problem = hetsim.Problem.of(hetsim.load_model(model), hetsim.load_platform("two-hosts"))
     plan = hetsim.plan(problem, "ideal-dp")

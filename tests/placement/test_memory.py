@@ -23,8 +23,10 @@ from hetsim.placement.listing.list_schedule import Listing
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.every_plan import any_plan, tight_problem
+from sweeps import sweep
 
-SEEDS = range(60)
+EACH_TIME = range(0, 60, 4)
+SEEDS = (EACH_TIME, range(60))
 
 COMPLETE: dict[str, dict[str, Any]] = {
     "auto": {"search": False},
@@ -38,6 +40,16 @@ COMPLETE: dict[str, dict[str, Any]] = {
     "hetero": {},
 }
 """Strategies that refuse no small problem that has a plan."""
+
+SEARCHES: list[tuple[str, dict[str, Any], range]] = [
+    ("local-search", {"moves": 100}, range(100, 115)),
+    ("exact", {}, range(100, 104)),
+    ("auto", {}, range(100, 102)),
+    ("local-search", {"moves": 100}, range(115, 140)),
+    ("exact", {}, range(104, 112)),
+    ("auto", {}, range(102, 104)),
+]
+"""Those that search, and on which problems."""
 
 
 @cache
@@ -53,9 +65,10 @@ def fits(plan: Plan) -> bool:
     return True
 
 
+@sweep("seeds", quick=[EACH_TIME], full=SEEDS, ids=["some", "all"])
 @pytest.mark.parametrize("strategy", COMPLETE)
-def test_what_has_a_plan_is_not_refused(strategy: str) -> None:
-    for seed in SEEDS:
+def test_what_has_a_plan_is_not_refused(strategy: str, seeds: range) -> None:
+    for seed in seeds:
         problem = tight_problem(seed, most_nodes=5)
         refused = ""
         try:
@@ -67,12 +80,15 @@ def test_what_has_a_plan_is_not_refused(strategy: str) -> None:
             assert "(proven)" in refused
 
 
-@pytest.mark.parametrize(
-    ("strategy", "options", "seeds"),
-    [("local-search", {"moves": 100}, 40), ("exact", {}, 12), ("auto", {}, 4)],
+@sweep(
+    "strategy, options, seeds",
+    quick=SEARCHES[:3],
+    full=SEARCHES,
 )
-def test_searches_refuse_nothing_either(strategy: str, options: dict[str, Any], seeds: int) -> None:
-    for seed in range(100, 100 + seeds):
+def test_searches_refuse_nothing_either(
+    strategy: str, options: dict[str, Any], seeds: range
+) -> None:
+    for seed in seeds:
         problem = tight_problem(seed, most_nodes=4)
         try:
             assert fits(hetsim.plan(problem, strategy, **options)), seed
@@ -80,11 +96,12 @@ def test_searches_refuse_nothing_either(strategy: str, options: dict[str, Any], 
             assert any_plan(problem) is None, seed
 
 
+@sweep("seeds", quick=[EACH_TIME], full=SEEDS, ids=["some", "all"])
 @pytest.mark.parametrize(
     "strategy", ["pipeline", "slice", "ideal-dp", "chain-dp", "chain-dp:throughput"]
 )
-def test_a_plan_that_is_returned_fits(strategy: str) -> None:
-    for seed in SEEDS:
+def test_a_plan_that_is_returned_fits(strategy: str, seeds: range) -> None:
+    for seed in seeds:
         try:
             made = hetsim.plan(tight_problem(seed, most_nodes=5), strategy)
         except Infeasible:

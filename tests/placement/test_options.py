@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
@@ -17,6 +17,7 @@ from hetsim.placement.options import describe_options, option_texts, read_option
 from hetsim.placement.planning import again
 from hetsim.placement.registry import OWN, resolve
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 
 def fan() -> Problem:
@@ -98,7 +99,7 @@ def test_a_plan_is_made_again_as_it_was() -> None:
     assert again(read, problem, pins={"n1": "c"}).assignment[1] == 2
 
 
-@settings(max_examples=20)
+@examples(quick=6, full=20)
 @given(problems(max_nodes=8), st.integers(1, 2))
 def test_comparison_holds_every_row_to_the_limits(problem: Problem, most: int) -> None:
     # Device 0 runs every node.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import hetsim
 from builders import problems
@@ -18,6 +18,7 @@ from hetsim.placement.objective import bottleneck, measure
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 
 def staged() -> Problem:
@@ -58,7 +59,7 @@ def test_staging_is_checked_and_part_of_the_fingerprint() -> None:
         max_load(staged(), (0,))
 
 
-@settings(max_examples=80, deadline=None)
+@examples(quick=25, full=80)
 @given(problems(max_nodes=6, max_devices=2))
 def test_no_plan_has_a_lower_bottleneck_than_its_assignment_or_the_bound(problem: Problem) -> None:
     bound = hetsim.lower_bound(problem, "throughput")
@@ -72,7 +73,7 @@ def test_no_plan_has_a_lower_bottleneck_than_its_assignment_or_the_bound(problem
         assert bound <= max_load(problem, assignment) <= reached + 1e-9
 
 
-@settings(max_examples=100, deadline=None)
+@examples(quick=35, full=100)
 @given(problems(max_nodes=12, overheads=False))
 def test_joining_idle_nodes_keeps_work_and_covers_every_node(problem: Problem) -> None:
     costs = costs_of(problem)

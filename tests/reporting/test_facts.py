@@ -13,6 +13,7 @@ from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.words.plan_figures import critical_path, latency_spread
 from hetsim.simulation.clock.playing import simulate
+from sweeps import examples
 
 
 def test_crossings_count_a_value_once_for_each_destination() -> None:
@@ -35,7 +36,7 @@ def test_inputs_and_outputs_are_free_without_a_host() -> None:
 
 
 @given(problems())
-@settings(max_examples=60, deadline=None)
+@examples(quick=25, full=60)
 def test_sent_bytes_are_what_the_clock_moved(problem: Problem) -> None:
     made = plan(problem, "heft")
     timeline = simulate(made)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from builders import problems
 from hetsim.analysis.comparison import compare
@@ -20,6 +20,7 @@ from hetsim.problem.problem import Problem
 from hetsim.reporting.manifest import manifest_json
 from hetsim.reporting.result import array_record, comparison_record, run_record, simulation_record
 from hetsim.simulation.clock.playing import simulate
+from sweeps import examples
 
 
 def no_constant(text: str) -> float:
@@ -43,7 +44,7 @@ def two_devices() -> Problem:
 
 
 @given(problems())
-@settings(max_examples=40, deadline=None)
+@examples(quick=12, full=40)
 def test_any_comparison_is_json_and_says_the_same_twice(problem: Problem) -> None:
     strategies = ("single", "hetero", "heft", "etf")
     record = comparison_record(compare(problem, strategies))

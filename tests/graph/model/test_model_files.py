@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 
 from hetsim.errors import UsageError
 from hetsim.graph.loading import load_model
@@ -25,6 +23,7 @@ from onnx_builders import (
     run_whole,
     value,
 )
+from sweeps import sweep
 
 RELU = [op("Relu", "x", "y", "r")]
 
@@ -81,25 +80,18 @@ def test_loading_twice_gives_the_same(tmp_path: Path) -> None:
     )
 
 
-def test_the_hash_seed_does_not_matter() -> None:
-    code = (
-        "import hashlib\n"
-        "from hetsim.graph.loading import load_model\n"
-        "model = load_model('zoo:bert_small', canonical='extended')\n"
-        "text = repr((model.graph.nodes, model.graph.tensors, model.folded)).encode()\n"
-        "print(hashlib.sha256(text + model.proto.SerializeToString()).hexdigest())"
-    )
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for seed in ("0", "1", "77")
-    }
-    assert len(digests) == 1
+SCRIPT = """
+import hashlib
+from hetsim.graph.loading import load_model
+model = load_model('zoo:bert_small', canonical='extended')
+text = repr((model.graph.nodes, model.graph.tensors, model.folded)).encode()
+print(hashlib.sha256(text + model.proto.SerializeToString()).hexdigest())
+"""
+
+
+@sweep("seed", quick=QUICK, full=SEEDS)
+def test_the_hash_seed_does_not_matter(seed: int) -> None:
+    assert printed_under(seed, SCRIPT) == printed_here(SCRIPT)
 
 
 def test_the_canonical_model_opens_at_every_level(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.errors import ModelError
@@ -18,8 +18,11 @@ from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
 from hetsim.graph.zoo import models as zoo
 from onnx_builders import make_model, op, run_whole, save, value
+from sweeps import examples, sweep
 
 FLOAT = np.float32
+EACH_TIME = ("alexnet", "bert_small", "inception_v1", "shufflenet", "squeezenet")
+"""Convolutions that are fused, attention, branches, and values that change places."""
 
 
 def origins(proto: onnx.ModelProto, folder: Path, level: Any = "basic") -> dict[str, set[str]]:
@@ -222,7 +225,7 @@ def test_duplicated_dequantization(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("level", ["none", "basic", "extended"])
-@pytest.mark.parametrize("name", zoo.names())
+@sweep("name", quick=EACH_TIME, full=zoo.names())
 def test_every_zoo_model(name: str, level: Any) -> None:
     model = load_model(f"zoo:{name}", canonical=level)
     check_guarantee(model)
@@ -271,7 +274,7 @@ def elementwise_models(draw: st.DrawFn) -> onnx.ModelProto:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(quick=40, full=150)
 @given(elementwise_models())
 def test_the_guarantee_holds_on_random_graphs(proto: onnx.ModelProto) -> None:
     reads = {node.name: node for node in proto.graph.node}

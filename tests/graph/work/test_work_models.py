@@ -13,6 +13,10 @@ from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.loading import load_model
 from hetsim.graph.work import graph_work, node_work, op_key, ruled_ops, sequences, uncosted
 from hetsim.graph.zoo import models as zoo
+from sweeps import sweep
+
+EACH_TIME = ("alexnet", "bert_small", "mobilenet_v2", "shufflenet", "squeezenet")
+"""Convolutions in groups, depthwise and plain, and attention."""
 
 # The independent count ------------------------------------------------------------------------
 
@@ -86,7 +90,7 @@ def independent_flops(proto):
 
 
 @pytest.mark.parametrize("canonical", ["none", "basic"])
-@pytest.mark.parametrize("name", zoo.names())
+@sweep("name", quick=EACH_TIME, full=zoo.names())
 def test_contractions_of_the_zoo(name, canonical):
     model = load_model(f"zoo:{name}", canonical=canonical)
     counted = {
@@ -100,7 +104,7 @@ def test_contractions_of_the_zoo(name, canonical):
     assert uncosted(model.graph) == ()
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@sweep("name", quick=EACH_TIME, full=zoo.names())
 def test_no_zoo_model_has_an_uncosted_op_when_fused(name):
     fused = load_model(f"zoo:{name}", canonical="extended").graph
     assert uncosted(fused) == ()
@@ -192,7 +196,7 @@ def plain_graph(proto):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_standard_test_cases_are_costed():
     """Every op with a rule is costed on the single-node cases that the standard gives for it."""
     with warnings.catch_warnings():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
@@ -19,6 +19,7 @@ from hetsim.partitioning.partition import Partition
 from hetsim.placement.registry import OWN
 from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, save, value
+from sweeps import examples
 
 METHODS = tuple(info.name for info in hetsim.methods())
 
@@ -106,7 +107,7 @@ def test_a_saved_plan_of_a_model(bert: Problem, strategy: str, tmp_path: Path) -
     assert hetsim.plan(bert, "heft", pins=wishes.pins).assignment == plan.assignment
 
 
-@settings(max_examples=200, deadline=None)
+@examples(quick=50, full=200)
 @given(problems(10), st.data())
 def test_whatever_nodes_stand_for(
     tmp_path_factory: pytest.TempPathFactory, problem: Problem, data: st.DataObject

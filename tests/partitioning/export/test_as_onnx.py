@@ -37,6 +37,7 @@ from onnx_builders import (
     run_whole,
     value,
 )
+from sweeps import sweep
 
 FLOAT = np.float32
 ZOO = ("squeezenet", "resnet18", "bert_small")
@@ -326,8 +327,11 @@ def zoo_model(name: str) -> tuple[Model, dict[str, Any], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("platform", ["laptop", "edge-box"])
-@pytest.mark.parametrize("name", ZOO)
+@sweep(
+    "name, platform",
+    quick=[("squeezenet", "edge-box"), ("bert_small", "laptop")],
+    full=[(name, platform) for name in ZOO for platform in ("laptop", "edge-box")],
+)
 def test_zoo_models(name: str, platform: str, method: str, tmp_path: Path) -> None:
     model, inputs, whole = zoo_model(name)
     problem = Problem.of(model, hetsim.load_platform(platform))
@@ -336,7 +340,7 @@ def test_zoo_models(name: str, platform: str, method: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", ZOO)
+@sweep("name", quick=["squeezenet", "bert_small"], full=ZOO)
 def test_zoo_models_in_many_groups(name: str, method: str, tmp_path: Path) -> None:
     model, inputs, whole = zoo_model(name)
     problem = Problem.of(model, hetsim.load_platform("laptop"))

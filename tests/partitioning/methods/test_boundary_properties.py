@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import networkx as nx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import dags
@@ -16,6 +16,7 @@ from hetsim.partitioning.methods.boundary.cuts import Cuts, Wiring
 from hetsim.partitioning.methods.boundary.groups_on_cycles import GroupGraph
 from hetsim.partitioning.validator import problems_of
 from oracles.boundary_rule import boundary_groups
+from sweeps import examples, sweep
 
 NAMES = ("a", "b", "c")
 
@@ -43,7 +44,7 @@ def blocks(labels: list[int]) -> list[int]:
     return [first.setdefault(label, node) for node, label in enumerate(labels)]
 
 
-@settings(max_examples=400)
+@examples(quick=80, full=400)
 @given(wirings())
 def test_groups_and_boundaries_are_those_of_the_literal_rule(
     case: tuple[Wiring, list[int]],
@@ -56,8 +57,9 @@ def test_groups_and_boundaries_are_those_of_the_literal_rule(
     assert {port for port, cut in zip(ports, cuts.cut, strict=True) if cut} == boundaries
 
 
-def test_the_same_on_thousands_of_random_graphs() -> None:
-    for seed in range(3000):
+@sweep("seeds", quick=[range(600)], full=[range(600), range(600, 3000)], ids=["some", "more"])
+def test_the_same_on_thousands_of_random_graphs(seeds: range) -> None:
+    for seed in seeds:
         rng = random.Random(seed)
         n, reach, sources = rng.randint(2, 26), rng.choice((3, 6, 26)), rng.choice((0.0, 0.2, 0.4))
         inputs: list[tuple[int, ...]] = [()]
@@ -74,7 +76,7 @@ def test_the_same_on_thousands_of_random_graphs() -> None:
         assert blocks(cuts.label) == blocks(boundary_groups(wiring, device_of)[0]), seed
 
 
-@settings(max_examples=300)
+@examples(quick=80, full=300)
 @given(dags(60), st.data())
 def test_merge_is_valid_and_groups_are_connected(dag: Dag, data: st.DataObject) -> None:
     device_of = data.draw(st.lists(st.integers(0, 2), min_size=dag.n, max_size=dag.n))

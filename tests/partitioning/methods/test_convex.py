@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import dags
@@ -12,6 +12,7 @@ from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.partitioning.methods import convex
 from hetsim.partitioning.validator import problems_of
 from oracles.patent_walk import PatentWalk
+from sweeps import examples
 
 KINDS = ("a", "b", "c", "d")
 
@@ -68,7 +69,7 @@ def test_groups_that_would_feed_each_other_are_kept_apart() -> None:
     assert order_groups(dag, labels) is not None
 
 
-@settings(max_examples=300)
+@examples(quick=80, full=300)
 @given(colourings(30))
 def test_valid_and_deterministic(coloured: tuple[Dag, list[int]]) -> None:
     dag, device_of = coloured
@@ -81,14 +82,14 @@ def test_valid_and_deterministic(coloured: tuple[Dag, list[int]]) -> None:
     assert convex.merge(dag, device_of) == labels
 
 
-@settings(max_examples=200)
+@examples(quick=80, full=200)
 @given(colourings(16))
 def test_same_groups_as_the_walk_on_edge_lists(coloured: tuple[Dag, list[int]]) -> None:
     dag, device_of = coloured
     assert convex.merge(dag, device_of) == PatentWalk(dag, device_of).owner
 
 
-@settings(max_examples=200)
+@examples(quick=80, full=200)
 @given(colourings(20))
 def test_no_edge_is_left_to_contract(coloured: tuple[Dag, list[int]]) -> None:
     dag, device_of = coloured

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import dags
@@ -13,6 +13,7 @@ from hetsim.partitioning.growing.repair import Split
 from hetsim.partitioning.methods import greedy
 from hetsim.partitioning.validator import problems_of
 from oracles.hetero_greedy import PageGreedy
+from sweeps import examples
 
 KINDS = ("a", "b", "c", "d")
 
@@ -137,7 +138,7 @@ def colourings(draw: st.DrawFn, max_nodes: int) -> tuple[Dag, list[int]]:
     return dag, draw(st.lists(st.integers(0, kinds - 1), min_size=dag.n, max_size=dag.n))
 
 
-@settings(max_examples=300)
+@examples(quick=80, full=300)
 @given(colourings(30))
 def test_valid_and_deterministic(coloured: tuple[Dag, list[int]]) -> None:
     dag, device_of = coloured
@@ -159,7 +160,7 @@ def published(dag: Dag, solved: greedy.GreedyResult) -> list[int]:
     return labels
 
 
-@settings(max_examples=300)
+@examples(quick=80, full=300)
 @given(colourings(18))
 def test_same_subgraphs_as_the_page_read_literally(coloured: tuple[Dag, list[int]]) -> None:
     dag, device_of = coloured

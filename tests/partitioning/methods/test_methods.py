@@ -19,11 +19,12 @@ from hetsim.partitioning.methods import compact, stage
 from hetsim.partitioning.validator import problems_of
 from hetsim.problem.problem import Problem
 from oracles.fewest_groups import fewest_connected
+from sweeps import examples, sweep
 
 NAMES = ("a", "b", "c")
 
 
-@settings(max_examples=300)
+@examples(quick=80, full=300)
 @given(dags(30), st.data())
 @pytest.mark.parametrize("method", [compact, stage])
 def test_methods_are_valid(method: object, dag: Dag, data: st.DataObject) -> None:
@@ -56,9 +57,9 @@ def size(labels: Sequence[int], device_of: Sequence[int], host: int | None) -> t
     return len(off), len(groups)
 
 
-def test_compact_is_minimal_on_small_graphs() -> None:
+@sweep("graphs", quick=[300], full=[300, 1500])
+def test_compact_is_minimal_on_small_graphs(graphs: int) -> None:
     both = 0
-    graphs = 1500
     for seed in range(graphs):
         rng = random.Random(seed)
         n, kinds = rng.randint(6, 11), rng.randint(1, 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import networkx as nx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import dags
@@ -13,9 +13,10 @@ from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import components, condense, order_groups
 from hetsim.partitioning.growing.condensed import Condensed
 from hetsim.partitioning.growing.repair import repair
+from sweeps import examples
 
 
-@settings(max_examples=300)
+@examples(quick=100, full=300)
 @given(dags(16), st.randoms(use_true_random=False))
 def test_contraction_is_refused_exactly_where_it_closes_a_cycle(
     dag: Dag, rng: random.Random
@@ -35,7 +36,7 @@ def test_contraction_is_refused_exactly_where_it_closes_a_cycle(
                 assert groups.position[after[x]] < groups.position[after[y]]
 
 
-@settings(max_examples=300)
+@examples(quick=100, full=300)
 @given(dags(20), st.data())
 def test_repair_splits_only_groups_on_cycles(dag: Dag, data: st.DataObject) -> None:
     drawn = data.draw(st.lists(st.integers(0, 3), min_size=dag.n, max_size=dag.n))

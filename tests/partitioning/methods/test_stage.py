@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import order_groups
 from hetsim.partitioning.methods import stage
+from sweeps import examples
 
 
 def levels(dag: Dag, device_of: list[int], order: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -23,7 +24,7 @@ def levels(dag: Dag, device_of: list[int], order: tuple[int, ...]) -> list[tuple
     return found
 
 
-@settings(max_examples=300)
+@examples(quick=80, full=300)
 @given(dags(40), st.data())
 def test_labels_are_the_levels_of_the_best_order(dag: Dag, data: st.DataObject) -> None:
     device_of = data.draw(st.lists(st.integers(0, 2), min_size=dag.n, max_size=dag.n))

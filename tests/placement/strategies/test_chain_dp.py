@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import hetsim
 from builders import problems
@@ -14,6 +14,7 @@ from hetsim.errors import UsageError
 from hetsim.placement.bounds.max_load import max_load
 from hetsim.placement.throughput.chain_runs import fastest_runs
 from hetsim.problem.problem import Problem
+from sweeps import examples, sweep
 from tarnawski import paper_latency, read
 
 
@@ -87,9 +88,10 @@ def serial(problem: Problem, assignment: tuple[int, ...]) -> float:
     return total
 
 
-def test_chains_equal_brute_force() -> None:
-    rng = np.random.default_rng(11)
-    for _ in range(80):
+@sweep("count", quick=[20], full=[20, 80])
+def test_chains_equal_brute_force(count: int) -> None:
+    rng = np.random.default_rng(count)
+    for _ in range(count):
         problem = chain(rng, int(rng.integers(1, 4)))
         every = itertools.product(range(len(problem.devices)), repeat=problem.n)
         best = min(serial(problem, assignment) for assignment in every)
@@ -110,7 +112,7 @@ def test_throughput_gives_each_device_one_run() -> None:
     assert plan.assignment.count(1) == 4
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=15, full=60)
 @given(problems(max_nodes=10))
 def test_plans_are_valid_and_above_the_bound(problem: Problem) -> None:
     plan = hetsim.plan(problem, "chain-dp")

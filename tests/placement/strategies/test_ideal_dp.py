@@ -15,6 +15,7 @@ from hetsim.placement.bounds.max_load import max_load
 from hetsim.placement.strategies.ideal_dp import ideals
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
+from sweeps import sweep
 from tarnawski import paper_max_load, read
 
 PUBLISHED = {
@@ -70,11 +71,12 @@ def best_contiguous(problem: Problem) -> float:
     return best
 
 
+@sweep("count", quick=[15], full=[15, 60])
 @pytest.mark.parametrize("memory", [False, True])
-def test_equals_brute_force(memory: bool) -> None:
-    rng = np.random.default_rng(3)
+def test_equals_brute_force(memory: bool, count: int) -> None:
+    rng = np.random.default_rng(count)
     infeasible = 0
-    for _ in range(60):
+    for _ in range(count):
         problem = random_staged(rng, memory=memory)
         best = best_contiguous(problem)
         if best == float("inf"):
@@ -84,7 +86,7 @@ def test_equals_brute_force(memory: bool) -> None:
             continue
         plan = hetsim.plan(problem, "ideal-dp", required=True)
         assert max_load(problem, plan.assignment) == best
-    assert infeasible < 30
+    assert infeasible < count / 2
 
 
 def test_ideals_are_the_sets_closed_under_predecessors() -> None:

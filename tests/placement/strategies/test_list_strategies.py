@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 from hypothesis import given, settings
 
 import hetsim
@@ -23,16 +21,17 @@ from hetsim.placement.starting.starts import affordable
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, constructive, model_like, played
+from sweeps import examples, sweep
 
 
-@settings(max_examples=30, deadline=None)
+@examples(quick=12, full=30)
 @given(problems(max_nodes=12))
 def test_every_plan_passes_the_check(problem: Problem) -> None:
     for strategy in CONSTRUCTIVE:
         played(problem, strategy)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(quick=10, full=20)
 @given(model_like(problems(max_nodes=10)))
 def test_every_plan_fits_or_is_refused(problem: Problem) -> None:
     for strategy in CONSTRUCTIVE:
@@ -41,7 +40,7 @@ def test_every_plan_fits_or_is_refused(problem: Problem) -> None:
             played(problem, strategy)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(quick=12, full=30)
 @given(problems(max_nodes=12, overheads=False))
 def test_the_clock_keeps_to_the_schedule(problem: Problem) -> None:
     for strategy in CONSTRUCTIVE:
@@ -148,21 +147,12 @@ print(replicated(problem, copies).plan.to_json())
 """
 
 
-@pytest.mark.slow
-def test_the_same_answer_under_every_hash_seed() -> None:
-    answers = {
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            env={**os.environ, "PYTHONHASHSEED": str(seed)},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in range(5)
-    }
-    assert len(answers) == 1
+@sweep("seed", quick=QUICK, full=SEEDS)
+def test_the_same_answer_under_every_hash_seed(seed: int) -> None:
+    assert printed_under(seed, SCRIPT) == printed_here(SCRIPT)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(quick=10, full=30)
 @given(model_like(problems(max_nodes=10)))
 def test_the_best_pair_is_next(problem: Problem) -> None:
     """From the definition, pair by pair; machine code or not."""

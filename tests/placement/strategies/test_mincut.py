@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import hetsim
 from builders import problems
@@ -14,6 +14,7 @@ from hetsim.errors import UsageError
 from hetsim.placement.search.cut_expansion import least_serial, serial_latency
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 
 def random_problem(rng: np.random.Generator, count: int, most: int) -> Problem:
@@ -97,7 +98,7 @@ def test_expansion_on_three_devices_is_near_the_best_and_below_every_start() -> 
     assert max(ratios) <= 1.5
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=20, full=60)
 @given(problems(max_nodes=10))
 def test_plans_are_valid(problem: Problem) -> None:
     plan = hetsim.plan(problem, "mincut")

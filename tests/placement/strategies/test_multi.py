@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import hetsim
 from builders import problems
@@ -20,6 +20,7 @@ from hetsim.placement.replicas.deal import bottleneck_of_shares, sustained_s
 from hetsim.placement.replicas.replication import on_sets, replicated, with_columns
 from hetsim.problem.problem import Problem
 from placement_instances import model_like
+from sweeps import examples
 
 
 def server(gpus: int = 4, **changes: object) -> Problem:
@@ -108,7 +109,7 @@ def test_a_device_that_cannot_run_all_helps_beside_copies() -> None:
     assert measure(plan, "throughput") == pytest.approx(3.0)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=30, full=60)
 @given(model_like(problems(max_nodes=4)))
 def test_replicas_are_never_below_any_deal_nor_memory(problem: Problem) -> None:
     """Against the linear program over every assignment, which no deal can beat."""

@@ -16,6 +16,14 @@ from placement_instances import (
     dagbench,
     played,
 )
+from sweeps import sweep
+
+EACH_TIME = RANDOM20[::4]
+"""Of each number of devices, and little and much to move."""
+
+
+def test_there_are_three_instances_of_each_kind() -> None:
+    assert len(RANDOM20) == 27
 
 
 @pytest.mark.parametrize(
@@ -43,18 +51,18 @@ def _geometric_mean(ratios: list[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-def test_the_best_list_schedule_is_near_the_optimum() -> None:
+@sweep("names", quick=[EACH_TIME], full=[EACH_TIME, RANDOM20], ids=["some", "all"])
+def test_the_best_list_schedule_is_near_the_optimum(names: list[str]) -> None:
     ratios = [
-        min(_latency(name, strategy) for strategy in CONSTRUCTIVE) / case(name)[1]
-        for name in RANDOM20
+        min(_latency(name, strategy) for strategy in CONSTRUCTIVE) / case(name)[1] for name in names
     ]
-    assert len(ratios) == 27
     assert min(ratios) >= 1.0
     assert _geometric_mean(ratios) <= 1.11
 
 
-def test_search_is_nearer() -> None:
-    ratios = [_latency(name, "local-search") / case(name)[1] for name in RANDOM20]
+@sweep("names", quick=[EACH_TIME], full=[EACH_TIME, RANDOM20], ids=["some", "all"])
+def test_search_is_nearer(names: list[str]) -> None:
+    ratios = [_latency(name, "local-search") / case(name)[1] for name in names]
     assert min(ratios) >= 1.0
     assert _geometric_mean(ratios) <= 1.05
     assert max(ratios) <= 1.20
@@ -75,7 +83,7 @@ def test_optima_are_proven(name: str) -> None:
     assert plan.reason == "proven optimal"
 
 
-@pytest.mark.parametrize("name", ["topcuoglu2002", *RANDOM20[::4]])
+@pytest.mark.parametrize("name", ["topcuoglu2002", *EACH_TIME])
 def test_auto_takes_the_best(name: str) -> None:
     problem, optimum = case(name)
     latency = played(problem, "auto", search=False)[1]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import hetsim
 from builders import problems
@@ -19,6 +19,7 @@ from hetsim.placement.starting.alone import expand
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, case, model_like, played
+from sweeps import examples
 
 
 def _singles(problem: Problem, objective: Any) -> list[float]:
@@ -31,7 +32,7 @@ def _singles(problem: Problem, objective: Any) -> list[float]:
     return found
 
 
-@settings(max_examples=20, deadline=None)
+@examples(quick=6, full=20)
 @given(problems(max_nodes=10))
 def test_auto_and_search_are_never_worse_than_a_device_alone(problem: Problem) -> None:
     for objective in ("latency", "throughput"):
@@ -45,7 +46,7 @@ def test_auto_and_search_are_never_worse_than_a_device_alone(problem: Problem) -
             assert measure(plan, objective) <= bar
 
 
-@settings(max_examples=8, deadline=None)
+@examples(quick=3, full=8)
 @given(model_like(problems(max_nodes=6)))
 def test_auto_tries_everything(problem: Problem) -> None:
     bars = [hetsim.simulate(hetsim.plan(problem, "single")).latency_s]
@@ -55,7 +56,7 @@ def test_auto_tries_everything(problem: Problem) -> None:
     assert played(problem, "auto")[1] <= min(bars) * (1 + 1e-12)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(quick=8, full=20)
 @given(problems(max_nodes=5, max_devices=2, overheads=False))
 def test_what_is_proven_optimal_is(problem: Problem) -> None:
     """Against every assignment in every order, each node a subgraph, with free dispatch."""
@@ -78,7 +79,7 @@ def test_what_is_proven_optimal_is(problem: Problem) -> None:
     assert latency == pytest.approx(best, rel=1e-9)
 
 
-@settings(max_examples=8, deadline=None)
+@examples(quick=3, full=8)
 @given(problems(max_nodes=6, max_devices=2))
 def test_gaps_hold_with_dispatch_and_contention(problem: Problem) -> None:
     plan, latency = played(problem, "exact")

@@ -23,6 +23,7 @@ from hetsim.placement.throughput.search import as_plan
 from hetsim.placement.throughput.slices import MOST_BORDERS, States, cut, segment_loads
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
+from sweeps import examples
 from tarnawski import paper_max_load, read
 from throughput_problems import small
 
@@ -87,7 +88,7 @@ def test_segment_loads_are_those_of_the_definition(seed: int) -> None:
             assert table[kind, first, end] == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=30, full=60)
 @given(st.integers(0, 10**6))
 def test_no_stage_costs_less_than_its_segment(seed: int) -> None:
     """Of the clock's load of a device and of the links at its door, whatever the others are."""

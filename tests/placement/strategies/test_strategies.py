@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import hetsim
 from builders import placement_case, problems
@@ -19,6 +19,7 @@ from hetsim.placement.listing.ranks import upward_ranks
 from hetsim.placement.strategies.heft import Heft
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 
 def check_valid(plan: Plan) -> None:
@@ -28,7 +29,7 @@ def check_valid(plan: Plan) -> None:
         assert found == []
 
 
-@settings(max_examples=150, deadline=None)
+@examples(quick=30, full=150)
 @given(problems(max_nodes=12))
 def test_every_plan_is_valid_and_above_the_bound(problem: Problem) -> None:
     bound = lower_bound(problem)
@@ -39,7 +40,7 @@ def test_every_plan_is_valid_and_above_the_bound(problem: Problem) -> None:
         assert latency >= bound
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=25, full=60)
 @given(problems(max_nodes=5, max_devices=2))
 def test_bound_holds_for_every_plan_there_is(problem: Problem) -> None:
     bound = lower_bound(problem)
@@ -96,7 +97,7 @@ def test_heft_reproduces_the_published_schedule() -> None:
     assert lower_bound(problem) <= record["reference"]["optimum"]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(quick=40, full=100)
 @given(problems(max_nodes=12, overheads=False))
 def test_heft_schedule_is_a_schedule(problem: Problem) -> None:
     made = Heft().schedule(problem)
