@@ -33,7 +33,8 @@ def within_memory(problem: Problem) -> Problem | None:
     left = problem if open_to.all() else narrowed(problem, open_to)
     usable = left.runnable.any(axis=0)
     weights = sum(constant.nbytes for constant in problem.constants if constant.consumers)
-    return left if weights <= int(room[usable].sum()) else None
+    # Not summed as numpy does: capacities near 2**62 are more than 64 bits hold.
+    return left if weights <= sum(room[usable].tolist()) else None
 
 
 def balanced_weights(problem: Problem, shares: Floats) -> float:
