@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     from hetsim.execution.session import Session
     from hetsim.graph.loading import load_model, model_of
     from hetsim.graph.model import Model
-    from hetsim.graph.reading.extension import Extension, read_extension
+    from hetsim.graph.reading.extension import Extension, load_extension
     from hetsim.hardware.catalog import load_device, load_platform
     from hetsim.hardware.spec import DeviceSpec, Link, Platform
     from hetsim.partitioning.affinity.affinity import Affinity, Exclusion, affinity_of_model
-    from hetsim.partitioning.affinity.file import read_affinity
+    from hetsim.partitioning.affinity.file import load_affinity
     from hetsim.partitioning.deconflict import deconflict
     from hetsim.partitioning.flow import partition
     from hetsim.partitioning.groups import Group
@@ -138,7 +138,9 @@ _HOMES = {
     "compare": "hetsim.analysis.comparison",
     "deconflict": "hetsim.partitioning.deconflict",
     "explain": "hetsim.analysis.explanation",
+    "load_affinity": "hetsim.partitioning.affinity.file",
     "load_device": "hetsim.hardware.catalog",
+    "load_extension": "hetsim.graph.reading.extension",
     "load_model": "hetsim.graph.loading",
     "load_plan": "hetsim.plans.saved",
     "load_platform": "hetsim.hardware.catalog",
@@ -148,8 +150,6 @@ _HOMES = {
     "model_of": "hetsim.graph.loading",
     "partition": "hetsim.partitioning.flow",
     "plan": "hetsim.placement.planning",
-    "read_affinity": "hetsim.partitioning.affinity.file",
-    "read_extension": "hetsim.graph.reading.extension",
     "run": "hetsim.execution.run",
     "simulate": "hetsim.simulation.simulate",
     "strategies": "hetsim.placement.entries",
@@ -216,7 +216,9 @@ __all__ = [
     "compare",
     "deconflict",
     "explain",
+    "load_affinity",
     "load_device",
+    "load_extension",
     "load_model",
     "load_plan",
     "load_platform",
@@ -226,8 +228,6 @@ __all__ = [
     "model_of",
     "partition",
     "plan",
-    "read_affinity",
-    "read_extension",
     "run",
     "simulate",
     "strategies",

@@ -46,9 +46,9 @@ def common_options(command: Decorated) -> Decorated:
 
 def _set_extensions(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
     if given:
-        from hetsim.graph.reading.extension import read_extension
+        from hetsim.graph.reading.extension import load_extension
 
-        ctx.find_root().obj.extensions = tuple(read_extension(text) for text in given)
+        ctx.find_root().obj.extensions = tuple(load_extension(text) for text in given)
 
 
 def sizes(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, int]:
@@ -258,9 +258,9 @@ def _set_settings(ctx: click.Context, param: click.Parameter, given: tuple[str, 
 
 def _set_affinity(ctx: click.Context, param: click.Parameter, given: str | None) -> None:
     if given is not None and given != FROM_MODEL:
-        from hetsim.partitioning.affinity.file import read_affinity
+        from hetsim.partitioning.affinity.file import load_affinity
 
-        ctx.find_root().obj.affinity = read_affinity(given)
+        ctx.find_root().obj.affinity = load_affinity(given)
     else:
         ctx.find_root().obj.affinity = given
 

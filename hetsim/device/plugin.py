@@ -112,7 +112,7 @@ class Device:
         Parameters
         ----------
         extension : Extension
-            From ``hetsim.read_extension``. The model must be loaded with it too.
+            From ``hetsim.load_extension``. The model must be loaded with it too.
 
         Raises
         ------

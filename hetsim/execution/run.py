@@ -182,7 +182,7 @@ def run(
         timeout_s=timeout_s,
         max_in_flight=replicas,
         precision=precision,
-        record=True,
+        trace=True,
     ) as session:
         model = session.model
         roundings = roundings_of(plan) if precision == "device" else None

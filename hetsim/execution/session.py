@@ -63,7 +63,7 @@ class Session:
         How often a device is started again before it is given up.
     precision : "graph" or "device"
         As in ``hetsim.run``.
-    record : bool
+    trace : bool
         Whether ``events`` has what happens, which takes memory for every request.
 
     Attributes
@@ -105,7 +105,7 @@ class Session:
         max_in_flight: int = 8,
         max_restarts: int = 3,
         precision: Literal["graph", "device"] = "graph",
-        record: bool = False,
+        trace: bool = False,
     ) -> None:
         check_how(executor, address, timeout_s, precision)
         if hang_s is not None:
@@ -128,7 +128,7 @@ class Session:
         self._slots = threading.Semaphore(max_in_flight)
         self._next = 0
         self._closed = False
-        self._log = RunLog(record)
+        self._log = RunLog(trace)
         with ExitStack() as stack:
             self._model: Model = stack.enter_context(staged(model))
 

@@ -36,9 +36,9 @@ _READING = {
 """What the verbs want of the arguments that say how a model is to be read."""
 
 
-@checks.takes(path=checks.path, **_READING)
+@checks.takes(source=checks.path, **_READING)
 def load_model(
-    path: str | os.PathLike[str],
+    source: str | os.PathLike[str],
     *,
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -57,7 +57,7 @@ def load_model(
 
     Parameters
     ----------
-    path : path or str
+    source : path or str
         Of the ``.onnx`` file, or ``zoo:NAME``. Nothing is written beside it.
     dims : mapping of str to int, optional
         Sizes of open dimensions of inputs: by name, by place (``x[2]``), or ``*`` for every one
@@ -76,7 +76,7 @@ def load_model(
         constants, and what no output depends on is left out.
     extensions : sequence of path or Extension, optional
         Custom operators: ``BODIES.onnx``, ``LIBRARY`` or ``LIBRARY=BODIES.onnx``; see
-        ``read_extension``.
+        ``load_extension``.
     measure : bool
         Whether the model may be run.
     observed : Observed, optional
@@ -97,10 +97,10 @@ def load_model(
     from hetsim.graph.preparation import prepare
 
     _check_level(canonical)
-    source = os.fspath(path)
-    name, file = _read(source)
+    text = os.fspath(source)
+    name, file = _read(text)
     wishes = _wishes(dims, shapes, inputs, freeze, canonical, extensions, measure, observed)
-    return prepare(file, name, source, wishes)
+    return prepare(file, name, text, wishes)
 
 
 @checks.takes(

@@ -20,7 +20,7 @@ from hetsim.graph.inputs.check import check_arrays
 from hetsim.graph.inputs.samples import draw_inputs
 from hetsim.graph.model import Model
 from hetsim.graph.reading.device_notes import take_device_notes
-from hetsim.graph.reading.extension import Custom, Extension, extend, read_extension
+from hetsim.graph.reading.extension import Custom, Extension, extend, load_extension
 from hetsim.graph.reading.onnx_file import OnnxFile, refers_outside
 from hetsim.graph.reading.onnx_runtime import check_versions
 from hetsim.graph.reading.structure import regularise
@@ -81,7 +81,7 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
         for value in proto.graph.output:
             declared[value.name] = type(value.type)()
             declared[value.name].CopyFrom(value.type)
-    added = tuple(read_extension(extension) for extension in wishes.extensions)
+    added = tuple(load_extension(extension) for extension in wishes.extensions)
     custom = extend(proto, added)
     nodes = regularise(proto, source)
     check_versions(proto, source, custom.libraries)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from hetsim.hardware.files.platform_schema import LinkModel
 
 
-@checks.takes(name_or_path=checks.path)
-def load_device(name_or_path: str | os.PathLike[str]) -> DeviceSpec:
+@checks.takes(source=checks.path)
+def load_device(source: str | os.PathLike[str]) -> DeviceSpec:
     """Return a device by catalog name, or from a YAML file.
 
     What has a path separator or ends in ``.yaml`` or ``.yml`` is a path.
@@ -27,12 +27,12 @@ def load_device(name_or_path: str | os.PathLike[str]) -> DeviceSpec:
     """
     from hetsim.hardware.files.reader import read_device
 
-    path, shown = find("device", os.fspath(name_or_path))
+    path, shown = find("device", os.fspath(source))
     return read_device(path, shown)
 
 
-@checks.takes(name_or_path=checks.path)
-def load_platform(name_or_path: str | os.PathLike[str]) -> Platform:
+@checks.takes(source=checks.path)
+def load_platform(source: str | os.PathLike[str]) -> Platform:
     """Return a platform by catalog name, or from a YAML file.
 
     What has a path separator or ends in ``.yaml`` or ``.yml`` is a path. Devices and links
@@ -47,19 +47,19 @@ def load_platform(name_or_path: str | os.PathLike[str]) -> Platform:
     """
     from hetsim.hardware.files.reader import read_platform
 
-    given = os.fspath(name_or_path)
+    given = os.fspath(source)
     path, shown = find("platform", given)
     return read_platform(path, shown, given)
 
 
-def load_link(name_or_path: str | os.PathLike[str]) -> LinkModel:
+def load_link(source: str | os.PathLike[str]) -> LinkModel:
     """Return a link by catalog name, or from a YAML file; figures in the units of its keys.
 
     Raises PlatformError as `load_device` does.
     """
     from hetsim.hardware.files.reader import read_link
 
-    path, shown = find("link", os.fspath(name_or_path))
+    path, shown = find("link", os.fspath(source))
     return read_link(path, shown)
 
 

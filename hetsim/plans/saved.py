@@ -12,7 +12,7 @@ from hetsim.base.files import read_regular
 from hetsim.errors import PlanError
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.graph.reading.extension import Extension, names_library, read_extension
+from hetsim.graph.reading.extension import Extension, load_extension, names_library
 from hetsim.graph.shapes.observed import read_array, read_observed
 from hetsim.hardware.catalog import load_platform
 from hetsim.plans.plan import Plan, parse
@@ -21,23 +21,23 @@ from hetsim.problem.problem import Problem
 
 
 @checks.takes(
-    path=checks.path,
+    source=checks.path,
     problem=checks.instance("hetsim.problem.problem:Problem"),
     extensions=checks.sequence(
         checks.either(checks.path, checks.instance("hetsim.graph.reading.extension:Extension"))
     ),
 )
 def load_plan(
-    path: str | os.PathLike[str],
+    source: str | os.PathLike[str],
     problem: Problem | None = None,
     *,
     extensions: Sequence[str | os.PathLike[str] | Extension] = (),
 ) -> Plan:
-    """Read a plan that ``Plan.save`` wrote.
+    """Load a plan that ``Plan.save`` wrote.
 
     Parameters
     ----------
-    path : path
+    source : path or str
     problem : Problem, optional
         The problem it was made for. Absent: the model and platform that the file names
         are loaded again and must not have changed.
@@ -51,9 +51,9 @@ def load_plan(
         Where the file is missing, no plan, does not belong to the problem, or needs a
         library that is not among `extensions`.
     """
-    where = os.fspath(path)
+    where = os.fspath(source)
     try:
-        text = read_regular(path).decode("utf-8")
+        text = read_regular(source).decode("utf-8")
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else "not a text file"
         raise PlanError(
@@ -140,7 +140,7 @@ def _named_again(
     where: str,
 ) -> list[str | Extension]:
     """The extensions to load: libraries as the caller names them, bodies as the plan does."""
-    offered = [read_extension(extension) for extension in given]
+    offered = [load_extension(extension) for extension in given]
     chosen: list[str | Extension] = []
     for source in stated:
         again = next((each for each in offered if _means(source, each)), None)

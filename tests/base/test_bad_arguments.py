@@ -156,7 +156,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         hetsim.check_timeline,
         {"problem": SMALL, "plan": PLAN, "timeline": hetsim.simulate(PLAN), "bound_s": None},
     ),
-    "load_model": (hetsim.load_model, {"path": "/none"}),
+    "load_model": (hetsim.load_model, {"source": "/none"}),
     "model_of": (
         hetsim.model_of,
         {
@@ -164,11 +164,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "inputs": None, "freeze": None, "canonical": "none", "extensions": (), "measure": True,
         },
     ),
-    "load_platform": (hetsim.load_platform, {"name_or_path": "laptop"}),
-    "load_device": (hetsim.load_device, {"name_or_path": "/none"}),
-    "load_plan": (hetsim.load_plan, {"path": "/none", "problem": SMALL}),
-    "read_affinity": (hetsim.read_affinity, {"path": "/none"}),
-    "read_extension": (hetsim.read_extension, {"source": "/none"}),
+    "load_platform": (hetsim.load_platform, {"source": "laptop"}),
+    "load_device": (hetsim.load_device, {"source": "/none"}),
+    "load_plan": (hetsim.load_plan, {"source": "/none", "problem": SMALL}),
+    "load_affinity": (hetsim.load_affinity, {"source": "/none"}),
+    "load_extension": (hetsim.load_extension, {"source": "/none"}),
     "affinity_of_model": (hetsim.affinity_of_model, {"problem": PROBLEM, "configuration": None}),
     "run": (
         hetsim.run,

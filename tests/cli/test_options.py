@@ -77,8 +77,8 @@ def test_a_wrong_value_names_option_and_form(cli: Cli, option: str, value: str, 
         (["compare", "x", "--platform", "a", "--platform", "b"], "once a platform"),
         (["simulate", "x", "--strategy", "heft", "--strategy", "peft"], "compare` takes several"),
         (
-            ["compile", "x", "-o", "a", "--output", "b"],
-            "'--output' takes one value",
+            ["compile", "x", "-o", "a", "--out", "b"],
+            "'--out' takes one value",
         ),
         (
             ["compare", "x", "--objective", "latency", "--objective", "latency"],

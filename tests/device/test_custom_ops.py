@@ -14,7 +14,7 @@ from custom_op_builders import LIBRARY, bodies, user
 from hetsim.device.plugin import SimulatedDevice
 from hetsim.errors import HetsimError, UsageError
 from hetsim.graph.model import Model
-from hetsim.graph.reading.extension import read_extension
+from hetsim.graph.reading.extension import load_extension
 from hetsim.testing import check_device
 
 CPU = hetsim.load_device("rockchip-rk3588-cpu")
@@ -58,7 +58,7 @@ def test_a_device_that_takes_none_says_so(tmp_path: Path) -> None:
     assert reason == "op ai.onnx.contrib:NegPos of a custom-op library (it takes none)"
     none = SimulatedDevice("npu", replace(NPU, custom_ops=frozenset()))
     with pytest.raises(UsageError, match=r"from a function .* says what it takes: none"):
-        none.add_extension(read_extension(bodies(tmp_path)))
+        none.add_extension(load_extension(bodies(tmp_path)))
 
 
 def test_a_function_is_taken_where_its_body_is(tmp_path: Path) -> None:

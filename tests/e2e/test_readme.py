@@ -13,7 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from hetsim import load_platform, read_affinity
+from hetsim import load_affinity, load_platform
 from hetsim.cli.main import main
 from hetsim.execution.transports.ray_connection.session import RaySession
 from onnx_builders import make_model, op, value
@@ -90,7 +90,7 @@ def block(first: str) -> str:
 def test_the_affinity_file_is_one(tmp_path: Path) -> None:
     path = tmp_path / "affinity.yaml"
     path.write_text(block("pins"))
-    wishes = read_affinity(path)
+    wishes = load_affinity(path)
     assert wishes.pins == {"conv1": "npu", "/head/MatMul": "gpu"}
     assert wishes.default == "cpu"
 

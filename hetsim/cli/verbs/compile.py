@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @strategy_options
 @click.option(
     "-o",
-    "--output",
+    "--out",
     "folder",
     type=click.Path(path_type=Path),
     metavar="DIR",

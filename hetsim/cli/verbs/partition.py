@@ -103,7 +103,7 @@ def partition(
     from hetsim.cli.partition_rules import read_rules
     from hetsim.cli.question import read_problem
     from hetsim.partitioning.affinity.affinity import affinity_of_model
-    from hetsim.partitioning.affinity.file import read_affinity
+    from hetsim.partitioning.affinity.file import load_affinity
     from hetsim.partitioning.deconflict import parse_priority
     from hetsim.partitioning.flow import partition as cut
     from hetsim.partitioning.methods.registry import methods
@@ -117,7 +117,7 @@ def partition(
     if priority is not None:
         parse_priority(priority, "--priority")
     rules = read_rules(settings)
-    wishes = read_affinity(affinity) if affinity not in (None, FROM_MODEL) else None
+    wishes = load_affinity(affinity) if affinity not in (None, FROM_MODEL) else None
     pictures = {"--dot": dot, "--mermaid": mermaid}
     for option, path in pictures.items():
         if path is not None:

@@ -25,7 +25,7 @@ _ONNX = ".onnx"
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Operators outside ONNX and ONNX Runtime; see ``read_extension``.
+    """Operators outside ONNX and ONNX Runtime; see ``load_extension``.
 
     Attributes
     ----------
@@ -66,15 +66,15 @@ NONE = Custom()
 
 
 def names_library(source: str) -> bool:
-    """Whether what ``read_extension`` takes names native code, not function bodies alone."""
+    """Whether what ``load_extension`` takes names native code, not function bodies alone."""
     return not source.partition("=")[0].endswith(_ONNX)
 
 
 @checks.takes(
     source=checks.either(checks.path, checks.instance("hetsim.graph.reading.extension:Extension"))
 )
-def read_extension(source: str | os.PathLike[str] | Extension) -> Extension:
-    """Read custom operators from files.
+def load_extension(source: str | os.PathLike[str] | Extension) -> Extension:
+    """Load custom operators from files.
 
     Parameters
     ----------

@@ -64,13 +64,13 @@ class _GroupModel(Strict):
     nodes: Names
 
 
-@checks.takes(path=checks.path)
-def read_affinity(path: str | os.PathLike[str]) -> Affinity:
-    """Read an affinity file.
+@checks.takes(source=checks.path)
+def load_affinity(source: str | os.PathLike[str]) -> Affinity:
+    """Load an affinity file.
 
     Parameters
     ----------
-    path : path or str
+    source : path or str
         Of a JSON or YAML file in one of three forms: ``pins`` (node: device), ``exclude``
         (a list of ``device``, ``ops``, ``nodes``), ``priority`` and ``default``, all
         optional; or nothing but ``node: device`` entries; or what ``hetsim partition
@@ -82,30 +82,28 @@ def read_affinity(path: str | os.PathLike[str]) -> Affinity:
         Where the file is missing, broken, or says something else; it names the line.
         Names are checked only against a problem, by ``Affinity.on``.
     """
-    shown = os.fspath(path)
-    source = read_yaml(Path(path), shown, holds=_HOLDS)
-    data = source.data
+    shown = os.fspath(source)
+    file = read_yaml(Path(source), shown, holds=_HOLDS)
+    data = file.data
     schema = data.get("schema")
     if isinstance(schema, str) and schema.startswith(_WITH_GROUPS) and "groups" in data:
-        return _of_groups(source)
+        return _of_groups(file)
     if not data.keys() & {field.alias or key for key, field in AffinityModel.model_fields.items()}:
-        return _of_pairs(source)
-    model = parse_file(AffinityModel, source)
+        return _of_pairs(file)
+    model = parse_file(AffinityModel, file)
     places: dict[tuple[str | int, ...], str] = {
         (): shown,
-        **{("pins", name): _at(source, "pins", name) for name in model.pins},
-        **{
-            ("exclude", index): _at(source, "exclude", index) for index in range(len(model.exclude))
-        },
-        ("priority",): _at(source, "priority"),
-        ("default",): _at(source, "default"),
+        **{("pins", name): _at(file, "pins", name) for name in model.pins},
+        **{("exclude", index): _at(file, "exclude", index) for index in range(len(model.exclude))},
+        ("priority",): _at(file, "priority"),
+        ("default",): _at(file, "default"),
     }
     empty = [
-        Complaint(source.line(("exclude", index)), "it excludes nothing", "list 'ops' or 'nodes'")
+        Complaint(file.line(("exclude", index)), "it excludes nothing", "list 'ops' or 'nodes'")
         for index, wish in enumerate(model.exclude)
         if not wish.ops and not wish.nodes
     ]
-    source.refuse(empty)
+    file.refuse(empty)
     return Affinity(
         pins=dict(model.pins),
         exclude=tuple(Exclusion(wish.device, wish.ops, wish.nodes) for wish in model.exclude),

@@ -62,7 +62,7 @@ class LocalSearch(Constrained):
     moves : int, optional
         Moves tried; absent: as many as evaluate WORK tasks in all, or STAGE_MOVES for
         throughput. The answer is then the same in every process.
-    seconds : float, optional
+    time_limit_s : float, optional
         CPU seconds, those for the start included; in place of `moves`, and the answer
         depends on the machine.
     seed : int
@@ -74,7 +74,7 @@ class LocalSearch(Constrained):
 
     objective: Objective = "latency"
     moves: int | None = None
-    seconds: float | None = None
+    time_limit_s: float | None = None
     seed: int = 0
 
     def solve(self, problem: Problem) -> Plan:
@@ -88,9 +88,11 @@ class LocalSearch(Constrained):
             Where nothing to start from is feasible.
         """
         check_objective(self.objective)
-        if self.moves is not None and self.seconds is not None:
-            raise UsageError("both 'moves' and 'seconds' are given", hint="give one of the two")
-        for name, budget in (("moves", self.moves), ("seconds", self.seconds)):
+        if self.moves is not None and self.time_limit_s is not None:
+            raise UsageError(
+                "both 'moves' and 'time_limit_s' are given", hint="give one of the two"
+            )
+        for name, budget in (("moves", self.moves), ("time_limit_s", self.time_limit_s)):
             if budget is not None and not 0 <= budget < math.inf:
                 raise UsageError(f"{name} is {budget}", hint="give 0 or more")
         began = time.process_time()
@@ -132,8 +134,8 @@ class LocalSearch(Constrained):
         most = STAGE_MOVES if self.moves is None else self.moves
 
         def following(tried: int) -> int:
-            if self.seconds is not None:
-                return CHUNK if time.process_time() - began < self.seconds else 0
+            if self.time_limit_s is not None:
+                return CHUNK if time.process_time() - began < self.time_limit_s else 0
             return min(CHUNK, most - tried)
 
         def solve(left: Problem) -> Plan:
@@ -167,8 +169,8 @@ class LocalSearch(Constrained):
             return start.groups, start.cost, 0
 
         def progress(tried: int) -> float:
-            if self.seconds is not None:
-                return (time.process_time() - began) / max(self.seconds, 1e-9)
+            if self.time_limit_s is not None:
+                return (time.process_time() - began) / max(self.time_limit_s, 1e-9)
             return tried / max(moves, 1)
 
         tried = anneal(

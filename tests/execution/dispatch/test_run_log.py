@@ -64,7 +64,7 @@ def test_a_session_records_where_it_is_asked_to(cut: Cut, diamond: onnx.ModelPro
     with hetsim.Session(cut(diamond, BRANCHES), "threads") as session:
         session.run()
         assert session.events == ()
-    with hetsim.Session(cut(diamond, BRANCHES), "threads", record=True) as session:
+    with hetsim.Session(cut(diamond, BRANCHES), "threads", trace=True) as session:
         for request in [session.run_async(seed=seed) for seed in range(5)]:
             request.result()
         events = session.events
@@ -73,7 +73,7 @@ def test_a_session_records_where_it_is_asked_to(cut: Cut, diamond: onnx.ModelPro
 
 
 def test_calls_that_came_to_nothing_are_there(cut: Cut, diamond: onnx.ModelProto) -> None:
-    with hetsim.Session(cut(diamond, BRANCHES), "threads", record=True) as session:
+    with hetsim.Session(cut(diamond, BRANCHES), "threads", trace=True) as session:
         session.run()
         session.inject([hetsim.Failure("npu", 0.0, "hang", 0.2)])
         requests = [session.run_async(seed=seed) for seed in range(4)]

@@ -12,7 +12,7 @@ import pytest
 import hetsim
 from hetsim.errors import InvalidInput, UnsupportedNode
 from hetsim.partitioning.affinity.affinity import Affinity, Exclusion, affinity_of_model
-from hetsim.partitioning.affinity.file import read_affinity
+from hetsim.partitioning.affinity.file import load_affinity
 from hetsim.partitioning.export.as_onnx import to_annotated
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.problem import Problem
@@ -51,17 +51,17 @@ def test_pins_exclusions_priority_and_default(tmp_path: Path) -> None:
             }
         ),
     )
-    made = hetsim.partition(CHAIN, affinity=read_affinity(path))
+    made = hetsim.partition(CHAIN, affinity=load_affinity(path))
     assert devices_of(made, 4) == ["gpu", "npu", "gpu", "gpu"]
     # A priority in the call goes before that of the file; its default stays.
-    made = hetsim.partition(CHAIN, affinity=read_affinity(path), priority="npu")
+    made = hetsim.partition(CHAIN, affinity=load_affinity(path), priority="npu")
     assert devices_of(made, 4) == ["gpu", "npu", "cpu", "cpu"]
     assert made.left == {2: "npu: 'n2' is excluded", 3: "npu: inf in seconds"}
 
 
 def test_plain_pairs_are_pins_and_may_be_complete(tmp_path: Path) -> None:
     path = written(tmp_path, '{"n0": "cpu", "n1": "npu", "n2": "cpu", "n3": "gpu"}')
-    made = hetsim.partition(CHAIN, affinity=read_affinity(path))
+    made = hetsim.partition(CHAIN, affinity=load_affinity(path))
     assert devices_of(made, 4) == ["cpu", "npu", "cpu", "gpu"]
     assert made.left == {0: "pinned to it", 2: "pinned to it"}
 
@@ -70,7 +70,7 @@ def test_yaml_is_read_as_well(tmp_path: Path) -> None:
     path = tmp_path / "affinity.yaml"
     path.write_text("pins: {n0: cpu}\nexclude:\n  - ops: [Task]\n")
     # Without a device, every device but the default is meant.
-    made = hetsim.partition(CHAIN, affinity=read_affinity(path))
+    made = hetsim.partition(CHAIN, affinity=load_affinity(path))
     assert devices_of(made, 4) == ["cpu"] * 4
 
 
@@ -94,12 +94,12 @@ def test_a_pin_goes_before_an_exclusion() -> None:
 def test_a_partition_that_was_printed_is_an_affinity(tmp_path: Path) -> None:
     first = hetsim.partition(CHAIN, priority="gpu >> npu >> cpu")
     path = written(tmp_path, first.to_json())
-    again = hetsim.partition(CHAIN, affinity=read_affinity(path))
+    again = hetsim.partition(CHAIN, affinity=load_affinity(path))
     assert again.groups == first.groups
     saved = tmp_path / "plan.json"
     plan = hetsim.plan(CHAIN, "heft")
     plan.save(saved)
-    made = hetsim.partition(CHAIN, affinity=read_affinity(saved))
+    made = hetsim.partition(CHAIN, affinity=load_affinity(saved))
     assert devices_of(made, 4) == [CHAIN.devices[d] for d in plan.assignment]
 
 
@@ -116,7 +116,7 @@ def test_a_partition_that_was_printed_is_an_affinity(tmp_path: Path) -> None:
     ],
 )
 def test_names_that_do_not_exist(tmp_path: Path, text: str, complaint: str) -> None:
-    wishes = read_affinity(written(tmp_path, text))
+    wishes = load_affinity(written(tmp_path, text))
     with pytest.raises(InvalidInput, match=complaint) as error:
         hetsim.partition(CHAIN, affinity=wishes)
     assert error.value.exit_code == 3
@@ -140,12 +140,12 @@ def test_names_that_do_not_exist(tmp_path: Path, text: str, complaint: str) -> N
 )
 def test_files_that_say_something_else(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(InvalidInput, match=complaint):
-        read_affinity(written(tmp_path, text))
+        load_affinity(written(tmp_path, text))
 
 
 def test_a_missing_file() -> None:
     with pytest.raises(InvalidInput, match=r"none\.json: no such file"):
-        read_affinity("none.json")
+        load_affinity("none.json")
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_the_case_is_one(moved: Problem) -> None:
 def read_back(made: Partition | hetsim.Plan, folder: Path) -> Affinity:
     path = folder / "printed.json"
     path.write_text(made.to_json())
-    return hetsim.read_affinity(path)
+    return hetsim.load_affinity(path)
 
 
 @pytest.mark.parametrize("method", METHODS)

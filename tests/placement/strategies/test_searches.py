@@ -129,7 +129,7 @@ def test_more_moves_are_not_worse_from_the_same_seed() -> None:
     assert min(many) < start
     assert max(many) <= start
     assert min(many) >= optimum
-    timed = played(problem, "local-search", seconds=0.3)[1]
+    timed = played(problem, "local-search", time_limit_s=0.3)[1]
     assert optimum <= timed <= start
 
 
@@ -146,7 +146,7 @@ def test_throughput_takes_what_latency_would_not() -> None:
 def test_options_are_checked() -> None:
     problem = Problem.from_arrays([[1.0, 2.0]])
     for strategy, options, complaint in (
-        ("local-search", {"moves": 3, "seconds": 1.0}, "both 'moves' and 'seconds'"),
+        ("local-search", {"moves": 3, "time_limit_s": 1.0}, "both 'moves' and 'time_limit_s'"),
         ("local-search", {"moves": -1}, "moves is -1"),
         ("local-search", {"objective": "latencies"}, "did you mean 'latency'"),
         ("auto", {"objective": "speed"}, "no objective 'speed'"),
