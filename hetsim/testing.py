@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hetsim.device.plugin import Device
+from hetsim.device.device import Device
 from hetsim.device.standard_properties import PRECISION
 from hetsim.errors import InvalidInput, NonconformingDevice, UsageError
 from hetsim.graph.model import Model
@@ -61,7 +61,7 @@ def check_device(
     if isinstance(device, type):
         make = partial(device, "device", spec or load_device(DESCRIPTION))
     made = make()
-    _require(isinstance(made, Device), f"{made!r} is no hetsim.device.plugin.Device", "device")
+    _require(isinstance(made, Device), f"{made!r} is no hetsim.device.device.Device", "device")
     _check_properties(made, make)
     for given in models:
         model = given if isinstance(given, Model) else load_model(given)

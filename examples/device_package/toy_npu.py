@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import hetsim
 from hetsim.cost.model import Estimate, Kernel
 from hetsim.cost.roofline import Roofline
+from hetsim.device.device import Device, Support
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
-from hetsim.device.plugin import Device, Support
 from hetsim.graph.graph import Graph
 from hetsim.hardware.spec import DeviceSpec
 

@@ -17,8 +17,8 @@ from hetsim.device.support.rules import Support
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.graph import Node, Tensor
 from hetsim.graph.work import Work, op_key
-from hetsim.graph.work.contraction import REQUANTIZE
 from hetsim.graph.work.numeric import DEQUANTIZE as SHIFT_AND_SCALE
+from hetsim.graph.work.products import REQUANTIZE
 from hetsim.hardware.spec import DeviceSpec
 
 _CONVERSIONS = DEQUANTIZE | QUANTIZE

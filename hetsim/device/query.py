@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hetsim.device.plugin import Device
+from hetsim.device.device import Device
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.graph import Graph
 from hetsim.hardware.spec import numbered

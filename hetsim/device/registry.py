@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from hetsim.base.plugins import load_plugin, plugin_names
-from hetsim.device.plugin import Device, SimulatedDevice
+from hetsim.device.device import Device, SimulatedDevice
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.graph.reading.extension import Extension
 from hetsim.hardware.spec import DeviceSpec, Platform
@@ -43,7 +43,7 @@ def device_class(backend: str) -> type[Device]:
         ) from None
     if not (isinstance(found, type) and issubclass(found, Device)):
         raise PluginError(
-            f"'{backend}' of {GROUP} is {found!r}, not a subclass of hetsim.device.plugin.Device"
+            f"'{backend}' of {GROUP} is {found!r}, not a subclass of hetsim.device.device.Device"
         )
     return found
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from hetsim.base import checks
 from hetsim.base.text import to_json
+from hetsim.partitioning.borders import Border, borders, boundary_values, explain, node_named
 from hetsim.partitioning.export import pictures
 from hetsim.partitioning.export.record import partition_record
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.validator import check
-from hetsim.partitioning.views import Border, borders, boundary_values, explain, node_named
 from hetsim.problem.parts import Value
 from hetsim.problem.problem import Problem
 

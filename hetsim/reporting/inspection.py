@@ -13,7 +13,7 @@ from hetsim.graph.shapes.unbound import open_dims, open_ranks, unbound
 from hetsim.graph.work import node_work, op_key
 
 if TYPE_CHECKING:
-    from hetsim.device.plugin import Support
+    from hetsim.device.device import Support
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import Platform
 

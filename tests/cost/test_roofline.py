@@ -10,7 +10,7 @@ from hetsim.cost.fusion import fused_chains
 from hetsim.cost.model import Kernel
 from hetsim.cost.registry import cost_model
 from hetsim.cost.roofline import Roofline
-from hetsim.device.plugin import SimulatedDevice
+from hetsim.device.device import SimulatedDevice
 from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.work import Work
@@ -47,7 +47,7 @@ def test_the_larger_of_both_roofs_plus_one_launch() -> None:
     assert bound_by_memory.provenance == "roofline"
 
 
-def test_views_are_free() -> None:
+def test_borders_are_free() -> None:
     assert Roofline().estimate(DEVICE, Kernel((work(0, 0),))).seconds == 0.0
 
 

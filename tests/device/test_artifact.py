@@ -31,8 +31,8 @@ from hetsim.device.artifact.file import export, import_compiled, read_artifact
 from hetsim.device.artifact.header import Expected, Identity, precision_name
 from hetsim.device.artifact.trial import Trial
 from hetsim.device.artifact.values import describe, parse_value
+from hetsim.device.device import SimulatedDevice
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
-from hetsim.device.plugin import SimulatedDevice
 from hetsim.errors import ArtifactError, UsageError
 from hetsim.graph.extract import extract
 from hetsim.graph.inputs.samples import random_inputs

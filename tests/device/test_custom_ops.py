@@ -11,7 +11,7 @@ import pytest
 
 import hetsim
 from custom_op_builders import LIBRARY, bodies, user
-from hetsim.device.plugin import SimulatedDevice
+from hetsim.device.device import SimulatedDevice
 from hetsim.errors import HetsimError, UsageError
 from hetsim.graph.model import Model
 from hetsim.graph.reading.extension import load_extension

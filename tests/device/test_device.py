@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.device.plugin import Device, SimulatedDevice, Support
+from hetsim.device.device import Device, SimulatedDevice, Support
 from hetsim.device.registry import make_device, platform_devices
 from hetsim.device.standard_properties import PRECISION
 from hetsim.errors import DeviceUnavailable, UsageError

@@ -13,8 +13,8 @@ import pytest
 
 import hetsim
 from hetsim.device import registry
+from hetsim.device.device import Device, SimulatedDevice
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
-from hetsim.device.plugin import Device, SimulatedDevice
 from hetsim.errors import UsageError
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.hardware.spec import DeviceSpec, Platform

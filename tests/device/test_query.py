@@ -10,7 +10,7 @@ import pytest
 
 import hetsim
 from builders import CASES
-from hetsim.device.plugin import Device, SimulatedDevice
+from hetsim.device.device import Device, SimulatedDevice
 from hetsim.device.query import devices_named, query
 from hetsim.device.registry import platform_devices
 from hetsim.errors import UsageError

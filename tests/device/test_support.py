@@ -12,7 +12,7 @@ import pytest
 import hetsim
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
-from hetsim.device.plugin import SimulatedDevice, Support
+from hetsim.device.device import SimulatedDevice, Support
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, SupportRule

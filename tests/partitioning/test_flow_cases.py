@@ -12,13 +12,13 @@ import hetsim
 from builders import CASES
 from hetsim.errors import OutOfMemory
 from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
+from hetsim.partitioning.borders import borders, memory_bytes
 from hetsim.partitioning.deconflict import BY_MEMORY
 from hetsim.partitioning.housekeeping import Housekeeping
 from hetsim.partitioning.methods.registry import methods
 from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.regions import Region, annotate
 from hetsim.partitioning.sizes import SizeRules
-from hetsim.partitioning.views import borders, memory_bytes
 from hetsim.problem.parts import Constant, Value
 from hetsim.problem.problem import Problem
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 
 from builders import problems
+from hetsim.partitioning.borders import crossings
 from hetsim.partitioning.groups import Group
-from hetsim.partitioning.views import crossings
 from hetsim.placement.planning import plan
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem

@@ -23,14 +23,14 @@ from dataclasses import dataclass, replace
 from hetsim.errors import HetsimError, ModelError, UnboundDimension
 from hetsim.graph.graph import ITEM_BITS, Graph, Node
 from hetsim.graph.work import (
-    contraction,
+    attention_recurrence,
     elementwise,
     layers,
     machine_learning,
     movement,
     numeric,
+    products,
     runtime_ops,
-    sequence,
     sequences,
 )  # fmt: skip
 from hetsim.graph.work.control import Ways, ways
@@ -83,10 +83,10 @@ class Work:
 
 _RULES: Mapping[str, Rule] = {
     **elementwise.RULES,
-    **contraction.RULES,
+    **products.RULES,
     **layers.RULES,
     **movement.RULES,
-    **sequence.RULES,
+    **attention_recurrence.RULES,
     **numeric.RULES,
     **sequences.RULES,
     **machine_learning.RULES,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from hetsim.graph.work.contraction import REQUANTIZE
 from hetsim.graph.work.elementwise import EXP, RANDOM, SIGMOID
+from hetsim.graph.work.products import REQUANTIZE
 from hetsim.graph.work.rule import NodeView, Rule, per_input, per_output
 
 DEQUANTIZE = 2

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from hetsim.graph.work.contraction import REQUANTIZE
-from hetsim.graph.work.contraction import RULES as CONTRACTION
 from hetsim.graph.work.elementwise import (
     EXP,
     GELU,
@@ -21,6 +19,8 @@ from hetsim.graph.work.layers import STANDARDIZE
 from hetsim.graph.work.movement import RULES as MOVEMENT
 from hetsim.graph.work.numeric import DEQUANTIZE, fft_flops
 from hetsim.graph.work.numeric import RULES as NUMERIC
+from hetsim.graph.work.products import REQUANTIZE
+from hetsim.graph.work.products import RULES as CONTRACTION
 from hetsim.graph.work.rule import (
     NodeView,
     Rule,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hetsim.base.text import Record, tally
+from hetsim.partitioning.borders import borders, boundary_values, crossings, memory_bytes
 from hetsim.partitioning.groups import Group
-from hetsim.partitioning.views import borders, boundary_values, crossings, memory_bytes
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
 

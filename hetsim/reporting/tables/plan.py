@@ -12,9 +12,9 @@ from rich.text import Text
 
 from hetsim.base.text import plain, tally
 from hetsim.base.units import format_bytes, format_seconds
+from hetsim.partitioning.borders import crossings
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.partition import Partition
-from hetsim.partitioning.views import crossings
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import Problem

@@ -19,7 +19,7 @@ from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import count, listed
 
 if TYPE_CHECKING:
-    from hetsim.device.plugin import Support
+    from hetsim.device.device import Support
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import DeviceSpec
 

@@ -19,7 +19,7 @@ from click.testing import Result
 from onnx import TensorProto, helper, numpy_helper
 
 import hetsim
-from hetsim.device.plugin import SimulatedDevice
+from hetsim.device.device import SimulatedDevice
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import (
     device_names,

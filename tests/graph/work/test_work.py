@@ -327,7 +327,7 @@ def test_bytes_are_operands_once_with_constants_apart():
 
 
 @pytest.mark.parametrize("op", ["Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"])
-def test_views_move_nothing(op):
+def test_borders_move_nothing(op):
     done = work(op, [(4, 5), ((2,), "int64")], [(20,)], constants=(1,))
     assert (done.flops, done.read_bytes, done.weight_bytes, done.write_bytes) == (0, 0, 0, 0)
     assert done.rule

@@ -11,10 +11,10 @@ import numpy as np
 import hetsim
 from builders import random_composites
 from hetsim.graph.dag import Dag
+from hetsim.partitioning.borders import borders
 from hetsim.partitioning.groups import owners
 from hetsim.partitioning.methods.registry import methods
 from hetsim.partitioning.validator import problems_of
-from hetsim.partitioning.views import borders
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from sweeps import sweep

@@ -11,8 +11,8 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import UsageError
+from hetsim.partitioning.borders import borders, boundary_values, explain, node_named
 from hetsim.partitioning.groups import Group, owners
-from hetsim.partitioning.views import borders, boundary_values, explain, node_named
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
