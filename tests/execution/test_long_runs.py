@@ -25,6 +25,9 @@ def lines(name: str, *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
+# Each time a worker dies and an actor hangs in test_recovery, an actor is killed in test_replicas,
+# and a node is lost in test_cluster_live.
+@pytest.mark.sweep
 @pytest.mark.slow
 def test_kills_on_a_cluster_cost_time_and_no_result() -> None:
     _, *runs, summary = lines("faults.py", "--runs", "3", "--seed", "7")

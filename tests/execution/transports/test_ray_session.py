@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,21 @@ def tell(**facts):
 """
 
 
+CAN_MOUNT = os.geteuid() == 0 and shutil.which("unshare") is not None
+SMALL_BYTES = 64 * 2**20
+SMALL = f'mount -t tmpfs -o size={SMALL_BYTES} tmpfs /dev/shm && exec "$@"'
+WITH_SMALL_SHARED_MEMORY = ["unshare", "--mount", "sh", "-c", SMALL, "sh"] if CAN_MOUNT else []
+"""What goes before a command, to run it with little shared memory; root alone may do that."""
+
+
 class Child:
     """A Python process of its own session, whose Ray lies in a folder of its own."""
 
-    def __init__(self, code: str, folder: Path, **environment: str) -> None:
+    def __init__(
+        self, code: str, folder: Path, *, before: Sequence[str] = (), **environment: str
+    ) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", PLAN + code],
+            [*before, sys.executable, "-W", "error", "-c", PLAN + code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -134,9 +143,11 @@ tell(left=[p.pid for p in descendants(os.getpid())], connected=ray.is_initialize
 
 
 @pytest.mark.slow
-def test_sessions_on_one_ray_end_in_any_order(folder: Path) -> None:
+def test_sessions_on_one_ray_end_in_any_order_and_a_small_shared_memory_does(folder: Path) -> None:
     child = Child(
         """
+shared = os.statvfs("/dev/shm")
+tell(shm=shared.f_blocks * shared.f_frsize)
 import threading
 from hetsim.execution.transports.ray_connection.processes import descendants
 import numpy as np
@@ -167,15 +178,19 @@ with hetsim.Session(plan) as fourth:
     again = fourth.run()
 tell(equal=all(np.array_equal(again[name], wanted[name]) for name in wanted), up=up(),
      left=[p.pid for p in descendants(os.getpid())])
+tell(stored=os.listdir("/dev/shm"))
 """,
         folder,
+        before=WITH_SMALL_SHARED_MEMORY,
     )
+    assert (child.line() == {"shm": SMALL_BYTES}) >= CAN_MOUNT
     assert child.line() == {"same": True}
     assert child.line() == {"equal": True}
     assert child.line() == {"error": "UsageError"}
     assert child.line() == {"up": True}
     assert child.line() == {"up": False, "left": [], "same": True}
     assert child.line() == {"equal": True, "up": False, "left": []}
+    assert (child.line() == {"stored": []}) >= CAN_MOUNT
     assert child.end() == ""
     assert child.process.returncode == 0
 
@@ -272,31 +287,6 @@ with ray_session():
     child.end()
     assert len(below) > 3
     assert living(below) == []
-
-
-@pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root to mount a small one"
-)
-def test_a_small_shared_memory_does(folder: Path) -> None:
-    code = (
-        PLAN
-        + """
-tell(shm=os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize)
-tell(equal=hetsim.run(plan).bitwise_equal, left=os.listdir("/dev/shm"))
-"""
-    )
-    small = 'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@"'
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", small, "sh", sys.executable, "-W", "error", "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **QUIET, "TMPDIR": str(folder)},
-    )
-    assert done.stderr == ""
-    first, second = (json.loads(line) for line in done.stdout.splitlines())
-    assert first == {"shm": 64 * 2**20}
-    assert second == {"equal": True, "left": []}
 
 
 def test_the_object_store_goes_where_it_fits() -> None:
