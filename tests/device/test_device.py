@@ -142,7 +142,7 @@ def test_a_device_conforms_on_other_models(models: list[hetsim.Model]) -> None:
 
 def test_a_class_is_checked_with_a_description_of_the_catalog() -> None:
     check_device(SimulatedDevice, ["zoo:squeezenet"])
-    with pytest.raises(NonconformingDevice, match=r"is no hetsim\.device\.plugin\.Device"):
+    with pytest.raises(NonconformingDevice, match=r"is no hetsim\.device\.device\.Device"):
         check_device(lambda: "npu")  # type: ignore[arg-type, return-value]
 
 
