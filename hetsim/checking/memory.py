@@ -1,4 +1,4 @@
-"""Whether memory sufficed at every instant of a timeline, told without the simulator's code."""
+"""Whether memory sufficed at every instant of a timeline, told without the clock's code."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def problems_of(
     devices: Sequence[str],
     supported: Sequence[Sequence[bool]] | None = None,
     *,
-    units: Sequence[tuple[int, tuple[int, ...]]] = (),
+    composites: Sequence[tuple[int, tuple[int, ...]]] = (),
     connected: bool = False,
     name: Sequence[str] | None = None,
 ) -> list[str]:
@@ -34,7 +34,7 @@ def problems_of(
     devices : sequence of str
     supported : [n][P] of bool, optional
         Whether device p can run node v alone; absent: everything is supported.
-    units : sequence of (device index, nodes)
+    composites : sequence of (device index, nodes)
         What a device supports as a whole only, in a group that has all of it.
     connected : bool
         Whether each group must be weakly connected; what a device supports as a whole counts
@@ -51,7 +51,7 @@ def problems_of(
     found: list[str] = []
     seen: dict[int, int] = {}
     column_of = {device: column for column, device in enumerate(devices)}
-    unit_of = {(column, node): nodes for column, nodes in units for node in nodes}
+    composite_of = {(column, node): nodes for column, nodes in composites for node in nodes}
     for index, group in enumerate(groups):
         column = column_of.get(group.device)
         if column is None:
@@ -60,15 +60,15 @@ def problems_of(
             found.append(f"group {index} is empty")
         if any(a >= b for a, b in zip(group.nodes, group.nodes[1:], strict=False)):
             found.append(f"group {index} does not list its nodes in graph order")
-        members = set(group.nodes) if unit_of else ()
+        members = set(group.nodes) if composite_of else ()
         for node in group.nodes:
             if not 0 <= node < dag.n:
                 found.append(f"group {index} has {called(node)}, which does not exist")
             elif node in seen and seen[node] != index:
                 found.append(f"{called(node)} is in groups {seen[node]} and {index}")
             elif supported is not None and column is not None and not supported[node][column]:
-                unit = unit_of.get((column, node))
-                if unit is None:
+                composite = composite_of.get((column, node))
+                if composite is None:
                     found.append(
                         f"'{group.device}' does not support {called(node)} (group {index})"
                     )
@@ -76,7 +76,7 @@ def problems_of(
                     found.extend(
                         f"'{group.device}' supports {called(node)} only together with "
                         f"{called(other)} (group {index})"
-                        for other in unit
+                        for other in composite
                         if other not in members
                     )
             seen[node] = index
@@ -99,7 +99,7 @@ def problems_of(
     if connected:
         ties = [
             nodes
-            for column, nodes in units
+            for column, nodes in composites
             if len({owner[v] for v in nodes}) == 1
             and column_of[groups[owner[nodes[0]]].device] == column
         ]
@@ -135,7 +135,7 @@ def check(
         groups,
         problem.devices,
         problem.supported.tolist() if supports else None,
-        units=[(kernel.device, kernel.nodes) for kernel in problem.composites],
+        composites=[(kernel.device, kernel.nodes) for kernel in problem.composites],
         connected=connected,
         name=problem.node_names or None,
     )

@@ -30,7 +30,7 @@ MOST_TERMS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A named subgraph that a device takes as one unit.
+    """A named pattern of nodes that a device takes as one composite.
 
     Patterns are equal where name, ends and check are; callables are equal to themselves alone.
 

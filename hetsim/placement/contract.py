@@ -1,4 +1,4 @@
-"""What a strategy is."""
+"""The contract of a strategy: a problem in, a valid plan out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer: which subgraph runs on which device, in which order, and why."""
+"""The Plan: which subgraph runs on which device, in which order, and why."""
 
 from __future__ import annotations
 

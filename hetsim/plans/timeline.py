@@ -1,4 +1,4 @@
-"""The evidence: what every stream and link did, from when to when."""
+"""The Timeline: what every stream and link did, from when to when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The question: a DAG, who can run what in how long, what moves where, and what must fit."""
+"""The Problem: who can run what in how long, what moves where, what must fit; and sums over it."""
 
 from __future__ import annotations
 

@@ -141,9 +141,9 @@ def test_it_ends_and_every_rule_holds(rounds: list[int]) -> None:
             continue
         met[asked.housekeeping.mode] += 1
         met["several rounds"] += len(rounds) > 2
-        units = [(kernel.device, kernel.nodes) for kernel in problem.composites]
+        composites = [(kernel.device, kernel.nodes) for kernel in problem.composites]
         supported = problem.supported.tolist()
-        assert problems_of(problem.dag, made.groups, names, supported, units=units) == []
+        assert problems_of(problem.dag, made.groups, names, supported, composites=composites) == []
         device_of = {v: group.device for group in made.groups for v in group.nodes}
         assert all(device_of[v] == name for v, name in asked.pins.items())
         forbidden = asked.forbidden()

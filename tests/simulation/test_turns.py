@@ -1,4 +1,4 @@
-"""The rules of the clock without a clock, played at the simulator's own times."""
+"""The rules of the clock without a clock, played at the clock's own times."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def played(made: Plan, arrival: list[float]) -> tuple[list[float], dict[tuple[in
     st.sampled_from([None, "hetero", "single:d0"]),
     st.lists(st.floats(0, 3), min_size=1, max_size=6),
 )
-def test_the_simulator_gives_the_same(
+def test_the_clock_gives_the_same(
     problem: Problem, strategy: str, other: str | None, gaps: list[float]
 ) -> None:
     # Times without ties: at one instant the two may take things in different orders.

@@ -1,4 +1,4 @@
-"""A compiled subgraph as a file: written by one process, checked and opened by another."""
+"""A compiled subgraph's file written, read back whole, and opened."""
 
 from __future__ import annotations
 

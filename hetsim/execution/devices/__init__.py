@@ -1,1 +1,1 @@
-"""What a device gets and holds: subgraphs, weights, calls."""
+"""What a device gets and holds: subgraphs, weights, the steps that it runs."""

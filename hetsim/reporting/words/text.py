@@ -1,4 +1,4 @@
-"""Figures and names as a reader meets them in a table."""
+"""Figures as the text that tables have: ratios, shares, energies, rates, counts."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_valid_every_time(batch: int) -> None:
         solved = hetsim.deconflict(hetsim.annotate(problem), problem.devices)
         kept += len(solved.atoms)
         dropped += len(solved.dropped)
-        units = [(kernel.device, kernel.nodes) for kernel in problem.composites]
+        composites = [(kernel.device, kernel.nodes) for kernel in problem.composites]
         supported = problem.supported.tolist()
         for info in methods():
             made = hetsim.partition(problem, info.name, resolution=solved)
@@ -73,7 +73,7 @@ def test_valid_every_time(batch: int) -> None:
                     made.groups,
                     problem.devices,
                     supported,
-                    units=units,
+                    composites=composites,
                     connected="connected" in info.promises,
                 )
                 == []

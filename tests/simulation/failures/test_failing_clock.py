@@ -1,4 +1,4 @@
-"""The clock with failures: the engine's own times without any, and sound work with some."""
+"""The clock with failures: the kernel's own times without any, and sound work with some."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import arrivals, dealt_plans
 
 
-def test_without_failures_it_keeps_the_engines_time() -> None:
+def test_without_failures_it_keeps_the_kernels_time() -> None:
     """Bit for bit, with ties, zero durations, shared links and several streams."""
 
     @settings(max_examples=150, deadline=None)
