@@ -16,6 +16,9 @@ _MARK = "HETSIM_TEST_RUN"
 _GRACE_S = 20.0
 """A process that was killed may take that long to go, on a loaded machine."""
 
+_ENDS_WITH_US = b"multiprocessing.resource_tracker"
+"""Python's own helper ends when the process that started it does, this one too."""
+
 
 class Leftovers:
     """A plugin that knows a run's processes by their environment, whoever their parent is."""
@@ -46,6 +49,8 @@ def marked(mark: str) -> list[str]:
         try:
             if wanted in (process / "environ").read_bytes().split(b"\0"):
                 words = (process / "cmdline").read_bytes().replace(b"\0", b" ")
+                if _ENDS_WITH_US in words:
+                    continue
                 found.append(f"{process.name} {words.decode(errors='replace')}")
         except OSError:
             # Gone, or another user's.
