@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.backend import Split, SplitModel, load
@@ -16,7 +16,7 @@ from hetsim.execution.transports.ray_connection.session import RaySession
 from odd_graphs import ODD_GRAPHS, Case
 from odd_values import ODD_VALUES, maps, optionals, sequence_map, strings
 from onnx_builders import bits, make_model, op, open_exactly, value
-from sweeps import sweep
+from sweeps import examples, sweep
 
 ODD = (*ODD_GRAPHS, *ODD_VALUES)
 SEEDS = range(6)
@@ -128,7 +128,7 @@ def test_an_unused_reader_keeps_a_rounding() -> None:
         check(proto, {"h": h.astype(np.float16)}, ways)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=15, full=60)
 @given(mixed_precision(), st.integers(0, 99))
 def test_values_are_rounded_where_the_plain_session_rounds_them(case: Case, seed: int) -> None:
     check(*case, [Split(seed=seed), Split(cuts=1), Split(cuts=3, seed=seed)])

@@ -21,6 +21,7 @@ from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, Platform, SupportRule
 from hetsim.problem.problem import Problem
 from hetsim.testing import NonconformingDevice, check_device
+from sweeps import sweep, swept
 
 NPU = hetsim.load_device("rockchip-rk3588-npu")
 CPU = hetsim.load_device("rockchip-rk3588-cpu")
@@ -124,9 +125,12 @@ def test_every_device_of_the_catalog_conforms(name: str) -> None:
     check_device(lambda: SimulatedDevice("d", hetsim.load_device(name)), ["zoo:squeezenet"])
 
 
-@pytest.fixture(scope="module")
-def models() -> list[hetsim.Model]:
-    return [hetsim.load_model(f"zoo:{name}") for name in zoo.names()]
+FEW = ("squeezenet", "bert_small", "mobilenet_v2")
+
+
+@pytest.fixture(scope="module", params=swept(quick=[FEW], full=[FEW, zoo.names()]), ids=len)
+def models(request: pytest.FixtureRequest) -> list[hetsim.Model]:
+    return [hetsim.load_model(f"zoo:{name}") for name in request.param]
 
 
 @pytest.mark.slow
@@ -136,8 +140,9 @@ def test_every_device_answers_for_every_model(name: str, models: list[hetsim.Mod
 
 
 @pytest.mark.slow
-def test_a_device_conforms_on_other_models(models: list[hetsim.Model]) -> None:
-    check_device(SimulatedDevice, models[-5:], spec=NPU)
+@sweep("name", quick=["bert_small"], full=zoo.names()[-5:])
+def test_a_device_conforms_on_other_models(name: str) -> None:
+    check_device(SimulatedDevice, [f"zoo:{name}"], spec=NPU)
 
 
 def test_a_class_is_checked_with_a_description_of_the_catalog() -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.errors import OutOfMemory
@@ -19,6 +19,7 @@ from hetsim.simulation.clock.playing import play, simulate
 from hetsim.simulation.clock.templates import tasks_of_plan, template_of
 from oracles.clock_plans import arrivals, dealt_plans, plans
 from oracles.virtual_clock import Replay, Task, bytes_at, replay
+from sweeps import examples
 
 
 def task_of(plan: Plan, event: Event) -> tuple[int, Task]:
@@ -35,7 +36,7 @@ def both(plan: Plan, times: list[float]) -> tuple[Timeline, Replay]:
     return timeline, replay(plan, times, plan.problem.contention)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(quick=80, full=400)
 @given(dealt_plans(), arrivals(), st.sampled_from(["fifo", "none", None]))
 def test_same_times(plan: Plan, times: list[float], contention: Contention | None) -> None:
     timeline = simulate(plan, arrivals_s=times, contention=contention)
@@ -48,7 +49,7 @@ def test_same_times(plan: Plan, times: list[float], contention: Contention | Non
     assert timeline.makespan_s == max(expected.finish)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(quick=60, full=300)
 @given(dealt_plans(), arrivals())
 def test_memory_is_what_a_count_at_every_moment_gives(plan: Plan, times: list[float]) -> None:
     timeline, replayed = both(plan, times)
@@ -64,7 +65,7 @@ def test_memory_is_what_a_count_at_every_moment_gives(plan: Plan, times: list[fl
         assert timeline.weight_bytes[name] == held[-1]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(quick=30, full=100)
 @given(dealt_plans(), arrivals(), st.data())
 def test_capacity_is_the_line_between_running_and_not(
     plan: Plan, times: list[float], data: st.DataObject
@@ -80,7 +81,7 @@ def test_capacity_is_the_line_between_running_and_not(
             simulate(dataclasses.replace(plan, problem=tight), arrivals_s=times)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(quick=50, full=200)
 @given(plans(), arrivals())
 def test_what_holds_always(plan: Plan, times: list[float]) -> None:
     problem = plan.problem
@@ -138,7 +139,7 @@ def test_what_holds_always(plan: Plan, times: list[float]) -> None:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(quick=60, full=300)
 @given(dealt_plans(), arrivals())
 def test_critical_path_has_no_gap_and_ends_last(plan: Plan, times: list[float]) -> None:
     timeline = simulate(plan, arrivals_s=times)
@@ -149,7 +150,7 @@ def test_critical_path_has_no_gap_and_ends_last(plan: Plan, times: list[float]) 
     assert all(a.end_s == b.start_s for a, b in pairwise(path))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(quick=40, full=150)
 @given(plans())
 def test_one_request_takes_at_least_its_longest_chain(plan: Plan) -> None:
     template = template_of(plan, plan.problem.contention)
@@ -167,7 +168,7 @@ def test_one_request_takes_at_least_its_longest_chain(plan: Plan) -> None:
     assert chain <= free.latency_s
 
 
-@settings(max_examples=150, deadline=None)
+@examples(quick=40, full=150)
 @given(dealt_plans(), arrivals())
 def test_doubling_every_time_doubles_every_result(plan: Plan, times: list[float]) -> None:
     problem = plan.problem
@@ -199,7 +200,7 @@ def test_doubling_every_time_doubles_every_result(plan: Plan, times: list[float]
     assert once.critical_path == double.critical_path
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=15, full=60)
 @given(dealt_plans(), arrivals(most=8), st.booleans())
 def test_machine_code_gives_the_same_bits(plan: Plan, times: list[float], traced: bool) -> None:
     # Thirds make every sum round, so that another order of operations would show.
@@ -214,7 +215,7 @@ def test_machine_code_gives_the_same_bits(plan: Plan, times: list[float], traced
         assert a.tobytes() == b.tobytes(), field.name
 
 
-@settings(max_examples=100, deadline=None)
+@examples(quick=30, full=100)
 @given(dealt_plans(), arrivals())
 def test_without_trace_the_figures_are_the_same(plan: Plan, times: list[float]) -> None:
     full = simulate(plan, arrivals_s=times)

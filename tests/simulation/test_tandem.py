@@ -6,17 +6,18 @@ from itertools import accumulate, permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.simulation.clock.playing import COMPILE_FROM, simulate
 from hetsim.simulation.clock.templates import template_of
 from oracles.clock_plans import Stage, tandem
+from sweeps import examples
 
 eighths = st.integers(0, 24).map(lambda k: k / 8)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(quick=30, full=100)
 @given(
     st.lists(st.builds(Stage, eighths, eighths), min_size=1, max_size=4),
     eighths,
@@ -44,7 +45,7 @@ def test_tandem_obeys_friedman(stages: list[Stage], back_s: float, gaps: list[fl
         assert again.latencies_s == timeline.latencies_s
 
 
-@settings(max_examples=50, deadline=None)
+@examples(quick=15, full=50)
 @given(
     st.lists(eighths, min_size=1, max_size=4),
     st.lists(eighths, min_size=1, max_size=12),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import problems
@@ -15,6 +15,7 @@ from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import arrivals, play
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.clock.turns import Turns
+from sweeps import examples
 
 
 def played(made: Plan, arrival: list[float]) -> tuple[list[float], dict[tuple[int, int], float]]:
@@ -38,7 +39,7 @@ def played(made: Plan, arrival: list[float]) -> tuple[list[float], dict[tuple[in
     return finish, start
 
 
-@settings(max_examples=150)
+@examples(quick=40, full=150)
 @given(
     problems(),
     st.sampled_from(["hetero", "heft", "single"]),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.execution.devices.plan_steps import Part, Step, steps_of
 from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
+from sweeps import examples
 
 STREAMS = {"a": 1, "b": 2, "c": 1}
 INPUTS = ("in0", "in1")
@@ -48,7 +49,7 @@ class Devices:
         self.held = {key: values for key, values in self.held.items() if key[0] != device}
 
 
-@settings(max_examples=150, deadline=None)
+@examples(quick=40, full=150)
 @given(cuts(), st.data())
 def test_requests_end_whatever_fails(
     made: tuple[tuple[Step, ...], tuple[Step, ...], list[Part], list[str]], data: st.DataObject

@@ -20,6 +20,7 @@ from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.failure import Failure, check_failures
 from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import arrivals, dealt_plans
+from sweeps import examples
 
 
 def test_without_failures_it_keeps_the_kernels_time() -> None:
@@ -75,7 +76,7 @@ def failing(draw: st.DrawFn) -> tuple[Plan, list[float], tuple[Failure, ...]]:
     return plan, times, check_failures(found, devices)
 
 
-@settings(max_examples=250, deadline=None)
+@examples(quick=60, full=250)
 @given(failing())
 def test_every_request_ends_and_nothing_reads_what_is_not_there(
     case: tuple[Plan, list[float], tuple[Failure, ...]],
