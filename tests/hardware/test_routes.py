@@ -1,3 +1,5 @@
+"""Routes: the fastest of all paths, what they hold, and in which order ties go."""
+
 from __future__ import annotations
 
 import itertools

@@ -1,3 +1,5 @@
+"""YAML with lines: scalars of YAML 1.2, keys on their lines, and what is refused."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,4 @@
-"""Units that devices run whole, found in ONNX models and counted by hand."""
+"""Composites that devices run whole, found in ONNX models and counted by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls: what is fused, and that playing them finds every value where it is read."""
+"""Steps: which subgraphs share a call, and that playing them finds every value where it is read."""
 
 from __future__ import annotations
 
