@@ -13,7 +13,7 @@ OWN = "hetsim"
 """Who provides what is no package's."""
 
 PROMISES: Mapping[str, str] = {
-    "connected": "each subgraph is weakly connected, constants left out",
+    "connected": "each group is weakly connected, constants left out",
     "latency": "plans for the latency of one request",
     "throughput": "plans for seconds a request, with many in flight",
     "replicas": "may put the whole model on several devices, and deal requests out",

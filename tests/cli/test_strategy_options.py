@@ -169,7 +169,7 @@ def test_a_strategy_tells_its_options(cli: Cli) -> None:
     assert "Of the moves." in " ".join(table.split())
     rules = cli("strategies", "compact").stdout
     assert "min_nodes" in rules
-    assert "each subgraph is weakly connected" in rules
+    assert "each group is weakly connected" in rules
     unknown = cli("strategies", "local-serch")
     assert unknown.exit_code == 2
     assert "did you mean 'local-search'" in unknown.stderr
