@@ -87,3 +87,41 @@ def test_what_strategies_promise_is_what_their_options_say() -> None:
         kinds = {option.name: option.kind for option in entry.options}
         if "objective" in kinds:
             assert {"latency", "throughput"} <= set(entry.promises)
+
+
+def verbs() -> dict[str, set[str]]:
+    """The names of arguments by verb; options of strategies by ``*``."""
+    found = {
+        name: value
+        for name in hetsim.__all__
+        if inspect.isfunction(value := getattr(hetsim, name)) or name == "Session"
+    }
+    for kind, own in (
+        ("Problem", ("of", "from_arrays")),
+        ("Session", ("run", "run_async", "inject")),
+    ):
+        found |= {f"{kind}.{name}": getattr(getattr(hetsim, kind), name) for name in own}
+    taken = {name: set(inspect.signature(value).parameters) for name, value in found.items()}
+    taken["*"] = {option.name for entry in hetsim.strategies() for option in entry.options}
+    return taken
+
+
+def test_the_table_of_arguments_is_the_code() -> None:
+    taken = verbs()
+    rows = re.findall(r"^\| (`.*?) \| (`.*?) \|", (ROOT / "docs/arguments.md").read_text(), re.M)
+    listed: set[str] = set()
+    for names, who in rows:
+        as_option = "`plan` and `compare` as an option" in who
+        by = set(re.findall(r"`([\w.]+)`", who.replace("`plan` and `compare` as an option", "")))
+        for name in re.findall(r"`(\w+)`", names):
+            listed.add(name)
+            assert by == {verb for verb in taken if name in taken[verb] and verb != "*"}, name
+            own = {"objective", "strategies", "priority"}
+            assert as_option == (name in taken["*"]) or name in own, name
+    shared = {
+        name
+        for verb in taken
+        for name in taken[verb]
+        if sum(name in others for others in taken.values()) > 1
+    }
+    assert shared - listed <= {"self", "method", "moves", "name", "options", "devices"}

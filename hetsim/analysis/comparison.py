@@ -8,8 +8,9 @@ from typing import Any
 
 from hetsim.base import checks
 from hetsim.errors import Infeasible, OutOfMemory, UsageError, nearest
+from hetsim.partitioning.affinity.affinity import Affinity
 from hetsim.placement.bounding import stated_bound
-from hetsim.placement.constraints import NAMES, Constrained
+from hetsim.placement.constraints import NAMES, Constrained, with_affinity
 from hetsim.placement.objective import (
     Objective,
     bottleneck,
@@ -161,12 +162,14 @@ class Comparison:
     problem=checks.instance("hetsim.problem.problem:Problem"),
     strategies=checks.sequence(checks.text),
     objective=checks.text,
+    affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
 )
 def compare(
     problem: Problem,
     strategies: Sequence[str] | None = None,
     *,
     objective: Objective = "latency",
+    affinity: Affinity | None = None,
     **options: Any,
 ) -> Comparison:
     """Plan and simulate one request by each strategy.
@@ -181,6 +184,8 @@ def compare(
     objective : "latency" or "throughput"
         What rows are sorted, and speed-ups and gaps counted by. Strategies that take an
         objective, and are given none in their name, plan for it.
+    affinity : Affinity, optional
+        Whose pins and exclusions hold, as if they were given as options.
     **options
         Of ``Constrained``: pins, exclusions and memory hold for every plan, the devices alone
         and the bound included. Others go to the strategies that have them; one must.
@@ -197,6 +202,8 @@ def compare(
         strategies = DEFAULT_STRATEGIES[objective]
     if not strategies:
         raise UsageError("no strategy to compare", hint="name one, e.g. heft")
+    if affinity is not None:
+        options = with_affinity(options, affinity, problem)
     known = {key for strategy in strategies for key in option_types(strategy)} | {*NAMES}
     for key in options:
         if key not in known or key == "objective":

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from hetsim.analysis.changes import REPLANNERS, Change, best_changes
 from hetsim.base import checks
-from hetsim.errors import PlanError
 from hetsim.placement.bounding import stated_bound
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import (
@@ -18,7 +17,6 @@ from hetsim.placement.objective import (
 )
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
-from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import simulate
 
 
@@ -88,14 +86,12 @@ class Explanation:
 
 
 @checks.takes(
-    problem=checks.instance("hetsim.problem.problem:Problem"),
     plan=checks.instance("hetsim.plans.plan:Plan"),
     strategies=checks.sequence(checks.text),
     objective=checks.text,
     tell=checks.function,
 )
 def explain(
-    problem: Problem,
     plan: Plan,
     *,
     objective: Objective = "latency",
@@ -115,9 +111,7 @@ def explain(
 
     Parameters
     ----------
-    problem : Problem
     plan : Plan
-        Of this problem.
     objective : "latency" or "throughput"
     strategies : sequence of str
         As ``plan`` takes them.
@@ -133,11 +127,7 @@ def explain(
     plan's own strategy.
     """
     check_objective(objective)
-    if plan.problem is not problem and plan.problem.fingerprint != problem.fingerprint:
-        raise PlanError(
-            f"made for another problem ('{plan.problem.name}'; this one is '{problem.name}')",
-            where=f"plan '{plan.strategy}'",
-        )
+    problem = plan.problem
     timeline = simulate(plan)
     path = _path(plan, timeline)
     cost_s = timeline.latency_s if objective == "latency" else bottleneck(plan)

@@ -285,13 +285,23 @@ limit_options = _all(
 )
 """What a strategy is held to."""
 
+objective_option = click.option(
+    "--objective",
+    type=click.Choice(["latency", "throughput"]),
+    default=None,
+    help="One request's latency, or seconds a request with many in flight.  [default: latency]",
+)
+"""What plans are for, and weighed by."""
+
 strategy_options = _all(
     click.option(
         "--strategy",
         metavar="NAME",
         help="Strategy; `hetsim strategies` lists them.  [default: heft]",
     ),
+    objective_option,
     limit_options,
+    contention_option,
 )
 """How a plan is made."""
 

@@ -11,6 +11,7 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
+    from hetsim.placement.objective import Objective
     from hetsim.plans.plan import Plan
     from hetsim.problem.parts import Contention
     from hetsim.problem.problem import Problem
@@ -72,12 +73,15 @@ def read_plan(
     shapes: Mapping[str, Sequence[int]],
     canonical: Canonical | None,
     contention: Contention | None = None,
+    objective: Objective | None = None,
     *,
     runs: bool = False,
+    plays: bool = False,
 ) -> Plan:
     """Read the saved plan that the argument names, or plan for the model that it names.
 
-    `runs`: the plan is going to be run, on the inputs that ``--input`` gives.
+    `runs`: the plan is going to be run, on the inputs that ``--input`` gives. `plays`: it is
+    going to be played with the contention that is given.
     """
     from hetsim.placement.planning import plan
 
@@ -86,6 +90,8 @@ def read_plan(
             {
                 "--platform": platform,
                 "--strategy": strategy,
+                "--objective": objective,
+                "--contention": None if plays else contention,
                 "--dim": dims,
                 "--shape": shapes,
                 "--freeze": current().frozen,
@@ -104,7 +110,7 @@ def read_plan(
     problem = read_problem(source, platform, dims, shapes, canonical, contention)
     options = with_affinity(options, problem)
     with current().progress(f"planning with {name}"):
-        return plan(problem, name, **options)
+        return plan(problem, name, objective=objective, **options)
 
 
 def given_arrays() -> dict[str, Any] | None:
@@ -122,7 +128,10 @@ def read_strategy_options(strategies: Sequence[str]) -> dict[str, Any]:
 
     for name in strategies:
         resolve(name)
-    return read_settings(strategies, current().settings, "--set")
+    options = read_settings(strategies, current().settings, "--set")
+    if "objective" in options:
+        raise UsageError("--set objective=... has no effect", hint="use --objective")
+    return options
 
 
 def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
@@ -149,8 +158,7 @@ def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any
                 f"{wished.place(key)}: '{key}' orders the devices of `hetsim partition`; "
                 "strategies find their own order, but for --strategy hetero:npu,gpu,cpu"
             )
-    wishes = {"pins": dict(wished.pins), "exclude": wished.exclusions(problem)}
-    found = {key: value for key, value in wishes.items() if value}
+    found = wished.constraints(problem)
     for key in found:
         if key in options:
             raise UsageError(f"--affinity and --set {key} both say {key}", hint="leave one out")

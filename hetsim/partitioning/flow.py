@@ -11,7 +11,7 @@ import numpy as np
 from hetsim.base import checks
 from hetsim.errors import InvalidInput, UnsupportedNode, UsageError
 from hetsim.graph.contraction import Contraction
-from hetsim.partitioning.affinity.affinity import Affinity, Asked
+from hetsim.partitioning.affinity.affinity import Affinity, Asked, Exclusion, with_wishes
 from hetsim.partitioning.atoms import Quotient
 from hetsim.partitioning.deconflict import Choose, Resolution, device_order, resolve
 from hetsim.partitioning.groups import as_groups, order_groups
@@ -32,6 +32,8 @@ from hetsim.problem.problem import Problem
     regions=checks.instance("hetsim.partitioning.regions:Regions"),
     priority=checks.either(checks.text, checks.sequence(checks.text)),
     affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
+    pins=checks.mapping(checks.text, checks.text),
+    exclude=checks.sequence(checks.instance("hetsim.partitioning.affinity.affinity:Exclusion")),
     choose=checks.function,
     housekeeping=checks.instance("hetsim.partitioning.housekeeping:Housekeeping"),
     sizes=checks.instance("hetsim.partitioning.sizes:SizeRules"),
@@ -46,6 +48,8 @@ def partition(
     regions: Regions | None = None,
     priority: Sequence[str] | str | None = None,
     affinity: Affinity | None = None,
+    pins: Mapping[str, str] | None = None,
+    exclude: Sequence[Exclusion] = (),
     choose: Choose | None = None,
     housekeeping: Housekeeping | None = None,
     sizes: SizeRules | None = None,
@@ -69,6 +73,10 @@ def partition(
         first that supports it. Absent: that of `affinity`, else all devices, the host last.
     affinity : Affinity, optional
         Pins, exclusions, and a default device.
+    pins : mapping of str to str, optional
+        Device by node, as in an Affinity.
+    exclude : sequence of Exclusion, optional
+        Nodes that a device shall not have, as in an Affinity.
     choose : callable, optional
         Which of several devices gets a node; see ``deconflict``.
     housekeeping : Housekeeping, optional
@@ -89,7 +97,8 @@ def partition(
     """
     info = method_named(method)
     given = {
-        "regions": regions, "priority": priority, "affinity": affinity, "choose": choose,
+        "regions": regions, "priority": priority, "affinity": affinity, "pins": pins,
+        "exclude": exclude or None, "choose": choose,
         "housekeeping": housekeeping, "sizes": sizes,
     }  # fmt: skip
     if assignment is not None or resolution is not None:
@@ -112,7 +121,8 @@ def partition(
         )
         made = _Made(resolution.assignment, labels, told, {})
     else:
-        asked = affinity.on(problem) if affinity is not None else None
+        wished = with_wishes(affinity, pins, exclude)
+        asked = wished.on(problem) if wished is not None else None
         if priority is None and asked is not None:
             priority = asked.priority
         order = device_order(problem, priority)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from hetsim.base import checks
-from hetsim.partitioning.affinity.affinity import Exclusion
+from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
 from hetsim.placement.bounds.lower_bound import bound_of, quick_bound_of
-from hetsim.placement.constraints import Constrained
+from hetsim.placement.constraints import Constrained, with_affinity
 from hetsim.placement.narrowing import narrowed
 from hetsim.placement.objective import Objective, check_objective
 from hetsim.placement.option_fields import checked_fields
@@ -20,11 +21,16 @@ MOST_CHOICES = 64
 """Choices of devices that are weighed for ``max_devices``; of alike devices any counts once."""
 
 
-@checks.takes(problem=checks.instance("hetsim.problem.problem:Problem"), objective=checks.text)
+@checks.takes(
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    objective=checks.text,
+    affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
+)
 def lower_bound(
     problem: Problem,
     objective: Objective = "latency",
     *,
+    affinity: Affinity | None = None,
     pins: Mapping[str, str] | None = None,
     exclude: Sequence[Exclusion] = (),
     max_devices: int | None = None,
@@ -42,7 +48,7 @@ def lower_bound(
     ----------
     problem : Problem
     objective : "latency" or "throughput"
-    pins, exclude, max_devices, capacity_bytes
+    affinity, pins, exclude, max_devices, capacity_bytes
         As ``plan`` takes them, see ``Constrained``: the bound is then of the plans that obey
         them. It is never below that of the same memory without the others.
 
@@ -59,12 +65,14 @@ def lower_bound(
     for each choice of so many devices that a quick bound does not rule out; where there are more
     than MOST_CHOICES, the number is left out of account.
     """
-    given = {
-        "pins": pins or {},
+    given: dict[str, Any] = {
+        "pins": {} if pins is None else pins,
         "exclude": exclude,
         "max_devices": max_devices,
-        "capacity_bytes": capacity_bytes or {},
+        "capacity_bytes": {} if capacity_bytes is None else capacity_bytes,
     }
+    if affinity is not None:
+        given = with_affinity(given, affinity, problem)
     return bound_under(Constrained(**checked_fields(Constrained, given)), problem, objective)
 
 

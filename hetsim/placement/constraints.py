@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from hetsim.errors import Infeasible, InvalidInput, UnsupportedNode, UsageError, all_refused
-from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
+from hetsim.partitioning.affinity.affinity import Affinity, Exclusion, refuse_twice
 from hetsim.partitioning.regions import annotate
 from hetsim.placement.fitting.plan_that_fits import fitted
 from hetsim.placement.narrowing import narrowed, without_devices
 from hetsim.placement.objective import Objective, measure
-from hetsim.placement.option_fields import read_fields
+from hetsim.placement.option_fields import checked_fields, read_fields
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -158,6 +158,19 @@ class Constrained:
             # What the strategy says of its plan holds for the devices that were left to it.
             plan = replace(plan, reason=f"{plan.reason}, with {names} closed one after another")
         return plan
+
+
+def with_affinity(
+    options: Mapping[str, Any], affinity: Affinity, problem: Problem
+) -> dict[str, Any]:
+    """Return `options` with the pins and exclusions of an Affinity.
+
+    Raises UsageError where both say the same or an option is of the wrong kind, and InvalidInput
+    where its names mean nothing.
+    """
+    wished = affinity.constraints(problem)
+    refuse_twice(checked_fields(Constrained, options), wished)
+    return {**options, **wished}
 
 
 def _with_capacity(problem: Problem, capacity_bytes: Mapping[str, int]) -> Problem:

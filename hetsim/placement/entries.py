@@ -144,6 +144,12 @@ def strategies() -> tuple[Entry, ...]:
     return tuple(_ENTRIES[name] if name in OWN else _added(name) for name in strategy_names())
 
 
+def promises_of(strategy: str) -> tuple[str, ...]:
+    """Return what a strategy promises, with its argument or without."""
+    name = strategy.partition(":")[0]
+    return _ENTRIES[name].promises if name in OWN else _added(name).promises
+
+
 def _added(name: str) -> Entry:
     made = strategy_class(name)
     return Entry(

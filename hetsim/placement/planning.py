@@ -6,17 +6,37 @@ from dataclasses import replace
 from typing import Any
 
 from hetsim.base import checks
-from hetsim.errors import Infeasible
-from hetsim.placement.constraints import Constrained
-from hetsim.placement.objective import check_room, measure
+from hetsim.errors import Infeasible, UsageError
+from hetsim.partitioning.affinity.affinity import Affinity
+from hetsim.placement.constraints import Constrained, with_affinity
+from hetsim.placement.entries import promises_of, strategies
+from hetsim.placement.objective import (
+    OBJECTIVES,
+    Objective,
+    check_objective,
+    check_room,
+    measure,
+)
 from hetsim.placement.options import check_options, option_texts, option_types, read_options
 from hetsim.placement.registry import resolve
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 
 
-@checks.takes(problem=checks.instance("hetsim.problem.problem:Problem"), strategy=checks.text)
-def plan(problem: Problem, strategy: str = "heft", **options: Any) -> Plan:
+@checks.takes(
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    strategy=checks.text,
+    objective=checks.text,
+    affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
+)
+def plan(
+    problem: Problem,
+    strategy: str = "heft",
+    *,
+    objective: Objective | None = None,
+    affinity: Affinity | None = None,
+    **options: Any,
+) -> Plan:
     """Assign, group and order the nodes of `problem`.
 
     Parameters
@@ -25,19 +45,29 @@ def plan(problem: Problem, strategy: str = "heft", **options: Any) -> Plan:
     strategy : str
         One of ``strategies()``, with its argument after a colon: ``"single:npu"``,
         ``"hetero:npu,gpu,cpu"``.
+    objective : "latency" or "throughput", optional
+        What the plan is for. Absent: latency, where the strategy plans for that.
+    affinity : Affinity, optional
+        Whose pins and exclusions hold, as if they were given as options.
     **options
-        Fields of the strategy's class.
+        Of the strategy, as ``strategies()`` lists them: ``pins``, ``exclude``, ``max_devices``
+        and ``capacity_bytes`` of all but ``single``, and its own.
 
     Raises
     ------
     UsageError
-        For an unknown strategy, option or device.
+        For an unknown strategy, option or device, or an objective that the strategy does not
+        plan for.
     Infeasible
         Where the strategy finds no device for a node.
     OutOfMemory
         Where its plan does not fit a device, by the clock's count of one request (of replicas,
         of one each): weights, and live activations at every instant.
     """
+    if affinity is not None:
+        options = with_affinity(options, affinity, problem)
+    if objective is not None:
+        options |= for_objective(strategy, objective)
     if options:
         options = check_options(strategy, options)
     made = resolve(strategy, options).solve(problem)
@@ -49,6 +79,25 @@ def plan(problem: Problem, strategy: str = "heft", **options: Any) -> Plan:
     if options:
         made = replace(made, options=option_texts(strategy, options))
     return made
+
+
+def for_objective(strategy: str, objective: Objective) -> dict[str, Objective]:
+    """Return the option by which a strategy plans for `objective`; none where it has no choice.
+
+    Raises UsageError where it plans for another one alone.
+    """
+    check_objective(objective)
+    if "objective" in option_types(strategy):
+        return {"objective": objective}
+    promises = promises_of(strategy)
+    others = [other for other in OBJECTIVES if other in promises]
+    if others and objective not in others:
+        able = [entry.name for entry in strategies() if objective in entry.promises]
+        raise UsageError(
+            f"strategy '{strategy}' plans for {others[0]}, not for {objective}",
+            hint=f"use one of: {', '.join(able)}",
+        )
+    return {}
 
 
 def again(made: Plan, problem: Problem, **changes: Any) -> Plan:

@@ -35,7 +35,7 @@ def two_devices(*, nbytes: int = 8) -> Problem:
 def test_the_path_and_its_shares() -> None:
     problem = two_devices()
     groups = (Group("npu", (0,)), Group("cpu", (1,)), Group("npu", (2,)))
-    found = explain(problem, Plan(problem, "hetero", groups))
+    found = explain(Plan(problem, "hetero", groups))
     assert [(step.where, step.seconds) for step in found.path] == [
         ("npu", 1.0), ("npu>cpu", 1.0), ("cpu", 6.0), ("cpu>npu", 1.0), ("npu", 1.0)
     ]  # fmt: skip
@@ -53,7 +53,7 @@ def test_the_path_and_its_shares() -> None:
 def test_throughput_is_limited_by_the_largest_load() -> None:
     problem = two_devices(nbytes=56)
     groups = (Group("npu", (0,)), Group("cpu", (1,)), Group("npu", (2,)))
-    found = explain(problem, Plan(problem, "hetero", groups), objective="throughput")
+    found = explain(Plan(problem, "hetero", groups), objective="throughput")
     assert found.cost_s == 7.0
     assert found.limited_by == "npu>cpu"
     assert found.bound_s == pytest.approx(6.0)
@@ -63,7 +63,7 @@ def test_throughput_is_limited_by_the_largest_load() -> None:
 @given(problems(max_nodes=7))
 def test_every_change_saves_and_the_path_is_gapless(problem: Problem) -> None:
     plan = hetsim.plan(problem, "hetero")
-    found = explain(problem, plan)
+    found = explain(plan)
     assert found.cost_s == hetsim.simulate(plan).latency_s
     assert found.bound_s <= found.cost_s
     assert len(found.changes) <= 3
@@ -95,7 +95,7 @@ def test_a_dear_strategy_plans_for_what_promises_most(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(changes, "again", counted)
     told: list[str] = []
-    found = explain(problem, plan, tell=told.append)
+    found = explain(plan, tell=told.append)
     assert len(asked) == changes.AGAIN
     best = found.changes[0]
     (used,) = plan.devices_used
@@ -166,7 +166,7 @@ def test_replicas_are_explained_by_their_deal() -> None:
     problem = hetsim.Problem.from_arrays([[1.0, 3.0]], devices=("a", "b"))
     plan = hetsim.plan(problem, "multi")
     assert plan.shares == (3, 1)
-    found = hetsim.explain(problem, plan, objective="throughput")
+    found = hetsim.explain(plan, objective="throughput")
     assert found.cost_s == pytest.approx(0.75)
     assert found.shares == pytest.approx({"a": 0.75, "b": 0.75})
     assert found.bound_s <= found.cost_s

@@ -124,20 +124,26 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         hetsim.partition,
         {
             "problem": SMALL, "method": "compact", "assignment": None, "resolution": None,
-            "regions": None, "priority": None, "affinity": None, "housekeeping": None,
-            "sizes": None, "rank": None,
+            "regions": None, "priority": None, "affinity": None, "pins": {}, "exclude": (),
+            "housekeeping": None, "sizes": None, "rank": None,
         },
     ),
     "annotate": (hetsim.annotate, {"problem": SMALL}),
     "deconflict": (hetsim.deconflict, {"regions": REGIONS, "priority": None}),
-    "plan": (hetsim.plan, {"problem": SMALL, "strategy": "heft", **LIMITS}),
+    "plan": (
+        hetsim.plan,
+        {"problem": SMALL, "strategy": "heft", "objective": "latency", "affinity": None, **LIMITS},
+    ),
     "local-search": (
         lambda **options: hetsim.plan(SMALL, "local-search", **options),
         {"seed": 0, "objective": "latency"},
     ),
     "compare": (
         hetsim.compare,
-        {"problem": SMALL, "strategies": ("single", "heft"), "objective": "latency", **LIMITS},
+        {
+            "problem": SMALL, "strategies": ("single", "heft"), "objective": "latency",
+            "affinity": None, **LIMITS,
+        },
     ),
     "simulate": (
         hetsim.simulate,
@@ -146,11 +152,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "failures": (),
         },
     ),
-    "lower_bound": (hetsim.lower_bound, {"problem": SMALL, "objective": "latency"}),
+    "lower_bound": (
+        hetsim.lower_bound,
+        {"problem": SMALL, "objective": "latency", "affinity": None, **LIMITS},
+    ),
     "max_load": (hetsim.max_load, {"problem": SMALL, "assignment": [0, 0, 0]}),
     "explain": (
         hetsim.explain,
-        {"problem": SMALL, "plan": PLAN, "objective": "latency", "strategies": ("single",)},
+        {"plan": PLAN, "objective": "latency", "strategies": ("single",)},
     ),
     "check_timeline": (
         hetsim.check_timeline,

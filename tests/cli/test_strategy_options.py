@@ -107,13 +107,43 @@ def test_options_that_do_not_go_together(
     both = cli(*words, "--affinity", affinity, "--set", 'pins={"first": "npu"}')
     assert both.exit_code == 2
     assert "both say pins" in both.stderr
-    objective = cli("compare", model, "--platform", platform, "--set", "objective=throughput")
-    assert objective.exit_code == 2
-    assert "use --objective" in objective.stderr
+    for verb in ("compare", "simulate", "run"):
+        question = [verb, model, "--platform", platform, "--strategy", "auto"]
+        objective = cli(*question, "--set", "objective=throughput")
+        assert objective.exit_code == 2
+        assert "use --objective" in objective.stderr
     cli(*words, "--out", tmp_path / "saved")
     saved = cli("simulate", tmp_path / "saved" / "plan.json", "--set", "max_devices=1")
     assert saved.exit_code == 2
     assert "--set cannot go with a saved plan" in saved.stderr
+    plan = tmp_path / "saved" / "plan.json"
+    for verb, option, value in (
+        ("simulate", "--objective", "latency"),
+        ("run", "--objective", "latency"),
+        ("run", "--contention", "none"),
+        ("compile", "--contention", "none"),
+    ):
+        more = ("--out", tmp_path / "folder") if verb == "compile" else ()
+        refused = cli(verb, plan, option, value, *more)
+        assert refused.exit_code == 2
+        assert f"{option} cannot go with a saved plan" in refused.stderr
+
+
+def test_an_objective_is_asked_for_alike_by_every_verb(
+    cli: Cli, model: Path, platform: Path, tmp_path: Path
+) -> None:
+    words = ["--platform", platform, "--objective", "throughput"]
+    made = []
+    for verb in ("simulate", "compare"):
+        out = tmp_path / verb
+        done = cli(verb, model, *words, "--strategy", "chain-dp", "--out", out)
+        assert done.exit_code == 0, done.stderr
+        made.append((out / "plan.json").read_text())
+    assert made[0] == made[1]
+    assert json.loads(made[0])["options"] == {"objective": "throughput"}
+    refused = cli("simulate", model, *words)
+    assert refused.exit_code == 2
+    assert "'heft' plans for latency, not for throughput" in refused.stderr
 
 
 @pytest.mark.parametrize(("default", "allowed"), [("npu", "npu"), ("cpu", "cpu"), (None, "cpu")])

@@ -173,7 +173,7 @@ def test_compare_and_explain_state_the_bound_of_what_is_asked() -> None:
     assert all(row.gap is None or row.gap >= 0 for row in found.rows)
     plan = found.rows[0].plan
     assert plan is not None
-    assert hetsim.explain(problem, plan).bound_s == found.bound_s
+    assert hetsim.explain(plan).bound_s == found.bound_s
 
 
 @dataclass(frozen=True, slots=True)

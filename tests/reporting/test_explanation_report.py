@@ -18,7 +18,7 @@ from hetsim.reporting.words.console import console
 
 def shown(problem: Problem, strategy: str) -> str:
     stream = io.StringIO()
-    console(stream).print(explanation_report(explain(problem, hetsim.plan(problem, strategy))))
+    console(stream).print(explanation_report(explain(hetsim.plan(problem, strategy))))
     return stream.getvalue()
 
 
@@ -45,7 +45,7 @@ def test_nothing_to_gain_is_said() -> None:
 
 def test_record_is_json_and_names_nodes() -> None:
     problem = alternating()
-    found = explain(problem, hetsim.plan(problem, "hetero"))
+    found = explain(hetsim.plan(problem, "hetero"))
     record = json.loads(json.dumps(explanation_record(found)))
     assert record["cost_s"] == 20 + 19 * 0.5
     assert record["critical_path"][0]["nodes"] == ["n0"]

@@ -15,6 +15,7 @@ from hetsim.cli.options import (
     json_option,
     limit_options,
     model_options,
+    objective_option,
     output_options,
     platform_option,
     run_options,
@@ -25,6 +26,7 @@ from hetsim.errors import Infeasible, UsageError
 if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison, Row
     from hetsim.cli.question import Canonical
+    from hetsim.placement.objective import Objective
     from hetsim.plans.plan import Plan
     from hetsim.problem.parts import Contention
 
@@ -47,13 +49,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Run the best split plan, and that of each --strategy named, and check the outputs.",
 )
-@click.option(
-    "--objective",
-    type=click.Choice(["latency", "throughput"]),
-    default="latency",
-    show_default=True,
-    help="What to compare by: one request's latency, or seconds a request with many in flight.",
-)
+@objective_option
 @click.option(
     "--explain",
     "explains",
@@ -72,7 +68,7 @@ def compare(
     platform: str | None,
     strategies: tuple[str, ...],
     runs: bool,
-    objective: Literal["latency", "throughput"],
+    objective: Objective | None,
     explains: bool,
     contention: Contention | None,
     executor: Literal["ray", "threads"],
@@ -106,14 +102,13 @@ def compare(
     invocation = current()
     _check_run_options(runs)
     check_targets(trace, out, force=force)
-    names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES[objective]
+    weighed = objective or "latency"
+    names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES[weighed]
     options = read_strategy_options(names)
-    if "objective" in options:
-        raise UsageError("--set objective=... has no effect here", hint="use --objective")
     problem = read_problem(model, platform, dims, shapes, canonical, contention)
     options = with_affinity(options, problem)
     with invocation.progress(f"comparing {', '.join(names)}"):
-        comparison = weigh(problem, names, objective=objective, **options)
+        comparison = weigh(problem, names, objective=weighed, **options)
     record = comparison_record(comparison)
     best = comparison.rows[0]
     if not as_json:
@@ -168,7 +163,7 @@ def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_j
 
     invocation = current()
     with invocation.progress(f"explaining {plan.strategy}") as tell:
-        explanation = explain(comparison.problem, plan, objective=comparison.objective, tell=tell)
+        explanation = explain(plan, objective=comparison.objective, tell=tell)
     record["explanation"] = explanation_record(explanation)
     if not as_json:
         invocation.say("")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hetsim.execution.compiled.manifest import Manifest
     from hetsim.execution.compiled.read import CompiledPlan
     from hetsim.execution.compiled.run import CompiledRun
+    from hetsim.placement.objective import Objective
+    from hetsim.problem.parts import Contention
 
 
 @click.command("compile", cls=Command)
@@ -54,6 +56,8 @@ def compile_(
     source: str,
     platform: str | None,
     strategy: str | None,
+    objective: Objective | None,
+    contention: Contention | None,
     folder: Path,
     precision: Literal["graph", "device"],
     dims: dict[str, int],
@@ -72,7 +76,7 @@ def compile_(
 
     invocation = current()
     check_folder(folder)
-    plan = read_plan(source, platform, strategy, dims, shapes, canonical)
+    plan = read_plan(source, platform, strategy, dims, shapes, canonical, contention, objective)
     with invocation.progress(f"compiling {plan.strategy} to {folder}"):
         manifest = compile_plan(plan, folder, precision=precision)
     if as_json:

@@ -25,6 +25,8 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
+    from hetsim.placement.objective import Objective
+    from hetsim.problem.parts import Contention
     from hetsim.simulation.failures.failure import Failure
 
 
@@ -48,6 +50,8 @@ def run(
     source: str,
     platform: str | None,
     strategy: str | None,
+    objective: Objective | None,
+    contention: Contention | None,
     executor: Literal["ray", "threads"],
     address: str | None,
     seed: int,
@@ -96,7 +100,9 @@ def run(
     if is_compiled(Path(source)):
         _run_folder(Path(source), executor, address, timeout_s, seed, arrays, as_json)
         return
-    plan = read_plan(source, platform, strategy, dims, shapes, canonical, runs=True)
+    plan = read_plan(
+        source, platform, strategy, dims, shapes, canonical, contention, objective, runs=True
+    )
     how = Executor(executor, address, seed, timeout_s, precision, failures, plain)
     if emulate:
         run_emulated(plan, how, arrays, time_scale, requests or 1, as_json)
@@ -125,9 +131,9 @@ def run(
 
 
 _FIXED = (
-    "platform", "strategy", "set", "affinity", "precision", "dims", "shapes", "canonical",
-    "freeze", "extension", "trace", "out", "force", "failures", "plain", "emulate", "time_scale",
-    "requests",
+    "platform", "strategy", "objective", "contention", "set", "affinity", "precision", "dims",
+    "shapes", "canonical", "freeze", "extension", "trace", "out", "force", "failures", "plain",
+    "emulate", "time_scale", "requests",
 )  # fmt: skip
 """Options that a compiled plan has fixed, or that need its timeline."""
 

@@ -12,7 +12,6 @@ from hetsim.cli.inject import inject_option
 from hetsim.cli.invocation import current
 from hetsim.cli.options import (
     common_options,
-    contention_option,
     from_zero,
     json_option,
     model_options,
@@ -23,6 +22,7 @@ from hetsim.cli.options import (
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
+    from hetsim.placement.objective import Objective
     from hetsim.problem.parts import Contention
     from hetsim.simulation.failures.failure import Failure
 
@@ -45,7 +45,6 @@ FOLLOWED = 1000
     metavar="MS",
     help="Time from one request's arrival to the next's.",
 )
-@contention_option
 @inject_option
 @model_options
 @output_options
@@ -55,9 +54,10 @@ def simulate(
     source: str,
     platform: str | None,
     strategy: str | None,
+    objective: Objective | None,
+    contention: Contention | None,
     requests: int,
     interval_ms: float,
-    contention: Contention | None,
     failures: tuple[Failure, ...],
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
@@ -80,7 +80,9 @@ def simulate(
 
     invocation = current()
     check_targets(trace, out, force=force)
-    plan = read_plan(source, platform, strategy, dims, shapes, canonical, contention)
+    plan = read_plan(
+        source, platform, strategy, dims, shapes, canonical, contention, objective, plays=True
+    )
     arrivals_s = [request * interval_ms / 1e3 for request in range(requests)]
     with invocation.progress(f"simulating {requests} requests of {plan.strategy}"):
         traced = requests <= FOLLOWED or bool(failures)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hetsim.base import checks
-from hetsim.errors import InvalidInput, nearest
+from hetsim.errors import InvalidInput, UsageError, nearest
 from hetsim.graph.reading.device_notes import LAYER_KEY
 from hetsim.partitioning.affinity.op_types import check_op
 from hetsim.partitioning.regions import Regions
@@ -161,6 +162,16 @@ class Affinity:
             )
         )
 
+    def constraints(self, problem: Problem) -> dict[str, Any]:
+        """Return ``pins`` and ``exclude``, those that ask for something, for verbs that plan.
+
+        `default` is what exclusions without a device spare. `priority` is left out: it orders
+        the devices of ``partition``, and strategies find their own order. Raises as ``on`` does.
+        """
+        self.on(problem)
+        found = {"pins": dict(self.pins), "exclude": self.exclusions(problem)}
+        return {name: value for name, value in found.items() if value}
+
     def place(self, *key: str | int) -> str:
         """Say where a wish was written, as far as that is known."""
         return self.places.get(key) or self.places.get(()) or "affinity"
@@ -311,3 +322,27 @@ def _device(problem: Problem, name: str, where: str) -> int:
             hint=nearest(name, problem.devices) or f"it has {', '.join(problem.devices)}",
         )
     return problem.devices.index(name)
+
+
+def with_wishes(
+    affinity: Affinity | None,
+    pins: Mapping[str, str] | None = None,
+    exclude: Sequence[Exclusion] = (),
+) -> Affinity | None:
+    """Return an Affinity with pins and exclusions that were given beside it, or in its place.
+
+    Raises UsageError where both say the same.
+    """
+    given = {"pins": dict(pins or {}), "exclude": tuple(exclude)}
+    given = {name: value for name, value in given.items() if value}
+    if affinity is None:
+        return Affinity(**given) if given else None  # type: ignore[arg-type]
+    refuse_twice(given, {"pins": affinity.pins, "exclude": affinity.exclude})
+    return replace(affinity, **given)  # type: ignore[arg-type]
+
+
+def refuse_twice(given: Mapping[str, object], wished: Mapping[str, object]) -> None:
+    """Raise UsageError where an affinity and an argument beside it both ask for something."""
+    for name in given:
+        if given[name] and wished.get(name):
+            raise UsageError(f"both 'affinity' and '{name}' say {name}", hint="leave one out")
