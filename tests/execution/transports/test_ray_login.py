@@ -117,7 +117,9 @@ def test_the_token_is_in_no_file_and_no_command_line(ray_session: RaySession) ->
 
 
 @pytest.mark.slow
-def test_the_login_of_the_users_own_cluster_is_used_as_it_is(folder: Path, tmp_path: Path) -> None:
+def test_a_ray_of_the_caller_is_used_and_left_with_its_login_as_it_is(
+    folder: Path, tmp_path: Path
+) -> None:
     held = tmp_path / "token"
     held.write_text("5" * 64)
     login = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(held), **QUIET}
@@ -129,7 +131,14 @@ def test_the_login_of_the_users_own_cluster_is_used_as_it_is(folder: Path, tmp_p
 import ray
 ray.init(address="local", num_cpus=1, include_dashboard=False, configure_logging=False,
          log_to_driver=False, object_store_memory=100 * 2**20, _plasma_directory="/tmp")
-tell(address=ray.get_runtime_context().gcs_address)
+here = ray.get_runtime_context().gcs_address
+tell(address=here)
+run = hetsim.run(plan)
+tell(equal=run.bitwise_equal, same=ray.get_runtime_context().gcs_address == here)
+try:
+    hetsim.run(plan, address="127.0.0.1:1")
+except hetsim.HetsimError as error:
+    tell(error=type(error).__name__)
 sys.stdin.read()
 ray.shutdown()
 import shutil
@@ -139,6 +148,8 @@ shutil.rmtree(os.path.join(os.environ["TMPDIR"], "ray"))
         **login,
     )
     address = cluster.line()["address"]
+    assert cluster.line() == {"equal": True, "same": True}
+    assert cluster.line() == {"error": "UsageError"}
     private = """
 before = dict(os.environ)
 tell(private=hetsim.run(plan, verify=False).bitwise_equal, same=before == dict(os.environ))

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -85,14 +86,21 @@ class Child:
         return self.process.communicate(timeout=120)[1]
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path, empty at the end but for what a Ray left."""
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """A folder with a short path, which must be empty at the end."""
     path = Path(tempfile.mkdtemp(prefix="ht", dir="/tmp"))
     yield path
     left = sorted(entry.name for entry in path.iterdir())
     shutil.rmtree(path, ignore_errors=True)
     assert left == []
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path, empty at the end but for what a Ray left."""
+    with short_folder() as path:
+        yield path
 
 
 def living(processes: tuple[Process, ...]) -> list[Process]:
@@ -108,61 +116,34 @@ def living(processes: tuple[Process, ...]) -> list[Process]:
     return found
 
 
-def test_a_private_ray_is_alone_and_gone_afterwards(folder: Path, ray_session: RaySession) -> None:
-    import ray
-
-    other = ray.get_runtime_context().gcs_address
-    child = Child(
-        """
-import signal
+STORY = """
+import signal, threading
+import numpy as np
 from hetsim.execution.transports.ray_connection.processes import descendants
 from hetsim.execution.transports.ray_connection.session import ray_session
-before = dict(os.environ), sys.excepthook, signal.getsignal(signal.SIGTERM)
-with ray_session(store_bytes=1) as session:
-    import ray
-    tell(address=ray.get_runtime_context().gcs_address, nodes=len(ray.nodes()),
-         private=session.private, started=[p.pid for p in descendants(os.getpid())])
-    tell(equal=[hetsim.run(plan).bitwise_equal for _ in range(2)])
-after = dict(os.environ), sys.excepthook, signal.getsignal(signal.SIGTERM)
-tell(left=[p.pid for p in descendants(os.getpid())], connected=ray.is_initialized(),
-     same=before == after)
-""",
-        folder,
-        RAY_ADDRESS=other,
-        RAY_AUTH_MODE="disabled",
-    )
-    told = child.line()
-    assert told["private"] is True
-    assert told["address"] != other
-    assert told["nodes"] == 1
-    assert len(told["started"]) > 3
-    assert child.line() == {"equal": [True, True]}
-    assert child.line() == {"left": [], "connected": False, "same": True}
-    assert child.end() == ""
-    assert child.process.returncode == 0
-
-
-@pytest.mark.slow
-def test_sessions_on_one_ray_end_in_any_order_and_a_small_shared_memory_does(folder: Path) -> None:
-    child = Child(
-        """
-shared = os.statvfs("/dev/shm")
-tell(shm=shared.f_blocks * shared.f_frsize)
-import threading
-from hetsim.execution.transports.ray_connection.processes import descendants
-import numpy as np
-before = dict(os.environ), sys.excepthook
+def changes():
+    return dict(os.environ), sys.excepthook
+def below():
+    return len(descendants(os.getpid()))
 def up():
     return "ray" in sys.modules and sys.modules["ray"].is_initialized()
+def equal(outputs):
+    return all(np.array_equal(outputs[name], wanted[name]) for name in wanted)
+def where():
+    import ray
+    return ray.get_runtime_context().gcs_address
+shared = os.statvfs("/dev/shm")
+tell(shared_memory=shared.f_blocks * shared.f_frsize)
+before = changes()
 first, second = hetsim.Session(plan), hetsim.Session(plan)
 import ray
-address = ray.get_runtime_context().gcs_address
+address = where()
+tell(address=address, nodes=len(ray.nodes()), started=below())
 wanted = first.run()
 first.close()
-tell(same=up() and ray.get_runtime_context().gcs_address == address)
+tell(same=up() and where() == address)
 third = hetsim.Session(plan)
-got = [second.run(), third.run()]
-tell(equal=all(np.array_equal(one[name], wanted[name]) for one in got for name in wanted))
+tell(equal=[equal(session.run()) for session in (second, third)])
 try:
     hetsim.run(plan, address="127.0.0.1:1")
 except hetsim.HetsimError as error:
@@ -172,27 +153,59 @@ tell(up=up())
 last = threading.Thread(target=third.close)
 last.start()
 last.join()
-tell(up=up(), left=[p.pid for p in descendants(os.getpid())],
-     same=before == (dict(os.environ), sys.excepthook))
-with hetsim.Session(plan) as fourth:
-    again = fourth.run()
-tell(equal=all(np.array_equal(again[name], wanted[name]) for name in wanted), up=up(),
-     left=[p.pid for p in descendants(os.getpid())])
-tell(stored=os.listdir("/dev/shm"))
-""",
-        folder,
-        before=WITH_SMALL_SHARED_MEMORY,
-    )
-    assert (child.line() == {"shm": SMALL_BYTES}) >= CAN_MOUNT
-    assert child.line() == {"same": True}
-    assert child.line() == {"equal": True}
-    assert child.line() == {"error": "UsageError"}
-    assert child.line() == {"up": True}
-    assert child.line() == {"up": False, "left": [], "same": True}
-    assert child.line() == {"equal": True, "up": False, "left": []}
-    assert (child.line() == {"stored": []}) >= CAN_MOUNT
-    assert child.end() == ""
-    assert child.process.returncode == 0
+tell(up=up(), left=below(), same=before == changes())
+# A thread that is not the main one could not put it back.
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+with ray_session(store_bytes=1) as session:
+    run = hetsim.run(plan)
+    tell(private=session.private, equal=run.bitwise_equal and equal(run.outputs))
+tell(up=up(), left=below(), stored=os.listdir("/dev/shm"),
+     same=before == changes() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)
+"""
+
+
+@pytest.fixture(scope="module")
+def told(ray_session: RaySession) -> list[dict[str, Any]]:
+    """What a process told in which sessions come and go, and then a Ray is opened once more."""
+    import ray
+
+    environment = {
+        "RAY_ADDRESS": ray.get_runtime_context().gcs_address,
+        "RAY_AUTH_MODE": "disabled",
+    }
+    with short_folder() as folder:
+        child = Child(STORY, folder, before=WITH_SMALL_SHARED_MEMORY, **environment)
+        lines = [child.line() for _ in range(9)]
+        assert child.end() == ""
+        assert child.process.returncode == 0
+    return lines
+
+
+def test_a_private_ray_is_alone_and_gone_afterwards(told: list[dict[str, Any]]) -> None:
+    import ray
+
+    opened, again, after = told[1], told[7], told[8]
+    assert opened["address"] != ray.get_runtime_context().gcs_address
+    assert opened["nodes"] == 1
+    assert opened["started"] > 3
+    assert again == {"private": True, "equal": True}
+    assert (after["up"], after["left"], after["same"]) == (False, 0, True)
+
+
+def test_sessions_on_one_ray_end_in_any_order(told: list[dict[str, Any]]) -> None:
+    assert told[2:7] == [
+        {"same": True},
+        {"equal": [True, True]},
+        {"error": "UsageError"},
+        {"up": True},
+        {"up": False, "left": 0, "same": True},
+    ]
+
+
+@pytest.mark.skipif(not CAN_MOUNT, reason="needs root to mount a small one")
+def test_a_small_shared_memory_does(told: list[dict[str, Any]]) -> None:
+    assert told[0] == {"shared_memory": SMALL_BYTES}
+    assert told[8]["stored"] == []
 
 
 def test_joining_another_ray_leaves_it_running(folder: Path, ray_session: RaySession) -> None:
@@ -210,30 +223,6 @@ tell(equal=run.bitwise_equal, connected=ray.is_initialized())
     assert child.line() == {"equal": True, "connected": False}
     assert child.end() == ""
     assert ray.get(ray.put(1)) == 1
-
-
-def test_a_ray_of_the_caller_is_used_and_left(folder: Path) -> None:
-    child = Child(
-        """
-import ray
-ray.init(address="local", num_cpus=1, include_dashboard=False, configure_logging=False,
-         object_store_memory=100 * 2**20, _plasma_directory="/tmp")
-here = ray.get_runtime_context().gcs_address
-run = hetsim.run(plan)
-tell(equal=run.bitwise_equal, same=ray.get_runtime_context().gcs_address == here)
-try:
-    hetsim.run(plan, address="127.0.0.1:1")
-except hetsim.HetsimError as error:
-    tell(error=type(error).__name__)
-ray.shutdown()
-import shutil
-shutil.rmtree(os.path.join(os.environ["TMPDIR"], "ray"))
-""",
-        folder,
-    )
-    assert child.line() == {"equal": True, "same": True}
-    assert child.line() == {"error": "UsageError"}
-    child.end()
 
 
 @pytest.mark.slow
