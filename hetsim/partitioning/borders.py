@@ -66,7 +66,7 @@ def memory_bytes(problem: Problem, nodes: Sequence[int]) -> int:
     """Return what a subgraph of `nodes` holds if nothing it holds is ever freed, in bytes.
 
     Its constants, what it reads from outside, and all that its nodes write, each once.
-    The clock follows what is freed (``simulation.memory``); this is the bound above it.
+    The clock follows what is freed (``clock.memory``); this is the bound above it.
     Complexity: O(what the nodes read and write).
     """
     touched = {index for node in nodes for index in problem.values_of[node]}

@@ -91,7 +91,7 @@ class Partition:
     def to_onnx(self) -> onnx.ModelProto:
         """Return the model with every group as a model-local function named after its device.
 
-        See ``as_onnx.to_functions``; ``as_onnx.save`` writes it with its weights.
+        See ``as_onnx.to_functions``; ``onnx_saving.save`` writes it with its weights.
         """
         from hetsim.partitioning.export.as_onnx import to_functions
 

@@ -42,7 +42,7 @@ def lower_bound(
 
     For ``latency``: no plan's end-to-end latency. For ``throughput``: no plan's seconds a
     request at its most loaded device, and so no rate of requests above its inverse. Both hold
-    without contention, and so with it. ``bound.bound_of`` says how they come about.
+    without contention, and so with it. ``lower_bound.bound_of`` says how they come about.
 
     Parameters
     ----------

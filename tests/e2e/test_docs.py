@@ -76,3 +76,22 @@ def test_tests_and_names_that_a_decision_mentions_exist(path: Path) -> None:
 def test_every_decision_is_listed() -> None:
     listed = re.findall(r"\]\((.+?\.md)\)", (DECISIONS / "README.md").read_text())
     assert listed == sorted(path.name for path in DECISIONS.glob("[0-9]*.md"))
+
+
+def test_what_docstrings_name_of_other_files_is_there() -> None:
+    """``module.name``: some file of that stem, or of that folder, has the name."""
+    texts = {path: path.read_text() for path in PACKAGE.rglob("*.py")}
+    homes: dict[str, list[str]] = {}
+    for path, text in texts.items():
+        for home in {path.stem, *path.relative_to(PACKAGE).parent.parts[-1:]}:
+            homes.setdefault(home, []).append(text)
+    files = ("json", "onnx", "toml", "yaml", "hsub")
+    for path, text in texts.items():
+        for home, name in re.findall(r"``(?:\w+\.)*([a-z]\w*)\.(\w+)(?:\(.*\))?``", text):
+            if name in files or name[0].isdigit():
+                continue
+            there = homes.get(home, ())
+            known = home in homes or home in ("hetsim", "onnx", "onnxruntime", "ray", "platform")
+            assert known, f"{path}: no file is called {home}"
+            inside = any(re.search(rf"\b{name}\b", other) for other in there)
+            assert inside or not there or name in homes, f"{path}: {home} has no {name}"

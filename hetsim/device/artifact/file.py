@@ -157,7 +157,7 @@ def export(
     stream : BinaryIO
         Need not be seekable.
     proto : onnx.ModelProto
-        A model of its own, as ``graph.extract`` gives it; not changed. All its outputs count.
+        A model of its own, as ``extract.extract`` gives it; not changed. All its outputs count.
     weights_dir : Path or None
         Folder that its external data is relative to.
     identity : Identity

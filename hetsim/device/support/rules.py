@@ -50,7 +50,7 @@ def by_rules(name: str, spec: DeviceSpec, graph: Graph, *, library: bool = False
     Members of a composite need not be among the ops that the rule accepts, nor have the
     attributes; all else that the rule says holds for them too. Operators of libraries are
     taken where `library` says that it was given one.
-    Complexity: O(V + tensors), and that of ``patterns.find_matches``.
+    Complexity: O(V + tensors), and that of ``matching.find_matches``.
     """
     reasons: dict[int, str] = {}
     for node in graph.nodes:

@@ -46,7 +46,7 @@ class CompiledPlan:
         Absolute.
     manifest : Manifest
     plan : mapping
-        The record of the plan; see ``plans.parse``.
+        The record of the plan; see ``plans.plan.parse``.
     program : Program
         Ready for an executor; its weights are mapped from the files of the folder.
     constants : mapping of str to value

@@ -35,7 +35,7 @@ class CompiledRun:
     mismatches : tuple of str
         The outputs that are further off than `tolerance` allows, each with in what it differs.
     tolerance : float
-        As in ``runner.Run``.
+        As in ``hetsim.Run``.
     not_compared : str or None
         Why there was nothing to compare with.
     executor : str
@@ -67,7 +67,7 @@ def run_compiled(
 ) -> CompiledRun:
     """Run a compiled plan; the model's file need not be there.
 
-    Parameters are those of ``runner.run``; the random inputs of a seed are the same too.
+    Parameters are those of ``hetsim.run``; the random inputs of a seed are the same too.
     With `verify` the outputs are compared with those of the whole model where it is still
     at the place that the plan names and has the digest that the plan recorded.
 

@@ -61,7 +61,7 @@ def compile_plan(
     folder : Path
         New or empty.
     precision : "graph" or "device"
-        As in ``runner.run``.
+        As in ``hetsim.run``.
 
     Raises
     ------

@@ -38,7 +38,7 @@ def within_memory(problem: Problem) -> Problem | None:
 
 
 def balanced_weights(problem: Problem, shares: Floats) -> float:
-    """Return ``bound_area.balanced`` with the weights of each device within its memory.
+    """Return ``area.balanced`` with the weights of each device within its memory.
 
     A weight that several nodes read is shared out among them, so that a device with all of them
     holds it once. 0 where memory does not bind, or the program is not solved: nothing is claimed.

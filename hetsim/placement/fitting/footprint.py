@@ -10,7 +10,7 @@ from hetsim.problem.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Footprint:
-    """Lower bounds on memory, by the rules of ``simulation.memory``.
+    """Lower bounds on memory, by the rules of ``clock.memory``.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
     4. Every plan there is, where those are few (``exhaustive``): complete, so that no problem up to
        about eight nodes is refused that has a plan.
 
-    Memory is what one request holds, by ``simulation.memory``; of several in flight ``simulate``
+    Memory is what one request holds, by ``clock.memory``; of several in flight ``simulate``
     tells.
 
     Raises
