@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from hetsim.analysis.target import check_target
 from hetsim.base import checks
-from hetsim.errors import Infeasible, OutOfMemory, UsageError, nearest
+from hetsim.errors import Infeasible, OutOfMemory, UsageError, all_refused, nearest
 from hetsim.partitioning.affinity.affinity import Affinity
 from hetsim.placement.bounding import stated_bound
 from hetsim.placement.constraints import NAMES, Constrained, with_affinity
@@ -37,6 +38,9 @@ DEFAULT_STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
 COPIES = "multi"
 """The strategy that ``copies`` are of."""
 
+Attempt = tuple[Plan | None, Timeline | None, Infeasible | None]
+"""A plan and how it was played, or why there is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -64,6 +68,8 @@ class Row:
         For throughput, the seconds a request that the clock keeps up where requests always wait
         (``deal.sustained_s``): above `cost_s` where transfers that hold several links wait for
         one another. None for latency.
+    refusal : Infeasible or None
+        The error that `reason` is the text of.
     """
 
     strategy: str
@@ -75,6 +81,7 @@ class Row:
     gap: float | None
     cost_s: float | None
     kept_s: float | None = None
+    refusal: Infeasible | None = field(default=None, repr=False, compare=False)
 
     @property
     def lags(self) -> bool:
@@ -150,6 +157,33 @@ class Comparison:
             for name, seconds in zip(self.problem.devices, device_s, strict=True)
         }
 
+    def require(self, target_s: float | None = None) -> Row:
+        """Return the best row, which has a plan and costs at most `target_s`.
+
+        Raises
+        ------
+        Infeasible
+            Where no row has a plan: UnsupportedNode or OutOfMemory where that is why all have
+            none.
+        ObjectiveMissed
+            Where the best costs more.
+        InvalidInput
+            For a target that is no finite number above 0.
+        """
+        best = self.rows[0]
+        if best.cost_s is None:
+            names: dict[str, list[str]] = {}
+            for row in self.rows:
+                names.setdefault(row.reason or "", []).append(row.strategy)
+            reasons = "; ".join(f"{', '.join(those)}: {why}" for why, those in names.items())
+            raise all_refused(
+                f"no strategy found a feasible plan for {self.problem.name}: {reasons}",
+                [row.refusal for row in self.rows if row.refusal is not None],
+            )
+        if target_s is not None:
+            check_target(self.objective, best.cost_s, target_s, f"plan '{best.strategy}'")
+        return best
+
     @property
     def ceiling(self) -> float | None:
         """Proven ceiling on the speed-up of any plan over the best single device."""
@@ -214,7 +248,7 @@ def compare(
     limits = Constrained(**{key: value for key, value in options.items() if key in NAMES})
     bound_s = stated_bound(problem, objective, limits)
 
-    def attempt(strategy: str) -> tuple[Plan | None, Timeline | None, str | None]:
+    def attempt(strategy: str) -> Attempt:
         return _attempt(limits, problem, strategy, objective, options)
 
     alone = {name: attempt(name) for name in expand(problem)}
@@ -227,23 +261,24 @@ def compare(
     known_rows = dict(alone)
     copies: Copies | None = None
     if objective == "throughput":
-        made, timeline, reason = known_rows[COPIES] = attempt(COPIES)
+        made, timeline, _ = known_rows[COPIES] = attempt(COPIES)
         copies_s = _cost(made, timeline, objective)
         if made is not None and copies_s is not None and made.sizes:
             copies = Copies(made, copies_s)
     names: dict[str, None] = {}
     for strategy in strategies:
         names.update(dict.fromkeys(alone if strategy == "single" else (strategy,)))
+    under_these = " (under the pins, exclusions and memory given)" if limits.given() else ""
     rows: list[Row] = []
     for name in names:
-        made, timeline, reason = known_rows[name] if name in known_rows else attempt(name)
+        made, timeline, refusal = known_rows[name] if name in known_rows else attempt(name)
         cost_s = _cost(made, timeline, objective)
         rows.append(
             Row(
                 strategy=name,
                 plan=made,
                 timeline=timeline,
-                reason=reason,
+                reason=None if refusal is None else f"{refusal}{under_these}",
                 speedup_over={
                     device: _ratio(seconds, cost_s)
                     for device, seconds in single_s.items()
@@ -257,6 +292,7 @@ def compare(
                 gap=cost_s / bound_s - 1.0 if cost_s is not None and bound_s else None,
                 cost_s=cost_s,
                 kept_s=sustained_s(made) if made is not None and objective != "latency" else None,
+                refusal=refusal,
             )
         )
     infinity = float("inf")
@@ -270,15 +306,14 @@ def _attempt(
     strategy: str,
     objective: Objective,
     options: Mapping[str, Any],
-) -> tuple[Plan | None, Timeline | None, str | None]:
+) -> Attempt:
     if objective != "latency" and ":" not in strategy:
         options = {**options, "objective": objective}
     try:
         made = under(limits, problem, strategy, **options)
         return made, _course(made, objective), None
     except Infeasible as error:
-        why = " (under the pins, exclusions and memory given)" if limits.given() else ""
-        return None, None, f"{error}{why}"
+        return None, None, error
 
 
 def _course(made: Plan, objective: Objective) -> Timeline:

@@ -124,8 +124,10 @@ def _set_frozen(ctx: click.Context, param: click.Parameter, given: Sequence[str]
     ctx.find_root().obj.frozen = _by_name(ctx, param, given, one)
 
 
-def above_zero(ctx: click.Context, param: click.Parameter, text: str) -> float:
-    """Read a finite number above 0."""
+def above_zero(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    """Read a finite number above 0, where one is given."""
+    if text is None:
+        return None
     number = _number(text)
     if number is None or number <= 0:
         raise click.BadParameter(f"'{text}' is not a finite number above 0", ctx, param)
@@ -292,6 +294,15 @@ objective_option = click.option(
     help="One request's latency, or seconds a request with many in flight.  [default: latency]",
 )
 """What plans are for, and weighed by."""
+
+target_option = click.option(
+    "--target-ms",
+    default=None,
+    callback=above_zero,
+    metavar="MS",
+    help="End with exit code 5 where the plan takes longer, by the objective.",
+)
+"""What a user asks of the best plan."""
 
 strategy_options = _all(
     click.option(

@@ -19,9 +19,10 @@ from hetsim.cli.options import (
     output_options,
     platform_option,
     run_options,
+    target_option,
     wide_option,
 )
-from hetsim.errors import Infeasible, UsageError
+from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison, Row
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     help="Run the best split plan, and that of each --strategy named, and check the outputs.",
 )
 @objective_option
+@target_option
 @click.option(
     "--explain",
     "explains",
@@ -69,6 +71,7 @@ def compare(
     strategies: tuple[str, ...],
     runs: bool,
     objective: Objective | None,
+    target_ms: float | None,
     explains: bool,
     contention: Contention | None,
     executor: Literal["ray", "threads"],
@@ -110,13 +113,17 @@ def compare(
     with invocation.progress(f"comparing {', '.join(names)}"):
         comparison = weigh(problem, names, objective=weighed, **options)
     record = comparison_record(comparison)
+    target_s = None if target_ms is None else target_ms / 1e3
+    if target_s is not None:
+        record["target_s"] = target_s
     best = comparison.rows[0]
     if not as_json:
         invocation.show(comparison_report(comparison, wide=wide))
-    if best.plan is None or best.timeline is None:
-        if as_json:
-            invocation.show_json(record)
-        raise Infeasible(_why_none(comparison))
+    if as_json and not best.feasible:
+        invocation.show_json(record)
+    best = comparison.require()
+    assert best.plan is not None
+    assert best.timeline is not None
     if explains:
         _explain(comparison, best.plan, record, as_json=as_json)
     how = Executor(executor, address, seed, timeout_s, precision)
@@ -155,6 +162,7 @@ def compare(
         invocation.show_json(record)
     for plan, run in done:
         require_equal(run.mismatches, f"plan '{plan.strategy}'")
+    comparison.require(target_s)
 
 
 def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_json: bool) -> None:
@@ -196,10 +204,3 @@ def _check_run_options(runs: bool) -> None:
         source = ctx.get_parameter_source(name)
         if source is click.core.ParameterSource.COMMANDLINE:
             raise UsageError(f"{flag} has no effect without --run", hint="add --run")
-
-
-def _why_none(comparison: Comparison) -> str:
-    from hetsim.reporting.tables.comparison import refusals
-
-    reasons = (f"{', '.join(names)}: {reason}" for reason, names in refusals(comparison).items())
-    return f"no strategy found a feasible plan for {comparison.problem.name}: {'; '.join(reasons)}"

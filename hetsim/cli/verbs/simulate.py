@@ -18,6 +18,7 @@ from hetsim.cli.options import (
     output_options,
     platform_option,
     strategy_options,
+    target_option,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ FOLLOWED = 1000
 @click.argument("source", metavar="MODEL|PLAN.json")
 @platform_option
 @strategy_options
+@target_option
 @click.option(
     "--requests", type=click.IntRange(min=1), default=1, show_default=True, help="How many."
 )
@@ -56,6 +58,7 @@ def simulate(
     strategy: str | None,
     objective: Objective | None,
     contention: Contention | None,
+    target_ms: float | None,
     requests: int,
     interval_ms: float,
     failures: tuple[Failure, ...],
@@ -71,9 +74,11 @@ def simulate(
 
     The argument is a model, which is planned for by --strategy, or a saved plan.json.
     """
+    from hetsim.analysis.target import check_target
     from hetsim.cli.inject import cost_lines, cost_record
     from hetsim.cli.question import read_plan
     from hetsim.cli.trace_and_out import check_targets, leave
+    from hetsim.placement.objective import bottleneck
     from hetsim.reporting.result import simulation_record
     from hetsim.reporting.tables.plan import simulation_report
     from hetsim.simulation.simulate import simulate as play
@@ -96,6 +101,8 @@ def simulate(
         if failures:
             calm = play(plan, arrivals_s=arrivals_s, contention=contention, trace=False)
     record = simulation_record(plan, timeline)
+    if target_ms is not None:
+        record["target_s"] = target_ms / 1e3
     if failures:
         record["failures"] = cost_record(timeline, calm)
     leave(plan, drawn, record, trace=trace, out=out, force=force)
@@ -106,3 +113,8 @@ def simulate(
         if failures:
             for line in cost_lines(record["failures"], timeline):
                 invocation.show(line)
+    if target_ms is not None:
+        weighed = objective or "latency"
+        # Every request is to meet it.
+        reached_s = max(timeline.latencies_s) if weighed == "latency" else bottleneck(plan)
+        check_target(weighed, reached_s, target_ms / 1e3, f"plan '{plan.strategy}'")
