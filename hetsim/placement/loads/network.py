@@ -129,10 +129,13 @@ class Network:
         in_at, in_kernel = rows(within)
         member_at, member = rows([kernel.nodes for kernel in kernels])
         route_at, route = rows(held)
+        # Of one layout in memory each: for another the searches would be compiled once more.
         return cls(
             compute_s=np.ascontiguousarray(compute_s),
-            lacks=lacks,
-            shares_s=np.where(problem.runnable, problem.shared_seconds, np.inf) / streams,
+            lacks=np.ascontiguousarray(lacks),
+            shares_s=np.ascontiguousarray(
+                np.where(problem.runnable, problem.shared_seconds, np.inf) / streams
+            ),
             dispatch_s=np.array(problem.dispatch_s) / streams,
             capacity=np.full(count, np.inf) if capacity is None else np.array(capacity, np.float64),
             touch_at=touch_at,
