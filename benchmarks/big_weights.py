@@ -29,8 +29,8 @@ import onnx
 import hetsim
 from hetsim.backend import Split, split
 from hetsim.execution.devices.program import assemble
+from hetsim.execution.transports.ray_connection.connection import ray_session
 from hetsim.execution.transports.ray_connection.processes import command_line, descendants
-from hetsim.execution.transports.ray_connection.session import ray_session
 from hetsim.graph.model import Model
 from hetsim.plans.plan import Plan
 

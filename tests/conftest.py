@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from groups import Groups
-from hetsim.execution.transports.ray_connection.session import RaySession
-from hetsim.execution.transports.ray_connection.session import ray_session as open_session
+from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import ray_session as open_session
 from leftovers import Leftovers
 from summary import Summary
 from sweeps import Sweeps, add_option

@@ -16,7 +16,7 @@ import pytest
 from onnx.backend.base import BackendRep
 
 from hetsim.backend import Split, SplitModel, load, make_backend
-from hetsim.execution.transports.ray_connection.session import RaySession
+from hetsim.execution.transports.ray_connection.connection import RaySession
 from onnx_builders import bits
 from oracles.onnx_suite import Answer, Judged, exact, required, side_by_side
 from sweeps import sweep

@@ -15,7 +15,7 @@ import json, sys, tempfile
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from big_weights import generate, measure
-from hetsim.execution.transports.ray_connection.session import ray_session
+from hetsim.execution.transports.ray_connection.connection import ray_session
 with ray_session(), tempfile.TemporaryDirectory() as folder:
     for executor in ("threads", "ray"):
         for megabytes in (2, 100):

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from hetsim import load_affinity, load_platform
 from hetsim.cli.main import main
-from hetsim.execution.transports.ray_connection.session import RaySession
+from hetsim.execution.transports.ray_connection.connection import RaySession
 from onnx_builders import make_model, op, value
 
 README = (Path(__file__).parents[2] / "README.md").read_text()

@@ -16,7 +16,7 @@ import pytest
 
 import hetsim
 from hetsim.backend import Split, split
-from hetsim.execution.transports.ray_connection.session import RaySession
+from hetsim.execution.transports.ray_connection.connection import RaySession
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import model_of
 from hetsim.graph.zoo import models as zoo

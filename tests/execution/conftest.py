@@ -13,7 +13,7 @@ import pytest
 from onnx import helper
 
 import hetsim
-from hetsim.execution.transports.ray_connection.session import RaySession
+from hetsim.execution.transports.ray_connection.connection import RaySession
 from onnx_builders import load, make_model, op, value
 
 DEVICES = ("cpu", "gpu", "npu")

@@ -73,7 +73,7 @@ def transports(
 
         yield lambda post: ThreadTransport(post, streams)
         return
-    from hetsim.execution.transports.ray_connection.session import STORE_BYTES, ray_session
+    from hetsim.execution.transports.ray_connection.connection import STORE_BYTES, ray_session
 
     with ray_session(address, store_bytes=STORE_BYTES + room_bytes) as session:
         from hetsim.execution.transports.ray_actors.transport import RayTransport

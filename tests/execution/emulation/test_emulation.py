@@ -7,7 +7,7 @@ import pytest
 import hetsim
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.emulation.run import emulate
-from hetsim.execution.transports.ray_connection.session import RaySession
+from hetsim.execution.transports.ray_connection.connection import RaySession
 from hetsim.plans.plan import Plan
 
 

@@ -33,7 +33,7 @@ from hetsim.execution.transports.ray_actors import node_weights
 from hetsim.execution.transports.ray_actors import loading as ray_loading
 from hetsim.execution.transports.ray_actors.link_probe import Probe, measure_links
 from hetsim.execution.transports.ray_actors.nodes import look_at, refuse_unplaceable
-from hetsim.execution.transports.ray_connection.session import ray_session
+from hetsim.execution.transports.ray_connection.connection import ray_session
 from hetsim.hardware.catalog import load_platform
 
 HEALTH = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300,

@@ -10,7 +10,7 @@ from hetsim.cluster.versions import own_versions
 from hetsim.errors import ExecutionError, Infeasible, NotOffered
 from hetsim.execution.transports.ray_actors.link_probe import _homes, _transfer, measure_links
 from hetsim.execution.transports.ray_actors.nodes import look_at, refuse_unplaceable
-from hetsim.execution.transports.ray_connection.session import RaySession
+from hetsim.execution.transports.ray_connection.connection import RaySession
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.routes import build_routes
 

@@ -15,7 +15,7 @@ from hetsim.errors import ExecutionError
 from hetsim.execution.devices.weights import Extent
 from hetsim.execution.transports.ray_actors import node_weights
 from hetsim.execution.transports.ray_actors.node_weights import Shipments
-from hetsim.execution.transports.ray_connection.session import RaySession
+from hetsim.execution.transports.ray_connection.connection import RaySession
 
 FIRST = (Extent("a/w.bin", 0, 1000), Extent("a/w.bin", 5000, 3000))
 SECOND = (Extent("a/w.bin", 5000, 3000), Extent("v.bin", 64, 200))

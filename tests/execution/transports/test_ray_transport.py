@@ -26,8 +26,8 @@ from hetsim.execution.transports.executors import execute
 from hetsim.execution.transports.ray_actors import loading as ray_loading
 from hetsim.execution.transports.ray_actors import node_weights
 from hetsim.execution.transports.ray_actors.node_weights import Shipments
+from hetsim.execution.transports.ray_connection.connection import RaySession
 from hetsim.execution.transports.ray_connection.processes import Process, command_line, descendants
-from hetsim.execution.transports.ray_connection.session import RaySession
 from hetsim.graph.inputs.samples import random_inputs
 from sweeps import sweep
 
@@ -90,7 +90,7 @@ def other_machines(ray_session: RaySession, monkeypatch: pytest.MonkeyPatch) -> 
     def shared(*arguments: Any, **options: Any) -> Iterator[RaySession]:
         yield RaySession(private=False)
 
-    monkeypatch.setattr("hetsim.execution.transports.ray_connection.session.ray_session", shared)
+    monkeypatch.setattr("hetsim.execution.transports.ray_connection.connection.ray_session", shared)
 
 
 @sweep("kind", quick=["external"], full=["external", "spilled"])

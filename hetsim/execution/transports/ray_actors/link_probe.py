@@ -14,7 +14,7 @@ from hetsim.cluster.check import refuse_unserved
 from hetsim.cluster.offers import Node, nodes_of
 from hetsim.errors import ClusterError, NotOffered
 from hetsim.execution.transports.ray_actors.nodes import live_seats
-from hetsim.execution.transports.ray_connection.session import ray_session
+from hetsim.execution.transports.ray_connection.connection import ray_session
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 

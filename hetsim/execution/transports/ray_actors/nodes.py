@@ -18,7 +18,7 @@ from hetsim.cluster.versions import (
     versions_of,
 )
 from hetsim.errors import NotOffered
-from hetsim.execution.transports.ray_connection.session import ray_session
+from hetsim.execution.transports.ray_connection.connection import ray_session
 
 ANSWER_S = 30.0
 """How long a node may take to start a process and answer."""

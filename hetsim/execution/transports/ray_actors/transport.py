@@ -19,8 +19,8 @@ from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Post
 from hetsim.execution.transports.ray_actors.errors import fault_of
 from hetsim.execution.transports.ray_actors.loading import Actor, create, load
 from hetsim.execution.transports.ray_actors.node_weights import Shipments
+from hetsim.execution.transports.ray_connection.connection import RaySession
 from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
-from hetsim.execution.transports.ray_connection.session import RaySession
 
 _INLINE_BELOW_BYTES = 100_000
 _GRACE_S = 5.0

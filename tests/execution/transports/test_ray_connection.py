@@ -24,13 +24,13 @@ from hetsim.execution.transports.ray_connection.address import (
     same_address,
     split_address,
 )
-from hetsim.execution.transports.ray_connection.processes import Process, descendants
-from hetsim.execution.transports.ray_connection.session import (
+from hetsim.execution.transports.ray_connection.connection import (
     RaySession,
     plasma_directory,
     temp_base,
 )
-from hetsim.execution.transports.ray_connection.session import ray_session as open_session
+from hetsim.execution.transports.ray_connection.connection import ray_session as open_session
+from hetsim.execution.transports.ray_connection.processes import Process, descendants
 
 GIB = 2**30
 # ONNX Runtime's telemetry keeps a file among the temporary ones.
@@ -120,7 +120,7 @@ STORY = """
 import signal, threading
 import numpy as np
 from hetsim.execution.transports.ray_connection.processes import descendants
-from hetsim.execution.transports.ray_connection.session import ray_session
+from hetsim.execution.transports.ray_connection.connection import ray_session
 def changes():
     return dict(os.environ), sys.excepthook
 def below():
@@ -263,7 +263,7 @@ while True:
 def test_sigterm_leaves_nothing_behind(folder: Path) -> None:
     child = Child(
         """
-from hetsim.execution.transports.ray_connection.session import ray_session
+from hetsim.execution.transports.ray_connection.connection import ray_session
 with ray_session():
     tell(ready=True)
     time.sleep(600)
