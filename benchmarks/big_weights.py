@@ -29,7 +29,7 @@ import onnx
 import hetsim
 from hetsim.backend import Split, split
 from hetsim.execution.devices.program import assemble
-from hetsim.execution.transports.ray_connection.connection import ray_session
+from hetsim.execution.transports.ray_connection.connection import ray_connection
 from hetsim.execution.transports.ray_connection.processes import command_line, descendants
 from hetsim.graph.model import Model
 from hetsim.plans.plan import Plan
@@ -147,7 +147,7 @@ def measure(path: Path, weight_bytes: int, executor: str, level: str) -> dict[st
     program = assemble(plan, model)
     split_s = time.perf_counter() - began
     del program
-    with ray_session() if executor == "ray" else nullcontext(), Peak() as peak:
+    with ray_connection() if executor == "ray" else nullcontext(), Peak() as peak:
         began = time.perf_counter()
         done = hetsim.run(plan, executor=executor, seed=1)  # type: ignore[arg-type]
         run_s = time.perf_counter() - began

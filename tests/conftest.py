@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from groups import Groups
-from hetsim.execution.transports.ray_connection.connection import RaySession
-from hetsim.execution.transports.ray_connection.connection import ray_session as open_session
+from hetsim.execution.transports.ray_connection.connection import RayConnection
+from hetsim.execution.transports.ray_connection.connection import ray_connection as connected
 from leftovers import Leftovers
 from summary import Summary
 from sweeps import Sweeps, add_option
@@ -24,9 +24,9 @@ settings.load_profile("hetsim")
 
 
 @pytest.fixture(scope="session")
-def ray_session() -> Iterator[RaySession]:
+def ray_connection() -> Iterator[RayConnection]:
     """One private Ray for all tests that run plans on it."""
-    with open_session(store_bytes=192 * 2**20) as session:
+    with connected(store_bytes=192 * 2**20) as session:
         yield session
 
 

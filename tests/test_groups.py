@@ -23,7 +23,7 @@ def pytest_configure(config):
     config.pluginmanager.register(Groups())
 
 @pytest.fixture
-def ray_session(): pass
+def ray_connection(): pass
 
 @pytest.fixture(params=["ray", "threads"])
 def executor(request): return request.param
@@ -43,7 +43,7 @@ def test_alone(number): pass
 def test_long(): pass
 
 @pytest.mark.parametrize("number", range(5))
-def test_on_ray(number, ray_session): pass
+def test_on_ray(number, ray_connection): pass
 
 @pytest.mark.parametrize("number", range(5))
 def test_on_either(number, executor): pass
@@ -89,10 +89,10 @@ def test_a_group_stays_together_and_long_tests_go_first(tmp_path: Path) -> None:
     ("test", "expected"),
     [
         (item("a"), None),
-        (item("a", "tmp_path", "ray_session"), "ray"),
+        (item("a", "tmp_path", "ray_connection"), "ray"),
         (item("a", "executor", executor="ray"), "ray"),
         (item("a", "executor", executor="threads"), None),
-        (item("a", "story", "ray_session"), "story"),
+        (item("a", "story", "ray_connection"), "story"),
     ],
 )
 def test_the_group_of_a_test(test: Any, expected: str | None) -> None:

@@ -16,7 +16,7 @@ import pytest
 from onnx.backend.base import BackendRep
 
 from hetsim.backend import Split, SplitModel, load, make_backend
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from onnx_builders import bits
 from oracles.onnx_suite import Answer, Judged, exact, required, side_by_side
 from sweeps import sweep
@@ -98,7 +98,7 @@ def test_random_cuts(judged: Judged, quarter: int, seed: int) -> None:
 
 @pytest.mark.slow
 @sweep("batch", quick=[0], full=BATCHES)
-def test_a_sample_on_ray(judged: Judged, ray_session: RaySession, batch: int) -> None:
+def test_a_sample_on_ray(judged: Judged, ray_connection: RayConnection, batch: int) -> None:
     """Tests of one operator set run as one model, side by side, so that actors start once."""
     backend = make_backend(devices=3, seed=7, executor="ray")
     failures: dict[str, str] = {}

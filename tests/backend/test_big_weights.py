@@ -15,8 +15,8 @@ import json, sys, tempfile
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from big_weights import generate, measure
-from hetsim.execution.transports.ray_connection.connection import ray_session
-with ray_session(), tempfile.TemporaryDirectory() as folder:
+from hetsim.execution.transports.ray_connection.connection import ray_connection
+with ray_connection(), tempfile.TemporaryDirectory() as folder:
     for executor in ("threads", "ray"):
         for megabytes in (2, 100):
             made = generate(Path(folder), megabytes * 10**6, rows=64)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.backend import Split, SplitModel, load
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from odd_graphs import ODD_GRAPHS, Case
 from odd_values import ODD_VALUES, maps, optionals, sequence_map, strings
 from onnx_builders import bits, make_model, op, open_exactly, value
@@ -43,7 +43,7 @@ def test_any_cut_gives_the_bits_of_the_plain_session(build: Callable[[], Case]) 
 
 @sweep("build", quick=[maps], full=[maps, optionals, sequence_map, strings])
 def test_values_that_are_no_tensors_cross_processes(
-    build: Callable[[], Case], ray_session: RaySession
+    build: Callable[[], Case], ray_connection: RayConnection
 ) -> None:
     proto, inputs = build()
     check(proto, inputs, [Split(seed=2, executor="ray")])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
@@ -22,7 +22,7 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_example_prints_its_record(
     script: Path,
-    ray_session: RaySession,
+    ray_connection: RayConnection,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -49,7 +49,7 @@ def test_the_catalog_has_the_promised_platforms() -> None:
 
 @pytest.mark.slow
 @sweep("name, platform_name", quick=PAIRS, full=product(zoo.names(), platform_names()))
-def test_compare_and_run(name: str, platform_name: str, ray_session: Any) -> None:
+def test_compare_and_run(name: str, platform_name: str, ray_connection: Any) -> None:
     model = loaded(name)
     problem = hetsim.Problem.of(model, hetsim.load_platform(platform_name))
     table = hetsim.compare(problem, ["single", "hetero", "heft"])

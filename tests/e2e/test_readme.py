@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from hetsim import load_affinity, load_platform
 from hetsim.cli.main import main
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from onnx_builders import make_model, op, value
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
@@ -26,7 +26,7 @@ Call = Callable[[str], str]
 
 
 @pytest.fixture
-def hetsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_session: RaySession) -> Call:
+def hetsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_connection: RayConnection) -> Call:
     """Give a command to the command line, in a folder of its own, and return what it prints."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")

@@ -16,7 +16,7 @@ import pytest
 
 import hetsim
 from hetsim.backend import Split, split
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import model_of
 from hetsim.graph.zoo import models as zoo
@@ -75,7 +75,7 @@ def cut_at_random(model: hetsim.Model, parts: int | None) -> hetsim.Plan:
 
 @pytest.mark.slow
 @sweep("name", quick=QUICK, full=zoo.names())
-def test_any_number_of_parts_gives_the_same_bits(name: str, ray_session: RaySession) -> None:
+def test_any_number_of_parts_gives_the_same_bits(name: str, ray_connection: RayConnection) -> None:
     model = hetsim.load_model(f"zoo:{name}")
     inputs = random_inputs(model, seed=4)
     whole = run_whole(model, inputs)

@@ -13,7 +13,7 @@ import pytest
 from onnx import helper
 
 import hetsim
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from onnx_builders import load, make_model, op, value
 
 DEVICES = ("cpu", "gpu", "npu")
@@ -27,7 +27,7 @@ BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [
 def executor(request: pytest.FixtureRequest) -> Executor:
     """Where to run; there is a Ray, where it is that."""
     if request.param == "ray":
-        request.getfixturevalue("ray_session")
+        request.getfixturevalue("ray_connection")
     kind: Executor = request.param
     return kind
 
@@ -88,7 +88,7 @@ class RanOnRay:
 
 
 @pytest.fixture(scope="session")
-def ran_on_ray(ray_session: RaySession, tmp_path_factory: pytest.TempPathFactory) -> RanOnRay:
+def ran_on_ray(ray_connection: RayConnection, tmp_path_factory: pytest.TempPathFactory) -> RanOnRay:
     """One run for all tests that look at what it left."""
     import ray
 

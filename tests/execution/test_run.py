@@ -18,7 +18,7 @@ from hetsim.errors import ExecutionError, PlanError, RequestError, UsageError
 from hetsim.execution import run as runner
 from hetsim.execution.equality import Deviation
 from hetsim.execution.run import Plain, run
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.reporting.result import run_record
 from hetsim.reporting.tables.plan import session_lines
@@ -216,7 +216,7 @@ def test_values_cross_devices(cut: Cut, kind: str) -> None:
     case.check(result.outputs)
 
 
-def test_values_cross_processes(cut: Cut, ray_session: RaySession) -> None:
+def test_values_cross_processes(cut: Cut, ray_connection: RayConnection) -> None:
     """All kinds side by side in one model, so that actors start once."""
     cases = {kind: build() for kind, build in CROSSINGS.items()}
     groups: list[tuple[str, list[int]]] = []

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-GROUPS = {"story": "story", "judged": "suite", "ray_session": "ray"}
+GROUPS = {"story": "story", "judged": "suite", "ray_connection": "ray"}
 """Fixtures that take long to make, and the group of the tests that use one."""
 
 _FILE = "hetsim_groups"
@@ -25,7 +25,7 @@ def group(item: pytest.Item) -> str | None:
     used = set(getattr(item, "fixturenames", ()))
     # Such a fixture asks for a session where its parameter says so.
     if "executor" in used and getattr(item, "callspec").params.get("executor") == "ray":  # noqa: B009
-        used.add("ray_session")
+        used.add("ray_connection")
     return next((name for fixture, name in GROUPS.items() if fixture in used), None)
 
 

@@ -73,12 +73,12 @@ def transports(
 
         yield lambda post: ThreadTransport(post, streams)
         return
-    from hetsim.execution.transports.ray_connection.connection import STORE_BYTES, ray_session
+    from hetsim.execution.transports.ray_connection.connection import STORE_BYTES, ray_connection
 
-    with ray_session(address, store_bytes=STORE_BYTES + room_bytes) as session:
+    with ray_connection(address, store_bytes=STORE_BYTES + room_bytes) as connection:
         from hetsim.execution.transports.ray_actors.transport import RayTransport
 
-        yield lambda post: RayTransport(post, session, streams, timeout_s)
+        yield lambda post: RayTransport(post, connection, streams, timeout_s)
 
 
 def execute(

@@ -27,7 +27,7 @@ from hetsim.execution.compiled.manifest import MANIFEST, WEIGHTS, is_compiled, r
 from hetsim.execution.compiled.read import open_compiled
 from hetsim.execution.compiled.run import run_compiled
 from hetsim.execution.compiled.write import compile_plan
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from onnx_builders import assert_bitwise_equal, make_model, op, save, value
 
 PLATFORM = """\
@@ -119,7 +119,9 @@ def test_a_folder_computes_what_the_plan_does(name: str, planned: Planned, tmp_p
     assert done.steps == wanted.steps
 
 
-def test_ray_actors_run_a_folder(compiled: Path, tmp_path: Path, ray_session: RaySession) -> None:
+def test_ray_actors_run_a_folder(
+    compiled: Path, tmp_path: Path, ray_connection: RayConnection
+) -> None:
     (tmp_path / "m.onnx").unlink()
     given = inputs_of("weighted")
     opened = open_compiled(compiled)

@@ -7,7 +7,7 @@ import pytest
 import hetsim
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.emulation.run import emulate
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.plans.plan import Plan
 
 
@@ -53,7 +53,7 @@ def test_a_scale_is_found_where_none_is_given() -> None:
     assert done.time_scale * done.predicted.latency_s >= 0.999
 
 
-def test_on_ray(ray_session: RaySession) -> None:
+def test_on_ray(ray_connection: RayConnection) -> None:
     plan = split_plan()
     scale = 0.3 / hetsim.simulate(plan).latency_s
     done = emulate(plan, requests=2, time_scale=scale)

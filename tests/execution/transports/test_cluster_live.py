@@ -33,7 +33,7 @@ from hetsim.execution.transports.ray_actors import node_weights
 from hetsim.execution.transports.ray_actors import loading as ray_loading
 from hetsim.execution.transports.ray_actors.link_probe import Probe, measure_links
 from hetsim.execution.transports.ray_actors.nodes import look_at, refuse_unplaceable
-from hetsim.execution.transports.ray_connection.connection import ray_session
+from hetsim.execution.transports.ray_connection.connection import ray_connection
 from hetsim.hardware.catalog import load_platform
 
 HEALTH = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300,
@@ -107,13 +107,13 @@ wanted = hetsim.run(by_hand("cpu"), executor="threads", verify=False).outputs
 try:
     tell("ids", **ids)
     true, ray.__version__ = ray.__version__, "0.0.1"
-    tell("join", error=error_of(lambda: ray_session(address).__enter__()), version=true)
+    tell("join", error=error_of(lambda: ray_connection(address).__enter__()), version=true)
     ray.__version__ = true
     ray.init(address=address, log_to_driver=False, configure_logging=False)
     tell("foreign", **told(look_at(address, ("npu",))), error=error_of(lambda: run("cpu", "npu")))
     call("--platform", "laptop", "--address", address)
     ray.shutdown()
-    with ray_session(address):
+    with ray_connection(address):
         tell("whole", **told(look_at(address, ALL)))
         tell("unknown", **told(look_at(address, ("cpu", "vpu"))))
         call("--address", address, "--json")

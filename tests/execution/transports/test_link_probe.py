@@ -10,7 +10,7 @@ from hetsim.cluster.versions import own_versions
 from hetsim.errors import ExecutionError, Infeasible, NotOffered
 from hetsim.execution.transports.ray_actors.link_probe import _homes, _transfer, measure_links
 from hetsim.execution.transports.ray_actors.nodes import look_at, refuse_unplaceable
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.routes import build_routes
 
@@ -19,7 +19,7 @@ def machine(name: str, *, alive: bool = True, **amounts: float) -> Node:
     return Node(name, f"10.0.0.{len(name)}", alive, amounts, {})
 
 
-def test_devices_of_one_node_share_its_memory(ray_session: RaySession) -> None:
+def test_devices_of_one_node_share_its_memory(ray_connection: RayConnection) -> None:
     platform = load_platform("laptop")
     _, routes = build_routes(platform)
     found = measure_links("auto", platform, (1000, 200_000), repeats=2)
@@ -35,7 +35,7 @@ def test_devices_of_one_node_share_its_memory(ray_session: RaySession) -> None:
         assert entry.modelled_s == routes[p][q].seconds(entry.nbytes)
 
 
-def test_one_node_is_looked_at(ray_session: RaySession) -> None:
+def test_one_node_is_looked_at(ray_connection: RayConnection) -> None:
     live = look_at("auto", ("cpu", "gpu"))
     (report,) = live.nodes
     assert report.versions == own_versions() == live.here
@@ -45,14 +45,14 @@ def test_one_node_is_looked_at(ray_session: RaySession) -> None:
         refuse_unplaceable("gpu", started=True)
 
 
-def test_a_node_that_does_not_answer_is_reported(ray_session: RaySession) -> None:
+def test_a_node_that_does_not_answer_is_reported(ray_connection: RayConnection) -> None:
     (report,) = look_at("auto", answer_s=0.0).nodes
     assert report.versions is None
     assert not report.usable
     assert report.failure == "no answer within 0 s"
 
 
-def test_a_probe_that_dies_is_an_error(ray_session: RaySession) -> None:
+def test_a_probe_that_dies_is_an_error(ray_connection: RayConnection) -> None:
     class Broken:
         def make(self, nbytes: int) -> None:
             raise MemoryError("none left")

@@ -15,7 +15,7 @@ from hetsim.errors import ExecutionError
 from hetsim.execution.devices.weights import Extent
 from hetsim.execution.transports.ray_actors import node_weights
 from hetsim.execution.transports.ray_actors.node_weights import Shipments
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 
 FIRST = (Extent("a/w.bin", 0, 1000), Extent("a/w.bin", 5000, 3000))
 SECOND = (Extent("a/w.bin", 5000, 3000), Extent("v.bin", 64, 200))
@@ -46,7 +46,7 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shipments(ray_session: RaySession) -> Iterator[Shipments]:
+def shipments(ray_connection: RayConnection) -> Iterator[Shipments]:
     made = Shipments()
     yield made
     made.close()

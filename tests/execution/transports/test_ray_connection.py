@@ -25,11 +25,11 @@ from hetsim.execution.transports.ray_connection.address import (
     split_address,
 )
 from hetsim.execution.transports.ray_connection.connection import (
-    RaySession,
+    RayConnection,
     plasma_directory,
     temp_base,
 )
-from hetsim.execution.transports.ray_connection.connection import ray_session as open_session
+from hetsim.execution.transports.ray_connection.connection import ray_connection as connected
 from hetsim.execution.transports.ray_connection.processes import Process, descendants
 
 GIB = 2**30
@@ -120,7 +120,7 @@ STORY = """
 import signal, threading
 import numpy as np
 from hetsim.execution.transports.ray_connection.processes import descendants
-from hetsim.execution.transports.ray_connection.connection import ray_session
+from hetsim.execution.transports.ray_connection.connection import ray_connection
 def changes():
     return dict(os.environ), sys.excepthook
 def below():
@@ -156,7 +156,7 @@ last.join()
 tell(up=up(), left=below(), same=before == changes())
 # A thread that is not the main one could not put it back.
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
-with ray_session(store_bytes=1) as session:
+with ray_connection(store_bytes=1) as session:
     run = hetsim.run(plan)
     tell(private=session.private, equal=run.bitwise_equal and equal(run.outputs))
 tell(up=up(), left=below(), stored=os.listdir("/dev/shm"),
@@ -165,7 +165,7 @@ tell(up=up(), left=below(), stored=os.listdir("/dev/shm"),
 
 
 @pytest.fixture(scope="module")
-def told(ray_session: RaySession) -> list[dict[str, Any]]:
+def told(ray_connection: RayConnection) -> list[dict[str, Any]]:
     """What a process told in which sessions come and go, and then a Ray is opened once more."""
     import ray
 
@@ -208,7 +208,7 @@ def test_a_small_shared_memory_does(told: list[dict[str, Any]]) -> None:
     assert told[8]["stored"] == []
 
 
-def test_joining_another_ray_leaves_it_running(folder: Path, ray_session: RaySession) -> None:
+def test_joining_another_ray_leaves_it_running(folder: Path, ray_connection: RayConnection) -> None:
     import ray
 
     address = ray.get_runtime_context().gcs_address
@@ -263,8 +263,8 @@ while True:
 def test_sigterm_leaves_nothing_behind(folder: Path) -> None:
     child = Child(
         """
-from hetsim.execution.transports.ray_connection.connection import ray_session
-with ray_session():
+from hetsim.execution.transports.ray_connection.connection import ray_connection
+with ray_connection():
     tell(ready=True)
     time.sleep(600)
 """,
@@ -331,6 +331,6 @@ def test_one_ray_has_several_names() -> None:
     assert not same_address("10.0.0.1:1", "10.0.0.2:1")
 
 
-def test_sessions_nest(ray_session: RaySession) -> None:
-    with open_session() as inner:
-        assert inner is ray_session
+def test_sessions_nest(ray_connection: RayConnection) -> None:
+    with connected() as inner:
+        assert inner is ray_connection

@@ -13,7 +13,7 @@ import pytest
 import ray
 from execution.transports.test_ray_connection import QUIET, Child, folder
 
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.execution.transports.ray_connection.processes import command_line, descendants
 from hetsim.execution.transports.ray_connection.settings import ENVIRONMENT, private_environment
 
@@ -40,8 +40,8 @@ def test_every_private_ray_has_a_token_of_its_own() -> None:
     assert "RAY_AUTH_TOKEN" not in ENVIRONMENT
 
 
-def test_a_process_without_the_token_is_refused(ray_session: RaySession) -> None:
-    assert ray_session.private
+def test_a_process_without_the_token_is_refused(ray_connection: RayConnection) -> None:
+    assert ray_connection.private
     address = ray.get_runtime_context().gcs_address
     token = os.environ["RAY_AUTH_TOKEN"]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
@@ -59,7 +59,7 @@ def test_a_process_without_the_token_is_refused(ray_session: RaySession) -> None
 
 
 @pytest.mark.slow
-def test_a_stranger_runs_no_task(ray_session: RaySession) -> None:
+def test_a_stranger_runs_no_task(ray_connection: RayConnection) -> None:
     address = ray.get_runtime_context().gcs_address
     code = "import ray, sys; ray.init(address=sys.argv[1]); print(ray.get(ray.put(1)))"
     plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
@@ -97,14 +97,14 @@ def listeners() -> list[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads the sockets of Linux")
-def test_a_private_ray_listens_on_the_loopback_device_alone(ray_session: RaySession) -> None:
+def test_a_private_ray_listens_on_the_loopback_device_alone(ray_connection: RayConnection) -> None:
     there = listeners()
     assert len(there) > 3
     loopback = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
     assert set(there) <= set(loopback)
 
 
-def test_the_token_is_in_no_file_and_no_command_line(ray_session: RaySession) -> None:
+def test_the_token_is_in_no_file_and_no_command_line(ray_connection: RayConnection) -> None:
     token = os.environ["RAY_AUTH_TOKEN"]
     node: Any = ray._private.worker.global_worker.node
     temp = Path(node.get_temp_dir_path())

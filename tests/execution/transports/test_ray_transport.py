@@ -26,7 +26,7 @@ from hetsim.execution.transports.executors import execute
 from hetsim.execution.transports.ray_actors import loading as ray_loading
 from hetsim.execution.transports.ray_actors import node_weights
 from hetsim.execution.transports.ray_actors.node_weights import Shipments
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.execution.transports.ray_connection.processes import Process, command_line, descendants
 from hetsim.graph.inputs.samples import random_inputs
 from sweeps import sweep
@@ -53,7 +53,7 @@ def wait_for(condition: Callable[[], Any]) -> Any:
 
 @pytest.mark.slow
 def test_a_request_with_which_its_device_dies_every_time_has_failed(
-    cut: Cut, endless: onnx.ModelProto, ray_session: RaySession
+    cut: Cut, endless: onnx.ModelProto, ray_connection: RayConnection
 ) -> None:
     def kill() -> None:
         killed: set[int] = set()
@@ -83,14 +83,16 @@ def test_ray_is_left_connected_by_a_run_within_a_session(ran_on_ray: Any) -> Non
 
 
 @pytest.fixture
-def other_machines(ray_session: RaySession, monkeypatch: pytest.MonkeyPatch) -> None:
+def other_machines(ray_connection: RayConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Ray that is there, taken for one on several machines."""
 
     @contextmanager
-    def shared(*arguments: Any, **options: Any) -> Iterator[RaySession]:
-        yield RaySession(private=False)
+    def shared(*arguments: Any, **options: Any) -> Iterator[RayConnection]:
+        yield RayConnection(private=False)
 
-    monkeypatch.setattr("hetsim.execution.transports.ray_connection.connection.ray_session", shared)
+    monkeypatch.setattr(
+        "hetsim.execution.transports.ray_connection.connection.ray_connection", shared
+    )
 
 
 @sweep("kind", quick=["external"], full=["external", "spilled"])

@@ -14,7 +14,7 @@ from hetsim.cluster.check import refuse_unserved
 from hetsim.cluster.offers import Node, nodes_of
 from hetsim.errors import ClusterError, NotOffered
 from hetsim.execution.transports.ray_actors.nodes import live_seats
-from hetsim.execution.transports.ray_connection.connection import ray_session
+from hetsim.execution.transports.ray_connection.connection import ray_connection
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 
@@ -119,7 +119,7 @@ def measure_links(
     """
     devices = tuple(platform.devices)
     _, routes = build_routes(platform)
-    with ray_session(address):
+    with ray_connection(address):
         import ray
 
         nodes = nodes_of(ray.nodes())  # type: ignore[no-untyped-call]

@@ -18,7 +18,7 @@ from hetsim.cluster.versions import (
     versions_of,
 )
 from hetsim.errors import NotOffered
-from hetsim.execution.transports.ray_connection.connection import ray_session
+from hetsim.execution.transports.ray_connection.connection import ray_connection
 
 ANSWER_S = 30.0
 """How long a node may take to start a process and answer."""
@@ -97,7 +97,7 @@ def look_at(
         Where no Ray answers at the address. A node that does not answer is reported instead.
     """
     began = time.monotonic()
-    with ray_session(address):
+    with ray_connection(address):
         import ray
 
         nodes = nodes_of(ray.nodes())  # type: ignore[no-untyped-call]

@@ -19,7 +19,7 @@ from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Post
 from hetsim.execution.transports.ray_actors.errors import fault_of
 from hetsim.execution.transports.ray_actors.loading import Actor, create, load
 from hetsim.execution.transports.ray_actors.node_weights import Shipments
-from hetsim.execution.transports.ray_connection.connection import RaySession
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
 
 _INLINE_BELOW_BYTES = 100_000
@@ -36,17 +36,17 @@ class RayTransport:
     Parameters
     ----------
     post : callable
-    session : RaySession
+    connection : RayConnection
     streams : mapping of str to int
     timeout_s : float
         Of starting a device and compiling its subgraphs.
     """
 
     def __init__(
-        self, post: Post, session: RaySession, streams: Mapping[str, int], timeout_s: float
+        self, post: Post, connection: RayConnection, streams: Mapping[str, int], timeout_s: float
     ) -> None:
         self._post = post
-        self._session = session
+        self._connection = connection
         self._streams = streams
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
@@ -76,7 +76,7 @@ class RayTransport:
                     version,
                     program,
                     self._timeout_s,
-                    shipments=None if self._session.private else self._shipments,
+                    shipments=None if self._connection.private else self._shipments,
                     given_up=lambda: self._closed or self._actors.get(device) is not actor,
                 )
             except ExecutionError as refusal:
@@ -156,7 +156,7 @@ class RayTransport:
             ) from error
 
     def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
-        """Bring outputs here, copied: Ray's memory ends with the session."""
+        """Bring outputs here, copied: Ray's memory ends with the connection."""
         waiting = {name for name, handle in handles.items() if isinstance(handle, ray.ObjectRef)}
         found = {name: handle for name, handle in handles.items() if name not in waiting}
         lost: list[str] = []

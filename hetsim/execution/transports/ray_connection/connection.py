@@ -45,7 +45,7 @@ _EXIT_GRACE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class RaySession:
+class RayConnection:
     """A Ray that this process is connected to.
 
     Attributes
@@ -66,7 +66,7 @@ class _Shared:
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     users: set[object] = field(default_factory=set)
-    session: RaySession | None = None
+    connection: RayConnection | None = None
     ended_by: ExitStack = field(default_factory=ExitStack)
 
     def enter(
@@ -75,22 +75,22 @@ class _Shared:
         address: str | None,
         store_bytes: int,
         plasma_dir: str | os.PathLike[str] | None,
-    ) -> RaySession:
+    ) -> RayConnection:
         with self.lock:
-            if self.session is None:
+            if self.connection is None:
                 chosen = _choose(address, store_bytes, plasma_dir)
-                self.session = self.ended_by.enter_context(chosen)
+                self.connection = self.ended_by.enter_context(chosen)
             elif address is not None:
                 _check_same(_connected(), address)
             self.users.add(user)
-            return self.session
+            return self.connection
 
     def leave(self, user: object) -> None:
         """Count `user` out, if it was counted; end the Ray where nobody is left."""
         with self.lock:
             self.users.discard(user)
             if not self.users:
-                self.session = None
+                self.connection = None
                 self.ended_by.close()
 
 
@@ -98,12 +98,12 @@ _shared = _Shared()
 
 
 @contextlib.contextmanager
-def ray_session(
+def ray_connection(
     address: str | None = None,
     *,
     store_bytes: int = STORE_BYTES,
     plasma_dir: str | os.PathLike[str] | None = None,
-) -> Iterator[RaySession]:
+) -> Iterator[RayConnection]:
     """Give a connected Ray, the same one to every run for as long as any of them needs it.
 
     A Ray that the caller has initialised in this process is used and left as it is. Else,
@@ -174,13 +174,13 @@ def temp_base(candidates: Sequence[str]) -> str:
 
 def _choose(
     address: str | None, store_bytes: int, plasma_dir: str | os.PathLike[str] | None
-) -> AbstractContextManager[RaySession]:
+) -> AbstractContextManager[RayConnection]:
     # Only a Ray that is loaded already can be connected already.
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         if address is not None:
             _check_same(_connected(), address)
-        return contextlib.nullcontext(RaySession(private=False, address=address))
+        return contextlib.nullcontext(RayConnection(private=False, address=address))
     if address is not None:
         check_address(address)
         return _joined(address)
@@ -203,7 +203,7 @@ def _check_same(connected: str, address: str) -> None:
 
 
 @contextlib.contextmanager
-def _joined(address: str) -> Iterator[RaySession]:
+def _joined(address: str) -> Iterator[RayConnection]:
     with restored(QUIET):
         import ray
 
@@ -222,14 +222,16 @@ def _joined(address: str) -> Iterator[RaySession]:
                 raise ClusterError(
                     f"cannot be joined: {said}", where=f"Ray at {address}"
                 ) from error
-            yield RaySession(private=False, address=address)
+            yield RayConnection(private=False, address=address)
         finally:
             with held_interrupts():
                 ray.shutdown()
 
 
 @contextlib.contextmanager
-def _private(store_bytes: int, plasma_dir: str | os.PathLike[str] | None) -> Iterator[RaySession]:
+def _private(
+    store_bytes: int, plasma_dir: str | os.PathLike[str] | None
+) -> Iterator[RayConnection]:
     base = temp_base((tempfile.gettempdir(), "/tmp", "/var/tmp"))
     with restored(private_environment()), protected():
         import ray
@@ -258,7 +260,7 @@ def _private(store_bytes: int, plasma_dir: str | os.PathLike[str] | None) -> Ite
                         f"Ray does not start: {_line(error)}",
                         hint="run with the executor 'threads' instead",
                     ) from error
-            yield RaySession(private=True)
+            yield RayConnection(private=True)
         finally:
             with held_interrupts():
                 started = _started_below(temp)
