@@ -236,14 +236,17 @@ class ExecutionError(HetsimError):
 
 @dataclass(eq=False, repr=False)
 class DeviceLost(ExecutionError):
-    """A device died, or does not answer any more, while it was needed.
+    """A device died, with what it held, while it was needed.
 
     Attributes
     ----------
     device : str
+    kind : str
+        ``died``, or ``out of memory``.
     """
 
     device: str = field(default="", kw_only=True)
+    kind: str = field(default="died", kw_only=True)
 
 
 @dataclass(eq=False, repr=False)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from hetsim.errors import ExecutionError, HetsimError
+from hetsim.errors import DeviceLost, ExecutionError, HetsimError, TimedOut
 from hetsim.execution.dispatch.device_states import DeviceStates
 from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
 from hetsim.execution.dispatch.events import Expired, Overdue, Submit
@@ -180,7 +180,7 @@ class OpenRequests:
             if found is not None:
                 found.deaths += 1
                 if found.deaths > self._policy.attempts:
-                    self.fail(call.request, error)
+                    self.fail(call.request, _loss(device, kind, error))
         self._given_out = {
             call: since for call, since in self._given_out.items() if call.device != device
         }
@@ -243,3 +243,10 @@ class OpenRequests:
         if flight.round or flight.missing or flight.running:
             for device in self._devices.up():
                 self._transport.forget(device, self._dispatcher.version, number)
+
+
+def _loss(device: str, kind: str, error: ExecutionError) -> ExecutionError:
+    """What a request is told that a device is lost with: of its own class, or that of time."""
+    if isinstance(error, TimedOut):
+        return error
+    return DeviceLost(error.what, where=error.where, hint=error.hint, device=device, kind=kind)

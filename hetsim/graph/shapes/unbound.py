@@ -55,6 +55,7 @@ def unbound(graph: Graph, source: str, unmeasured: str | None) -> UnboundDimensi
             ", and ".join(parts),
             where=source,
             hint=f"give {binding_flags(graph)}{every}, or --input FILE.npz",
+            dims=tuple(dims),
         )
     shown = ", ".join(
         f"{name} {graph.tensors[name].dtype} {list(graph.tensors[name].shape or ())}"

@@ -15,7 +15,7 @@ import pytest
 
 import hetsim
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
-from hetsim.errors import ExecutionError, Infeasible
+from hetsim.errors import DeviceLost, ExecutionError, Infeasible
 from hetsim.execution.dispatch.recovery import Recovery
 from hetsim.execution.session import Session
 from hetsim.graph.inputs.samples import random_inputs
@@ -167,8 +167,11 @@ def test_an_exception_that_lasts_is_the_requests(
     # Twice for an exception, three times for a device: then the request has had its chances.
     Faulty(monkeypatch, "d", what, 3 if what == MEMORY else 2)
     with Session(cut(diamond, BRANCHES), "threads") as session:
-        with pytest.raises(ExecutionError, match=what):
+        with pytest.raises(ExecutionError, match=what) as caught:
             session.run()
+        if what == MEMORY:
+            assert isinstance(caught.value, DeviceLost)
+            assert (caught.value.device, caught.value.kind) == ("npu", "out of memory")
         check(session, range(4))
 
 

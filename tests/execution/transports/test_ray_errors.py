@@ -43,6 +43,9 @@ def test_kinds(error: RayError, kind: str, values_lost: bool) -> None:
     found = fault_of(error, "gpu", ("a", "b"))
     assert (found.kind, found.values_lost) == (kind, values_lost)
     assert found.lost == (("a", "b") if kind == "lost input" else ())
+    if not isinstance(error, RayTaskError) and kind in ("died", "out of memory"):
+        assert isinstance(found.error, DeviceLost)
+        assert (found.error.device, found.error.kind) == ("gpu", kind)
 
 
 @pytest.mark.parametrize(

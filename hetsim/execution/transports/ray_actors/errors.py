@@ -64,6 +64,10 @@ def translated(error: BaseException, device: str) -> ExecutionError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, RayActorError):
         return _death(lines, device)
+    if isinstance(error, NodeDiedError | OutOfMemoryError):
+        kind = "died" if isinstance(error, NodeDiedError) else "out of memory"
+        what = f"{type(error).__name__}: {lines[0] if lines else ''}"
+        return DeviceLost(what, where=where, device=device, kind=kind)
     return ExecutionError(f"{type(error).__name__}: {lines[0] if lines else ''}", where=where)
 
 

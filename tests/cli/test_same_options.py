@@ -1,0 +1,59 @@
+"""An option has one form and one meaning in every command that has it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import click
+
+from hetsim.cli.main import main
+
+OWN_WORDS = {
+    "--address": "a run joins a cluster, a check asks one too",
+    "--affinity": "a partition heeds its default and priority too",
+    "--explain": "of two nodes in a partition, of the best plan in a comparison",
+    "--force": "what it lets be replaced",
+    "--out": "what the folder holds",
+    "--requests": "of a run with --emulate alone",
+    "--set": "rules of a partition, options of strategies",
+    "--strategy": "one to plan by, several to compare",
+}
+"""Options whose help differs from command to command, and in what."""
+
+
+Found = tuple[str, click.Command]
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[Found]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from commands(found, (*path, name))
+    else:
+        yield " ".join(path), command
+
+
+def test_options_of_one_name_are_one_option() -> None:
+    forms: dict[str, set[tuple[object, ...]]] = defaultdict(set)
+    for _, command in commands(main):
+        for option in command.params:
+            if isinstance(option, click.Option):
+                name = max(option.opts, key=len)
+                choices = tuple(getattr(option.type, "choices", ()))
+                kind = (option.type.name, choices, option.metavar, option.is_flag, option.help)
+                forms[name].add(kind)
+    several = {name for name, kinds in forms.items() if len(kinds) > 1}
+    assert several == set(OWN_WORDS)
+    for name in several - {"--explain"}:
+        assert len({kind[:-1] for kind in forms[name]}) == 1, name
+
+
+def test_numbers_of_time_have_a_unit_in_their_name_or_their_form() -> None:
+    for path, command in commands(main):
+        for option in command.params:
+            if isinstance(option, click.Option) and (option.name or "").endswith(("_s", "_ms")):
+                unit = {"s": "SECONDS", "ms": "MS"}[str(option.name).rsplit("_", 1)[1]]
+                assert option.metavar == unit, f"{path} {option.name}"
