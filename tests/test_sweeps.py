@@ -53,10 +53,11 @@ def test_what_is_left_out_is_told_by_file() -> None:
     assert left
     assert len(kept) + len(left) == len(IDS)
     assert told[0] == (
-        f"share 2/3: {40 - len(left)} of 40 tests of the sweep selected, {len(left)} left out"
+        f"share 2/3: {40 - len(left)} of 40 tests of the sweep selected, {len(left)} left out; "
+        "0 properties tried on fewer examples"
     )
     counts = {name: sum(name in node_id for node_id in left) for name in ("tests/a", "tests/b")}
-    assert told[1:] == [f"{count:6} left out in {name}.py" for name, count in counts.items()]
+    assert told[1:] == [f"    {name}.py: {count} left out" for name, count in counts.items()]
 
 
 def test_a_share_is_the_same_everywhere() -> None:
@@ -86,7 +87,7 @@ def test_a_property_is_tried_less_each_time(option: str, named: bool, tried: int
     Sweeps(option, named=named).pytest_collection_modifyitems(config, items)
     over()
     assert len(seen) == tried
-    last = "     1 properties tried on fewer examples than in the sweep"
+    last = "    tests/a.py: 1 on fewer examples"
     assert config.stash[SUMMARY].get("sweep", [""])[-1] == (last if tried == 3 else "")
 
 

@@ -87,21 +87,19 @@ class Sweeps:
             gone = {item.nodeid for item in left}
             items[:] = [item for item in items if item.nodeid not in gone]
             config.hook.pytest_deselected(items=left)
-        quick = self._tried({item.obj: item for item in items if _examples(item)}.values())
-        if of_sweep or quick:
-            told = self._told(len(of_sweep), left)
-            if quick:
-                told.append(f"{quick:6} properties tried on fewer examples than in the sweep")
-            config.stash[SUMMARY]["sweep"] = told
+        less = self._tried({item.obj: item for item in items if _examples(item)}.values())
+        if of_sweep or less:
+            config.stash[SUMMARY]["sweep"] = self._told(len(of_sweep), left, less)
 
-    def _tried(self, properties: Iterable[pytest.Item]) -> int:
-        """Say of each property how often it is tried; how many less often than in the sweep."""
-        less = 0
+    def _tried(self, properties: Iterable[pytest.Item]) -> list[pytest.Item]:
+        """Say of each property how often it is tried; those tried less often than in the sweep."""
+        less = []
         for item in properties:
             quick, full = _examples(item)
             whole = quick == full or self._runs(item.nodeid.partition("[")[0])
             settings(max_examples=full if whole else quick)(item.obj)
-            less += not whole
+            if not whole:
+                less.append(item)
         return less
 
     def _runs(self, node_id: str) -> bool:
@@ -110,12 +108,24 @@ class Sweeps:
         number, shares = self._share
         return place(node_id, shares) == number
 
-    def _told(self, count: int, left: Sequence[pytest.Item]) -> list[str]:
-        ran = count - len(left)
+    def _told(
+        self, count: int, left: Sequence[pytest.Item], less: Sequence[pytest.Item]
+    ) -> list[str]:
         which = f"share {self._option}" if self._share else self._option
-        lines = [f"{which}: {ran} of {count} tests of the sweep selected, {len(left)} left out"]
-        files = Counter(item.nodeid.split("::")[0] for item in left)
-        return lines + [f"{files[name]:6} left out in {name}" for name in sorted(files)]
+        lines = [
+            f"{which}: {count - len(left)} of {count} tests of the sweep selected, "
+            f"{len(left)} left out; {len(less)} properties tried on fewer examples"
+        ]
+        out, tried = _by_file(left), _by_file(less)
+        for name in sorted(out | tried):
+            words = [f"{out[name]} left out"] * (name in out)
+            words += [f"{tried[name]} on fewer examples"] * (name in tried)
+            lines.append(f"    {name}: {', '.join(words)}")
+        return lines
+
+
+def _by_file(items: Iterable[pytest.Item]) -> Counter[str]:
+    return Counter(item.nodeid.split("::")[0] for item in items)
 
 
 def _examples(item: Any) -> tuple[int, ...]:
