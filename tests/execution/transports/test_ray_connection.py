@@ -36,15 +36,17 @@ GIB = 2**30
 # ONNX Runtime's telemetry keeps a file among the temporary ones.
 QUIET = {"ORT_DISABLE_TELEMETRY": "1"}
 
-PLAN = """
+TELL = """
 import json, os, sys, time
+def tell(**facts):
+    print(json.dumps(facts), flush=True)
+"""
+PLAN = """
 import hetsim
 model = hetsim.load_model("zoo:squeezenet")
 problem = hetsim.Problem.of(model, hetsim.load_platform("edge-box"))
 plan = hetsim.plan(problem, "hetero:npu,dsp,cpu")
 assert len(plan.devices_used) > 1
-def tell(**facts):
-    print(json.dumps(facts), flush=True)
 """
 
 
@@ -59,10 +61,16 @@ class Child:
     """A Python process of its own session, whose Ray lies in a folder of its own."""
 
     def __init__(
-        self, code: str, folder: Path, *, before: Sequence[str] = (), **environment: str
+        self,
+        code: str,
+        folder: Path,
+        *,
+        first: str = PLAN,
+        before: Sequence[str] = (),
+        **environment: str,
     ) -> None:
         self.process = subprocess.Popen(
-            [*before, sys.executable, "-W", "error", "-c", PLAN + code],
+            [*before, sys.executable, "-W", "error", "-c", TELL + first + code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -208,23 +216,6 @@ def test_a_small_shared_memory_does(told: list[dict[str, Any]]) -> None:
     assert told[8]["stored"] == []
 
 
-def test_joining_another_ray_leaves_it_running(folder: Path, ray_connection: RayConnection) -> None:
-    import ray
-
-    address = ray.get_runtime_context().gcs_address
-    child = Child(
-        """
-run = hetsim.run(plan, address=sys.argv[-1])
-import ray
-tell(equal=run.bitwise_equal, connected=ray.is_initialized())
-""".replace("sys.argv[-1]", repr(address)),
-        folder,
-    )
-    assert child.line() == {"equal": True, "connected": False}
-    assert child.end() == ""
-    assert ray.get(ray.put(1)) == 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["starting", "running"])
 def test_ctrl_c_leaves_nothing_behind(folder: Path, stage: str) -> None:
@@ -269,6 +260,7 @@ with ray_connection():
     time.sleep(600)
 """,
         folder,
+        first="",
     )
     assert child.line() == {"ready": True}
     below = child.below()

@@ -139,7 +139,8 @@ try:
     hetsim.run(plan, address="127.0.0.1:1")
 except hetsim.HetsimError as error:
     tell(error=type(error).__name__)
-sys.stdin.read()
+sys.stdin.readline()
+tell(up=ray.get(ray.put(1)) == 1)
 ray.shutdown()
 import shutil
 shutil.rmtree(os.path.join(os.environ["TMPDIR"], "ray"))
@@ -159,15 +160,20 @@ before = dict(os.environ)
 try:
     tell(joined=hetsim.run(plan, address={address!r}).bitwise_equal,
          same=before == dict(os.environ))
+    import ray
+    tell(connected=ray.is_initialized())
 except hetsim.HetsimError as error:
     tell(error=str(error))
 """
     joining = Child(clean + private + join, folder, **login)
     assert joining.line() == {"private": None, "same": True}
     assert joining.line() == {"joined": True, "same": True}
+    assert joining.line() == {"connected": False}
     joining.end()
     stranger = Child(clean + join, folder, RAY_AUTH_MODE="disabled", **QUIET, **ONCE)
     assert "it asks for a token" in stranger.line()["error"]
     stranger.end()
-    # Its standard input ends, and with it the cluster.
+    # Those who joined have left the cluster as it was; a line ends it.
+    print(file=cluster.process.stdin, flush=True)
+    assert cluster.line() == {"up": True}
     cluster.end()
