@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 
+from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 from hetsim.base.units import GIB
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import load_device, load_platform, platform_names

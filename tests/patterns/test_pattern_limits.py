@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 
+from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph
 from hetsim.patterns.matching import Matches, find_matches

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from full_problems import every_plan, full_problems
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
 from builders import CASES
+from full_problems import every_plan, full_problems
 from hetsim.errors import Infeasible, UsageError
 from hetsim.placement.bounding import lower_bound
 from hetsim.placement.bounds.lower_bound import area_bound, critical_path_bound

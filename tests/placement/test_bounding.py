@@ -7,11 +7,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from full_problems import every_plan, full_problems
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
+from full_problems import every_plan, full_problems
 from hetsim.errors import Infeasible, InvalidInput, UnsupportedNode, UsageError
 from hetsim.partitioning.affinity.affinity import Exclusion
 from hetsim.placement import registry
@@ -24,6 +24,7 @@ from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.every_plan import every_plan as every_order
 from oracles.every_plan import tight_problem
+from sweeps import examples
 
 
 @st.composite
@@ -55,7 +56,7 @@ def obeys(plan: Plan, limits: Constrained) -> bool:
     )
 
 
-@settings(max_examples=50, deadline=None)
+@examples(quick=20, full=50)
 @given(st.data())
 def test_no_plan_that_obeys_goes_below(data: st.DataObject) -> None:
     problem = data.draw(full_problems(max_devices=3, max_nodes=4))

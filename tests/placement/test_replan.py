@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
@@ -14,9 +14,10 @@ from builders import problems
 from hetsim.errors import Infeasible, UnsupportedNode
 from hetsim.placement.replan import replan, without
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 
-@settings(max_examples=60, deadline=None)
+@examples(quick=25, full=60)
 @given(problems(), st.sampled_from(["heft", "hetero", "single"]), st.data())
 def test_a_new_plan_is_valid_and_uses_no_lost_device(
     problem: Problem, strategy: str, data: st.DataObject

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 
+from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 from hetsim.errors import UsageError
 from hetsim.graph.loading import load_model
 from hetsim.graph.reading.onnx_types import dtype_name, element_type, parse_type

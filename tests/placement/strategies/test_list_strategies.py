@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 from hypothesis import given, settings
 
 import hetsim
 from builders import problems
+from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 from hetsim.errors import OutOfMemory, UnsupportedNode, UsageError
 from hetsim.placement.listing.dynamic import schedule_pairs
 from hetsim.placement.listing.list_schedule import Listing, Slot
