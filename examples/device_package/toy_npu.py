@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import hetsim
 from hetsim.cost.model import Estimate, Kernel
@@ -46,7 +47,15 @@ class ToyNpu(Device):
 
 @dataclass(frozen=True)
 class NpuFirst:
-    """everything that the npu takes on the npu, the rest on the host"""
+    """everything that the npu takes on the npu, the rest on the host
+
+    Attributes
+    ----------
+    npu : str
+        The device that is asked first.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("a device that is named cpu",)
 
     npu: str = "npu"
 

@@ -164,8 +164,16 @@ def run(
         Where the plan is not valid.
     RequestError
         Where the inputs do not fit the model.
+    TimedOut
+        Where a device does not answer in time.
+    DeviceLost
+        Where a device dies as often as it is started, or runs out of memory.
+    ClusterError
+        Where Ray does not start or cannot be joined; NotOffered where it has no node for a device.
+    Infeasible
+        Where no device can take the place of one that was lost.
     ExecutionError
-        Where a device fails or does not answer in time, or Ray does not start.
+        Of which these are, but for the last: where a kernel fails.
     """
     check_how(executor, address, timeout_s, precision)
     failing = check_failures(failures, plan.problem.devices)

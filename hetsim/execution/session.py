@@ -80,8 +80,10 @@ class Session:
         Where an option is unknown or makes no sense, or the plan has no model.
     PlanError
         Where the plan is not valid.
-    ExecutionError
-        Where a device does not start, or Ray does not.
+    ClusterError
+        Where Ray does not start or cannot be joined.
+    TimedOut, ExecutionError
+        Where a device does not start, or not in time.
     """
 
     @checks.takes(
@@ -213,7 +215,7 @@ class Session:
         ------
         RequestError
             Where the inputs do not fit the model; the nearest name is in the message.
-        ExecutionError
+        TooManyInFlight
             Where there is no room and `wait` is false.
         UsageError
             Where the session is closed.

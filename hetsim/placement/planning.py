@@ -58,8 +58,10 @@ def plan(
     UsageError
         For an unknown strategy, option or device, or an objective that the strategy does not
         plan for.
-    Infeasible
+    UnsupportedNode
         Where the strategy finds no device for a node.
+    Infeasible
+        Where it finds no plan of its kind.
     OutOfMemory
         Where its plan does not fit a device, by the clock's count of one request (of replicas,
         of one each): weights, and live activations at every instant.

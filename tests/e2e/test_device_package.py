@@ -106,10 +106,11 @@ def test_its_device_conforms(installed: Path) -> None:
 def test_partitioners_strategies_clock_and_reports_work_with_it(installed: Path) -> None:
     box = ["zoo:squeezenet", "--platform", "box.yaml"]
     run = ["run", *box, "--strategy", "npu-first", "--executor"]
-    split, listed, *ran, absent = commands(
+    split, listed, told, *ran, absent = commands(
         installed,
         (["partition", *box, "--json"], {}),
         (["strategies"], {}),
+        (["strategies", "npu-first", "--json"], {}),
         ([*run, "threads"], {}),
         ([*run, "ray"], {}),
         (["partition", *box], {"TOY_NPU_DRIVER": "absent"}),
@@ -118,6 +119,17 @@ def test_partitioners_strategies_clock_and_reports_work_with_it(installed: Path)
     assert any("1000 channels (it takes 512)" in why for why in left.values()), split.stderr
     assert "npu-first" in listed.stdout
     assert listed.stderr == ""
+    entry = json.loads(told.stdout)
+    assert entry["provider"] == "hetsim-toy-npu"
+    assert entry["needs"] == ["a device that is named cpu"]
+    assert entry["options"] == [
+        {
+            "name": "npu",
+            "type": "text",
+            "default": "npu",
+            "meaning": "The device that is asked first.",
+        }
+    ]
     assert len(ran) == 2
     for done in ran:
         assert "bitwise equal to the whole model: yes" in done.stdout, done.stderr

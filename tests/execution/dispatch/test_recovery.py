@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import onnx
@@ -15,8 +15,9 @@ import pytest
 
 import hetsim
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
-from hetsim.errors import DeviceLost, ExecutionError, Infeasible
-from hetsim.execution.dispatch.recovery import Recovery
+from hetsim.errors import DeviceLost, ExecutionError, Infeasible, NoReplacement
+from hetsim.execution.dispatch.device_states import DeviceStates
+from hetsim.execution.dispatch.recovery import Policy, Recovery
 from hetsim.execution.session import Session
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, run_whole
@@ -197,3 +198,23 @@ def test_a_run_can_be_given_failures(cut: Cut, diamond: onnx.ModelProto) -> None
     assert result.bitwise_equal is True
     assert [recovery.how for recovery in result.recoveries] == ["replanned"]
     assert [event.name for event in result.timeline.events if event.kind == "failure"] == ["kill"]
+
+
+def test_a_device_that_nobody_can_replace_is_an_error_of_its_own() -> None:
+    class Program:
+        code: ClassVar[dict[str, tuple[()]]] = {"npu": ()}
+
+    class Quiet:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *given, **more: ()
+
+    quiet: Any = Quiet()
+    program: Any = Program()
+    states = DeviceStates(
+        program, quiet, quiet, lambda event: None, Policy(max_restarts=0), None, quiet.later
+    )
+    states.open()
+    states.lose("npu", "died", DeviceLost("its process ended", device="npu"), values_too=True)
+    assert isinstance(states.broken, NoReplacement)
+    assert states.broken.device == "npu"
+    assert isinstance(states.broken, Infeasible)
