@@ -1,0 +1,174 @@
+"""Sizes of products, against loops, equivalent convolutions and the FLOPs of whole models."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetsim.errors import ModelError
+from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.graph.loading import load_model
+from hetsim.graph.work import node_work
+from hetsim.graph.work.geometry import FORMS, measured_ops, product_of
+from hetsim.graph.work.products import RULES
+
+MS = "com.microsoft"
+small = st.integers(1, 4)
+
+
+def product(op, inputs, output, *, weights=(1,), domain="", **attributes):
+    """The product of one node; the inputs at `weights` are constants, None is absent."""
+    names = [f"in{i}" if shape is not None else "" for i, shape in enumerate(inputs)]
+    node = Node(0, "the node", op, domain, tuple(names), ("out",), attributes=attributes)
+    shapes = {name: shape for name, shape in zip(names, inputs, strict=True) if name}
+    tensors = {n: Tensor(n, "float32", tuple(s)) for n, s in {**shapes, "out": output}.items()}
+    constants = frozenset(f"in{i}" for i in weights)
+    free = tuple(name for name in shapes if name not in constants)
+    return product_of(Graph("one", (node,), tensors, free, ("out",), constants, {"": 20}), node)
+
+
+@given(small, small, small, st.integers(1, 3), st.integers(1, 3))
+def test_a_convolution_is_one_product_a_group(batch, deep, wide, group, tap):
+    done = product(
+        "Conv",
+        [(batch, deep * group, 9, 9), (wide * group, deep, tap, tap)],
+        (batch, wide * group, 10 - tap, 10 - tap),
+        group=group,
+    )
+    assert (done.rows, done.columns) == (batch * (10 - tap) ** 2, wide)
+    assert (done.depth, done.groups) == (deep * tap * tap, group)
+    assert (done.window, done.strides, done.dilations) == ((tap, tap), (1, 1), (1, 1))
+    # The product of those sizes, group by group, is the convolution.
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 5, (batch, group, deep, 9, 9))
+    w = rng.integers(0, 5, (group, wide, deep, tap, tap))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (tap, tap), axis=(3, 4))
+    for g in range(group):
+        left = windows[:, g].transpose(0, 2, 3, 1, 4, 5).reshape(done.rows, done.depth)
+        right = w[g].reshape(done.columns, done.depth).T
+        direct = np.einsum("bchwij,ocij->bohw", windows[:, g], w[g])
+        assert np.array_equal((left @ right).reshape(direct.transpose(0, 2, 3, 1).shape),
+                              direct.transpose(0, 2, 3, 1))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("channels", "weight", "group", "form"),
+    [
+        (8, (16, 8, 3, 3), 1, "dense"),
+        (8, (16, 8, 1, 1), 1, "pointwise"),
+        (8, (8, 1, 3, 3), 8, "depthwise"),
+        (8, (16, 1, 3, 3), 8, "depthwise"),
+        (8, (16, 4, 3, 3), 2, "grouped"),
+        (8, (16, 4, 1, 1), 2, "grouped"),
+    ],
+)
+def test_forms_of_convolutions(channels, weight, group, form):
+    done = product("Conv", [(1, channels, 5, 5), weight], (1, weight[0], 5, 5), group=group)
+    assert done.form == form
+    assert form in FORMS
+
+
+def test_attributes_of_a_convolution_are_kept():
+    done = product("Conv", [(1, 2, 9), (4, 2, 3)], (1, 4, 3), strides=(2,), dilations=(2,), group=1)
+    assert (done.window, done.strides, done.dilations) == ((3,), (2,), (2,))
+
+
+@given(small, small, small, st.integers(1, 3))
+def test_a_transposed_convolution_is_the_product_before_the_overlap(batch, deep, wide, group):
+    done = product(
+        "ConvTranspose",
+        [(batch, deep * group, 4, 4), (deep * group, wide, 2, 2)],
+        (batch, wide * group, 5, 5),
+        group=group,
+    )
+    assert (done.form, done.groups) == ("transposed", group)
+    assert (done.rows, done.columns, done.depth) == (batch * 16, wide * 4, deep)
+
+
+operands = st.sampled_from([
+    ((2, 3), (3, 4)), ((3,), (3, 4)), ((2, 3), (3,)), ((3,), (3,)),
+    ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 2, 3), (5, 3, 4)),
+    ((6, 5, 2, 3), (5, 3, 4)), ((6, 1, 2, 3), (1, 5, 3, 4)), ((1, 2, 3), (5, 3, 4)),
+])  # fmt: skip
+
+
+@given(operands)
+def test_a_matrix_product_has_the_terms_of_its_definition(shapes):
+    a, b = shapes
+    out = np.matmul(np.zeros(a), np.zeros(b)).shape
+    done = product("MatMul", [a, b], out)
+    assert done.macs == math.prod(out) * a[-1]
+    assert done.depth == a[-1]
+    assert done.form == "matmul"
+    assert product("MatMul", [a, b], out, weights=()).form == "batched"
+
+
+def test_matrices_that_share_an_operand_are_one_product():
+    done = product("MatMul", [(7, 5, 3), (3, 4)], (7, 5, 4))
+    assert (done.rows, done.columns, done.depth, done.groups) == (35, 4, 3, 1)
+    done = product("MatMul", [(5, 3), (7, 3, 4)], (7, 5, 4), weights=(0,))
+    assert (done.rows, done.columns, done.depth, done.groups) == (28, 5, 3, 1)
+    done = product("MatMul", [(7, 5, 3), (7, 3, 4)], (7, 5, 4), weights=())
+    assert (done.rows, done.columns, done.depth, done.groups) == (5, 4, 3, 7)
+
+
+def test_turned_operands():
+    done = product("Gemm", [(3, 2), (4, 3), (4,)], (2, 4), transA=1, transB=1)
+    assert (done.rows, done.columns, done.depth) == (2, 4, 3)
+    done = product("FusedMatMul", [(6, 3, 2), (6, 4, 3)], (6, 2, 4), domain=MS, transA=1, transB=1)
+    assert (done.rows, done.columns, done.depth, done.groups) == (2, 4, 3, 6)
+
+
+def test_quantized_operands_stand_at_other_places():
+    scale = ()
+    done = product(
+        "QLinearConv",
+        [(1, 2, 5, 5), scale, scale, (4, 2, 3, 3), scale, scale, scale, scale],
+        (1, 4, 3, 3),
+        weights=(3,),
+    )
+    assert (done.form, done.rows, done.columns, done.depth) == ("dense", 9, 4, 18)
+    shapes = [(2, 3), scale, scale, (3, 4), scale, scale, scale, scale]
+    done = product("QLinearMatMul", shapes, (2, 4), weights=(3,))
+    assert (done.form, done.rows, done.columns, done.depth) == ("matmul", 2, 4, 3)
+
+
+def test_a_product_by_packed_weights():
+    done = product("MatMulNBits", [(5, 2, 64), (8, 2, 16)], (5, 2, 8), domain=MS, K=64, N=8)
+    assert (done.form, done.rows, done.columns, done.depth) == ("matmul", 10, 8, 64)
+
+
+def test_every_rule_of_products_has_sizes_too():
+    left = {"Einsum", "CausalConvWithState", f"{MS}:CausalConvWithState"}
+    assert set(measured_ops()) == set(RULES) - left
+
+
+def test_what_is_no_product_has_none():
+    assert product("Relu", [(2, 3)], (2, 3), weights=()) is None
+    assert product("Conv", [(1, 2, 5, 5), (4, 2, 3, 3)], (1, 4, 3, 3), domain="mine") is None
+
+
+def test_shapes_that_do_not_fit_are_the_models_error():
+    with pytest.raises(ModelError, match="do not fit Gemm"):
+        product("Gemm", [(2, 3), (3, 4)], (2, 4, 1))
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "shufflenet", "bert_small"])
+def test_products_are_the_flops_of_their_nodes(name):
+    graph = load_model(f"zoo:{name}").graph
+    found = 0
+    for node in graph.nodes:
+        done = product_of(graph, node)
+        work = node_work(graph, node)
+        if done is None:
+            assert work.op_class not in ("conv", "matmul")
+            continue
+        found += 1
+        biases = sum(len(graph.tensors[r].static_shape) == 1 for r in node.reads)
+        out = graph.tensors[node.writes[0]].elements
+        assert 2 * done.macs <= work.flops <= 2 * done.macs + (biases + 1) * out
+    assert found > 20
