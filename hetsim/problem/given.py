@@ -13,6 +13,7 @@ from hetsim.hardware.spec import Route
 from hetsim.problem.parts import Constant, Contention, FusedKernel, Staging, Value
 
 if TYPE_CHECKING:
+    from hetsim.cost.profiles.record import MeasuredShare
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import Platform
 
@@ -61,6 +62,8 @@ class Given:
         By node, then device: the time of nodes that may take less than `seconds` says, such as
         an If of which it is not known which branch it takes. Bounds count on it; all else
         counts on `seconds`.
+    profiles : mapping of str to MeasuredShare
+        By device that has one: the profile that prices of it are from, and how far.
     model, platform : Model, Platform or None
         Where the problem came from; None for instances given as arrays.
     """
@@ -87,5 +90,6 @@ class Given:
     refusals: tuple[Mapping[int, str], ...] = field(default=(), repr=False)
     unpriced: Mapping[int, str] = field(default_factory=dict, repr=False)
     least_s: Mapping[int, tuple[float, ...]] = field(default_factory=dict, repr=False)
+    profiles: Mapping[str, MeasuredShare] = field(default_factory=dict, repr=False)
     model: Model | None = field(default=None, repr=False)
     platform: Platform | None = field(default=None, repr=False)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import numpy as np
+import os
+from collections.abc import Mapping, Sequence
 
-from hetsim.cost.prices import Prices
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.cost.prices import Fused, Prices
+from hetsim.cost.profiles.prices import with_profile
+from hetsim.cost.profiles.reading import load_profile
+from hetsim.cost.profiles.record import MeasuredShare, Profile
 from hetsim.cost.registry import cost_model
 from hetsim.device.registry import platform_devices
-from hetsim.errors import UnboundDimension
+from hetsim.errors import UnboundDimension, UsageError, nearest
 from hetsim.graph.graph import Graph
 from hetsim.graph.model import Model
 from hetsim.graph.shapes.unbound import unbound
 from hetsim.graph.work import graph_work, op_key
 from hetsim.hardware.routes import build_routes
-from hetsim.hardware.spec import Platform
+from hetsim.hardware.spec import Platform, numbered
 from hetsim.problem.given import Given
 from hetsim.problem.parts import (
     GRAPH_INPUT,
@@ -31,6 +38,7 @@ def price(
     *,
     cost: str = "roofline",
     contention: Contention = "fifo",
+    profiles: Mapping[str, str | os.PathLike[str]] | None = None,
 ) -> Given:
     """Give the problem of running `model` on `platform`; see ``Problem.of``. O((V + E) P)."""
     graph = model.graph
@@ -43,6 +51,8 @@ def price(
     seconds = np.full((len(graph.nodes), len(names)), np.inf)
     least = np.full_like(seconds, np.inf)
     fused: list[FusedKernel] = []
+    measured: dict[str, MeasuredShare] = {}
+    of_device = read_profiles(profiles or {}, platform)
     refusals: list[dict[int, str]] = []
     for p, device in enumerate(platform_devices(platform, model.extensions).values()):
         support = device.query_model(graph)
@@ -53,10 +63,15 @@ def price(
                 seconds[node, p], least[node, p] = prices.node(graph, graph.nodes[node])
         for node, took_s in prices.loads(graph, support).items():
             seconds[node, p] = least[node, p] = took_s
-        fused += [
-            FusedKernel(p, kernel.nodes, kernel.seconds, kernel.pattern)
-            for kernel in prices.fused(graph, support, seconds[:, p].tolist())
-        ]
+        kernels: tuple[Fused, ...] = prices.fused(graph, support, seconds[:, p].tolist())
+        if names[p] in of_device:
+            profile = of_device[names[p]]
+            found = with_profile(
+                profile, model, device.spec.kind, seconds[:, p], least[:, p], kernels
+            )
+            seconds[:, p], least[:, p], kernels = found.seconds, found.least, found.fused
+            measured[names[p]] = found.share
+        fused += [FusedKernel(p, k.nodes, k.seconds, k.pattern) for k in kernels]
     link_names, routes = build_routes(platform)
     specs = tuple(platform.devices.values())
     return Given(
@@ -79,14 +94,55 @@ def price(
         op_types=tuple(op_key(node) for node in graph.nodes),
         origins=tuple(node.origins for node in graph.nodes),
         refusals=tuple(refusals),
-        unpriced={node.id: works[node.id].why for node in graph.nodes if not works[node.id].rule},
+        unpriced={
+            node.id: works[node.id].why
+            for node in graph.nodes
+            if not works[node.id].rule
+            and not _measured_everywhere(node.id, seconds, names, measured)
+        },
         least_s={
             node: tuple(least[node].tolist())
             for node in np.flatnonzero((least < seconds).any(axis=1)).tolist()
         },
         model=model,
         platform=platform,
+        profiles=measured,
     )
+
+
+def _measured_everywhere(
+    node: int,
+    seconds: NDArray[np.float64],
+    names: Sequence[str],
+    measured: Mapping[str, MeasuredShare],
+) -> bool:
+    """Whether every device that runs a node has a measured time for it."""
+    runs = [name for p, name in enumerate(names) if np.isfinite(seconds[node, p])]
+    return bool(runs) and all(name in measured and measured[name].measured[node] for name in runs)
+
+
+def read_profiles(
+    profiles: Mapping[str, str | os.PathLike[str]], platform: Platform
+) -> dict[str, Profile]:
+    """Read the profiles by device; ``gpu`` stands for ``gpu.0``, ``gpu.1`` and so on.
+
+    Raises UsageError where there is no such device, or one has two profiles.
+    """
+    found: dict[str, Profile] = {}
+    names = tuple(platform.devices)
+    for name, source in profiles.items():
+        alike = (name,) if name in names else numbered(name, names)
+        if not alike:
+            raise UsageError(
+                f"no device '{name}' on {platform.name} to have a profile",
+                hint=nearest(name, names),
+            )
+        twice = [device for device in alike if device in found]
+        if twice:
+            raise UsageError(f"device '{twice[0]}' has two profiles", hint="leave one out")
+        profile = load_profile(source)
+        found.update(dict.fromkeys(alike, profile))
+    return found
 
 
 def values_of(graph: Graph, *, open_bytes: int | None = None) -> tuple[Value, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -246,6 +247,7 @@ class Problem(Given):
         platform=checks.instance("hetsim.hardware.spec:Platform"),
         cost=checks.text,
         contention=checks.text,
+        profiles=checks.mapping(checks.text, checks.path),
     )
     def of(
         model: Model,
@@ -253,6 +255,7 @@ class Problem(Given):
         *,
         cost: str = "roofline",
         contention: Contention = "fifo",
+        profiles: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> Problem:
         """Build the problem of running `model` on `platform`.
 
@@ -266,17 +269,25 @@ class Problem(Given):
             Name of a registered cost model.
         contention : "fifo" or "none"
             How links behave.
+        profiles : mapping of str to path, optional
+            By device: a profile of this model on it, which gives the prices of the nodes that
+            it has times of (``hetsim.cost.profiles``). ``gpu`` stands for ``gpu.0``, ``gpu.1``
+            and so on. What it gave is in ``profiles`` of the problem.
 
         Raises
         ------
         UnboundDimension
             Where a cost needs a dimension that is not bound.
         UsageError
-            Where the cost model is unknown.
+            Where the cost model or a device with a profile is unknown.
+        InvalidInput
+            Where a profile cannot be read, or is of another model or other shapes.
         """
         from hetsim.problem.of_model import price
 
-        return Problem(**vars(price(model, platform, cost=cost, contention=contention)))
+        return Problem(
+            **vars(price(model, platform, cost=cost, contention=contention, profiles=profiles))
+        )
 
     @staticmethod
     def from_arrays(

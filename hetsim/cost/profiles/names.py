@@ -1,0 +1,197 @@
+"""Which nodes of a model a kernel's name speaks of.
+
+Runtimes name a kernel after the nodes that it is made of, after the value that it writes, or
+make a name up. What is understood:
+
+- the name of a node of the file, of a canonical node, or of a value; ``node_of_VALUE``;
+- what ONNX Runtime adds: ``_nchwc``, ``_nhwc``, ``_token_12``, ``/MatMulAddFusion``,
+  ``_kernel_time``; and for a node without a name, its op type and number, ``Conv_3``;
+- what others add: ``/WithoutBiases``, ``convolution:conv1``,
+  ``Reformatting CopyNode for Input Tensor 0 to conv1``;
+- several nodes: ``conv1 + relu1``, ``conv1+relu1``, ``conv1 || conv2``, ``conv1,relu1``,
+  ``PWN(PWN(sigmoid1), mul1)``, ``fused_conv1_relu1``;
+- a range of the file: ``{ForeignNode[first...last]}``.
+
+Names that ONNX Runtime made up for canonical nodes (``gemm_input_reshape_token_2``) are left
+out: the next session gives them to other nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hetsim.graph.model import Model
+
+_ENDS = re.compile(
+    r"(_kernel_time|_nchwc|_nhwc|_token_\d+|/\w+Fusion/?|/WithoutBiases"
+    r"| (in|out)put reformatter \d+| copy)$"
+)
+_BEGINS = re.compile(
+    r"^(Reformatting CopyNode for (Input|Output) Tensor \d+ to |node_of_|fused[ _]"
+    r"|reformat:|[a-z_0-9]+:)"
+)
+_RANGE = re.compile(r"\{?ForeignNode\[(.+?)\.\.\.(.+)\]\}?")
+_SEPARATE = re.compile(r"\s\+\s|\s\|\|\s|,\s*|[()]")
+_CONSTANT = re.compile(r"(^|/)Constant(_\d+)?$")
+_NUMBERED = re.compile(r"(.+?)_\d+_*")
+_MOST_PARTS = 64
+"""Of a name without blanks that is tried piece by piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """What a name speaks of.
+
+    Attributes
+    ----------
+    nodes : tuple of int
+        Canonical nodes, ascending; empty where the file's nodes of that name became constants.
+    between : (int, int) or None
+        A range of places in the file, in place of nodes.
+    exact : bool
+        Whether the whole name is that of one node.
+    """
+
+    nodes: tuple[int, ...] = ()
+    between: tuple[int, int] | None = None
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of one model's nodes and values; build it with ``Names.of``.
+
+    Attributes
+    ----------
+    nodes : mapping of str to tuple of int
+        Canonical nodes by a name of the file, or of a canonical node named after one.
+    values : mapping of str to int
+        The canonical node that makes a value.
+    places : mapping of str to int
+        The place of a node in the file.
+    nameless : mapping of str to str
+        The name here of what ONNX Runtime calls by op type and number.
+    """
+
+    nodes: Mapping[str, tuple[int, ...]]
+    values: Mapping[str, int]
+    places: Mapping[str, int]
+    nameless: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(model: Model) -> Names:
+        """Index the names of `model`. O(V + E)."""
+        graph = model.graph
+        found = {name: model.canonical_names(name) for name in model.original_nodes}
+        ids = {node.name: node.id for node in graph.nodes}
+        nodes = {
+            name: tuple(sorted(ids[each] for each in canonical))
+            for name, canonical in found.items()
+        }
+        for node in graph.nodes:
+            stem = node.name
+            while stem not in found and (shorter := _ENDS.sub("", stem)) != stem:
+                stem = shorter
+            if node.name not in found and stem in found and "_token_" not in node.name:
+                nodes[node.name] = (node.id,)
+        nameless: dict[str, str] = {}
+        constants = 0
+        for place, name in enumerate(model.original_nodes):
+            if _CONSTANT.search(name):
+                constants += 1
+            elif (numbered := _NUMBERED.fullmatch(name)) is not None:
+                # The runtime numbers nodes once Constants are initializers.
+                nameless.setdefault(f"{numbered[1]}_{place - constants}", name)
+        return Names(
+            nodes,
+            graph.producers(),
+            {name: place for place, name in enumerate(model.original_nodes)},
+            nameless,
+        )
+
+    def spoken(self, name: str, *, op: str = "", index: int | None = None) -> Spoken | None:
+        """Return what `name` speaks of; None where that is no node of the model.
+
+        Parameters
+        ----------
+        name : str
+        op, index : str, int or None
+            The runtime's op type and number of the node, by which ONNX Runtime calls those
+            that have no name. O(len(name)), and quadratic in its parts where it is pieced
+            together.
+        """
+        if index is not None and name == f"{op}_{index}":
+            here = self.nameless.get(name)
+            return None if here is None else Spoken(self.nodes[here], exact=True)
+        if name in self.nodes:
+            return Spoken(self.nodes[name], exact=True)
+        between = self._between(name)
+        if between is not None:
+            return Spoken(between=between)
+        whole = self._one(name)
+        if whole is not None:
+            return Spoken(whole)
+        parts = [part for part in _SEPARATE.split(name) if part and part.strip()]
+        if len(parts) > 1:
+            known = [self._one(part.strip()) for part in parts]
+            if any(known):
+                return Spoken(_union(known))
+        for separator in ("+", "_"):
+            pieced = self._pieced(_BEGINS.sub("", name), separator)
+            if pieced is not None:
+                return Spoken(pieced)
+        return None
+
+    def _one(self, name: str) -> tuple[int, ...] | None:
+        """The nodes of one name, or of a value's, without what runtimes add."""
+        of_value = False
+        while True:
+            if name in self.values and (of_value or name not in self.nodes):
+                return (self.values[name],)
+            if name in self.nodes:
+                return self.nodes[name]
+            of_value = of_value or name.endswith(("_nchwc", "_nhwc"))
+            shorter = _ENDS.sub("", name)
+            if shorter == name:
+                shorter = _BEGINS.sub("", name)
+            if shorter == name:
+                return None
+            name = shorter
+
+    def _between(self, name: str) -> tuple[int, int] | None:
+        found = _RANGE.search(name)
+        if found is None:
+            return None
+        ends = [self._place(found[1].strip()), self._place(found[2].strip())]
+        if None in ends:
+            return None
+        first, last = sorted(place for place in ends if place is not None)
+        return first, last
+
+    def _place(self, name: str) -> int | None:
+        parts = [name, *(part.strip() for part in _SEPARATE.split(name) if part)]
+        return next((self.places[part] for part in parts if part in self.places), None)
+
+    def _pieced(self, name: str, separator: str) -> tuple[int, ...] | None:
+        """Nodes whose names, joined by `separator`, are all of `name`; the longest first."""
+        parts = name.split(separator)
+        if not 1 < len(parts) <= _MOST_PARTS:
+            return None
+        # By the number of parts from the end: the nodes of the rest, None where there are none.
+        rest: list[tuple[int, ...] | None] = [None] * len(parts) + [()]
+        for begin in reversed(range(len(parts))):
+            for end in range(len(parts), begin, -1):
+                tail = rest[end]
+                if tail is None:
+                    continue
+                found = self.nodes.get(separator.join(parts[begin:end]).strip())
+                if found is not None:
+                    rest[begin] = _union([found, tail])
+                    break
+        return rest[0]
+
+
+def _union(found: Iterable[tuple[int, ...] | None]) -> tuple[int, ...]:
+    return tuple(sorted({v for nodes in found if nodes is not None for v in nodes}))

@@ -1,0 +1,265 @@
+"""Prices of a device from a profile where it has any, from the cost model elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.cost.prices import Fused
+from hetsim.cost.profiles.matching import Matched, elements_of, match
+from hetsim.cost.profiles.names import Names
+from hetsim.cost.profiles.record import MeasuredShare, Profile, TimedKernel
+from hetsim.cost.profiles.units import is_copy, own
+from hetsim.errors import InvalidInput
+from hetsim.graph.model import Model
+from hetsim.graph.work import graph_work
+
+MOST_FUSED = 16
+"""Nodes of a measured kernel that are one kernel in plans; a compiled subgraph is no kernel."""
+
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """What a device's nodes take, measured where they are.
+
+    Attributes
+    ----------
+    seconds, least : float array [n]
+        Time of the nodes alone, and the least of it; inf where unsupported.
+    fused : tuple of Fused
+    share : MeasuredShare
+    """
+
+    seconds: NDArray[np.float64]
+    least: NDArray[np.float64]
+    fused: tuple[Fused, ...]
+    share: MeasuredShare
+
+
+def with_profile(
+    profile: Profile,
+    model: Model,
+    kind: str,
+    seconds: NDArray[np.float64],
+    least: NDArray[np.float64],
+    fused: Sequence[Fused],
+) -> Priced:
+    """Put measured times in the place of modelled ones.
+
+    A kernel's time is spread over those of its nodes that the device can run, in proportion to
+    their modelled times alone, so that the prices of the nodes of whole kernels add up to what
+    was measured; a subgraph that cuts a kernel pays for the nodes that it has. What data decide
+    of a node stays the part that the model says.
+
+    Parameters
+    ----------
+    profile : Profile
+    model : Model
+    kind : str
+        The device's: of a profile of several units it has its own part.
+    seconds, least : float array [n]
+        Modelled times of the nodes alone, the most and the least; inf where unsupported.
+    fused : sequence of Fused
+        What the model says that runs as one kernel. Where a member is measured, the measurement
+        knows better, but for composites, which keep their nodes together.
+
+    Raises
+    ------
+    InvalidInput
+        Where no kernel matches, or most that match are of other shapes.
+    """
+    graph = model.graph
+    mine = own(profile.kernels, kind)
+    copies = [is_copy(kernel) for kernel in profile.kernels]
+    kept = [index for index, copy in enumerate(copies) if not copy]
+    kernels = [profile.kernels[index] for index in kept]
+    took_part = [mine[index] for index in kept]
+    names = Names.of(model)
+    _check_shapes(profile, model, names, kernels)
+    matched = match(
+        graph,
+        [work.op_class for work in graph_work(graph)],
+        names,
+        kernels,
+        took_part,
+        ordered=profile.ordered,
+    )
+    weights = _weights(seconds, fused)
+    spread = _spread(kernels, took_part, matched, weights)
+    if not spread.measured.any():
+        raise _none(profile, kernels, took_part, matched)
+    prices, least_s = seconds.copy(), least.copy()
+    known = spread.measured & np.isfinite(seconds)
+    part = np.divide(least, seconds, out=np.ones_like(seconds), where=seconds > 0)
+    prices[known] = spread.seconds[known]
+    least_s[known] = (spread.seconds * np.minimum(1.0, part))[known]
+    kernels_now = _fused(fused, prices, weights, spread, matched)
+    whole = _shared(prices, kernels_now)
+    runnable = np.isfinite(whole)
+    share = MeasuredShare(
+        profile=profile,
+        measured=tuple(bool(is_so) for is_so in spread.measured),
+        nodes=int(runnable.sum()),
+        measured_s=float(whole[spread.measured & runnable].sum()),
+        modelled_s=float(whole[~spread.measured & runnable].sum()),
+        by_name_s=spread.by_name_s,
+        by_place_s=spread.by_place_s,
+        inside=sum(bool(spread.measured[v]) for v in matched.inside),
+        unmatched=spread.unmatched,
+        elsewhere_s=float(
+            sum(k.seconds for k, is_own in zip(kernels, took_part, strict=True) if not is_own)
+        ),
+        moved_s=float(
+            sum(k.seconds for k, copy in zip(profile.kernels, copies, strict=True) if copy)
+        ),
+    )
+    return Priced(prices, least_s, kernels_now, share)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """The time of all kernels by node, and what no node has."""
+
+    seconds: NDArray[np.float64]
+    measured: NDArray[np.bool_]
+    by_name_s: float
+    by_place_s: float
+    unmatched: tuple[tuple[str, float], ...]
+
+
+def _spread(
+    kernels: Sequence[TimedKernel],
+    took_part: Sequence[bool],
+    matched: Matched,
+    weights: NDArray[np.float64],
+) -> _Spread:
+    seconds = np.zeros(len(weights))
+    measured = np.zeros(len(weights), dtype=bool)
+    named_s = placed_s = 0.0
+    unmatched: list[tuple[str, float]] = []
+    for index, kernel in enumerate(kernels):
+        if not took_part[index]:
+            continue
+        nodes = [v for v in matched.nodes[index] if np.isfinite(weights[v])]
+        if not nodes:
+            unmatched.append((kernel.name, kernel.seconds))
+            continue
+        each = weights[nodes]
+        total = float(each.sum())
+        seconds[nodes] += kernel.seconds * (each / total if total > 0 else 1.0 / len(nodes))
+        measured[nodes] = True
+        if index in matched.placed:
+            placed_s += kernel.seconds
+        else:
+            named_s += kernel.seconds
+    unmatched.sort(key=lambda entry: (-entry[1], entry[0]))
+    return _Spread(seconds, measured, named_s, placed_s, tuple(unmatched))
+
+
+def _weights(seconds: NDArray[np.float64], fused: Sequence[Fused]) -> NDArray[np.float64]:
+    """Modelled times by which kernels are spread: alone, or a part of the composite's."""
+    return _shared(seconds, [kernel for kernel in fused if kernel.pattern])
+
+
+def _shared(seconds: NDArray[np.float64], fused: Sequence[Fused]) -> NDArray[np.float64]:
+    """Times by node with those of kernels shared out, as ``Problem.shared_seconds`` does it."""
+    shared = seconds.copy()
+    for kernel in fused:
+        nodes = np.array(kernel.nodes)
+        alone = seconds[nodes]
+        finite = np.isfinite(alone)
+        total = float(alone[finite].sum())
+        if total > kernel.seconds:
+            shared[nodes[finite]] = alone[finite] * (kernel.seconds / total)
+        rest = max(0.0, kernel.seconds - total)
+        shared[nodes[~finite]] = rest / max(1, int((~finite).sum()))
+    return shared
+
+
+def _fused(
+    modelled: Sequence[Fused],
+    prices: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    spread: _Spread,
+    matched: Matched,
+) -> tuple[Fused, ...]:
+    """The kernels of several nodes: modelled ones without a measured node, composites, measured."""
+    found: list[Fused] = []
+    taken: set[int] = set()
+    for kernel in modelled:
+        if not any(spread.measured[v] for v in kernel.nodes):
+            found.append(kernel)
+            taken.update(kernel.nodes)
+        elif kernel.pattern:
+            took_s = sum(
+                float(spread.seconds[v] if spread.measured[v] else weights[v]) for v in kernel.nodes
+            )
+            found.append(Fused(kernel.nodes, took_s, kernel.pattern))
+            taken.update(kernel.nodes)
+    larger_first = sorted(enumerate(matched.nodes), key=lambda entry: (-len(entry[1]), entry[0]))
+    for index, nodes in larger_first:
+        fits = (
+            2 <= len(nodes) <= MOST_FUSED
+            and index not in matched.placed
+            and taken.isdisjoint(nodes)
+            and bool(np.isfinite(prices[list(nodes)]).all())
+        )
+        if fits:
+            # As ``Problem.kernels`` adds them up, so that the whole is never dearer.
+            found.append(Fused(nodes, float(sum(prices[v] for v in nodes))))
+            taken.update(nodes)
+    return tuple(found)
+
+
+def _check_shapes(
+    profile: Profile, model: Model, names: Names, kernels: Sequence[TimedKernel]
+) -> None:
+    """Refuse a profile of other shapes, where it has shapes and most of them differ."""
+    alike: list[str] = []
+    others: list[str] = []
+    for kernel in kernels:
+        spoken = names.spoken(kernel.name, op=kernel.op, index=kernel.index)
+        if kernel.elements is None or spoken is None or not spoken.exact or not spoken.nodes:
+            continue
+        sizes = {elements_of(model.graph, v) for v in spoken.nodes}
+        if None not in sizes:
+            (alike if kernel.elements in sizes else others).append(kernel.name)
+    if len(others) > len(alike):
+        raise InvalidInput(
+            f"it is of other shapes: {len(others)} of {len(alike) + len(others)} kernels, "
+            f"'{others[0]}' first, write another number of elements than here",
+            where=profile.source,
+            hint="bind the dimensions (--dim, --shape) as they were in the run that was profiled",
+        )
+
+
+def _none(
+    profile: Profile,
+    kernels: Sequence[TimedKernel],
+    took_part: Sequence[bool],
+    matched: Matched,
+) -> InvalidInput:
+    if not any(took_part):
+        units = ", ".join(sorted({kernel.unit for kernel in kernels if kernel.unit}))
+        return InvalidInput(
+            f"no kernel of it ran on such a device: it has those of {units}",
+            where=profile.source,
+            hint="give it to the device that it is of",
+        )
+    if any(matched.nodes):
+        return InvalidInput(
+            "the device can run none of the nodes that its kernels are of",
+            where=profile.source,
+            hint="give it to the device that it is of, or describe what that device takes",
+        )
+    shown = ", ".join(f"'{kernel.name[: _NAMED * 20]}'" for kernel in kernels[:_NAMED])
+    return InvalidInput(
+        f"none of its {len(kernels)} kernels has a name of this model's nodes: {shown}",
+        where=profile.source,
+        hint="give a profile of this model",
+    )
