@@ -39,6 +39,8 @@ class Invocation:
         Options of strategies, ``KEY=VALUE``.
     affinity : Affinity, "model" or None
         Where nodes shall run; "model": as the model's nodes note.
+    profiles : mapping of str to str
+        Paths of profiles that prices are from, by device.
     """
 
     command: tuple[str, ...]
@@ -49,6 +51,7 @@ class Invocation:
     frozen: Mapping[str, object] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
     affinity: Affinity | Literal["model"] | None = None
+    profiles: Mapping[str, str] = field(default_factory=dict)
 
     def show(self, report: RenderableType) -> None:
         """Print a report to stdout."""

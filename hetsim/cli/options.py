@@ -247,6 +247,31 @@ contention_option = click.option(
     help="Whether a link carries one transfer at a time.  [default: fifo]",
 )
 
+
+def _set_profiles(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+    """Read ``DEVICE=FILE`` values."""
+
+    def one(text: str) -> tuple[str, str]:
+        name, _, path = text.partition("=")
+        if not name or not path:
+            raise ValueError(f"'{text}' is not DEVICE=FILE, e.g. npu=profile.json")
+        return name, path
+
+    ctx.find_root().obj.profiles = _by_name(ctx, param, given, one)
+
+
+profile_option = click.option(
+    "--profile",
+    "profiles",
+    metavar="DEVICE=FILE",
+    multiple=True,
+    expose_value=False,
+    callback=_set_profiles,
+    help="Price a device by a profile of the model on it: of ONNX Runtime, trtexec, OpenVINO or "
+    "AI Hub. Repeatable.",
+)
+"""Where prices are measured."""
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 
 wide_option = click.option(
@@ -313,6 +338,7 @@ strategy_options = _all(
     objective_option,
     limit_options,
     contention_option,
+    profile_option,
 )
 """How a plan is made."""
 

@@ -62,7 +62,9 @@ def read_problem(
     hardware = load_platform(platform)
     model = read_model(source, dims, shapes, canonical)
     with current().progress(f"pricing {model.name} on {hardware.name}"):
-        return Problem.of(model, hardware, contention=contention or "fifo")
+        return Problem.of(
+            model, hardware, contention=contention or "fifo", profiles=current().profiles
+        )
 
 
 def read_plan(
@@ -99,6 +101,7 @@ def read_plan(
                 "--canonical": canonical,
                 "--set": current().settings,
                 "--affinity": current().affinity,
+                "--profile": current().profiles,
             }
         )
         from hetsim.plans.saved import load_plan

@@ -229,6 +229,16 @@ class Plan:
                 record["model"]["extensions"] = [e.source for e in model.extensions]
         if platform is not None:
             record["platform"] = {"source": platform.source, "sha256": platform.sha256}
+        if problem.profiles:
+            record["profiles"] = {
+                device: {
+                    "format": share.profile.format,
+                    "source": share.profile.source,
+                    "sha256": share.profile.sha256,
+                    "measured_share": share.share,
+                }
+                for device, share in problem.profiles.items()
+            }
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     @checks.takes(path=checks.path)

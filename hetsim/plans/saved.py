@@ -131,7 +131,26 @@ def _problem(
     platform = load_platform(platform_of["source"])
     _check_same("platform", platform.sha256, platform_of["sha256"], where)
     model = stated_model(record["model"], where, extensions)
-    return Problem.of(model, platform, contention=check_contention(record["contention"]))
+    profiles = _checked_profiles(record.get("profiles", {}), where)
+    problem = Problem.of(
+        model,
+        platform,
+        contention=check_contention(record["contention"]),
+        profiles={device: entry["source"] for device, entry in profiles.items()},
+    )
+    for device, entry in profiles.items():
+        is_now = problem.profiles[device].profile.sha256
+        _check_same(f"profile of {device}", is_now, entry["sha256"], where)
+    return problem
+
+
+def _checked_profiles(stated: object, where: str) -> dict[str, Mapping[str, str]]:
+    """The record of profiles by device, each with its source and digest."""
+    if not isinstance(stated, dict) or not all(
+        _has_texts(entry, ("source", "sha256")) for entry in stated.values()
+    ):
+        raise _broken("profiles", where)
+    return stated
 
 
 def _named_again(

@@ -51,6 +51,39 @@ def problem_record(problem: Problem) -> Record:
         "host": None if problem.host is None else problem.devices[problem.host],
         "contention": problem.contention,
         "unpriced": unpriced_record(problem),
+        "profiles": measured_record(problem),
+    }
+
+
+def measured_record(problem: Problem) -> dict[str, Record]:
+    """Return by device with a profile what of its prices is measured, and from what."""
+    return {
+        device: {
+            "format": share.profile.format,
+            "source": share.profile.source,
+            "sha256": share.profile.sha256,
+            "runs": share.profile.runs,
+            "rule": share.profile.rule,
+            "measured_share": share.share,
+            "measured_nodes": sum(share.measured),
+            "nodes": share.nodes,
+            "inside_nodes": share.inside,
+            "measured_s": share.measured_s,
+            "modelled_s": share.modelled_s,
+            "profile_s": share.profile.total_s,
+            "profile_runs_s": list(share.profile.totals_s),
+            "between_s": share.profile.between_s,
+            "by_name_s": share.by_name_s,
+            "by_place_s": share.by_place_s,
+            "unmatched_s": share.unmatched_s,
+            "unmatched": [
+                {"kernel": kernel.name, "seconds": kernel.seconds, "why": kernel.why}
+                for kernel in share.unmatched
+            ],
+            "elsewhere_s": share.elsewhere_s,
+            "moved_s": share.moved_s,
+        }
+        for device, share in problem.profiles.items()
     }
 
 

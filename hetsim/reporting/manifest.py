@@ -45,6 +45,10 @@ def manifest_json(
         "platform": None
         if platform is None
         else {"source": platform.source, "sha256": platform.sha256},
+        "profiles": {
+            device: {"source": share.profile.source, "sha256": share.profile.sha256}
+            for device, share in problem.profiles.items()
+        },
         "problem": {"name": problem.name, "fingerprint": problem.fingerprint},
         "versions": {
             "python": host.python_version(),

@@ -18,6 +18,7 @@ from hetsim.cli.options import (
     objective_option,
     output_options,
     platform_option,
+    profile_option,
     run_options,
     target_option,
     wide_option,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("model")
 @platform_option
+@profile_option
 @click.option(
     "--strategy",
     "strategies",

@@ -18,6 +18,7 @@ from hetsim.cli.options import (
     json_option,
     model_options,
     platform_option,
+    profile_option,
 )
 from hetsim.errors import InvalidInput, UsageError, nearest
 
@@ -32,6 +33,7 @@ ALL = "all"
 @click.command(cls=Command)
 @click.argument("model")
 @platform_option
+@profile_option
 @click.option(
     "--method",
     default="compact",

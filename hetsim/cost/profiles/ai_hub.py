@@ -63,4 +63,5 @@ def read(content: Any, reader: Reader, sha256: str) -> Profile:
         )
     all_times = summary.get("all_inference_times")
     runs = len(all_times) if isinstance(all_times, list) and all_times else 1
-    return Profile(NAME, reader.where, sha256, tuple(kernels), runs, rule, run_s=run_s)
+    between_s = None if run_s is None else max(0.0, run_s - sum(times))
+    return Profile(NAME, reader.where, sha256, tuple(kernels), runs, rule, between_s=between_s)

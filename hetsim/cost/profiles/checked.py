@@ -17,6 +17,13 @@ LONGEST_S = 86400.0
 LONGEST_NAME = 10_000
 _SHOWN = 60
 
+READ = (
+    "ONNX Runtime's JSON (SessionOptions.enable_profiling), TensorRT's (trtexec --exportProfile), "
+    "OpenVINO's counters as CSV or JSON (benchmark_app -report_type detailed_counters), and "
+    "AI Hub's profile JSON"
+)
+"""What is read, for messages."""
+
 
 class Reader:
     """Reads one file; every complaint names it.
@@ -39,7 +46,7 @@ class Reader:
         try:
             return json.loads(text, object_pairs_hook=self._object, parse_constant=self._constant)
         except json.JSONDecodeError as error:
-            self.refuse(f"not JSON: {error.msg} at line {error.lineno}")
+            self.refuse(f"not JSON: {error.msg} at line {error.lineno}", f"read are {READ}")
         except RecursionError:
             self.refuse("its JSON is nested too deeply to be a profile")
         except ValueError as error:

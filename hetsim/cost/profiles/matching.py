@@ -48,11 +48,14 @@ class Matched:
         Kernels that were matched by their place.
     inside : set of int
         Nodes that run within another's kernel.
+    folded : set of int
+        Kernels of nodes of the file that are constants here.
     """
 
     nodes: list[tuple[int, ...]]
     placed: set[int] = field(default_factory=set)
     inside: set[int] = field(default_factory=set)
+    folded: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -66,6 +69,7 @@ class _State:
     claims: list[list[int]]
     homes: list[list[int]]
     elsewhere: set[int]
+    folded: set[int]
 
     def claim(self, kernel: int, nodes: Iterable[int]) -> None:
         """Give nodes to a kernel."""
@@ -113,16 +117,18 @@ def match(
         [[] for _ in kernels],
         [[] for _ in graph.nodes],
         set(),
+        set(),
     )
     _by_name(state, names, own)
     for index in range(len(kernels)):
         _with_dense(state, index)
     placed: set[int] = set()
     if ordered:
-        placed = _by_place(state, own)
+        placed = _by_place(state, own, sure=_speaks_of_this(state, own))
         _with_next(state, own)
     inside = _inside(state)
-    return Matched([tuple(sorted(nodes)) for nodes in state.claims], placed, inside)
+    nodes = [tuple(sorted(claimed)) for claimed in state.claims]
+    return Matched(nodes, placed, inside, state.folded)
 
 
 def _by_name(state: _State, names: Names, own: Sequence[bool]) -> None:
@@ -141,6 +147,8 @@ def _by_name(state: _State, names: Names, own: Sequence[bool]) -> None:
             continue
         else:
             state.claim(index, spoken.nodes)
+            if not spoken.nodes:
+                state.folded.add(index)
     for index, (first, last) in ranges:
         state.claim(
             index,
@@ -175,8 +183,24 @@ def _with_dense(state: _State, index: int) -> None:
         ways = further
 
 
-def _by_place(state: _State, own: Sequence[bool]) -> set[int]:
-    """Match kernels without a name by where they stand; return them."""
+def _speaks_of_this(state: _State, own: Sequence[bool]) -> bool:
+    """Whether most kernels that have names of their own name nodes of this model.
+
+    A few are alike in many models: places mean nothing then.
+    """
+    telling = [
+        bool(state.claims[index]) or index in state.folded
+        for index, kernel in enumerate(state.kernels)
+        if own[index] and not is_conversion(kernel) and not is_opaque(kernel)
+    ]
+    return 2 * sum(telling) >= len(telling) > 0
+
+
+def _by_place(state: _State, own: Sequence[bool], *, sure: bool) -> set[int]:
+    """Match kernels without a name by where they stand; return them.
+
+    `sure`: the profile is of this model; else only compiled subgraphs are taken to be.
+    """
     count = len(state.kernels)
     named = [bool(nodes) for nodes in state.claims]
     lower, upper = _windows(state, count)
@@ -184,7 +208,11 @@ def _by_place(state: _State, own: Sequence[bool]) -> set[int]:
     gap: list[int] = []
     for index in range(count + 1):
         if index < count and not named[index]:
-            if own[index]:
+            if (
+                own[index]
+                and index not in state.folded
+                and (sure or is_opaque(state.kernels[index]))
+            ):
                 gap.append(index)
             continue
         if gap:

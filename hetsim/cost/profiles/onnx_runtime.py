@@ -63,7 +63,11 @@ def read(content: Any, reader: Reader, sha256: str) -> Profile:
     counted = by_run[1:] if len(by_run) > 1 else by_run
     kernels = _kernels(counted)
     spans = runs[1:] if len(runs) > 1 else runs
-    told = len(runs) == len(by_run)
+    totals_s = tuple(sum(e.end - e.begin for e in run) * _US for run in counted)
+    between_s = None
+    if runs and len(runs) == len(by_run):
+        gaps = [(end - begin) * _US - s for (begin, end), s in zip(spans, totals_s, strict=True)]
+        between_s = max(0.0, median(gaps))
     return Profile(
         format=NAME,
         source=reader.where,
@@ -75,8 +79,8 @@ def read(content: Any, reader: Reader, sha256: str) -> Profile:
             if len(by_run) > 1
             else "one run, which warms up: run more to leave it out"
         ),
-        totals_s=tuple(sum(e.end - e.begin for e in run) * _US for run in counted),
-        run_s=median(end - begin for begin, end in spans) * _US if told and spans else None,
+        totals_s=totals_s,
+        between_s=between_s,
     )
 
 

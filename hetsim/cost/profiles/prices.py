@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hetsim.cost.prices import Fused
 from hetsim.cost.profiles.matching import Matched, elements_of, match
 from hetsim.cost.profiles.names import Names
-from hetsim.cost.profiles.record import MeasuredShare, Profile, TimedKernel
+from hetsim.cost.profiles.record import MeasuredShare, Profile, TimedKernel, Unmatched
 from hetsim.cost.profiles.units import is_copy, own
 from hetsim.errors import InvalidInput
 from hetsim.graph.model import Model
@@ -95,7 +95,8 @@ def with_profile(
         raise _none(profile, kernels, took_part, matched)
     prices, least_s = seconds.copy(), least.copy()
     known = spread.measured & np.isfinite(seconds)
-    part = np.divide(least, seconds, out=np.ones_like(seconds), where=seconds > 0)
+    varies = np.isfinite(seconds) & (seconds > 0)
+    part = np.divide(least, seconds, out=np.ones_like(seconds), where=varies)
     prices[known] = spread.seconds[known]
     least_s[known] = (spread.seconds * np.minimum(1.0, part))[known]
     kernels_now = _fused(fused, prices, weights, spread, matched)
@@ -129,7 +130,7 @@ class _Spread:
     measured: NDArray[np.bool_]
     by_name_s: float
     by_place_s: float
-    unmatched: tuple[tuple[str, float], ...]
+    unmatched: tuple[Unmatched, ...]
 
 
 def _spread(
@@ -141,13 +142,18 @@ def _spread(
     seconds = np.zeros(len(weights))
     measured = np.zeros(len(weights), dtype=bool)
     named_s = placed_s = 0.0
-    unmatched: list[tuple[str, float]] = []
+    unmatched: list[Unmatched] = []
     for index, kernel in enumerate(kernels):
         if not took_part[index]:
             continue
         nodes = [v for v in matched.nodes[index] if np.isfinite(weights[v])]
         if not nodes:
-            unmatched.append((kernel.name, kernel.seconds))
+            why = "no node of that name"
+            if matched.nodes[index]:
+                why = "the device does not take it"
+            elif index in matched.folded:
+                why = "a constant here"
+            unmatched.append(Unmatched(kernel.name, kernel.seconds, why))
             continue
         each = weights[nodes]
         total = float(each.sum())
@@ -157,7 +163,7 @@ def _spread(
             placed_s += kernel.seconds
         else:
             named_s += kernel.seconds
-    unmatched.sort(key=lambda entry: (-entry[1], entry[0]))
+    unmatched.sort(key=lambda kernel: (-kernel.seconds, kernel.name))
     return _Spread(seconds, measured, named_s, placed_s, tuple(unmatched))
 
 

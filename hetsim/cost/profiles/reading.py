@@ -9,7 +9,7 @@ from typing import Any
 
 from hetsim.base.files import read_regular
 from hetsim.cost.profiles import ai_hub, onnx_runtime, openvino, tensorrt
-from hetsim.cost.profiles.checked import Reader
+from hetsim.cost.profiles.checked import READ, Reader
 from hetsim.cost.profiles.record import Profile
 from hetsim.errors import InvalidInput
 
@@ -23,11 +23,6 @@ _FORMATS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Reader, str], Profil
     (openvino.recognised, openvino.read),
     (onnx_runtime.recognised, onnx_runtime.read),
     (tensorrt.recognised, tensorrt.read),
-)
-READ = (
-    "ONNX Runtime's JSON (SessionOptions.enable_profiling), TensorRT's (trtexec --exportProfile), "
-    "OpenVINO's counters as CSV or JSON (benchmark_app -report_type detailed_counters), and "
-    "AI Hub's profile JSON"
 )
 
 

@@ -59,8 +59,8 @@ class Profile:
         Whether the order of the kernels is that of a run.
     totals_s : tuple of float
         Time of all kernels together, by run that counts; empty where runs are not told apart.
-    run_s : float or None
-        The median time of a whole run, the time between kernels with it, where it is said.
+    between_s : float or None
+        The median time that a run spends outside of its kernels, where that can be told.
     """
 
     format: str
@@ -71,12 +71,21 @@ class Profile:
     rule: str
     ordered: bool = True
     totals_s: tuple[float, ...] = ()
-    run_s: float | None = None
+    between_s: float | None = None
 
     @property
     def total_s(self) -> float:
         """Time of all its kernels, the medians added up."""
         return float(sum(kernel.seconds for kernel in self.kernels))
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """A kernel that no price has, what it takes, and why it has no node."""
+
+    name: str
+    seconds: float
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +106,8 @@ class MeasuredShare:
         among those that have one.
     inside : int
         Measured nodes without a kernel of their own, which run inside that of a neighbour.
-    unmatched : tuple of (str, float)
-        Kernels that match no node that the device can run, and their seconds.
+    unmatched : tuple of Unmatched
+        Kernels that match no node that the device can run, those that take most first.
     elsewhere_s : float
         Time of the kernels that another unit ran; part of no price of this device.
     moved_s : float
@@ -113,7 +122,7 @@ class MeasuredShare:
     by_name_s: float
     by_place_s: float
     inside: int
-    unmatched: tuple[tuple[str, float], ...]
+    unmatched: tuple[Unmatched, ...]
     elsewhere_s: float
     moved_s: float
 
@@ -126,4 +135,4 @@ class MeasuredShare:
     @property
     def unmatched_s(self) -> float:
         """Time of the kernels that match no node."""
-        return float(sum(seconds for _, seconds in self.unmatched))
+        return float(sum(kernel.seconds for kernel in self.unmatched))

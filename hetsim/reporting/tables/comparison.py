@@ -16,6 +16,7 @@ from hetsim.base.units import format_seconds
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.tables.comparison_rows import brief_table, wide_table
+from hetsim.reporting.tables.measured import measured_rows
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.plan_figures import shape_rows
@@ -90,7 +91,7 @@ def question(problem: Problem) -> list[tuple[str, str]]:
             f"{', '.join(folded(problem.devices))}{host}; {links[problem.contention]}",
         )
     )
-    return [*rows, *unpriced_rows(problem)]
+    return [*rows, *measured_rows(problem), *unpriced_rows(problem)]
 
 
 def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:

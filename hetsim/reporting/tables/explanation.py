@@ -10,8 +10,9 @@ from hetsim.analysis.explanation import Explanation, Step
 from hetsim.base.text import Record, plain
 from hetsim.base.units import format_seconds
 from hetsim.problem.problem import Problem
-from hetsim.problem.record import unpriced_record
+from hetsim.problem.record import measured_record, unpriced_record
 from hetsim.reporting.tables.comparison import unpriced_rows
+from hetsim.reporting.tables.measured import measured_rows
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import ABSENT, count, percent
 
@@ -48,6 +49,7 @@ def _summary(explanation: Explanation) -> RenderableType:
     )
     label = "critical path" if explanation.objective == "latency" else "load"
     rows.append((label, shares or ABSENT))
+    rows += [*measured_rows(explanation.plan.problem)[:1]]
     rows += unpriced_rows(explanation.plan.problem)
     if explanation.limited_by:
         rows.append(("limited by", plain(explanation.limited_by)))
@@ -113,6 +115,7 @@ def explanation_record(explanation: Explanation) -> Record:
         "cost_s": explanation.cost_s,
         "lower_bound_s": explanation.bound_s,
         "unpriced": unpriced_record(explanation.plan.problem),
+        "profiles": measured_record(explanation.plan.problem),
         "limited_by": explanation.limited_by,
         "shares_s": dict(explanation.shares),
         "critical_path": [
