@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable
@@ -78,7 +79,21 @@ def users_model() -> onnx.ModelProto:
 def test_command_works(command: str, hetsim: Call, tmp_path: Path) -> None:
     onnx.save(users_model(), tmp_path / "model.onnx")
     (tmp_path / "affinity.yaml").write_text(block("pins"))
+    (tmp_path / "npu.json").write_text(json.dumps([{"count": 9}, _layer("conv1 + relu1")]))
+    (tmp_path / "ort.json").write_text(json.dumps([_event("/head/MatMul")]))
     assert hetsim(command)
+
+
+def _layer(name: str) -> dict[str, object]:
+    """A layer of ``trtexec --exportProfile``."""
+    return {"name": name, "timeMs": 0.9, "averageMs": 0.1, "medianMs": 0.1, "percentage": 100}
+
+
+def _event(name: str) -> dict[str, object]:
+    """A kernel as ONNX Runtime takes it down."""
+    args = {"op_name": "MatMul", "provider": "CPUExecutionProvider"}
+    named = {"cat": "Node", "name": f"{name}_kernel_time", "args": args}
+    return {**named, "ph": "X", "pid": 1, "tid": 1, "ts": 5, "dur": 20}
 
 
 def block(first: str) -> str:

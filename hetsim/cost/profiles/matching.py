@@ -1,7 +1,8 @@
 """Kernels of a profile matched to the nodes of a graph.
 
-1. By name, where a name speaks of nodes (``names.py``); a convolution or product that a kernel
-   says it runs, and that only feeds the node it is named after, is part of it.
+1. By name, where a name speaks of nodes (``hetsim.cost.profiles.names``); a convolution or
+   product that a kernel says it runs, and that only feeds the node it is named after, is part
+   of it.
 2. By place: a kernel whose name speaks of no node (``SkipLayerNormalization``, a compiled
    subgraph) runs what no name claims and what must run after all that ran before it and before
    all that ran after it. Of several such parts of the graph it gets the one that became ready

@@ -150,7 +150,7 @@ def _event(row: dict[str, Any], reader: Reader) -> _Event:
 
 
 def _span(row: dict[str, Any], reader: Reader, name: str) -> tuple[float, float]:
-    begin = reader.number(row.get("ts"), f"the time stamp of '{name}'")
+    begin = reader.seconds(row.get("ts"), _US, f"the time stamp of '{name}'") / _US
     took_s = reader.seconds(row.get("dur"), _US, f"the time of '{name}'")
     return begin, begin + took_s / _US
 

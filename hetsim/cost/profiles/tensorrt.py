@@ -30,8 +30,8 @@ def recognised(content: Any) -> bool:
 def read(content: Any, reader: Reader, sha256: str) -> Profile:
     """Return the profile; raises InvalidInput where a time is missing."""
     rows = reader.rows(content, "the list of layers")
-    count = next((row["count"] for row in rows if "count" in row), None)
-    runs = 1 if count is None else max(1, int(reader.number(count, "count")))
+    counts = [reader.number(row["count"], "count") for row in rows if "count" in row]
+    runs = max(1, int(counts[0])) if counts else 1
     kernels: list[TimedKernel] = []
     medians = True
     for row in rows:
