@@ -7,9 +7,9 @@
    subgraph) runs what no name claims and what must run after all that ran before it and before
    all that ran after it. Of several such parts of the graph it gets the one that became ready
    last.
-3. A conversion of layout or type that is no node belongs to the kernel that runs next.
-4. Inside: a node without a kernel of its own, of a kind that runtimes fuse or remove, with
+3. Inside: a node without a kernel of its own, of a kind that runtimes fuse or remove, with
    measured neighbours on all sides, ran within the kernel of its neighbour.
+4. A conversion of layout or type that is no node belongs to the kernel that runs next.
 
 What is left has no measured time, and kernels that are left match no node.
 """
@@ -126,8 +126,9 @@ def match(
     placed: set[int] = set()
     if ordered:
         placed = _by_place(state, own, sure=_speaks_of_this(state, own))
-        _with_next(state, own)
     inside = _inside(state)
+    if ordered:
+        _with_next(state, own)
     nodes = [tuple(sorted(claimed)) for claimed in state.claims]
     return Matched(nodes, placed, inside, state.folded)
 
