@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,9 +14,11 @@ import numpy as np
 import onnx
 import pytest
 from execution.compiled.test_compiled_plan import rewritten
+from profile_builders import trt_profile, unit_model, written
 
 import hetsim
 from custom_op_builders import LIBRARY, bodies, user
+from hetsim.analysis.what_if import faster_device
 from hetsim.base.files import open_regular, read_regular
 from hetsim.errors import InvalidInput, ModelError, PlanError, PlatformError
 from hetsim.execution.compiled.read import open_compiled
@@ -234,6 +237,37 @@ def test_weights_are_in_files_beside_the_model(tmp_path: Path) -> None:
             weight.external_data.add(key="location", value=location)
             with pytest.raises(ModelError, match="external data"):
                 hetsim.load_model(save(proto, inside))
+
+
+@pytest.mark.parametrize(
+    "profiles", [[], {"npu": 1}, {"npu": {"source": "x"}}, {"npu": {"source": 1, "sha256": "x"}}]
+)
+def test_a_broken_record_of_profiles_is_refused(tmp_path: Path, profiles: object) -> None:
+    plan_of(tmp_path)
+    change(tmp_path / "plan.json", lambda r: r.update(profiles=profiles))
+    with pytest.raises(PlanError, match="profiles entry lacks fields"):
+        hetsim.load_plan(tmp_path / "plan.json")
+
+
+def test_a_plan_says_which_profiles_its_prices_are_from(tmp_path: Path) -> None:
+    model = hetsim.load_model(save(unit_model(), tmp_path, "unit.onnx"))
+    profile = written(tmp_path, trt_profile({"conv1 + relu1": 0.5, "head": 0.25}))
+    platform = hetsim.load_platform("laptop")
+    problem = hetsim.Problem.of(model, platform, profiles={"npu": profile})
+    plan = hetsim.plan(problem, "heft")
+    plan.save(tmp_path / "plan.json")
+    entry = json.loads(plan.to_json())["profiles"]["npu"]
+    assert entry["sha256"] == hashlib.sha256(profile.read_bytes()).hexdigest()
+    assert entry["measured_share"] == problem.profiles["npu"].share
+    again = hetsim.load_plan(tmp_path / "plan.json")
+    assert again.problem.profiles == problem.profiles
+    assert again.to_json() == plan.to_json()
+    assert "profiles" not in hetsim.plan(hetsim.Problem.of(model, platform), "heft").to_json()
+    # Better hardware is asked of the same measurements.
+    assert faster_device(problem, 2).profiles == problem.profiles
+    profile.write_text(profile.read_text().replace("0.25", "0.26"))
+    with pytest.raises(PlanError, match="the profile of npu changed"):
+        hetsim.load_plan(tmp_path / "plan.json")
 
 
 def test_regular_files_and_nothing_else(tmp_path: Path) -> None:

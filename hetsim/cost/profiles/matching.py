@@ -3,10 +3,10 @@
 1. By name, where a name speaks of nodes (``hetsim.cost.profiles.names``); a convolution or
    product that a kernel says it runs, and that only feeds the node it is named after, is part
    of it.
-2. By place: a kernel whose name speaks of no node (``SkipLayerNormalization``, a compiled
-   subgraph) runs what no name claims and what must run after all that ran before it and before
-   all that ran after it. Of several such parts of the graph it gets the one that became ready
-   last.
+2. By place: a kernel of a known op type whose name speaks of no node
+   (``SkipLayerNormalization``), or a compiled subgraph, runs what no name claims, and what must
+   run after all that ran before it and before all that ran after it. Of several such parts of
+   the graph it gets the one that became ready last.
 3. Inside: a node without a kernel of its own, of a kind that runtimes fuse or remove, with
    measured neighbours on all sides, ran within the kernel of its neighbour.
 4. A conversion of layout or type that is no node belongs to the kernel that runs next.
@@ -210,11 +210,10 @@ def _by_place(state: _State, own: Sequence[bool], *, sure: bool) -> set[int]:
     gap: list[int] = []
     for index in range(count + 1):
         if index < count and not named[index]:
-            if (
-                own[index]
-                and index not in state.folded
-                and (sure or is_opaque(state.kernels[index]))
-            ):
+            kernel = state.kernels[index]
+            # What says neither a node nor an op may be anything.
+            tells = is_opaque(kernel) or (sure and kernel.op != "")
+            if own[index] and index not in state.folded and tells:
                 gap.append(index)
             continue
         if gap:

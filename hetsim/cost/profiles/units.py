@@ -21,9 +21,9 @@ _OPAQUE = re.compile(
     r"|^subgraph_\d+|^CoreML_|^NNAPI"
 )
 _DENSE = (
-    ("attention", "attention"), ("conv", "conv"), ("matmul", "matmul"), ("gemm", "matmul"),
-    ("fullyconnected", "matmul"), ("innerproduct", "matmul"), ("lstm", "recurrent"),
-    ("gru", "recurrent"), ("rnn", "recurrent"),
+    ("attention", "attention"), ("mha", "attention"), ("conv", "conv"), ("matmul", "matmul"),
+    ("gemm", "matmul"), ("fullyconnected", "matmul"), ("innerproduct", "matmul"),
+    ("lstm", "recurrent"), ("gru", "recurrent"), ("rnn", "recurrent"),
 )  # fmt: skip
 
 DENSE = frozenset({"attention", "conv", "matmul", "recurrent", "control_flow"})

@@ -1,0 +1,101 @@
+"""Every verb that prices takes profiles, and its report says what is measured."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from profile_builders import ort_profile, trt_profile, unit_model, written
+
+from onnx_builders import save
+
+LAYERS = {"conv1 + relu1": 0.5, "conv2 + relu2 + add": 0.7, "pool": 0.1, "mystery": 0.3}
+
+
+@pytest.fixture
+def words(tmp_path):
+    """A model, a platform, and a profile of the npu."""
+    path = save(unit_model(), tmp_path, "unit.onnx")
+    profile = written(tmp_path, trt_profile(LAYERS), "npu.json")
+    return [str(path), "--platform", "laptop", "--profile", f"npu={profile}"]
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [["compare"], ["simulate"], ["partition"], ["partition", "--method", "all"],
+     ["compare", "--explain"], ["run", "--executor", "threads"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_every_verb_says_what_is_measured(cli, words, verb):
+    result = cli(verb[0], *words, *verb[1:])
+    assert result.exit_code == 0, result.stderr
+    told = " ".join(result.stdout.split())
+    assert re.search(r"measured npu: \d+ % of its time, 6 of 8 nodes; the rest modelled", told)
+    assert "cpu, gpu: modelled" in told
+    assert "not matched npu: 300 us: mystery 300 us (no node of that name)" in told
+    assert "its kernels take 1.60 ms, used 1.30 ms" in told
+    if "all" in verb:
+        return
+    record = json.loads(cli(verb[0], *words, *verb[1:], "--json").stdout)["problem"]
+    share = record["profiles"]["npu"]
+    assert (share["measured_nodes"], share["nodes"]) == (6, 8)
+    assert share["profile_s"] == pytest.approx(1.6e-3)
+    assert share["by_name_s"] == pytest.approx(1.3e-3)
+    assert [kernel["kernel"] for kernel in share["unmatched"]] == ["mystery"]
+    assert len(share["sha256"]) == 64
+
+
+def test_without_a_profile_reports_are_as_they_were(cli, words):
+    assert "measured" not in cli("compare", *words[:3]).stdout
+    assert json.loads(cli("simulate", *words[:3], "--json").stdout)["problem"]["profiles"] == {}
+
+
+def test_a_saved_plan_takes_no_profile_but_its_own(cli, words, tmp_path):
+    out = tmp_path / "out"
+    assert cli("simulate", *words, "--out", out).exit_code == 0
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert set(manifest["profiles"]) == {"npu"}
+    again = cli("simulate", out / "plan.json")
+    assert again.exit_code == 0, again.stderr
+    assert "6 of 8 nodes" in " ".join(again.stdout.split())
+    refused = cli("simulate", out / "plan.json", "--profile", "npu=x.json")
+    assert refused.exit_code == 2
+    assert "--profile cannot go with a saved plan" in refused.stderr
+    written(tmp_path, trt_profile({**LAYERS, "pool": 0.2}), "npu.json")
+    changed = cli("simulate", out / "plan.json")
+    assert changed.exit_code == 3
+    assert "the profile of npu changed since the plan was made" in changed.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "says", "code"),
+    [
+        (["npu"], "'npu' is not DEVICE=FILE", 2),
+        (["=x.json"], "is not DEVICE=FILE", 2),
+        (["npu=a.json", "npu=b.json"], "'npu' is given twice", 2),
+        (["tpu=a.json"], "no device 'tpu'", 2),
+        (["npu=none.json"], "none.json: cannot read", 3),
+    ],
+)
+def test_a_wrong_profile_is_one_line_that_helps(cli, words, given, says, code):
+    result = cli("compare", *words[:3], *(word for text in given for word in ("--profile", text)))
+    assert result.exit_code == code
+    assert says in result.stderr
+    assert len(result.stderr.splitlines()) <= 4
+
+
+def test_a_compiled_plan_has_its_prices(cli, words, tmp_path):
+    folder = tmp_path / "compiled"
+    assert cli("compile", *words, "-o", folder).exit_code == 0
+    refused = cli("run", folder, "--executor", "threads", "--profile", "npu=x.json")
+    assert refused.exit_code == 2
+    assert "--profile cannot go with a compiled plan" in refused.stderr
+
+
+def test_two_devices_have_a_profile_each(cli, words, tmp_path):
+    both = written(tmp_path, ort_profile([("conv1", 9, "Conv"), ("head", 9, "MatMul")]), "cpu.json")
+    told = " ".join(cli("simulate", *words, "--profile", f"cpu={both}").stdout.split())
+    assert "cpu: " in told
+    assert "gpu: modelled" in told
+    assert "one run, which warms up" in told
