@@ -4,7 +4,7 @@ Runtimes name a kernel after the nodes that it is made of, after the value that 
 make a name up. What is understood:
 
 - the name of a node of the file, of a canonical node, or of a value; ``node_of_VALUE``;
-- what ONNX Runtime adds: ``_nchwc``, ``_nhwc``, ``_token_12``, ``/MatMulAddFusion``,
+- what ONNX Runtime adds: ``_nchwc``, ``_bn_nchwc``, ``_nhwc``, ``_token_12``, ``/MatMulAddFusion``,
   ``_kernel_time``; and for a node without a name, its op type and number, ``Conv_3``;
 - what others add: ``/WithoutBiases``, ``convolution:conv1``,
   ``Reformatting CopyNode for Input Tensor 0 to conv1``;
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from hetsim.graph.model import Model
 
 _ENDS = re.compile(
-    r"(_kernel_time|_nchwc|_nhwc|_token_\d+|/\w+Fusion/?|/WithoutBiases"
+    r"(_kernel_time|_(bn|mul)_nchwc|_nchwc|_nhwc|_token_\d+|/\w+Fusion/?|/WithoutBiases"
     r"| (in|out)put reformatter \d+| copy)$"
 )
 _BEGINS = re.compile(

@@ -13,8 +13,8 @@ from hetsim.cost.profiles.checked import READ, Reader
 from hetsim.cost.profiles.record import Profile
 from hetsim.errors import InvalidInput
 
-LIMIT_BYTES = 2**27
-"""Of a file: some 300,000 kernels that ran."""
+LIMIT_BYTES = 2**26
+"""Of a file: some 150,000 kernels that ran."""
 
 MOST_KERNELS = 100_000
 

@@ -42,6 +42,8 @@ def spoken(model: hetsim.Model, name: str) -> list[str] | None:
         ("conv1_nchwc", ["conv1"]),
         ("c1_nchwc", ["conv1"]),
         ("r1_nchwc", ["relu1"]),
+        ("g_mul_nchwc", ["pool"]),
+        ("g_bn_nchwc", ["pool"]),
         ("conv1_token_12", ["conv1"]),
         ("conv1_kernel_time", ["conv1"]),
         ("head/MatMulAddFusion", ["head"]),

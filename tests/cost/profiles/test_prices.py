@@ -196,6 +196,29 @@ def test_each_unit_has_its_own_part_of_a_profile(model: hetsim.Model, tmp_path: 
     assert alone(problem, "cpu")["head"] == pytest.approx(60e-6)
 
 
+def test_one_name_twice_adds_up(model: hetsim.Model, tmp_path: Path) -> None:
+    rows = [*trt_profile({"conv1": 0.5, "head": 0.1}), *trt_profile({"conv1": 0.25})[1:]]
+    problem, share = priced(model, tmp_path, rows)
+    assert alone(problem, "npu")["conv1"] == pytest.approx(0.75e-3)
+    assert (share.unmatched, share.by_name_s) == ((), pytest.approx(0.85e-3))
+
+
+def test_a_dense_kernel_that_nothing_names_is_not_spread_over_its_neighbours(
+    model: hetsim.Model, tmp_path: Path
+) -> None:
+    layers = {"conv1": 0.5, "relu1": 0.1, "xyz": 0.9, "add": 0.1, "pool": 0.1, "flat": 0.0}
+    _, share = priced(model, tmp_path, trt_profile({**layers, "head": 0.1}))
+    assert [kernel.name for kernel in share.unmatched] == ["xyz"]
+    assert [*share.measured] == [True, True, False, False, True, True, True, True]
+    # Where it says that it is a convolution, it is the one that must have run there.
+    ops = {"xyz": "Conv"}
+    rows = ort_profile([(name, ms * 1e3, ops.get(name, "")) for name, ms in layers.items()])
+    problem, share = priced(model, tmp_path, rows)
+    times = alone(problem, "npu")
+    assert share.unmatched == ()
+    assert times["conv2"] + times["relu2"] == pytest.approx(0.9e-3)
+
+
 def test_two_nodes_of_one_name_are_two_kernels(tmp_path: Path) -> None:
     nodes = [op("Tanh", "x", "a", "same"), op("Exp", "a", "b", "same"), op("Sin", "b", "y", "z")]
     path = save(make_model(nodes, [value("x")], [value("y")]), tmp_path, "twice.onnx")

@@ -1,0 +1,85 @@
+"""Which kernel has which node, as matching goes on; and parts of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hetsim.cost.profiles.record import TimedKernel
+from hetsim.graph.dag import Dag
+from hetsim.graph.graph import Graph
+
+
+@dataclass(slots=True)
+class Claims:
+    """What is known while kernels are matched.
+
+    Attributes
+    ----------
+    graph, dag : Graph, Dag
+    classes : sequence of str
+        Op class by node.
+    kernels : sequence of TimedKernel
+    nodes : list of list of int
+        Nodes by kernel.
+    homes : list of list of int
+        Kernels by node.
+    elsewhere : set of int
+        Nodes that another unit ran.
+    folded : set of int
+        Kernels of nodes of the file that are constants here.
+    """
+
+    graph: Graph
+    dag: Dag
+    classes: Sequence[str]
+    kernels: Sequence[TimedKernel]
+    nodes: list[list[int]]
+    homes: list[list[int]]
+    elsewhere: set[int]
+    folded: set[int]
+
+    def claim(self, kernel: int, nodes: Iterable[int]) -> None:
+        """Give nodes to a kernel."""
+        for v in nodes:
+            if v not in self.nodes[kernel]:
+                self.nodes[kernel].append(v)
+                self.homes[v].append(kernel)
+
+    def free(self, v: int) -> bool:
+        """Whether no kernel has the node."""
+        return not self.homes[v] and v not in self.elsewhere
+
+
+def elements_of(graph: Graph, v: int) -> int | None:
+    """Elements of the first output of a node; None where they are open or depend on data."""
+    writes = graph.nodes[v].writes
+    tensor = graph.tensors[writes[0]] if writes else None
+    if tensor is None or tensor.measured or tensor.shape is None:
+        return None
+    count = 1
+    for dim in tensor.shape:
+        if not isinstance(dim, int):
+            return None
+        count *= dim
+    return count
+
+
+def parts_of(dag: Dag, nodes: Sequence[int]) -> list[tuple[int, ...]]:
+    """The weakly connected parts that `nodes` alone make, each ascending."""
+    left = set(nodes)
+    found: list[tuple[int, ...]] = []
+    for v in nodes:
+        if v not in left:
+            continue
+        left.discard(v)
+        part, stack = [v], [v]
+        while stack:
+            u = stack.pop()
+            for w in (*dag.preds[u], *dag.succs[u]):
+                if w in left:
+                    left.discard(w)
+                    part.append(w)
+                    stack.append(w)
+        found.append(tuple(sorted(part)))
+    return found
