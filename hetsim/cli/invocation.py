@@ -35,6 +35,8 @@ class Invocation:
         Inputs of the model: arrays by name, or the path of a ``.npz`` file.
     frozen : mapping
         Inputs that are made constants, by name.
+    execute : mapping of str to str
+        Precisions, by device, that float models are executed in as if.
     settings : tuple of str
         Options of strategies, ``KEY=VALUE``.
     affinity : Affinity, "model" or None
@@ -49,6 +51,7 @@ class Invocation:
     extensions: tuple[Extension, ...] = ()
     inputs: Mapping[str, Any] | str | None = None
     frozen: Mapping[str, object] = field(default_factory=dict)
+    execute: Mapping[str, str] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
     affinity: Affinity | Literal["model"] | None = None
     profiles: Mapping[str, str] = field(default_factory=dict)

@@ -236,9 +236,35 @@ model_options = _all(
 )
 """How a model is read."""
 
+
+def _set_execute(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+    """Read ``DEVICE=PRECISION,...`` values; each device may come once."""
+
+    def one(text: str) -> tuple[str, str]:
+        device, _, precision = (part.strip() for part in text.partition("="))
+        if not device or not precision:
+            raise ValueError(f"'{text}' is not DEVICE=PRECISION, e.g. npu=int8,gpu=float16")
+        return device, precision
+
+    listed = [part for text in given for part in text.split(",")]
+    ctx.find_root().obj.execute = _by_name(ctx, param, listed, one)
+
+
 platform_option = click.option(
     "--platform", metavar="NAME|FILE", help="Platform: catalog name or YAML file."
 )
+
+execute_option = click.option(
+    "--execute",
+    metavar="DEVICE=PRECISION,...",
+    multiple=True,
+    expose_value=False,
+    callback=_set_execute,
+    help="Ask as if a device ran the model quantized, or in half, e.g. npu=int8,gpu=float16.",
+)
+
+platform_options = _all(platform_option, execute_option)
+"""Where it would run, and in what."""
 
 contention_option = click.option(
     "--contention",

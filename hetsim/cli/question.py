@@ -51,6 +51,7 @@ def read_problem(
 ) -> Problem:
     """Build the problem of running MODEL on PLATFORM."""
     from hetsim.hardware.catalog import load_platform, platform_names
+    from hetsim.hardware.executing import platform_executing
     from hetsim.problem.problem import Problem
 
     if platform is None:
@@ -58,12 +59,17 @@ def read_problem(
             "no platform is given",
             hint=f"give --platform with a YAML file or one of: {', '.join(platform_names())}",
         )
-    # The platform is quick to read: its mistakes show before the model is loaded.
+    # The platform is quick to read: mistakes about it show before the model is loaded.
     hardware = load_platform(platform)
+    platform_executing(hardware, current().execute)
     model = read_model(source, dims, shapes, canonical)
     with current().progress(f"pricing {model.name} on {hardware.name}"):
         return Problem.of(
-            model, hardware, contention=contention or "fifo", profiles=current().profiles
+            model,
+            hardware,
+            contention=contention or "fifo",
+            profiles=current().profiles,
+            execute=current().execute,
         )
 
 
@@ -91,6 +97,7 @@ def read_plan(
         _refuse_with_plan(
             {
                 "--platform": platform,
+                "--execute": current().execute,
                 "--strategy": strategy,
                 "--objective": objective,
                 "--contention": None if plays else contention,

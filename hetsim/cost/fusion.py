@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from hetsim.device.support.quantized import fusing_key
+from hetsim.device.support.quantized import PRODUCTS, fusing_key
 from hetsim.graph.graph import Graph
+from hetsim.hardware.executing import INT8
 from hetsim.hardware.spec import DeviceSpec
+
+_USUAL = (tuple(sorted(PRODUCTS)), ("Clip", "Relu"))
+"""What is one integer kernel where all of it is quantized, whatever a device declares: the
+quantized range of the result is what the activation leaves."""
+
+
+def with_usual_chain(spec: DeviceSpec) -> DeviceSpec:
+    """Return the device with the chain that is customary where it executes in int8."""
+    if spec.executes != INT8:
+        return spec
+    return replace(spec, fusions=(*spec.fusions, _USUAL))
 
 
 def fused_chains(

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from hetsim.cost.fusion import fused_chains
+from hetsim.cost.fusion import fused_chains, with_usual_chain
 from hetsim.cost.model import CostModel, Kernel
 from hetsim.cost.quantized import (
+    around_floats,
     composite_dtype,
+    in_integers,
     kernel_sets,
     quantized_kernel,
     shared_loads,
 )
+from hetsim.device.support.executed import as_int8, integer_node
 from hetsim.device.support.quantized import Quantized
 from hetsim.device.support.rules import Support, by_rules, casts_nothing
 from hetsim.errors import HetsimError
-from hetsim.graph.graph import Graph, Node
-from hetsim.graph.work import Work, graph_work, node_work
+from hetsim.graph.graph import ITEM_BITS, Graph, Node
+from hetsim.graph.work import Work, graph_work, node_work, op_key
 from hetsim.graph.work.control import ways
-from hetsim.hardware.spec import DeviceSpec
+from hetsim.graph.work.numeric import DEQUANTIZE as SHIFT_AND_SCALE
+from hetsim.graph.work.products import REQUANTIZE
+from hetsim.hardware.executing import INT8
+from hetsim.hardware.spec import FLOATS, DeviceSpec
+
+_CONVERTED = 1 << 20
+"""Elements of the tensor whose conversion says what one byte of it costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +72,31 @@ class Prices:
         if casts_nothing(self.spec, graph, node):
             return 0.0, 0.0
         work = node_work(graph, node)
-        most = self._seconds((work,))
-        return most, most if work.least is None else min(most, self._seconds((work.least,)))
+        most = self._alone(graph, node, work)
+        if work.least is None:
+            return most, most
+        return most, min(most, self._alone(graph, node, work.least))
+
+    def borders(self, graph: Graph) -> tuple[float, float]:
+        """Return seconds a byte of converting floats to int8, and back, where it executes so.
+
+        At the rate of a large tensor of the narrowest float type of the graph; a load or a
+        store converts, and launches nothing. (0, 0) where it does not execute in int8. O(V).
+        """
+        kinds = {tensor.dtype for tensor in graph.tensors.values()} & {*FLOATS}
+        if self.spec.executes != INT8 or not kinds:
+            return 0.0, 0.0
+        kind = min(kinds, key=lambda name: (ITEM_BITS[name], name))
+        wide = _CONVERTED * ITEM_BITS[kind] // 8
+        enter = Work(REQUANTIZE * _CONVERTED, 0, 0, 0, "quantize", kind, True)
+        leave = replace(enter, flops=SHIFT_AND_SCALE * _CONVERTED)
+        # What crosses is of the graph's own type, whatever the device computes floats in.
+        moved = Work(0, wide, _CONVERTED, 0, "quantize", INT8, True)
+        estimates = (
+            self.cost.estimate(self.spec, Kernel((work, moved))) for work in (enter, leave)
+        )
+        to_int8, back = ((found.seconds - found.launch_s) / wide for found in estimates)
+        return to_int8, back
 
     def fused(self, graph: Graph, support: Support, seconds: Sequence[float]) -> tuple[Fused, ...]:
         """Return what the device runs as one kernel: its patterns, and chains where they pay.
@@ -84,7 +116,7 @@ class Prices:
         for match in support.composites:
             for member in match.nodes:
                 free[member] = False
-        for members in fused_chains(graph, self.spec, free):
+        for members in fused_chains(graph, with_usual_chain(self.spec), free):
             together = self._together(uses, works, members)
             if together < float(sum(seconds[member] for member in members)):
                 found.append(Fused(members, together))
@@ -118,9 +150,18 @@ class Prices:
         wanted += [(one.nodes, one.dtype, "") for one in sets]
         found: list[Fused] = []
         for nodes, dtype, pattern in wanted:
+            spec = self.spec
+            if self._integers(quantized.graph, nodes):
+                spec, dtype = as_int8(spec), INT8
             kernel = quantized_kernel(quantized, works, nodes, dtype)
-            found.append(Fused(nodes, self.cost.estimate(self.spec, kernel).seconds, pattern))
+            found.append(Fused(nodes, self.cost.estimate(spec, kernel).seconds, pattern))
         return tuple(found)
+
+    def _integers(self, graph: Graph, nodes: Sequence[int]) -> bool:
+        """Whether a kernel is one of integers, as if: where the first of its nodes but casts is."""
+        kinds = (graph.nodes[v] for v in nodes if op_key(graph.nodes[v]) != "Cast")
+        first = next(kinds, None)
+        return first is not None and integer_node(self.spec, graph, first)
 
     def _each(self, runs: Sequence[tuple[Graph, float]]) -> list[tuple[float, float]]:
         """The most and the least seconds of graphs that are run; without those not priced."""
@@ -163,10 +204,22 @@ class Prices:
                 own = sum(reader in inside for reader in readers)
                 unwritten = 0 < own == len(readers) and name not in uses.outputs
                 hidden += (own + unwritten) * uses.graph.tensors[name].nbytes
-        return self._seconds(tuple(works[node] for node in members), hidden)
+        graph, spec = uses.graph, self.spec
+        done = [works[node] for node in members]
+        if self._integers(graph, members):
+            spec = as_int8(spec)
+            done = [
+                in_integers(graph, graph.nodes[v], works[v], last=v == members[-1]) for v in members
+            ]
+        return self.cost.estimate(spec, Kernel(tuple(done), hidden)).seconds
 
-    def _seconds(self, works: tuple[Work, ...], hidden: int = 0) -> float:
-        return self.cost.estimate(self.spec, Kernel(works, hidden)).seconds
+    def _alone(self, graph: Graph, node: Node, work: Work) -> float:
+        spec, kernel = self.spec, Kernel((work,))
+        if integer_node(spec, graph, node):
+            spec, kernel = as_int8(spec), Kernel((in_integers(graph, node, work, last=True),))
+        elif spec.executes == INT8:
+            kernel = Kernel(around_floats(graph, node, work))
+        return self.cost.estimate(spec, kernel).seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from hetsim.device.support.quantized import (
 )
 from hetsim.device.support.rules import Support
 from hetsim.graph.contraction import Contraction
-from hetsim.graph.graph import Node, Tensor
+from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.work import Work, op_key
 from hetsim.graph.work.numeric import DEQUANTIZE as SHIFT_AND_SCALE
 from hetsim.graph.work.products import REQUANTIZE
-from hetsim.hardware.spec import DeviceSpec
+from hetsim.hardware.spec import FLOATS, DeviceSpec
 
 _CONVERSIONS = DEQUANTIZE | QUANTIZE
 _MOVES = frozenset({"data_movement", "gather_scatter"})
@@ -189,16 +189,11 @@ def quantized_kernel(
     done: list[Work] = []
     for node in core:
         work = works[node.id]
-        flops = work.flops
-        if dtype is not None and flops and work.op_class not in _MOVES:
-            out = sum(graph.tensors[name].elements for name in node.writes)
-            flops += REQUANTIZE * out if node is core[-1] else 0
-            if work.op_class not in ("conv", "matmul"):
-                flops += SHIFT_AND_SCALE * out
+        if dtype is not None:
+            work = in_integers(graph, node, work, last=node is core[-1])
         done.append(
             replace(
                 work,
-                flops=flops,
                 read_bytes=0,
                 write_bytes=0,
                 weight_bytes=0,
@@ -221,6 +216,36 @@ def quantized_kernel(
     if not core:
         done.extend(works[v] for v in nodes)
     return Kernel(tuple(done))
+
+
+def in_integers(graph: Graph, node: Node, work: Work, *, last: bool) -> Work:
+    """Return the work of a float node with what integers add to it.
+
+    Operands of what is no product are shifted and scaled; the `last` node of a kernel rounds its
+    result. What moves without arithmetic adds none.
+    """
+    if not work.flops or work.op_class in _MOVES:
+        return work
+    out = sum(graph.tensors[name].elements for name in node.writes)
+    more = REQUANTIZE * out if last else 0
+    if work.op_class not in ("conv", "matmul"):
+        more += SHIFT_AND_SCALE * out
+    return replace(work, flops=work.flops + more)
+
+
+def around_floats(graph: Graph, node: Node, work: Work) -> tuple[Work, ...]:
+    """Return the work of a node that computes floats where its neighbours compute integers.
+
+    It converts what it reads and what it makes as it loads and stores, counted for every float,
+    whatever its neighbour is, and moves the floats.
+    """
+    read = [graph.tensors[name] for name in node.reads if name not in graph.constants]
+    made = [graph.tensors[name] for name in node.writes]
+    flops = SHIFT_AND_SCALE * sum(t.elements for t in read if t.dtype in FLOATS)
+    flops += REQUANTIZE * sum(t.elements for t in made if t.dtype in FLOATS)
+    if not flops or not (work.flops or work.read_bytes or work.write_bytes):
+        return (work,)
+    return work, Work(flops, 0, 0, 0, "quantize", work.dtype, True)
 
 
 def _moved(found: Quantized, node: Node, work: Work, inside: set[int]) -> list[Work]:

@@ -77,7 +77,7 @@ class Device:
                 missing[0], where=f"device '{name}'", hint=missing[1], device=name
             )
         where = f"device '{name}'"
-        check_rounding(spec.execution_dtype, where)
+        check_rounding(spec.rounding, where)
         self._held = _Held()
         self._libraries: dict[str, None] = {}
         own = metrics(spec, ids, exports=self.exports)
@@ -154,8 +154,8 @@ class Device:
     def rounding(self, precision: str) -> Rounding:
         """Return what becomes of element types when float32 is computed in `precision`."""
         if precision == default_precision(self.spec):
-            return self.spec.execution_dtype
-        others = {k: v for k, v in self.spec.execution_dtype.items() if k != "float32"}
+            return self.spec.rounding
+        others = {k: v for k, v in self.spec.rounding.items() if k != "float32"}
         return others if precision == "float32" else {**others, "float32": precision}
 
     def compile(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetsim.device.kernels.precision import ROUNDED_TO
 from hetsim.device.properties import Choice, PropertyValue, Whole
+from hetsim.hardware.executing import PRECISIONS
 from hetsim.hardware.spec import DeviceSpec
 
 PRECISION = "INFERENCE_PRECISION_HINT"
@@ -20,7 +20,7 @@ _CAPABILITIES = {"float32": "FP32", "float16": "FP16", "bfloat16": "BF16", "int8
 
 def default_precision(spec: DeviceSpec) -> str:
     """Return what a device computes float32 in."""
-    return spec.execution_dtype.get("float32", "float32")
+    return spec.rounding.get("float32", "float32")
 
 
 def metrics(spec: DeviceSpec, ids: Sequence[str], *, exports: bool) -> dict[str, PropertyValue]:
@@ -44,7 +44,7 @@ def settings(
 ) -> dict[str, tuple[Choice | Whole, PropertyValue]]:
     """Return what can be set on the device called `name`, to what, and what it is at first."""
     own = name.rpartition(".")[2]
-    precisions = tuple(sorted({*ROUNDED_TO, "float32"}))
+    precisions = tuple(sorted({*PRECISIONS, "float32"}))
     return {
         "DEVICE_ID": (Choice(tuple(ids)), own if own in ids else ids[0]),
         "NUM_STREAMS": (Whole(1, spec.streams), spec.streams),

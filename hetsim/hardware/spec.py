@@ -18,6 +18,10 @@ OP_CLASSES = (
 """Classes of operators that a device's efficiency is stated for."""
 
 
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+"""Element types that can be computed in another."""
+
+
 CUSTOM_OPS = ("function", "library")
 """What operators outside ONNX can come from."""
 
@@ -112,6 +116,9 @@ class DeviceSpec:
         Fraction of `bytes_per_s` that kernels reach, in (0, 1].
     execution_dtype : mapping of str to str
         Element types that the device computes in another type, e.g. float32 in float16.
+    executes : str or None
+        What float models are computed in as if, see ``hetsim.hardware.executing``; None: in
+        what they say, and `execution_dtype`.
     support : SupportRule
     fusions : tuple of tuple of tuple of str
         Chains of op types that run as one kernel, longest first; each element is the
@@ -149,6 +156,7 @@ class DeviceSpec:
     efficiency: Mapping[str, float]
     memory_efficiency: float
     execution_dtype: Mapping[str, str] = field(default_factory=dict)
+    executes: str | None = None
     support: SupportRule = field(default_factory=SupportRule)
     fusions: tuple[tuple[tuple[str, ...], ...], ...] = ()
     patterns: tuple[Pattern, ...] = ()
@@ -157,6 +165,16 @@ class DeviceSpec:
     threads: int = 1
     custom_ops: frozenset[str] = frozenset(CUSTOM_OPS)
     provenance: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def rounding(self) -> Mapping[str, str]:
+        """Element types by what their values are rounded to where it computes for real.
+
+        As if in int8 those of nodes without an integer kernel are, too.
+        """
+        if self.executes != "int8":
+            return self.execution_dtype
+        return dict.fromkeys(FLOATS, "int8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +220,7 @@ class Platform:
         Where it was read from: a catalog name or a path as the user gave it.
     sha256 : str
         Digest of everything above but `source`, so that a plan can be matched to its
-        platform.
+        platform; of what was read, where devices execute in another precision since.
     """
 
     name: str

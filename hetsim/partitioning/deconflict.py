@@ -83,7 +83,8 @@ def device_order(problem: Problem, priority: Sequence[str] | str | None = None) 
         capacity = problem.capacity_bytes
         if capacity is None:
             raise UsageError(f"no memory capacities in {problem.name} to go {BY_MEMORY}")
-        return tuple(sorted(range(len(capacity)), key=lambda device: (-capacity[device], device)))
+        own = [problem.held_bytes(device, nbytes) for device, nbytes in enumerate(capacity)]
+        return tuple(sorted(range(len(own)), key=lambda device: (-own[device], device)))
     names = parse_priority(priority) if isinstance(priority, str) else _different(tuple(priority))
     found: dict[int, None] = {}
     for name in names:

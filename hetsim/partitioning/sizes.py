@@ -134,11 +134,14 @@ def check_weights(problem: Problem, assignment: Sequence[int]) -> None:
         total = sum(constant.nbytes for constant in held)
         if total > capacity:
             largest = max(held, key=lambda constant: constant.nbytes)
+            total, capacity, most = (
+                problem.held_bytes(device, nbytes) for nbytes in (total, capacity, largest.nbytes)
+            )
             first = next(v for v in largest.consumers if assignment[v] == device)
             raise OutOfMemory(
                 f"the weights left for it need {format_bytes(total)} ({total} bytes) and it has "
                 f"{format_bytes(capacity)} ({capacity} bytes); the largest, "
-                f"{format_bytes(largest.nbytes)}, is '{largest.name}' of node "
+                f"{format_bytes(most)}, is '{largest.name}' of node "
                 f"'{problem.node_names[first]}'",
                 where=f"device '{problem.devices[device]}'",
                 hint="add a device to the priority list, or memory to the platform",
@@ -239,7 +242,8 @@ def _too_heavy(
                 resident |= added
                 used += more
         if out:
-            why = f"its weights no longer fit the {format_bytes(capacity)} of memory"
+            memory = format_bytes(problem.held_bytes(device, capacity))
+            why = f"its weights no longer fit the {memory} of memory"
             found.append(Drop(device, tuple(sorted(out)), why))
     return found
 

@@ -187,5 +187,6 @@ def _with_capacity(problem: Problem, capacity_bytes: Mapping[str, int]) -> Probl
     for name, nbytes in capacity_bytes.items():
         if isinstance(nbytes, bool) or not isinstance(nbytes, int) or nbytes < 0:
             raise InvalidInput(f"{nbytes!r} bytes of memory", where=f"device '{name}'")
-        held[problem.device_index(name)] = nbytes
+        device = problem.device_index(name)
+        held[device] = problem.room_bytes(device, nbytes)
     return replace(problem, capacity_bytes=tuple(held))

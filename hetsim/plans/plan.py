@@ -239,6 +239,8 @@ class Plan:
                 }
                 for device, share in problem.profiles.items()
             }
+        if problem.executed:
+            record["execute"] = problem.executed
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     @checks.takes(path=checks.path)

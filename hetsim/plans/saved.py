@@ -130,6 +130,9 @@ def _problem(
         raise _broken("platform", where)
     platform = load_platform(platform_of["source"])
     _check_same("platform", platform.sha256, platform_of["sha256"], where)
+    execute = record.get("execute", {})
+    if not isinstance(execute, dict) or not all(isinstance(p, str) for p in execute.values()):
+        raise _broken("execute", where)
     model = stated_model(record["model"], where, extensions)
     profiles = _checked_profiles(record.get("profiles", {}), where)
     problem = Problem.of(
@@ -137,6 +140,7 @@ def _problem(
         platform,
         contention=check_contention(record["contention"]),
         profiles={device: entry["source"] for device, entry in profiles.items()},
+        execute=execute,
     )
     for device, entry in profiles.items():
         is_now = problem.profiles[device].profile.sha256

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.hardware.spec import Route
-from hetsim.problem.parts import Constant, Contention, FusedKernel, Staging, Value
+from hetsim.problem.parts import Constant, Contention, FusedKernel, Held, Staging, Value
 
 if TYPE_CHECKING:
     from hetsim.cost.profiles.record import MeasuredShare
@@ -43,7 +43,9 @@ class Given:
     link_names : tuple of str
         The resources that ``Route.resources`` points to.
     capacity_bytes : tuple of int, or None
-        Memory by device; None: memory is not modelled.
+        Memory by device, in bytes of the graph's own types; None: memory is not modelled.
+    held : tuple of Held
+        By device: how the bytes of the graph's own types are held there; empty: as they are.
     fused : tuple of FusedKernel
     staging : Staging or None
         What subgraphs pay for tensors that go through the host's memory; None: nothing, the
@@ -80,6 +82,7 @@ class Given:
     contention: Contention = "fifo"
     link_names: tuple[str, ...] = field(default=(), repr=False)
     capacity_bytes: tuple[int, ...] | None = field(default=None, repr=False)
+    held: tuple[Held, ...] = field(default=(), repr=False)
     fused: tuple[FusedKernel, ...] = field(default=(), repr=False)
     staging: Staging | None = None
     idle_w: tuple[float, ...] = field(default=(), repr=False)

@@ -21,12 +21,15 @@ from hetsim.graph.shapes.unbound import unbound
 from hetsim.graph.work import graph_work, op_key
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform, numbered
+from hetsim.problem.as_executed import held_as, platform_as_asked
 from hetsim.problem.given import Given
 from hetsim.problem.parts import (
     GRAPH_INPUT,
     Constant,
     Contention,
     FusedKernel,
+    Held,
+    Staging,
     Value,
     check_contention,
 )
@@ -39,11 +42,14 @@ def price(
     cost: str = "roofline",
     contention: Contention = "fifo",
     profiles: Mapping[str, str | os.PathLike[str]] | None = None,
+    execute: Mapping[str, str] | None = None,
 ) -> Given:
     """Give the problem of running `model` on `platform`; see ``Problem.of``. O((V + E) P)."""
     graph = model.graph
+    platform = platform_as_asked(model, platform, execute or {})
     try:
         works, values = graph_work(graph), values_of(graph)
+        constants = constants_of(graph)
     except UnboundDimension:
         # One value cannot say what binds them all.
         raise unbound(graph, model.source, model.unmeasured) from None
@@ -54,10 +60,14 @@ def price(
     measured: dict[str, MeasuredShare] = {}
     of_device = read_profiles(profiles or {}, platform)
     refusals: list[dict[int, str]] = []
+    held: list[Held] = []
+    borders: list[tuple[float, float]] = []
     for p, device in enumerate(platform_devices(platform, model.extensions).values()):
         support = device.query_model(graph)
         refusals.append(dict(support.reasons))
         prices = Prices(device.spec, cost_model(cost))
+        held.append(held_as(device.spec, graph, support, (*values, *constants)))
+        borders.append(prices.borders(graph))
         for node, taken in enumerate(support.supported):
             if taken:
                 seconds[node, p], least[node, p] = prices.node(graph, graph.nodes[node])
@@ -79,15 +89,21 @@ def price(
         devices=names,
         seconds=seconds,
         values=values,
-        constants=constants_of(graph),
+        constants=constants,
         routes=routes,
         dispatch_s=tuple(spec.dispatch_s for spec in specs),
         streams=tuple(spec.streams for spec in specs),
         host=names.index(platform.host),
         contention=check_contention(contention),
         link_names=link_names,
-        capacity_bytes=tuple(spec.memory_bytes for spec in specs),
+        capacity_bytes=tuple(
+            how.room(spec.memory_bytes) for how, spec in zip(held, specs, strict=True)
+        ),
+        held=tuple(held) if any(how != Held() for how in held) else (),
         fused=tuple(fused),
+        staging=Staging(*map(tuple, zip(*borders, strict=True)))
+        if any(map(any, borders))
+        else None,
         idle_w=tuple(spec.idle_w for spec in specs),
         busy_w=tuple(spec.busy_w for spec in specs),
         node_names=tuple(node.name for node in graph.nodes),

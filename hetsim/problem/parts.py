@@ -67,8 +67,46 @@ class FusedKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """How a device holds tensors of which a model says another width.
+
+    Attributes
+    ----------
+    wide_bits, bits : int
+        An element in the graph, and on the device.
+    kept_bytes : int
+        Of tensors that are held as wide as the graph says, at the most.
+    """
+
+    wide_bits: int = 1
+    bits: int = 1
+    kept_bytes: int = 0
+
+    @classmethod
+    def within(cls, capacity: int, wide_bits: int, bits: int, kept_bytes: int) -> Held:
+        """Return how memory of `capacity` bytes holds them.
+
+        As the graph says where what is kept leaves no room to gain.
+        """
+        made = cls(wide_bits, bits, kept_bytes if wide_bits > bits else 0)
+        return cls() if wide_bits > bits and made.room(capacity) <= capacity else made
+
+    def room(self, nbytes: int) -> int:
+        """Return how many bytes of the graph's types fit `nbytes` of the device, at the least."""
+        kept = (self.wide_bits - self.bits) * self.kept_bytes
+        return max(0, (nbytes * self.wide_bits - kept) // self.bits)
+
+    def nbytes(self, stated: int) -> int:
+        """Return the bytes on the device of `stated` bytes of the graph's types, at the most."""
+        kept = (self.wide_bits - self.bits) * min(self.kept_bytes, stated)
+        return -(-(stated * self.bits + kept) // self.wide_bits)
+
+
+@dataclass(frozen=True, slots=True)
 class Staging:
-    """Tensors that go through the host's memory at the expense of the device that moves them.
+    """What the device that moves tensors pays for each: to go through the host's memory, say.
+
+    Or to convert them, where it computes in another precision than they cross in.
 
     A subgraph fetches each tensor that it reads from outside once, and puts each tensor that is
     needed outside there once, however many subgraphs read it. Both are part of its time, before

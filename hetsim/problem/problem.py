@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from hetsim.base import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import Dag
+from hetsim.hardware.executing import executed
 from hetsim.hardware.spec import numbered
 from hetsim.problem.given import Given
 from hetsim.problem.parts import GRAPH_INPUT, Contention, FusedKernel, Staging
@@ -193,6 +194,19 @@ class Problem(Given):
             + stored * self.staging.store_s_per_byte[device]
         )
 
+    def held_bytes(self, device: int, stated: int) -> int:
+        """Bytes that tensors of `stated` bytes in the graph's own types take on `device`."""
+        return self.held[device].nbytes(stated) if self.held else stated
+
+    def room_bytes(self, device: int, nbytes: int) -> int:
+        """Bytes of the graph's own types that `nbytes` of memory of `device` hold."""
+        return self.held[device].room(nbytes) if self.held else nbytes
+
+    @property
+    def executed(self) -> dict[str, str]:
+        """The precision, by device, that the model is executed in as if; others are out."""
+        return {} if self.platform is None else executed(self.platform)
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything that a plan depends on, in hex."""
@@ -248,6 +262,7 @@ class Problem(Given):
         cost=checks.text,
         contention=checks.text,
         profiles=checks.mapping(checks.text, checks.path),
+        execute=checks.mapping(checks.text, checks.text),
     )
     def of(
         model: Model,
@@ -256,6 +271,7 @@ class Problem(Given):
         cost: str = "roofline",
         contention: Contention = "fifo",
         profiles: Mapping[str, str | os.PathLike[str]] | None = None,
+        execute: Mapping[str, str] | None = None,
     ) -> Problem:
         """Build the problem of running `model` on `platform`.
 
@@ -273,21 +289,28 @@ class Problem(Given):
             By device: a profile of this model on it, which gives the prices of the nodes that
             it has times of (``hetsim.cost.profiles``). ``gpu`` stands for ``gpu.0``, ``gpu.1``
             and so on. What it gave is in ``profiles`` of the problem.
+        execute : mapping of str to str
+            By device (``gpu`` is all of ``gpu.0``, ``gpu.1``): ``int8``, ``float16``, ... to ask
+            as if it ran the model quantized to that, or in that precision. What crosses a link
+            is of the model's own types; a device in int8 pays for the conversions.
 
         Raises
         ------
         UnboundDimension
             Where a cost needs a dimension that is not bound.
         UsageError
-            Where the cost model or a device with a profile is unknown.
+            Where the cost model is unknown, a device with a profile or of `execute`, or its
+            precision there.
         InvalidInput
-            Where a profile cannot be read, or is of another model or other shapes.
+            Where a profile cannot be read, or is of another model or other shapes; where
+            `execute` asks for int8 and the model is quantized itself.
         """
         from hetsim.problem.of_model import price
 
-        return Problem(
-            **vars(price(model, platform, cost=cost, contention=contention, profiles=profiles))
+        given = price(
+            model, platform, cost=cost, contention=contention, profiles=profiles, execute=execute
         )
+        return Problem(**vars(given))
 
     @staticmethod
     def from_arrays(

@@ -50,6 +50,7 @@ def problem_record(problem: Problem) -> Record:
         "devices": list(problem.devices),
         "host": None if problem.host is None else problem.devices[problem.host],
         "contention": problem.contention,
+        "execute": problem.executed,
         "unpriced": unpriced_record(problem),
         "profiles": measured_record(problem),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hetsim.base.text import tally
@@ -11,6 +11,7 @@ from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.shapes.unbound import open_dims, open_ranks, unbound
 from hetsim.graph.work import node_work, op_key
+from hetsim.hardware.executing import executed
 
 if TYPE_CHECKING:
     from hetsim.device.device import Support
@@ -87,6 +88,8 @@ class Inspection:
         Most FLOPs first, then most bytes, then by name.
     support : tuple of DeviceSupport
         By device of the platform; empty without one.
+    executed : mapping of str to str
+        The precision, by device, that the model is executed in as if.
     """
 
     model: Model
@@ -97,6 +100,7 @@ class Inspection:
     needs: str | None
     ops: tuple[OpFacts, ...]
     support: tuple[DeviceSupport, ...]
+    executed: Mapping[str, str] = field(default_factory=dict)
 
 
 def inspect_model(model: Model, platform: Platform | None = None) -> Inspection:
@@ -118,6 +122,7 @@ def inspect_model(model: Model, platform: Platform | None = None) -> Inspection:
         needs=None if needs is None else str(unbound(graph, model.source, model.unmeasured)),
         ops=ops,
         support=() if platform is None else _support(graph, platform),
+        executed={} if platform is None else executed(platform),
     )
 
 

@@ -12,7 +12,7 @@ from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.parts import Contention, check_contention
 from hetsim.simulation.clock import playing as clock
 from hetsim.simulation.clock.memory import check_capacity, resident_weights
-from hetsim.simulation.clock.metrics import energy
+from hetsim.simulation.clock.metrics import energy, held_by_device
 from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.failure import Failure, check_failures
 from hetsim.simulation.failures.remaining_tasks import Task
@@ -120,7 +120,7 @@ def _timeline(
         transferred_bytes=sum(problem.values[task.value].nbytes for task in moves),
         transfer_s=sum(task.end - task.start for task in moves),
         peak_memory_bytes={},
-        weight_bytes=dict(zip(problem.devices, weights, strict=True)),
+        weight_bytes=held_by_device(problem, weights),
         energy_j=energy(problem, device_busy, makespan),
         critical_path=(),
     )

@@ -40,6 +40,8 @@ UNSAYABLE = (
     " with itself",
     "two links named ",
     "no link leads from ",
+    "it has no rate for ",
+    "it computes no op in integers",
 )
 """What relates two values, names other files, or is no value of JSON; the loader says these."""
 
@@ -159,7 +161,7 @@ OWN_PLATFORM: dict[str, Any] = {
                 "support": {"except": ["Conv"]},
             },
         },
-        "npu": {"device": OWN_DEVICE},
+        "npu": {"device": OWN_DEVICE, "execute": "int8"},
     },
     "links": [
         {"between": ["cpu", "gpu"], "link": link_names()[0], "bus": "b", "name": "a"},

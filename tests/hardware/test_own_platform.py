@@ -11,6 +11,7 @@ from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 from hetsim.base.units import GIB
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import load_device, load_platform, platform_names
+from hetsim.hardware.executing import executed, platform_executing
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.routes import build_routes
 from sweeps import sweep
@@ -184,6 +185,22 @@ devices:
     assert changed.support.ops == frozenset({"Conv"})
     assert changed.support.dtypes is None
     assert changed.fusions == known.fusions
+
+
+def test_a_platform_says_what_a_device_executes_as_if(write: Write) -> None:
+    text = """\
+host: cpu
+devices:
+  cpu: rockchip-rk3588-cpu
+  tpu: {device: google-edge-tpu, execute: int8}
+links:
+  - {between: [cpu, tpu], link: usb3-gen1}
+"""
+    own, known = load_platform(write("box.yaml", text)), load_platform("edge-tpu")
+    assert executed(own) == {"tpu": "int8"}
+    assert executed(known) == {}
+    assert platform_executing(known, {"tpu": "int8"}).devices == own.devices
+    assert own.sha256 != known.sha256
 
 
 def test_one_device_needs_no_links(write: Write) -> None:

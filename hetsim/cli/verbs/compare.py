@@ -17,7 +17,7 @@ from hetsim.cli.options import (
     model_options,
     objective_option,
     output_options,
-    platform_option,
+    platform_options,
     profile_option,
     run_options,
     target_option,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("model")
-@platform_option
+@platform_options
 @profile_option
 @click.option(
     "--strategy",

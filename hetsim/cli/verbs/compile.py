@@ -14,7 +14,7 @@ from hetsim.cli.options import (
     common_options,
     json_option,
     model_options,
-    platform_option,
+    platform_options,
     strategy_options,
 )
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @click.command("compile", cls=Command)
 @click.argument("source", metavar="MODEL|PLAN.json")
-@platform_option
+@platform_options
 @strategy_options
 @click.option(
     "-o",
@@ -83,6 +83,8 @@ def compile_(
         invocation.show_json(compiled_record(manifest))
     else:
         invocation.show(_files_table(manifest))
+    if plan.problem.executed and precision == "graph":
+        invocation.note("the folder computes the model as it is: --execute is in the plan alone")
     invocation.note(f"wrote {folder}; run it with: hetsim run {folder}")
 
 

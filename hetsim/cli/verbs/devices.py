@@ -8,7 +8,13 @@ import click
 
 from hetsim.cli.given_once import Family
 from hetsim.cli.invocation import current
-from hetsim.cli.options import common_options, json_option, model_options, wide_option
+from hetsim.cli.options import (
+    common_options,
+    execute_option,
+    json_option,
+    model_options,
+    wide_option,
+)
 from hetsim.errors import PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -95,6 +101,7 @@ def show_device(name: str, wide: bool, as_json: bool) -> None:
 @devices.command("query")
 @click.argument("name", metavar="NAME|FILE")
 @click.argument("model")
+@execute_option
 @model_options
 @json_option
 @common_options
@@ -112,7 +119,10 @@ def query_device(
     """
     from hetsim.cli.question import read_model
     from hetsim.device.registry import make_device
+    from hetsim.device.support.executed import is_quantized
     from hetsim.hardware.catalog import load_device
+    from hetsim.hardware.executing import INT8, executing
+    from hetsim.problem.as_executed import quantized_already
     from hetsim.reporting.tables.query import answer_of, query_record, query_report
 
     invocation = current()
@@ -124,8 +134,16 @@ def query_device(
             hint=hint if sort == "platform" else "'hetsim devices list' lists the devices",
         )
     # The device is quick to read: its mistakes show before the model is loaded.
-    device = make_device(name, load_device(name), extensions=invocation.extensions)
+    spec = load_device(name)
+    for asked, precision in invocation.execute.items():
+        if asked not in (name, spec.name):
+            hint = f"the device that is asked is '{spec.name}'"
+            raise UsageError(f"--execute names another device, '{asked}'", hint=hint)
+        spec = executing(spec, precision, f"device '{name}'")
+    device = make_device(name, spec, extensions=invocation.extensions)
     read = read_model(model, dims, shapes, canonical)
+    if spec.executes == INT8 and is_quantized(read.graph):
+        raise quantized_already(read)
     with invocation.progress(f"asking {name}"):
         support = device.query_model(read.graph)
     answer = answer_of(read.graph, device.spec, support)

@@ -12,9 +12,10 @@ from hetsim.cli.options import (
     common_options,
     json_option,
     model_options,
-    platform_option,
+    platform_options,
     wide_option,
 )
+from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("model")
 @model_options
-@platform_option
+@platform_options
 @wide_option
 @json_option
 @common_options
@@ -43,14 +44,22 @@ def inspect(
     """
     from hetsim.cli.question import read_model
     from hetsim.hardware.catalog import load_platform
+    from hetsim.hardware.executing import platform_executing
+    from hetsim.problem.as_executed import platform_as_asked
     from hetsim.reporting.inspection import inspect_model
     from hetsim.reporting.tables.inspection import inspection_record, inspection_report
 
     invocation = current()
     hardware = None if platform is None else load_platform(platform)
-    inspection = inspect_model(read_model(model, dims, shapes, canonical), hardware)
+    if hardware is None and invocation.execute:
+        raise UsageError("--execute names devices of a platform", hint="give --platform, too")
+    if hardware is not None:
+        platform_executing(hardware, invocation.execute)
+    read = read_model(model, dims, shapes, canonical)
+    if hardware is not None:
+        hardware = platform_as_asked(read, hardware, invocation.execute)
+    inspection = inspect_model(read, hardware)
     if as_json:
-        name = None if hardware is None else hardware.name
-        invocation.show_json(inspection_record(inspection, name))
+        invocation.show_json(inspection_record(inspection, hardware))
     else:
         invocation.show(inspection_report(inspection, wide=wide))

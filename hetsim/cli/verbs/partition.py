@@ -17,7 +17,7 @@ from hetsim.cli.options import (
     common_options,
     json_option,
     model_options,
-    platform_option,
+    platform_options,
     profile_option,
 )
 from hetsim.errors import InvalidInput, UsageError, nearest
@@ -32,7 +32,7 @@ ALL = "all"
 
 @click.command(cls=Command)
 @click.argument("model")
-@platform_option
+@platform_options
 @profile_option
 @click.option(
     "--method",

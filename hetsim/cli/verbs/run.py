@@ -16,7 +16,7 @@ from hetsim.cli.options import (
     json_option,
     model_options,
     output_options,
-    platform_option,
+    platform_options,
     run_options,
     strategy_options,
 )
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("source", metavar="MODEL|PLAN.json|DIR")
-@platform_option
+@platform_options
 @strategy_options
 @run_options
 @click.option(
@@ -131,9 +131,9 @@ def run(
 
 
 _FIXED = (
-    "platform", "strategy", "objective", "contention", "set", "affinity", "precision", "dims",
-    "shapes", "canonical", "freeze", "extension", "profiles", "trace", "out", "force", "failures",
-    "plain", "emulate", "time_scale", "requests",
+    "platform", "execute", "strategy", "objective", "contention", "set", "affinity", "precision",
+    "dims", "shapes", "canonical", "freeze", "extension", "profiles", "trace", "out", "force",
+    "failures", "plain", "emulate", "time_scale", "requests",
 )  # fmt: skip
 """Options that a compiled plan has fixed, or that need its timeline."""
 

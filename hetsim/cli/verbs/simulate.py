@@ -16,7 +16,7 @@ from hetsim.cli.options import (
     json_option,
     model_options,
     output_options,
-    platform_option,
+    platform_options,
     strategy_options,
     target_option,
 )
@@ -33,7 +33,7 @@ FOLLOWED = 1000
 
 @click.command(cls=Command)
 @click.argument("source", metavar="MODEL|PLAN.json")
-@platform_option
+@platform_options
 @strategy_options
 @target_option
 @click.option(

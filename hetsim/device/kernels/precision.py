@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from hetsim.device.kernels.widening import is_wider, widened_outputs
 from hetsim.errors import ModelError, UsageError, nearest
+from hetsim.hardware.executing import PRECISIONS
+from hetsim.hardware.spec import FLOATS
 
 if TYPE_CHECKING:
     import onnx
@@ -14,23 +16,19 @@ if TYPE_CHECKING:
 Rounding = Mapping[str, str]
 """Element types that a device computes in another, e.g. ``{"float32": "float16"}``."""
 
-FLOATS = ("float64", "float32", "float16", "bfloat16")
-ROUNDED_TO = ("float16", "bfloat16", "float32", "int8")
-"""What values can be rounded to: the floats, and symmetric 8-bit integers scaled by tensor."""
-
 _INT8_LARGEST = 127.0
 
 
 def check_rounding(rounding: Rounding, where: str) -> None:
     """Raise UsageError for a pair of types between which values cannot be rounded."""
     for source, target in rounding.items():
-        if source not in FLOATS or target not in ROUNDED_TO:
+        if source not in FLOATS or target not in PRECISIONS:
             raise UsageError(
                 f"{source} cannot be computed in {target}",
                 where=where,
                 hint=nearest(source, FLOATS)
                 if source not in FLOATS
-                else nearest(target, ROUNDED_TO),
+                else nearest(target, PRECISIONS),
             )
 
 

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hetsim.base.units import format_bytes
+from hetsim.device.support.executed import (
+    float_refusal,
+    held_in,
+    held_tensor_bytes,
+    integer_node,
+)
 from hetsim.graph.dag import joined
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.work import op_key
@@ -160,6 +166,7 @@ def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = Fal
         if custom is not None:
             return custom
         listed = _listed(rule, op) or casts_nothing(spec, graph, node)
+        listed = listed or integer_node(spec, graph, node)
         if (node.body is None or node.whole) and not node.custom and not listed:
             return f"op {op}"
     for attribute, branch in node.branches.items():
@@ -226,13 +233,19 @@ def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | No
         oldest, newest = rule.opset
         if not oldest <= version <= newest:
             return f"operator set {version} (it takes {oldest} to {newest})"
+    lacking = float_refusal(spec, graph, node)
+    if lacking is not None:
+        return lacking
     limits = (rule.dtypes, rule.max_rank, rule.max_tensor_bytes)
     if limits == (None, None, None) and not rule.static_shapes_only:
         return None
+    # What is asked as if is asked of the types in which the device then holds the values.
+    types = {} if spec.executes is None else held_in(spec, graph, node)
     for name in (*node.reads, *node.writes):
         tensor = graph.tensors[name]
-        if rule.dtypes is not None and tensor.dtype not in rule.dtypes:
-            return f"{tensor.dtype} tensor '{name}'"
+        held = types.get(tensor.dtype, tensor.dtype)
+        if rule.dtypes is not None and held not in rule.dtypes:
+            return f"{held} tensor '{name}'"
         if rule.static_shapes_only and not is_static(tensor):
             return f"dynamic shape of tensor '{name}'"
         if rule.max_rank is not None and tensor.shape is not None:
@@ -241,7 +254,7 @@ def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | No
                 return f"rank {rank} of tensor '{name}' (it takes {rule.max_rank})"
         most = rule.max_tensor_bytes
         known = is_static(tensor) or tensor.measured
-        if most is not None and known and tensor.nbytes > most:
-            size, allowed = format_bytes(tensor.nbytes), format_bytes(most)
+        if most is not None and known and held_tensor_bytes(tensor, types) > most:
+            size, allowed = format_bytes(held_tensor_bytes(tensor, types)), format_bytes(most)
             return f"{size} of tensor '{name}' (it takes {allowed})"
     return None

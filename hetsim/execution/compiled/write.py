@@ -157,7 +157,7 @@ def _constant_outputs(model: Model) -> list[str]:
 
 
 def _device_record(name: str, spec: DeviceSpec, precision: str) -> DeviceRecord:
-    rounding = dict(spec.execution_dtype) if precision == "device" else {}
+    rounding = dict(spec.rounding) if precision == "device" else {}
     device = make_device(name, spec)
     if not device.exports:
         raise UsageError(

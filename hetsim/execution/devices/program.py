@@ -113,7 +113,7 @@ def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
         return ({},) * plan.problem.n
     by_device: list[Rounding] = []
     for name in plan.problem.devices:
-        rounding = platform.devices[name].execution_dtype
+        rounding = platform.devices[name].rounding
         check_rounding(rounding, f"device '{name}'")
         by_device.append(rounding)
     found = [tuple(by_device[device] for device in replica.assignment) for replica in plan.replicas]

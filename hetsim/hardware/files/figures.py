@@ -56,7 +56,7 @@ class OneOf:
 
     noun: str
     choices: tuple[str, ...]
-    meant_by: Mapping[str, str] = field(default_factory=dict)
+    meant_by: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: CoreHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self.check, handler(source))

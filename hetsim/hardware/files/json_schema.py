@@ -101,9 +101,9 @@ def json_schema(sort: Sort | None = None) -> dict[str, Any]:
 
     It accepts what the loader accepts outside the catalog, as far as a schema can say it. What
     it cannot say, and ``hetsim devices validate`` does: what relates two values (busy and idle
-    power, ends of links, peaks of execution dtypes, oldest and newest operator set), patterns
-    that do not parse, other files, NaN, and that 1.0 is not a whole number. The names it
-    offers are those of the installed catalog.
+    power, ends of links, peaks of execution dtypes and of what is executed as if, oldest and
+    newest operator set), patterns that do not parse, other files, NaN, and that 1.0 is not a
+    whole number. The names it offers are those of the installed catalog.
     """
     definitions = _definitions()
     _add_rules(definitions)
@@ -177,6 +177,9 @@ def _add_rules(definitions: dict[str, Any]) -> None:
     name = _name_or_path(names("device"))
     use["properties"]["device"] = {"anyOf": [name, {"$ref": _ref(DeviceModel.__name__)}]}
     use["properties"]["overrides"] = {"$ref": _ref("Overrides")}
+    use["properties"]["execute"]["description"] = (
+        "What float models are priced in as if: int8 for quantized."
+    )
     definitions[DeviceUse.__name__] = {"anyOf": [name, use]}
     link = definitions[LinkUse.__name__]
     link["properties"]["link"] = {"anyOf": [_name_or_path(names("link")), {"type": "null"}]}

@@ -15,12 +15,15 @@ from pydantic import (
     model_validator,
 )
 
+from hetsim.hardware.executing import PRECISIONS
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.figures import (
+    DTYPE_ABBREVIATIONS,
     Figure,
     Fraction,
     Name,
     NotNegative,
+    OneOf,
     Positive,
     Strict,
     Text,
@@ -71,6 +74,9 @@ class LinkUse(Strict):
         return figure
 
 
+Precision = Annotated[StrictStr, OneOf("precision", PRECISIONS, DTYPE_ABBREVIATIONS)]
+
+
 def _name_or_description(device: Any) -> Any:
     if not isinstance(device, str | Mapping):
         raise refusal("KEY must be a name, a path or a mapping", "write device: NAME")
@@ -82,6 +88,7 @@ class DeviceUse(Strict):
 
     device: Annotated[Any, BeforeValidator(_name_or_description)]
     overrides: dict[str, Any] = Field(default_factory=dict)
+    execute: Precision | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from hetsim.base.units import GIGA
-from hetsim.errors import PlatformError, nearest
+from hetsim.errors import PlatformError, UsageError, nearest
+from hetsim.hardware.executing import executing
 from hetsim.hardware.files.catalog_files import Sort, find, in_catalog
 from hetsim.hardware.files.complaints import Broken, broken, parse, read_file
 from hetsim.hardware.files.device_schema import MICROSECONDS, DeviceModel
@@ -171,7 +172,22 @@ class _Parts:
             stem = name
         if model is not None and use.overrides:
             model = self.parse(DeviceModel, overridden(model, use.overrides), (*at, "overrides"))
-        return None if model is None else model.to_spec(model.name or stem)
+        return None if model is None else self.executing(model.to_spec(model.name or stem), use, at)
+
+    def executing(self, spec: DeviceSpec, use: DeviceUse, at: YamlPath) -> DeviceSpec | None:
+        """Return the device as its entry says that it computes float models."""
+        if use.execute is None:
+            return spec
+        try:
+            return executing(spec, use.execute, "")
+        except UsageError as error:
+            complaint = Complaint(
+                self.source.line((*at, "execute")),
+                f"'{'.'.join(map(str, (*at, 'execute')))}': {error.what}",
+                error.hint or "",
+            )
+            self.complaints.append(complaint)
+            return None
 
     def links(self) -> list[Link] | None:
         """Return the links, or None where one of them cannot be read."""

@@ -41,7 +41,9 @@ def partition_record(
                 "inputs": [named[at] for at in borders_of[index].inputs],
                 "outputs": [named[at] for at in borders_of[index].outputs],
                 "constants": [problem.constants[at].name for at in borders_of[index].constants],
-                "memory_bytes": memory_bytes(problem, group.nodes),
+                "memory_bytes": problem.held_bytes(
+                    problem.devices.index(group.device), memory_bytes(problem, group.nodes)
+                ),
                 "seconds": problem.group_seconds(problem.devices.index(group.device), group.nodes),
                 "receives_bytes": crossing.receives_bytes,
                 "sends_bytes": crossing.sends_bytes,

@@ -44,7 +44,10 @@ def refusal(problem: Problem, over: Excess, what: str) -> OutOfMemory:
     assert problem.capacity_bytes is not None
     lacks = [peak - held for peak, held in zip(over.peaks, problem.capacity_bytes, strict=True)]
     device = max(range(len(lacks)), key=lambda p: (lacks[p], -p))
-    peak, held = over.peaks[device], problem.capacity_bytes[device]
+    peak, held = (
+        problem.held_bytes(device, nbytes)
+        for nbytes in (over.peaks[device], problem.capacity_bytes[device])
+    )
     return OutOfMemory(
         f"{what}; the closest needs {format_bytes(peak)} ({peak} bytes) there "
         f"and it has {format_bytes(held)} ({held} bytes)",

@@ -180,7 +180,7 @@ def _program(problem: Problem, footprint: Footprint, able: NDArray[np.bool_]) ->
 def _proof(problem: Problem, footprint: Footprint) -> OutOfMemory:
     weights = sum(constant.nbytes for constant in problem.constants)
     held = ", ".join(
-        f"{name} {format_bytes(nbytes)}"
+        f"{name} {format_bytes(problem.held_bytes(p, nbytes))}"
         for p, (name, nbytes) in enumerate(zip(problem.devices, footprint.capacity, strict=True))
         if problem.runnable[:, p].any()
     )

@@ -19,7 +19,7 @@ from hetsim.reporting.tables.comparison_rows import brief_table, wide_table
 from hetsim.reporting.tables.measured import measured_rows
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import folded
-from hetsim.reporting.words.plan_figures import shape_rows
+from hetsim.reporting.words.plan_figures import as_if_rows, shape_rows
 from hetsim.reporting.words.text import count, listed, percent, ratio
 
 UNPRICED_SHOWN = 3
@@ -91,7 +91,7 @@ def question(problem: Problem) -> list[tuple[str, str]]:
             f"{', '.join(folded(problem.devices))}{host}; {links[problem.contention]}",
         )
     )
-    return [*rows, *measured_rows(problem), *unpriced_rows(problem)]
+    return [*rows, *as_if_rows(problem), *measured_rows(problem), *unpriced_rows(problem)]
 
 
 def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:

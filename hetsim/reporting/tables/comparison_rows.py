@@ -128,8 +128,16 @@ def _row_cells(comparison: Comparison, row: Row, name: str) -> list[Text]:
     path = critical_path(timeline)
     requests = len(timeline.latencies_s)
     busy = comparison.busy(row)
-    devices = fold_rows(problem.devices, str, lambda device: _looks(row, timeline, busy, device))
-    names = [name for name, _ in devices]
+    executed = problem.executed
+    devices = fold_rows(
+        problem.devices,
+        str,
+        lambda device: (_looks(row, timeline, busy, device), executed.get(device)),
+    )
+    names = [
+        f"{name}, as if {executed[device]}" if device in executed else name
+        for name, device in devices
+    ]
     figures = zip(*(_looks(row, timeline, busy, device) for _, device in devices), strict=True)
     shown = _name_lines(name)
     if name != row.strategy:

@@ -11,12 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.base.units import format_bytes, format_seconds
+from hetsim.hardware.executing import executed
 from hetsim.hardware.files.checking import Checked
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.reporting.tables.links import links_table, provenance_table
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import fold_links, fold_rows
+from hetsim.reporting.words.plan_figures import as_if
 from hetsim.reporting.words.text import ABSENT, count, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
@@ -98,14 +100,15 @@ def _members(platform: Platform) -> list[str]:
     rows = fold_rows(
         list(platform.devices.items()),
         lambda row: row[0],
-        lambda row: (row[1].name, row[0] == platform.host),
+        lambda row: (row[1].name, row[1].executes, row[0] == platform.host),
     )
     return [_named(name, spec, platform) for name, (_, spec) in rows]
 
 
 def _named(device: str, spec: DeviceSpec, platform: Platform) -> str:
     host = " (host)" if device == platform.host else ""
-    return f"{device}: {spec.name}{host}"
+    as_if = "" if spec.executes is None else f", as if {spec.executes}"
+    return f"{device}: {spec.name}{as_if}{host}"
 
 
 def device_report(name: str, spec: DeviceSpec) -> RenderableType:
@@ -185,6 +188,8 @@ def platform_report(name: str, platform: Platform, *, wide: bool = False) -> Ren
             cell(link.bus or ABSENT),
         )
     header = [("platform", name), ("host", platform.host)]
+    if executed(platform):
+        header.append(("as if", as_if(executed(platform))))
     return Stack(
         pairs(header),
         Text(""),
@@ -270,6 +275,7 @@ def platform_record(name: str, platform: Platform) -> dict[str, Any]:
         "sha256": platform.sha256,
         "host": platform.host,
         "devices": {device: spec.name for device, spec in platform.devices.items()},
+        "execute": executed(platform),
         "links": [
             {
                 "name": link.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -17,11 +17,14 @@ from hetsim.problem.record import seen_record
 from hetsim.reporting.inspection import Inspection, OpFacts, refused_count, shape_text
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import fold_rows
-from hetsim.reporting.words.plan_figures import shape_rows
+from hetsim.reporting.words.plan_figures import as_if, shape_rows
 from hetsim.reporting.words.text import ABSENT, big
 
 REASONS_SHOWN = 2
 """Reasons that the table gives for one op on one device; the JSON has all."""
+
+if TYPE_CHECKING:
+    from hetsim.hardware.spec import Platform
 
 
 def inspection_report(inspection: Inspection, *, wide: bool = False) -> RenderableType:
@@ -67,6 +70,8 @@ def _header(inspection: Inspection) -> list[tuple[str, str]]:
     rows.extend(shape_rows(model))
     uncosted = [f"{op.op}: {op.why}" for op in inspection.ops if not op.costed]
     rows.append(("not priced", plain("; ".join(uncosted)) or "none"))
+    if inspection.executed:
+        rows.append(("as if", plain(as_if(inspection.executed))))
     return rows
 
 
@@ -119,12 +124,18 @@ def _support_table(inspection: Inspection) -> Table:
     devices = fold_rows(
         inspection.support,
         lambda support: support.device,
-        lambda support: (support.supported, repr(support.refused)),
+        lambda support: (
+            support.supported,
+            repr(support.refused),
+            inspection.executed.get(support.device),
+        ),
     )
     table.add_column(Text("op type"), overflow="fold", min_width=18)
     table.add_column(Text("nodes"), justify="right", no_wrap=True)
-    for name, _ in devices:
-        table.add_column(cell(name), justify="right", overflow="fold")
+    for name, support in devices:
+        precision = inspection.executed.get(support.device)
+        heading = [name] if precision is None else [name, f"as if {precision}"]
+        table.add_column(cell(*heading), justify="right", overflow="fold")
     table.add_column(Text("why not"), overflow="fold", ratio=1, min_width=16)
     for op in inspection.ops:
         cells, reasons = [], []
@@ -156,8 +167,8 @@ def _support_table(inspection: Inspection) -> Table:
     return table
 
 
-def inspection_record(inspection: Inspection, platform: str | None) -> dict[str, Any]:
-    """Return the facts as a record for ``to_json``."""
+def inspection_record(inspection: Inspection, platform: Platform | None) -> dict[str, Any]:
+    """Return the facts as a record for ``to_json``; `platform` is the one that was asked."""
     model, graph = inspection.model, inspection.model.graph
     return {
         "schema": "hetsim-inspection/1",
@@ -196,7 +207,8 @@ def inspection_record(inspection: Inspection, platform: str | None) -> dict[str,
             }
             for op in inspection.ops
         ],
-        "platform": platform,
+        "platform": None if platform is None else platform.name,
+        "execute": dict(inspection.executed),
         "support": {
             support.device: {"nodes": support.supported, "refused": support.refused}
             for support in inspection.support

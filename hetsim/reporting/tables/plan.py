@@ -20,7 +20,7 @@ from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import Problem
 from hetsim.reporting.tables.comparison import deal_text, question
 from hetsim.reporting.words.console import cell, new_table, pairs
-from hetsim.reporting.words.plan_figures import critical_path, latency_spread
+from hetsim.reporting.words.plan_figures import critical_path, device_as_if, latency_spread
 from hetsim.reporting.words.text import ABSENT, count, joules, listed, percent
 
 if TYPE_CHECKING:
@@ -104,18 +104,28 @@ def run_report(plan: Plan, run: Run) -> RenderableType:
 
 def precision_lines(plan: Plan, run: Run) -> list[str]:
     """Return what the devices' own arithmetic does to the outputs, or how to see it."""
-    platform = plan.problem.platform
+    platform, model = plan.problem.platform, plan.problem.model
     if platform is None:
         return []
+    kinds = set() if model is None else {t.dtype for t in model.graph.tensors.values()}
     computed = [
         f"{device} computes {source} in {target}"
         for device in plan.devices_used
-        for source, target in platform.devices[device].execution_dtype.items()
+        for source, target in platform.devices[device].rounding.items()
+        if platform.devices[device].executes is None or source in kinds
     ]
+    if run.precision == "graph":
+        lines = []
+        if computed:
+            told = ", ".join(computed)
+            lines = [f"in the graph's own types; --precision device rounds: {told}"]
+        executed = {d: p for d, p in plan.problem.executed.items() if d in plan.devices_used}
+        if executed:
+            told = ", ".join(f"{name} as if in {kind}" for name, kind in executed.items())
+            lines.append(f"{told}: the times alone; the outputs are those of the model as it is")
+        return lines
     if not computed:
         return []
-    if run.precision == "graph":
-        return [f"in the graph's own types; --precision device rounds: {', '.join(computed)}"]
     lines = [f"rounded as devices compute: {', '.join(computed)}"]
     for found in run.deviations:
         lost = f", {count(found.lost, 'element')} out of range" if found.lost else ""
@@ -207,9 +217,11 @@ def devices_table(plan: Plan, timeline: Timeline) -> Table:
         table.add_column(Text(name), justify="right", no_wrap=True)
     for index, device in enumerate(problem.devices):
         groups = [group for group in plan.groups if group.device == device]
-        capacity = None if problem.capacity_bytes is None else problem.capacity_bytes[index]
+        capacity = None
+        if problem.capacity_bytes is not None:
+            capacity = problem.held_bytes(index, problem.capacity_bytes[index])
         table.add_row(
-            cell(device),
+            cell(device_as_if(problem, device)),
             cell(str(len(groups))),
             cell(str(sum(len(group.nodes) for group in groups))),
             cell(format_seconds(timeline.device_busy_s.get(device, 0.0))),

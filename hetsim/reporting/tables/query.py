@@ -136,8 +136,9 @@ def query_report(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> R
     total = sum(op.nodes for op in answer.ops)
     alone = sum(op.alone for op in answer.ops)
     inside = sum(op.in_pattern for op in answer.ops)
+    as_if = "" if spec.executes is None else f", as if {spec.executes}"
     header = [
-        ("device", f"{name} ({spec.kind}): {spec.full_name}"),
+        ("device", f"{name}{as_if} ({spec.kind}): {spec.full_name}"),
         ("model", f"{model.name} ({model.source})"),
         (
             "takes",
@@ -205,6 +206,7 @@ def query_record(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> d
         "schema": "hetsim-query/1",
         "device": name,
         "kind": spec.kind,
+        "execute": spec.executes,
         "model": {
             "name": model.name,
             "source": model.source,

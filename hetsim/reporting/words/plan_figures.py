@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hetsim.base.text import plain
 from hetsim.plans.timeline import Timeline
+from hetsim.reporting.words.like_devices import folded
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
+    from hetsim.problem.problem import Problem
 
 
 WAYS_SHOWN = 2
@@ -39,6 +42,26 @@ def shape_rows(model: Model) -> list[tuple[str, str]]:
         more = f", +{len(ways) - WAYS_SHOWN} more" if len(ways) > WAYS_SHOWN else ""
         rows.append(("control", f"as in a run with {seen.source}: {shown}{more}"))
     return [(name, plain(text)) for name, text in rows]
+
+
+def as_if(executed: Mapping[str, str]) -> str:
+    """Return what devices execute as if: ``int8 on npu, float16 on gpu.0-7``, and what that is."""
+    by_precision: dict[str, list[str]] = {}
+    for device, precision in executed.items():
+        by_precision.setdefault(precision, []).append(device)
+    told = [f"{kind} on {', '.join(folded(names))}" for kind, names in by_precision.items()]
+    return f"{', '.join(told)}: priced so; values cross links in the model's own types"
+
+
+def as_if_rows(problem: Problem) -> list[tuple[str, str]]:
+    """Return the line that says which devices execute the model as if in another precision."""
+    return [("as if", as_if(problem.executed))] if problem.executed else []
+
+
+def device_as_if(problem: Problem, device: str) -> str:
+    """Return the name of a device, and what it executes as if: ``npu, as if int8``."""
+    precision = problem.executed.get(device)
+    return device if precision is None else f"{device}, as if {precision}"
 
 
 @dataclass(frozen=True, slots=True)

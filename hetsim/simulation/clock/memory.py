@@ -248,8 +248,11 @@ def check_capacity(problem: Problem, peaks: Sequence[int], weights: Sequence[int
     if problem.capacity_bytes is None:
         return
     columns = zip(problem.devices, problem.capacity_bytes, peaks, weights, strict=True)
-    for name, capacity, peak, weight in columns:
+    for p, (name, capacity, peak, weight) in enumerate(columns):
         if peak > capacity:
+            capacity, peak, weight = (
+                problem.held_bytes(p, nbytes) for nbytes in (capacity, peak, weight)
+            )
             raise OutOfMemory(
                 f"needs {format_bytes(peak)} ({peak} bytes; weights {format_bytes(weight)}) "
                 f"and has {format_bytes(capacity)} ({capacity} bytes)",

@@ -70,11 +70,19 @@ def summarise(
         transfers=sum(times for times, _ in moved),
         transferred_bytes=sum(times * problem.values[t.value].nbytes for times, t in moved),
         transfer_s=sum(times * transfer.seconds for times, transfer in moved),
-        peak_memory_bytes=dict(zip(problem.devices, peaks, strict=True)) if peaks else {},
-        weight_bytes=dict(zip(problem.devices, weights, strict=True)),
+        peak_memory_bytes=held_by_device(problem, peaks) if peaks else {},
+        weight_bytes=held_by_device(problem, weights),
         energy_j=energy(problem, device_busy, makespan),
         critical_path=path,
     )
+
+
+def held_by_device(problem: Problem, stated: Sequence[int]) -> dict[str, int]:
+    """Return, by device, the bytes there of what is counted in the graph's own types."""
+    return {
+        name: problem.held_bytes(p, nbytes)
+        for p, (name, nbytes) in enumerate(zip(problem.devices, stated, strict=True))
+    }
 
 
 def busy_seconds(plan_tasks: PlanTasks, ran: Sequence[int]) -> tuple[list[float], list[float]]:
