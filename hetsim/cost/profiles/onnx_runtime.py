@@ -21,6 +21,7 @@ from hetsim.cost.profiles.record import Profile
 NAME = "ONNX Runtime profile"
 _KERNEL = "_kernel_time"
 _US = 1e-6
+_DIGITS = 10
 _Key = tuple[str, str, str, int | None]
 
 
@@ -137,13 +138,14 @@ def _event(row: dict[str, Any], reader: Reader) -> _Event:
     args = row.get("args")
     args = args if isinstance(args, dict) else {}
     number = args.get("node_index", args.get("graph_index"))
-    index = int(number) if isinstance(number, str) and number.isdecimal() else None
+    text = number if isinstance(number, str) and len(number) < _DIGITS else ""
+    index = int(text) if text.isdecimal() else None
     op, unit = args.get("op_name", ""), args.get("provider", "")
     key = (
         name,
         op if isinstance(op, str) else "",
         unit if isinstance(unit, str) else "",
-        index if index is None or index < 2**31 else None,
+        index,
     )
     thread = f"{row.get('pid')} {row.get('tid')}"
     return _Event(begin, end, thread, key, _elements(args.get("output_type_shape")))

@@ -57,26 +57,31 @@ def read_table(text: str, reader: Reader, sha256: str) -> Profile:
     """Return the profile of the CSV form."""
     found: list[list[_Layer]] = []
     columns: dict[str, int] = {}
+    last = 0
     unit_s, separator, ordered = _MS, ";", True
     for line in text.splitlines():
         if line.startswith("layerName"):
             separator = ";" if ";" in line else ","
-            heads = [head.strip() for head in line.split(separator)]
+            heads = [head.strip() for head in line.rstrip(separator).split(separator)]
             columns = {head.split(" ")[0]: at for at, head in enumerate(heads)}
             unit_s = _US if "(us)" in line.lower() else _MS
             ordered = ordered and "%" not in line
+            last = max(columns.values())
             if "realTime" not in columns:
                 reader.refuse("its table has no column realTime")
             found.append([])
             continue
-        cells = line.split(separator)
-        last = max(columns.values(), default=0)
-        if not found or len(cells) <= last or cells[0] == "Total":
+        said = line.strip(f"{separator} ")
+        if not found or separator not in said or line.startswith(f"Total{separator}"):
             continue
+        cells = line.split(separator)
+        if len(cells) - 1 > last and not cells[-1].strip():
+            cells.pop()
+        if len(cells) <= last:
+            reader.refuse(f"a row of its table has {len(cells)} columns, its head {last + 1}")
         # A name may hold the separator; what follows it does not.
-        spare = len([cell for cell in cells if cell.strip()]) - len(columns)
-        if spare > 0:
-            cells = [separator.join(cells[: spare + 1]), *cells[spare + 1 :]]
+        spare = len(cells) - 1 - last
+        cells = [separator.join(cells[: spare + 1]), *cells[spare + 1 :]]
         name = reader.text(cells[0], "the name of a layer")
         if _ran(cells[columns["execStatus"]] if "execStatus" in columns else "EXECUTED"):
             took = cells[columns["realTime"]].strip()

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
+from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from profile_builders import (
     ai_hub_profile,
     openvino_table,
@@ -21,6 +26,7 @@ from profile_builders import (
 from hetsim.cost.profiles import reading
 from hetsim.cost.profiles.reading import load_profile
 from hetsim.errors import InvalidInput
+from sweeps import examples
 
 
 def times(profile: Any) -> dict[str, float]:
@@ -108,6 +114,16 @@ def test_openvino_as_table_and_as_json_say_the_same(tmp_path: Path) -> None:
     assert times(load_profile(written(tmp_path, mean))) == {"conv1": 1e-3}
     by_time = {"report_type": "sort_detailed", "detailed_performance": nodes}
     assert not load_profile(written(tmp_path, by_time)).ordered
+
+
+def test_a_name_may_hold_what_separates_columns(tmp_path: Path) -> None:
+    layers = [[("a;b", "EXECUTED", "Add", 1.0), ("c", "EXECUTED", "Add", 2.0)]]
+    for text in (openvino_table(layers), openvino_table(layers).replace("\n", ";\n")):
+        assert times(load_profile(written(tmp_path, text))) == {"a;b": 1e-3, "c": 2e-3}
+    open_end = openvino_table(layers).replace(";2.000;2.000", ";2.000;")
+    assert times(load_profile(written(tmp_path, open_end))) == {"a;b": 1e-3, "c": 2e-3}
+    with pytest.raises(InvalidInput, match="a row of its table has 2 columns, its head 6"):
+        load_profile(written(tmp_path, openvino_table(layers) + "conv1;EXECUTED\n"))
 
 
 def test_ai_hub_has_times_or_cycles(tmp_path: Path) -> None:
@@ -206,3 +222,56 @@ def test_a_profile_that_was_cut_off_is_refused(tmp_path: Path) -> None:
     whole = json.dumps(ort_profile([("a", 1.0, "Conv")]))
     with pytest.raises(InvalidInput, match="not JSON"):
         load_profile(written(tmp_path, whole[:-20]))
+
+
+LAYER = {"name": "a", "type": "Conv", "compute_unit": "NPU", "execution_time": 3}
+NODE = {"name": "a", "status": "EXECUTED", "node_type": "Relu", "real_time": 0.5}
+SHAPED = ort_event("b", 4.0, 9.0, node_index="3", output_type_shape=[{"float": [1, 2]}])
+SAMPLES: list[Any] = [
+    [*ort_profile([("a", 3.0, "Conv")], runs=3), SHAPED],
+    trt_profile({"a": 0.5, "b": 0.25}),
+    ai_hub_profile([LAYER, {**LAYER, "execution_cycles": 7}], 60),
+    {
+        "report_type": "detailed",
+        "detailed_performance": [{"nodes": [NODE, NODE]}, {"nodes": [NODE]}],
+    },
+]  # fmt: skip
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(-2, 2**70), st.floats(allow_nan=False),
+    st.text(max_size=3), st.sampled_from(["9" * 99, "model_run", "_kernel_time", [], {}, "²"]),
+)  # fmt: skip
+
+
+def paths(content: Any) -> list[tuple[Any, ...]]:
+    """The way to every value in a sample."""
+    inner = (
+        content.items() if isinstance(content, dict)
+        else enumerate(content) if isinstance(content, list) else ()
+    )  # fmt: skip
+    return [(), *((key, *way) for key, value in inner for way in paths(value))]
+
+
+@examples(quick=60, full=1500)
+@given(st.sampled_from(SAMPLES), st.data())
+def test_whatever_stands_in_a_profile_it_is_read_or_refused(sample: Any, data: Any) -> None:
+    content = deepcopy([sample])
+    for _ in range(data.draw(st.integers(1, 2))):
+        *way, last = data.draw(st.sampled_from(paths(content)[1:]))
+        place: Any = content
+        for key in way:
+            place = place[key]
+        place[last] = data.draw(ODD)
+    with tempfile.TemporaryDirectory() as folder, suppress(InvalidInput):
+        assert load_profile(written(Path(folder), content[0])).total_s > 0
+
+
+HEAD = "layerName", "realTime (ms)"
+CELLS = st.sampled_from([*HEAD, "execStatus", "EXECUTED", "1", "", "Total", "-1"])
+
+
+@examples(quick=60, full=1500)
+@given(st.lists(st.lists(CELLS, max_size=6), max_size=6), st.sampled_from([";", ","]))
+def test_whatever_a_table_says_it_is_read_or_refused(rows: list[list[str]], comma: str) -> None:
+    text = "\n".join(comma.join(row) for row in [HEAD, *rows])
+    with tempfile.TemporaryDirectory() as folder, suppress(InvalidInput):
+        assert load_profile(written(Path(folder), text)).total_s > 0
