@@ -143,7 +143,8 @@ def _problem(
         execute=execute,
     )
     for device, entry in profiles.items():
-        is_now = problem.profiles[device].profile.sha256
+        own = problem.devices[problem.device_index(device)]
+        is_now = problem.profiles[own].profile.sha256
         _check_same(f"profile of {device}", is_now, entry["sha256"], where)
     return problem
 

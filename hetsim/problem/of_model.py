@@ -145,6 +145,7 @@ def read_profiles(
     Raises UsageError where there is no such device, or one has two profiles.
     """
     found: dict[str, Profile] = {}
+    read: dict[str, Profile] = {}
     names = tuple(platform.devices)
     for name, source in profiles.items():
         alike = (name,) if name in names else numbered(name, names)
@@ -156,8 +157,10 @@ def read_profiles(
         twice = [device for device in alike if device in found]
         if twice:
             raise UsageError(f"device '{twice[0]}' has two profiles", hint="leave one out")
-        profile = load_profile(source)
-        found.update(dict.fromkeys(alike, profile))
+        path = os.fspath(source)
+        if path not in read:
+            read[path] = load_profile(path)
+        found.update(dict.fromkeys(alike, read[path]))
     return found
 
 

@@ -20,7 +20,7 @@ import hetsim
 from custom_op_builders import LIBRARY, bodies, user
 from hetsim.analysis.what_if import faster_device
 from hetsim.base.files import open_regular, read_regular
-from hetsim.errors import InvalidInput, ModelError, PlanError, PlatformError
+from hetsim.errors import InvalidInput, ModelError, PlanError, PlatformError, UsageError
 from hetsim.execution.compiled.read import open_compiled
 from hetsim.execution.compiled.run import run_compiled
 from hetsim.execution.compiled.write import compile_plan
@@ -263,6 +263,10 @@ def test_a_plan_says_which_profiles_its_prices_are_from(tmp_path: Path) -> None:
     assert again.problem.profiles == problem.profiles
     assert again.to_json() == plan.to_json()
     assert "profiles" not in hetsim.plan(hetsim.Problem.of(model, platform), "heft").to_json()
+    change(tmp_path / "plan.json", lambda r: r.update(profiles={"npu.0": entry}))
+    with pytest.raises(UsageError, match=r"no device 'npu\.0'"):
+        hetsim.load_plan(tmp_path / "plan.json")
+    plan.save(tmp_path / "plan.json")
     # Better hardware is asked of the same measurements.
     assert faster_device(problem, 2).profiles == problem.profiles
     profile.write_text(profile.read_text().replace("0.25", "0.26"))

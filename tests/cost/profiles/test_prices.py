@@ -259,6 +259,9 @@ def test_like_devices_share_a_profile(model: hetsim.Model, tmp_path: Path) -> No
     platform = hetsim.load_platform("gpu-server-8")
     problem = hetsim.Problem.of(model, platform, profiles={"gpu": path})
     assert sorted(problem.profiles) == [f"gpu.{k}" for k in range(8)]
+    plan = hetsim.plan(problem, "single:gpu.0")
+    plan.save(tmp_path / "plan.json")
+    assert hetsim.load_plan(tmp_path / "plan.json").problem.profiles == problem.profiles
     with pytest.raises(UsageError, match=r"'gpu\.3' has two profiles"):
         hetsim.Problem.of(model, platform, profiles={"gpu": path, "gpu.3": path})
     with pytest.raises(UsageError, match="no device 'npu'"):
