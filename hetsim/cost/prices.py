@@ -150,10 +150,22 @@ class Prices:
         wanted += [(one.nodes, one.dtype, "") for one in sets]
         found: list[Fused] = []
         for nodes, dtype, pattern in wanted:
-            spec = self.spec
-            if self._integers(quantized.graph, nodes):
+            spec, graph = self.spec, quantized.graph
+            integers = self._integers(graph, nodes)
+            if integers:
                 spec, dtype = as_int8(spec), INT8
             kernel = quantized_kernel(quantized, works, nodes, dtype)
+            if spec.executes == INT8 and not integers:
+                members, own = [graph.nodes[v] for v in nodes], [works[v] for v in nodes]
+                inner = {
+                    name
+                    for node in members
+                    for name in node.writes
+                    if name not in quantized.outputs
+                    and {*nodes}.issuperset(quantized.readers.get(name, (-1,)))
+                }
+                converted = around_floats(graph, members, own, inner)
+                kernel = replace(kernel, works=(*kernel.works, *converted))
             found.append(Fused(nodes, self.cost.estimate(spec, kernel).seconds, pattern))
         return tuple(found)
 
@@ -198,12 +210,15 @@ class Prices:
         # A value made and read inside never moves: nor is it written, if none else reads it.
         inside = set(members)
         hidden = 0
+        inner: set[str] = set()
         for node in members:
             for name in uses.graph.nodes[node].writes:
                 readers = uses.readers.get(name, ())
                 own = sum(reader in inside for reader in readers)
                 unwritten = 0 < own == len(readers) and name not in uses.outputs
                 hidden += (own + unwritten) * uses.graph.tensors[name].nbytes
+                if unwritten:
+                    inner.add(name)
         graph, spec = uses.graph, self.spec
         done = [works[node] for node in members]
         if self._integers(graph, members):
@@ -211,6 +226,8 @@ class Prices:
             done = [
                 in_integers(graph, graph.nodes[v], works[v], last=v == members[-1]) for v in members
             ]
+        elif spec.executes == INT8:
+            done += around_floats(graph, [graph.nodes[v] for v in members], done, inner)
         return self.cost.estimate(spec, Kernel(tuple(done), hidden)).seconds
 
     def _alone(self, graph: Graph, node: Node, work: Work) -> float:
@@ -218,7 +235,7 @@ class Prices:
         if integer_node(spec, graph, node):
             spec, kernel = as_int8(spec), Kernel((in_integers(graph, node, work, last=True),))
         elif spec.executes == INT8:
-            kernel = Kernel(around_floats(graph, node, work))
+            kernel = Kernel((work, *around_floats(graph, (node,), (work,))))
         return self.cost.estimate(spec, kernel).seconds
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hetsim.cost.model import Kernel
@@ -233,19 +233,26 @@ def in_integers(graph: Graph, node: Node, work: Work, *, last: bool) -> Work:
     return replace(work, flops=work.flops + more)
 
 
-def around_floats(graph: Graph, node: Node, work: Work) -> tuple[Work, ...]:
-    """Return the work of a node that computes floats where its neighbours compute integers.
+def around_floats(
+    graph: Graph, nodes: Sequence[Node], works: Sequence[Work], inner: Container[str] = ()
+) -> tuple[Work, ...]:
+    """Return the conversions of a kernel that computes floats where its neighbours have integers.
 
-    It converts what it reads and what it makes as it loads and stores, counted for every float,
-    whatever its neighbour is, and moves the floats.
+    It converts what it reads and what it makes as it loads and stores, counted for every float
+    but constants and the `inner` values that never leave it, whatever its neighbours are.
     """
-    read = [graph.tensors[name] for name in node.reads if name not in graph.constants]
-    made = [graph.tensors[name] for name in node.writes]
-    flops = SHIFT_AND_SCALE * sum(t.elements for t in read if t.dtype in FLOATS)
-    flops += REQUANTIZE * sum(t.elements for t in made if t.dtype in FLOATS)
-    if not flops or not (work.flops or work.read_bytes or work.write_bytes):
-        return (work,)
-    return work, Work(flops, 0, 0, 0, "quantize", work.dtype, True)
+    if not any(work.flops or work.read_bytes or work.write_bytes for work in works):
+        return ()
+    made = {name for node in nodes for name in node.writes}
+    read = {name for node in nodes for name in node.reads} - made - graph.constants
+
+    def floats(names: Iterable[str]) -> int:
+        tensors = (graph.tensors[name] for name in names)
+        return sum(tensor.elements for tensor in tensors if tensor.dtype in FLOATS)
+
+    left = (name for name in made if name not in inner)
+    flops = SHIFT_AND_SCALE * floats(read) + REQUANTIZE * floats(left)
+    return (Work(flops, 0, 0, 0, "quantize", works[0].dtype, True),) if flops else ()
 
 
 def _moved(found: Quantized, node: Node, work: Work, inside: set[int]) -> list[Work]:

@@ -32,7 +32,6 @@ def told(result: Result) -> dict[str, Any]:
         ("simulate",),
         ("compare", "--strategy", "heft"),
         ("run", "--executor", "threads"),
-        ("run", "--executor", "threads", "--emulate"),
     ],
     ids=" ".join,
 )
@@ -45,6 +44,11 @@ def test_every_verb_that_prices_says_so(cli: Cli, model: Path, verb: tuple[str, 
     plain = told(cli(verb[0], model, *verb[1:], *AS_IF[:2], "--json"))
     assert plain.get("problem", plain)["execute"] == {}
     assert "as if" not in cli(verb[0], model, *verb[1:], *AS_IF[:2]).stdout
+
+
+def test_an_emulation_says_so(cli: Cli, model: Path) -> None:
+    shown = cli("run", model, *AS_IF, "--executor", "threads", "--emulate", "--time-scale", "100")
+    assert HEADER in " ".join(shown.stdout.split())
 
 
 def test_reports_name_it_by_device(cli: Cli, model: Path) -> None:

@@ -154,6 +154,26 @@ def test_what_has_no_integer_kernel_is_computed_in_floats_between_conversions() 
     assert took >= max(moved_s, converted_s) * (1 - 1e-12)
 
 
+def test_a_float_kernel_of_several_nodes_converts_at_its_ends_alone() -> None:
+    nodes = [op("Erf", "x", "e"), op("Exp", "e", "y")]
+    model = model_of(
+        make_model(nodes, [value("x", (64, 64))], [value("y", (64, 64))]), canonical="none"
+    )
+    # A slow conversion shows in full.
+    slow = {**T4.efficiency, "quantize": 1e-6}
+    spec = replace(T4, fusions=((("Erf",), ("Exp",)),), efficiency=slow)
+    problem = of(model, spec, "int8")
+    (kernel,) = problem.fused
+    arithmetic_s = sum(
+        of(model, replace(spec, bytes_per_s=1e30, launch_s=0.0)).seconds[:, 0].tolist()
+    )
+    converted_s = (SCALE + REQUANTIZE) * 64 * 64 / rate(spec, "float32", "quantize")
+    expected = T4.launch_s + arithmetic_s + converted_s
+    assert kernel.seconds == pytest.approx(expected, rel=1e-9)
+    alone_s = 2 * (T4.launch_s + converted_s) + arithmetic_s
+    assert sum(problem.seconds[:, 0].tolist()) == pytest.approx(alone_s, rel=1e-9)
+
+
 def test_a_device_of_integers_alone_refuses_what_it_has_no_kernel_for() -> None:
     model = residual("Erf")
     assert not of(model, TPU).runnable.any()
