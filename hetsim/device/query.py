@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hetsim.device.device import Device
-from hetsim.errors import UsageError, nearest
+from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph
-from hetsim.hardware.spec import numbered
+from hetsim.hardware.spec import standing_for
 
 _EVERY = ("hetero:", "multi:")
 
@@ -82,9 +82,7 @@ def devices_named(text: str | Sequence[str], devices: Mapping[str, Device]) -> l
         raise UsageError(f"'{','.join(names)}' is no list of devices", hint="write gpu,cpu")
     found: dict[str, Device] = {}
     for name in names:
-        alike = (name,) if name in devices else numbered(name, devices)
-        if not alike:
-            raise UsageError(f"no device '{name}'", hint=nearest(name, devices))
+        alike = standing_for(name, devices)
         if every and name not in devices:
             ids = devices[alike[0]].get_property("AVAILABLE_DEVICES")
             assert isinstance(ids, tuple)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hetsim.errors import UsageError, nearest
-from hetsim.hardware.spec import FLOATS, DeviceSpec, Platform, numbered
+from hetsim.hardware.spec import FLOATS, DeviceSpec, Platform, standing_for
 
 PRECISIONS = ("float16", "bfloat16", "float32", "int8")
 """What floats can be computed in: the floats, and symmetric 8-bit integers scaled by tensor."""
@@ -59,13 +59,8 @@ def platform_executing(platform: Platform, execute: Mapping[str, str]) -> Platfo
     """
     devices = dict(platform.devices)
     for name, precision in execute.items():
-        alike = (name,) if name in devices else numbered(name, devices)
-        if not alike:
-            raise UsageError(
-                f"no device '{name}' on platform '{platform.name}' to execute in {precision}",
-                hint=nearest(name, devices),
-            )
-        for one in alike:
+        where = f" on platform '{platform.name}' to execute in {precision}"
+        for one in standing_for(name, devices, where):
             devices[one] = executing(devices[one], precision, f"device '{one}'")
     return replace(platform, devices=devices)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from hetsim.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from hetsim.patterns.attributes import AttributeValue
@@ -45,6 +47,20 @@ def numbered(kind: str, names: Iterable[str]) -> tuple[str, ...]:
     ('gpu.0', 'gpu.1')
     """
     return tuple(name for name in names if name.rpartition(".")[0] == kind)
+
+
+def standing_for(name: str, names: Collection[str], where: str = "") -> tuple[str, ...]:
+    """Return the devices that a name stands for: itself, or all numbered ones of that kind.
+
+    Raises UsageError for a name that stands for none; `where` says of what it is no device.
+
+    >>> standing_for("gpu", ["cpu", "gpu.0", "gpu.1"])
+    ('gpu.0', 'gpu.1')
+    """
+    found = (name,) if name in names else numbered(name, names)
+    if not found:
+        raise UsageError(f"no device '{name}'{where}", hint=nearest(name, names))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

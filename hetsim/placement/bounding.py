@@ -15,6 +15,7 @@ from hetsim.placement.constraints import Constrained, with_affinity
 from hetsim.placement.narrowing import narrowed
 from hetsim.placement.objective import Objective, check_objective
 from hetsim.placement.option_fields import checked_fields
+from hetsim.problem.interchangeable import interchangeable
 from hetsim.problem.problem import Problem
 
 MOST_CHOICES = 64
@@ -135,44 +136,13 @@ def _choices(kinds: Sequence[Sequence[int]], most: int) -> Iterator[tuple[int, .
 
 def _alike(problem: Problem, devices: Sequence[int]) -> list[list[int]]:
     """Return the devices by kinds: those of one can change places, and no bound is another."""
+    change_places = interchangeable(problem)
     kinds: list[list[int]] = []
     for device in devices:
         for kind in kinds:
-            if _alike_two(problem, kind[0], device):
+            if change_places(kind[0], device):
                 kind.append(device)
                 break
         else:
             kinds.append([device])
     return kinds
-
-
-def _alike_two(problem: Problem, a: int, b: int) -> bool:
-    if problem.host in (a, b) or _own(problem, a) != _own(problem, b):
-        return False
-    if not np.array_equal(problem.seconds[:, a], problem.seconds[:, b]):
-        return False
-    if not np.array_equal(problem.least_seconds[:, a], problem.least_seconds[:, b]):
-        return False
-
-    def way(p: int, q: int) -> tuple[float, float]:
-        route = problem.routes[p][q]
-        return route.latency_s, route.bytes_per_s
-
-    others = [p for p in range(len(problem.devices)) if p not in (a, b)]
-    return way(a, b) == way(b, a) and all(
-        way(a, p) == way(b, p) and way(p, a) == way(p, b) for p in others
-    )
-
-
-def _own(problem: Problem, device: int) -> object:
-    """What a device has that no node, and no other device, has a part in."""
-    staging = problem.staging
-    return (
-        problem.streams[device],
-        problem.dispatch_s[device],
-        None if problem.capacity_bytes is None else problem.capacity_bytes[device],
-        None
-        if staging is None
-        else (staging.fetch_s_per_byte[device], staging.store_s_per_byte[device]),
-        sorted((k.nodes, k.seconds, k.pattern) for k in problem.fused if k.device == device),
-    )

@@ -14,13 +14,13 @@ from hetsim.cost.profiles.reading import load_profile
 from hetsim.cost.profiles.record import MeasuredShare, Profile
 from hetsim.cost.registry import cost_model
 from hetsim.device.registry import platform_devices
-from hetsim.errors import UnboundDimension, UsageError, nearest
+from hetsim.errors import UnboundDimension, UsageError
 from hetsim.graph.graph import Graph
 from hetsim.graph.model import Model
 from hetsim.graph.shapes.unbound import unbound
 from hetsim.graph.work import graph_work, op_key
 from hetsim.hardware.routes import build_routes
-from hetsim.hardware.spec import Platform, numbered
+from hetsim.hardware.spec import Platform, standing_for
 from hetsim.problem.as_executed import held_as, platform_as_asked
 from hetsim.problem.given import Given
 from hetsim.problem.parts import (
@@ -148,12 +148,7 @@ def read_profiles(
     read: dict[str, Profile] = {}
     names = tuple(platform.devices)
     for name, source in profiles.items():
-        alike = (name,) if name in names else numbered(name, names)
-        if not alike:
-            raise UsageError(
-                f"no device '{name}' on {platform.name} to have a profile",
-                hint=nearest(name, names),
-            )
+        alike = standing_for(name, names, f" on {platform.name} to have a profile")
         twice = [device for device in alike if device in found]
         if twice:
             raise UsageError(f"device '{twice[0]}' has two profiles", hint="leave one out")

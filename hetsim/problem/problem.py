@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hetsim.base import checks
-from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import Dag
 from hetsim.hardware.executing import executed
-from hetsim.hardware.spec import numbered
+from hetsim.hardware.spec import standing_for
 from hetsim.problem.given import Given
 from hetsim.problem.parts import GRAPH_INPUT, Contention, FusedKernel, Staging
 
@@ -245,15 +244,7 @@ class Problem(Given):
 
         Raises UsageError with the nearest name.
         """
-        try:
-            return self.devices.index(name)
-        except ValueError:
-            alike = numbered(name, self.devices)
-            if alike:
-                return self.devices.index(alike[0])
-            raise UsageError(
-                f"no device '{name}' in {self.name}", hint=nearest(name, self.devices)
-            ) from None
+        return self.devices.index(standing_for(name, self.devices, f" in {self.name}")[0])
 
     @staticmethod
     @checks.takes(

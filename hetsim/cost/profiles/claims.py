@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hetsim.cost.profiles.record import TimedKernel
-from hetsim.graph.dag import Dag
+from hetsim.graph.dag import Dag, joined
 from hetsim.graph.graph import Graph
 
 
@@ -67,19 +67,9 @@ def elements_of(graph: Graph, v: int) -> int | None:
 
 def parts_of(dag: Dag, nodes: Sequence[int]) -> list[tuple[int, ...]]:
     """The weakly connected parts that `nodes` alone make, each ascending."""
-    left = set(nodes)
-    found: list[tuple[int, ...]] = []
-    for v in nodes:
-        if v not in left:
-            continue
-        left.discard(v)
-        part, stack = [v], [v]
-        while stack:
-            u = stack.pop()
-            for w in (*dag.preds[u], *dag.succs[u]):
-                if w in left:
-                    left.discard(w)
-                    part.append(w)
-                    stack.append(w)
-        found.append(tuple(sorted(part)))
-    return found
+    at = {v: index for index, v in enumerate(nodes)}
+    roots = joined(len(nodes), ((at[v], at[w]) for v in nodes for w in dag.succs[v] if w in at))
+    found: dict[int, list[int]] = {}
+    for v, root in zip(nodes, roots, strict=True):
+        found.setdefault(root, []).append(v)
+    return [tuple(sorted(part)) for part in found.values()]

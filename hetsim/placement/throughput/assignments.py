@@ -12,6 +12,7 @@ from hetsim.base.machine_code import machine_code
 from hetsim.placement.bounds.area import prices
 from hetsim.placement.loads.network import Network
 from hetsim.placement.throughput.waiting import waiting_in_vain
+from hetsim.problem.interchangeable import interchangeable
 from hetsim.problem.problem import Problem
 
 EQUAL = 1e-9
@@ -83,41 +84,13 @@ def twins(problem: Problem) -> list[int]:
                 for link in route.resources:
                     pairs.setdefault(link, set()).add((p, q))
     links = sorted(sorted(held) for held in pairs.values())
-    fused = [
-        sorted((k.nodes, k.seconds) for k in problem.fused if k.device == p) for p in range(count)
-    ]
+    change_places = interchangeable(problem)
 
     def alike(p: int, q: int) -> bool:
         swap = list(range(count))
         swap[p], swap[q] = q, p
-        rates = problem.staging
-        return (
-            problem.host not in (p, q)
-            and bool((problem.seconds[:, p] == problem.seconds[:, q]).all())
-            and problem.dispatch_s[p] == problem.dispatch_s[q]
-            and problem.streams[p] == problem.streams[q]
-            and (
-                problem.capacity_bytes is None
-                or problem.capacity_bytes[p] == problem.capacity_bytes[q]
-            )
-            and fused[p] == fused[q]
-            and (
-                rates is None
-                or (rates.fetch_s_per_byte[p], rates.store_s_per_byte[p])
-                == (rates.fetch_s_per_byte[q], rates.store_s_per_byte[q])
-            )
-            and all(
-                (route.latency_s, route.bytes_per_s)
-                == (
-                    problem.routes[swap[a]][swap[b]].latency_s,
-                    problem.routes[swap[a]][swap[b]].bytes_per_s,
-                )
-                for a, row in enumerate(problem.routes)
-                for b, route in enumerate(row)
-                if a != b
-            )
-            and links
-            == sorted(sorted((swap[a], swap[b]) for a, b in held) for held in pairs.values())
+        return change_places(p, q) and links == sorted(
+            sorted((swap[a], swap[b]) for a, b in held) for held in pairs.values()
         )
 
     found = [-1] * count
