@@ -36,7 +36,8 @@ def load_platform(source: str | os.PathLike[str]) -> Platform:
     """Return a platform by catalog name, or from a YAML file.
 
     What has a path separator or ends in ``.yaml`` or ``.yml`` is a path. Devices and links
-    that the file names by path are looked up relative to it.
+    that the file names by path are looked up relative to it. The name or file of a device
+    stands for the platform of that device alone, called as its kind.
 
     Raises
     ------
@@ -48,7 +49,8 @@ def load_platform(source: str | os.PathLike[str]) -> Platform:
     from hetsim.hardware.files.reader import read_platform
 
     given = os.fspath(source)
-    path, shown = find("platform", given)
+    lone = given in names("device") and given not in names("platform")
+    path, shown = find("device" if lone else "platform", given)
     return read_platform(path, shown, given)
 
 

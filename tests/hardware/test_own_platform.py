@@ -339,3 +339,26 @@ def test_catalog_takes_no_figure_without_its_source(
         with pytest.raises(PlatformError) as caught:
             load_device("npu")
         assert str(caught.value).startswith(message)
+
+
+def test_a_device_is_the_platform_of_itself_alone(write: Write) -> None:
+    by_name = load_platform("nvidia-t4")
+    assert (by_name.name, by_name.host, by_name.links) == ("nvidia-t4", "gpu", ())
+    assert dict(by_name.devices) == {"gpu": load_device("nvidia-t4")}
+    path = str(write("mine.yaml", OWN_DEVICE))
+    by_file = load_platform(path)
+    assert (by_file.name, by_file.source, tuple(by_file.devices)) == ("mine", path, ("npu",))
+    assert by_file.devices["npu"] == load_device(path)
+    assert by_file.sha256 != by_name.sha256
+
+
+def test_a_device_file_that_is_broken_is_said_to_be_so_as_a_platform_too(write: Write) -> None:
+    path = write("mine.yaml", OWN_DEVICE.replace("launch_us: 3", "launch_us: -3"))
+    with pytest.raises(PlatformError, match="launch_us"):
+        load_platform(str(path))
+
+
+def test_the_nearest_device_is_named_where_no_platform_is_called_so() -> None:
+    with pytest.raises(PlatformError, match="'nvidia-t5'") as raised:
+        load_platform("nvidia-t5")
+    assert "did you mean 'nvidia-t4'?" in str(raised.value.hint)

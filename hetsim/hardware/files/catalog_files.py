@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,7 +48,10 @@ def find(sort: Sort, given: str, base: Path | None = None) -> tuple[Path, str]:
         if given in known:
             inside = Path(_FOLDERS[sort]) / f"{given}.yaml"
             return catalog_folder() / inside, (Path("devices") / inside).as_posix()
-        hint = f"{nearest(given, known)} (a path ends in .yaml)"
+        # The name of a device stands for the platform of it alone.
+        devices = names("device") if sort == "platform" else ()
+        close = difflib.get_close_matches(given, devices, n=1)
+        hint = f"{nearest(given, (*known, *close))} (a path ends in .yaml)"
         raise PlatformError(f"no {sort} '{given}' in the catalog", hint=hint)
     path = Path(given) if base is None else base / given
     if not path.exists():

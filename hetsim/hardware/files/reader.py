@@ -68,10 +68,26 @@ def read_platform(path: Path, shown: str, given: str) -> Platform:
         For everything that is wrong in this file at once; else for the first device or
         link file that it names and that is broken.
     """
-    platform, wrong = survey(read_yaml(path, shown), given)
+    source = read_yaml(path, shown)
+    if describes_device(source.data):
+        return alone(read_device(path, shown), given)
+    platform, wrong = survey(source, given)
     if platform is None:
         raise wrong[0].whole
     return platform
+
+
+def describes_device(data: Mapping[str, Any]) -> bool:
+    """Whether a file's keys are those of a device, not of a platform."""
+    return "devices" not in data and "peak_tflops" in data
+
+
+def alone(spec: DeviceSpec, given: str) -> Platform:
+    """Return the platform of one device, called as its kind: inputs start and end on it."""
+    platform = Platform(
+        name=spec.name, devices={spec.kind: spec}, links=(), host=spec.kind, source=given, sha256=""
+    )
+    return dataclasses.replace(platform, sha256=digest(platform))
 
 
 def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, ...]]:
