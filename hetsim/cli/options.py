@@ -251,7 +251,9 @@ def _set_execute(ctx: click.Context, param: click.Parameter, given: Sequence[str
 
 
 platform_option = click.option(
-    "--platform", metavar="NAME|FILE", help="Platform, or one device alone: catalog name or YAML file."
+    "--platform",
+    metavar="NAME|FILE",
+    help="Platform, or one device alone: catalog name or YAML file.",
 )
 
 execute_option = click.option(
