@@ -1,0 +1,1 @@
+"""Published measurements, and the device models that are fitted to them."""
