@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hetsim.errors import UsageError, nearest
+from hetsim.hardware.kernel_figures import KernelFigures
 
 if TYPE_CHECKING:
     from hetsim.patterns.attributes import AttributeValue
@@ -154,8 +155,11 @@ class DeviceSpec:
         Which operators outside ONNX it takes: ``function``, those with an ONNX body, and
         ``library``, those of onnxruntime custom-op libraries.
     provenance : mapping of str to (status, source)
-        Where each figure is from: status is ``datasheet``, ``secondary``, ``derived`` or
-        ``estimate``.
+        Where each figure is from, see ``hetsim.hardware.provenance``; those of `kernels` say
+        it themselves.
+    kernels : mapping of str to KernelFigures
+        By precision: what its kernels take, for the cost model ``fitted``; empty where nobody
+        measured.
     """
 
     name: str
@@ -181,6 +185,7 @@ class DeviceSpec:
     threads: int = 1
     custom_ops: frozenset[str] = frozenset(CUSTOM_OPS)
     provenance: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    kernels: Mapping[str, KernelFigures] = field(default_factory=dict)
 
     @property
     def rounding(self) -> Mapping[str, str]:

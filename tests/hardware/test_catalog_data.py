@@ -19,6 +19,7 @@ from hetsim.hardware.catalog import (
 )
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.files.checking import check_file
+from hetsim.hardware.provenance import STATUSES
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import OP_CLASSES, DeviceSpec
 
@@ -103,7 +104,7 @@ def test_every_figure_has_its_status_and_source(spec: DeviceSpec) -> None:
     expected |= {f"efficiency.{op_class}" for op_class in spec.efficiency}
     assert set(spec.provenance) == expected
     for figure, (status, source) in spec.provenance.items():
-        assert status in ("datasheet", "secondary", "derived", "estimate"), figure
+        assert status in STATUSES, figure
         assert len(source) >= 8, figure
         assert source != "user", figure
 
@@ -289,7 +290,8 @@ def test_catalog_in_an_installed_package_goes_first(
 def test_every_file_opens_with_a_comment_that_says_what_it_is(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.startswith("# ")
-    assert "full_name" in yaml.safe_load(text)
+    key = "kernels" if path.parent.name == "fitted" else "full_name"
+    assert key in yaml.safe_load(text)
 
 
 @pytest.mark.parametrize(
@@ -298,8 +300,7 @@ def test_every_file_opens_with_a_comment_that_says_what_it_is(path: Path) -> Non
 def test_every_file_is_valid_and_what_its_folder_says(path: Path) -> None:
     checked = check_file(str(path))
     assert checked.errors == ()
-    assert checked.sort == {"links": "link", "platforms": "platform"}.get(
-        path.parent.name, "device"
-    )
+    sorts = {"links": "link", "platforms": "platform", "fitted": "fitted"}
+    assert checked.sort == sorts.get(path.parent.name, "device")
     assert checked.name == path.stem
     assert checked.found is not None

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figure_builders import kernels_block
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import device_names, link_names
 from hetsim.hardware.files.catalog_files import Sort, catalog_folder
 from hetsim.hardware.files.complaints import parse
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.json_schema import DIALECT, json_schema
+from hetsim.hardware.files.kernels_schema import FittedModel
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.files.reader import survey
 from hetsim.hardware.files.yaml_source import Source, read_yaml
@@ -41,6 +43,11 @@ UNSAYABLE = (
     "two links named ",
     "no link leads from ",
     "it has no rate for ",
+    "is below 'networks'",
+    "is below 'median'",
+    "is above 'sd'",
+    " two entries for batch ",
+    "stands without 'chip'",
     "it computes no op in integers",
 )
 """What relates two values, names other files, or is no value of JSON; the loader says these."""
@@ -50,7 +57,8 @@ def sort_of(path: Path) -> Sort:
     if path.is_relative_to(BROKEN):
         named = path.name.partition("_")[0]
         return next(sort for sort in SORTS if sort == named)
-    return {"links": "link", "platforms": "platform"}.get(path.parent.name, "device")
+    folders: dict[str, Sort] = {"links": "link", "platforms": "platform", "fitted": "fitted"}
+    return folders.get(path.parent.name, "device")
 
 
 def complaints(sort: Sort, data: dict[str, Any]) -> list[str]:
@@ -59,7 +67,7 @@ def complaints(sort: Sort, data: dict[str, Any]) -> list[str]:
     if sort == "platform":
         _, wrong = survey(source, "made.yaml")
         return [error.what for file in wrong for error in file.each]
-    model = DeviceModel if sort == "device" else LinkModel
+    model = {"device": DeviceModel, "link": LinkModel, "fitted": FittedModel}[sort]
     return [complaint.what for complaint in parse(model, source, data)[1]]
 
 
@@ -138,6 +146,8 @@ OWN_DEVICE: dict[str, Any] = {
     "fusions": [["Conv", ["Relu", "Clip"]]],
     "patterns": {"gelu": "Mul(Erf)"},
     "backend": "simulated",
+    "kernels": {"int8": kernels_block()},
+    "measured": {"int8": {"kin": "test-kin", "chip": "a chip", "where": {"threads": 4}}},
 }
 OWN_LINK: dict[str, Any] = {
     "full_name": "Cable",
@@ -172,6 +182,7 @@ WHOLE: tuple[tuple[Sort, dict[str, Any]], ...] = (
     ("device", OWN_DEVICE),
     ("link", OWN_LINK),
     ("platform", OWN_PLATFORM),
+    ("fitted", {"kernels": {"float16": kernels_block()}}),
 )
 JUNK = (
     None, True, 0, -1, 1, 1.5, 1e12 + 0.5, float("inf"), "", "x", "a b", "nvidia-l4",

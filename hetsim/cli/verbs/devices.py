@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
     from hetsim.hardware.files.catalog_files import Sort
 
-SORTS = ("device", "link", "platform")
+SORTS = ("device", "link", "platform", "fitted")
 
 
 @click.group(cls=Family)
@@ -70,7 +71,10 @@ def list_devices(wide: bool, as_json: bool) -> None:
 @json_option
 @common_options
 def show_device(name: str, wide: bool, as_json: bool) -> None:
-    """Show every figure of a device or link with its source, or the parts of a platform."""
+    """Show every figure of a device or link with its source, or the parts of a platform.
+
+    --wide adds every parameter of what kernels take.
+    """
     from hetsim.hardware.catalog import load_device, load_link, load_platform
     from hetsim.reporting.tables.hardware import (
         device_record,
@@ -89,9 +93,15 @@ def show_device(name: str, wide: bool, as_json: bool) -> None:
     elif sort == "link":
         link = load_link(name)
         record, report = link_record(name, link), link_report(name, link)
+    elif sort == "fitted":
+        device = Path(name).stem
+        raise UsageError(
+            f"'{name}' holds what was fitted for a device",
+            hint=f"'hetsim devices show {device}' shows it with the device",
+        )
     else:
         spec = load_device(name)
-        record, report = device_record(name, spec), device_report(name, spec)
+        record, report = device_record(name, spec), device_report(name, spec, wide=wide)
     if as_json:
         invocation.show_json(record)
     else:
@@ -188,10 +198,12 @@ def validate_files(files: tuple[str, ...], as_json: bool) -> None:
 
 
 @devices.command("schema")
-@click.argument("sort", metavar="[device|link|platform]", type=click.Choice(SORTS), required=False)
+@click.argument(
+    "sort", metavar="[device|link|platform|fitted]", type=click.Choice(SORTS), required=False
+)
 @common_options
 def show_schema(sort: Sort | None) -> None:
-    """Print the JSON Schema of a device, link or platform file, or of all three as one.
+    """Print the JSON Schema of a device, link, platform or fitted file, or of all as one.
 
     Editors that check and complete YAML by a schema take it: save it, and name the file on
     the first line, e.g. "# yaml-language-server: $schema=hetsim.schema.json".

@@ -10,9 +10,14 @@ from typing import Literal
 
 from hetsim.errors import PlatformError, nearest
 
-Sort = Literal["device", "platform", "link"]
+Sort = Literal["device", "platform", "link", "fitted"]
 
-_FOLDERS: Mapping[Sort, str] = {"device": "", "platform": "platforms", "link": "links"}
+_FOLDERS: Mapping[Sort, str] = {
+    "device": "",
+    "platform": "platforms",
+    "link": "links",
+    "fitted": "fitted",
+}
 _INSTALLED = Path(__file__).parents[1] / "devices"
 _CHECKOUT = Path(__file__).parents[3] / "devices"
 
@@ -27,12 +32,21 @@ def in_catalog(path: Path) -> bool:
     return path.resolve().is_relative_to(catalog_folder().resolve())
 
 
+def fitted_beside(path: Path) -> Path | None:
+    """Return the file of what was fitted for the catalog's device at `path`, where there is one."""
+    path = path.resolve()
+    if path.parent != catalog_folder().resolve():
+        return None
+    fitted = path.parent / _FOLDERS["fitted"] / path.name
+    return fitted if fitted.is_file() else None
+
+
 def find(sort: Sort, given: str, base: Path | None = None) -> tuple[Path, str]:
     """Return the file that `given` means, and what errors call it.
 
     Parameters
     ----------
-    sort : "device", "platform" or "link"
+    sort : "device", "platform", "link" or "fitted"
     given : str
         A catalog name or a path.
     base : Path, optional

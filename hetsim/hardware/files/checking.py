@@ -14,14 +14,16 @@ from hetsim.errors import PlatformError
 from hetsim.hardware.files.catalog_files import Sort, in_catalog
 from hetsim.hardware.files.complaints import Broken, broken, parse
 from hetsim.hardware.files.device_schema import DeviceModel
+from hetsim.hardware.files.kernels_schema import FittedModel
 from hetsim.hardware.files.platform_schema import LinkModel, PlatformModel
-from hetsim.hardware.files.reader import survey
+from hetsim.hardware.files.reader import read_description, survey
 from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
 from hetsim.hardware.spec import DeviceSpec, Platform
 
 M = TypeVar("M", bound=BaseModel)
 
 _MODELS: Mapping[Sort, type[BaseModel]] = {
+    "fitted": FittedModel,
     "device": DeviceModel,
     "platform": PlatformModel,
     "link": LinkModel,
@@ -40,11 +42,11 @@ class Checked:
     ----------
     file : str
         As the user gave it.
-    sort : "device", "link", "platform" or None
+    sort : "device", "link", "platform", "fitted" or None
         What it describes, or is meant to; None where that cannot be told.
     name : str or None
         What it calls itself, else the name of the file; None where it is broken.
-    found : DeviceSpec, LinkModel, Platform or None
+    found : DeviceSpec, LinkModel, Platform, FittedModel or None
         What was read; None where it is broken.
     errors : tuple of PlatformError
         All that is wrong, by line; then what is wrong with the files that it names.
@@ -53,7 +55,7 @@ class Checked:
     file: str
     sort: Sort | None
     name: str | None
-    found: DeviceSpec | LinkModel | Platform | None
+    found: DeviceSpec | LinkModel | Platform | FittedModel | None
     errors: tuple[PlatformError, ...]
 
 
@@ -75,14 +77,18 @@ def check_file(given: str) -> Checked:
             hint="a device has 'kind', a link 'latency_us', a platform 'devices'",
         )
         return Checked(given, None, None, None, (unknown,))
-    found: DeviceSpec | LinkModel | Platform | None
+    found: DeviceSpec | LinkModel | Platform | FittedModel | None
     if sort == "platform":
         found, wrong = survey(source, given)
         name = None if found is None else found.name
     elif sort == "device":
-        device, wrong = _parsed(DeviceModel, source)
+        device, broken_files = read_description(DeviceModel, path, given)
+        wrong = () if broken_files is None else (broken_files,)
         name = path.stem if device is None else device.name or path.stem
         found = None if device is None else device.to_spec(name)
+    elif sort == "fitted":
+        found, wrong = _parsed(FittedModel, source)
+        name = path.stem
     else:
         found, wrong = _parsed(LinkModel, source)
         name = path.stem
@@ -93,7 +99,8 @@ def check_file(given: str) -> Checked:
 def sort_of(data: Mapping[str, object]) -> Sort | None:
     """Return what a file with the keys of `data` is meant to describe, or None.
 
-    Keys that one sort alone has decide, then all its keys; misspelt ones count for the nearest.
+    Keys that one sort alone has decide, then all its keys, then the order of the sorts;
+    misspelt ones count for the nearest.
     """
     every = sorted(frozenset().union(*_KEYS.values()))
     keys = set()

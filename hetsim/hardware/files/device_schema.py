@@ -39,6 +39,7 @@ from hetsim.hardware.files.figures import (
     refusal,
     refusals,
 )
+from hetsim.hardware.files.kernels_schema import Kernels, MeasuredModel, Precision
 from hetsim.hardware.spec import CUSTOM_OPS, QUANTIZED, DeviceSpec, SupportRule
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ class DeviceModel(Strict):
     backend: Name = "simulated"
     threads: Count = 1
     custom_ops: tuple[CustomOp, ...] | None = None
+    kernels: Kernels = Field(default_factory=dict)
+    measured: dict[Precision, MeasuredModel] = Field(default_factory=dict)
 
     @field_validator("busy_w")
     @classmethod
@@ -205,6 +208,10 @@ class DeviceModel(Strict):
             threads=self.threads,
             custom_ops=frozenset(self._custom_ops()),
             provenance=self._provenance(),
+            kernels={
+                precision: kernels.to_figures(precision)
+                for precision, kernels in self.kernels.items()
+            },
         )
 
     def _foreign(self) -> frozenset[str] | None:

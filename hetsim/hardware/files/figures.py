@@ -24,10 +24,10 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from hetsim.errors import nearest
 from hetsim.graph.graph import ITEM_BITS
+from hetsim.hardware.provenance import STATUSES
 from hetsim.hardware.spec import OP_CLASSES
 
 KINDS = ("cpu", "gpu", "npu", "dsp")
-STATUSES = ("datasheet", "secondary", "derived", "estimate")
 FIGURE_HINT = f"write {{value: NUMBER, status: {'|'.join(STATUSES)}, source: TEXT}}"
 DTYPE_ABBREVIATIONS = {
     "fp64": "float64", "double": "float64", "fp32": "float32", "float": "float32",
@@ -213,10 +213,11 @@ class Table:
         return {"anyOf": [table, {**whole, "additionalProperties": False}]}
 
     def check(self, table: dict[str, Any]) -> dict[str, Any]:
-        """Return `table`, or raise the error that names the key it lacks."""
-        for key, hint in self.needs.items():
-            if key not in table:
-                raise refusal(f"KEY has no '{key}'", hint)
+        """Return `table`, or raise the error that names the keys it lacks."""
+        missing = [key for key in self.needs if key not in table]
+        if missing:
+            names = ", ".join(f"'{key}'" for key in missing)
+            raise refusal(f"KEY has no {names}", self.needs[missing[0]])
         return table
 
 

@@ -13,6 +13,12 @@ from pydantic_core import core_schema
 from hetsim.hardware.files.catalog_files import Sort, names
 from hetsim.hardware.files.device_schema import DeviceModel, SupportModel
 from hetsim.hardware.files.figures import Count, Figure, Fraction, NotNegative, Positive
+from hetsim.hardware.files.kernels_schema import (
+    ErrorModel,
+    FittedModel,
+    KernelsModel,
+    MeasuredModel,
+)
 from hetsim.hardware.files.platform_schema import (
     TABLES,
     DeviceUse,
@@ -20,6 +26,7 @@ from hetsim.hardware.files.platform_schema import (
     LinkUse,
     PlatformModel,
 )
+from hetsim.hardware.kernel_figures import PARAMETERS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PATH = r"/|\\|\.ya?ml$"
@@ -29,6 +36,7 @@ _MODELS: Mapping[Sort, type[BaseModel]] = {
     "device": DeviceModel,
     "link": LinkModel,
     "platform": PlatformModel,
+    "fitted": FittedModel,
 }
 _MEANINGS: Mapping[str, Mapping[str, str]] = {
     DeviceModel.__name__: {
@@ -56,6 +64,34 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "threads": "Threads that one kernel is spread over when subgraphs are really run.",
         "custom_ops": "Operators outside ONNX that it takes: those with a function as body, "
         "and those of onnxruntime custom-op libraries.",
+        "kernels": "What kernels take, by precision, for the cost model 'fitted'.",
+        "measured": "By precision: the published measurements that its figures are fitted to.",
+    },
+    FittedModel.__name__: {
+        "kernels": "What was fitted for the device of the catalog that the file is named after.",
+    },
+    KernelsModel.__name__: {
+        "kin": "Runtime and precision family whose devices miss alike, e.g. tensorrt-int8.",
+        "runtime": "What software ran what was measured.",
+        "source": "Where the measurements are from.",
+        "parameters": "All parameters of the formula: "
+        + " ".join(f"{one.name}: {one.meaning}" for one in PARAMETERS),
+        "errors": "Errors over measurements that were left out of the fit, by batch size.",
+    },
+    ErrorModel.__name__: {
+        "batch": "Range of batch sizes.",
+        "networks": "Networks that were measured.",
+        "rows": "Measurements.",
+        "median": "Median of the relative errors.",
+        "p90": "90th percentile of the relative errors.",
+        "spread": "Relative spread of repeated measurements; absent: nothing was repeated.",
+        "sd": "Standard deviation of the log by which 80 % intervals cover.",
+        "common": "The part of sd that devices of the same kin have in common.",
+    },
+    MeasuredModel.__name__: {
+        "kin": "Runtime and precision family.",
+        "chip": "Name of the chip in the data; absent: the device has what its kin have.",
+        "where": "Further fields that pick one series of rows, e.g. threads: 4.",
     },
     SupportModel.__name__: {
         "ops": "Accepted op types; absent: all but those of 'except'.",
@@ -97,7 +133,7 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
 
 
 def json_schema(sort: Sort | None = None) -> dict[str, Any]:
-    """Return the JSON Schema, draft 2020-12, of one sort of file, or of all three as one.
+    """Return the JSON Schema, draft 2020-12, of one sort of file, or of all as one.
 
     It accepts what the loader accepts outside the catalog, as far as a schema can say it. What
     it cannot say, and ``hetsim devices validate`` does: what relates two values (busy and idle
@@ -125,6 +161,9 @@ def _definitions() -> dict[str, Any]:
     """Return what pydantic says of each model, under names that a reader can use."""
     named: dict[str, type[BaseModel]] = {
         **{model.__name__: model for model in _MODELS.values()},
+        KernelsModel.__name__: KernelsModel,
+        ErrorModel.__name__: ErrorModel,
+        MeasuredModel.__name__: MeasuredModel,
         LinkUse.__name__: LinkUse,
         DeviceUse.__name__: DeviceUse,
         "PositiveFigure": Figure[Positive],

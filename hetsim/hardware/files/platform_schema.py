@@ -15,15 +15,12 @@ from pydantic import (
     model_validator,
 )
 
-from hetsim.hardware.executing import PRECISIONS
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.figures import (
-    DTYPE_ABBREVIATIONS,
     Figure,
     Fraction,
     Name,
     NotNegative,
-    OneOf,
     Positive,
     Strict,
     Text,
@@ -31,6 +28,7 @@ from hetsim.hardware.files.figures import (
     refusals,
     spread,
 )
+from hetsim.hardware.files.kernels_schema import Precision
 
 TABLES = ("peak_tflops", "efficiency", "execution_dtype")
 """Keys of a device that overrides change entry by entry; all others they change whole."""
@@ -72,9 +70,6 @@ class LinkUse(Strict):
             what, hint = f"missing key '{key}'", f"add '{key}: ...', or 'link: NAME' of the catalog"
             raise refusals([(what, hint, ())], "hetsim_missing")
         return figure
-
-
-Precision = Annotated[StrictStr, OneOf("precision", PRECISIONS, DTYPE_ABBREVIATIONS)]
 
 
 def _name_or_description(device: Any) -> Any:

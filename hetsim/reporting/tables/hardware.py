@@ -13,8 +13,15 @@ from rich.text import Text
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.hardware.executing import executed
 from hetsim.hardware.files.checking import Checked
+from hetsim.hardware.files.kernels_schema import FittedModel
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.spec import DeviceSpec, Platform
+from hetsim.reporting.tables.kernel_figures import (
+    errors_table,
+    kernels_record,
+    kernels_table,
+    parameters_table,
+)
 from hetsim.reporting.tables.links import links_table, provenance_table
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import fold_links, fold_rows
@@ -111,8 +118,11 @@ def _named(device: str, spec: DeviceSpec, platform: Platform) -> str:
     return f"{device}: {spec.name}{as_if}{host}"
 
 
-def device_report(name: str, spec: DeviceSpec) -> RenderableType:
-    """Return every figure of a device, and where each is from."""
+def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> RenderableType:
+    """Return every figure of a device, and where each is from.
+
+    Of what its kernels take the main figures and their errors; `wide` adds every parameter.
+    """
     rule = spec.support
     rows = [
         ("device", f"{name} ({spec.kind})"),
@@ -153,6 +163,13 @@ def device_report(name: str, spec: DeviceSpec) -> RenderableType:
     rows.append(("fusions", count(len(spec.fusions), "chain")))
     rows.extend((f"pattern {pattern.name}", pattern.text) for pattern in spec.patterns)
     parts: list[RenderableType] = [pairs(rows), Text(""), _peaks_table(spec)]
+    if spec.kernels:
+        parts += [Text(""), kernels_table(spec.kernels)]
+        errors = errors_table(spec.kernels)
+        if errors is not None:
+            parts += [Text(""), errors]
+        if wide:
+            parts += [Text(""), parameters_table(spec.kernels)]
     if spec.provenance:
         parts += [Text(""), provenance_table(spec.provenance)]
     return Stack(*parts)
@@ -206,6 +223,8 @@ def checked_line(checked: Checked) -> str:
         what = f"{found.kind}, {found.full_name}"
     elif isinstance(found, Platform):
         what = ", ".join(_members(found))
+    elif isinstance(found, FittedModel):
+        what = ", ".join(found.kernels)
     else:
         what = "" if found is None else found.full_name
     return f"{checked.file}: valid {checked.sort} '{checked.name}' ({what})"
@@ -265,6 +284,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
             figure: {"status": status, "source": source}
             for figure, (status, source) in spec.provenance.items()
         },
+        "kernels": kernels_record(spec.kernels),
     }
 
 

@@ -19,6 +19,7 @@ from click.testing import Result
 from onnx import TensorProto, helper, numpy_helper
 
 import hetsim
+from figure_builders import ERROR, VALUES, kernels_block
 from hetsim.device.device import SimulatedDevice
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import (
@@ -27,8 +28,10 @@ from hetsim.hardware.catalog import (
     load_device,
     platform_names,
 )
+from hetsim.hardware.files import catalog_files
 from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.json_schema import json_schema
+from hetsim.hardware.kernel_figures import PARAMETERS
 from hetsim.patterns.matching import Match
 from hetsim.reporting.tables.query import answer_of, without_values
 
@@ -257,7 +260,8 @@ def test_validate_says_what_every_file_of_the_catalog_is(cli: Cli) -> None:
     lines = result.stdout.splitlines()
     assert len(lines) == len(files)
     for file, line in zip(files, lines, strict=True):
-        sort = {"links": "link", "platforms": "platform"}.get(file.parent.name, "device")
+        sorts = {"links": "link", "platforms": "platform", "fitted": "fitted"}
+        sort = sorts.get(file.parent.name, "device")
         assert line.startswith(f"{file}: valid {sort} '{file.stem}' (")
 
 
@@ -363,3 +367,30 @@ def test_help_of_the_group_loads_nothing_heavy() -> None:
         [sys.executable, "-c", probe], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_show_gives_figures_and_errors_and_wide_every_parameter(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fitted").mkdir()
+    (tmp_path / "card.yaml").write_bytes((catalog_folder() / "nvidia-t4.yaml").read_bytes())
+    fitted = tmp_path / "fitted" / "card.yaml"
+    fitted.write_text(yaml.safe_dump({"kernels": {"int8": kernels_block()}}), encoding="utf-8")
+    monkeypatch.setattr(catalog_files, "_INSTALLED", tmp_path)
+    brief, wide = (
+        cli("devices", "show", "card").stdout,
+        cli("devices", "show", "card", "--wide").stdout,
+    )
+    record = parsed(cli("devices", "show", "card", "--json"))["kernels"]["int8"]
+    assert record["parameters"]["rate_tflops"]["value"] == VALUES["rate_tflops"]
+    assert record["errors"] == [ERROR]
+    for part in ("test-kin", "2.00 TFLOP/s", "a runtime of tests", "120", "11 %", "31 %", "3.0 %"):
+        assert part in brief
+    for parameter in PARAMETERS:
+        assert parameter.name in wide
+    assert "fill_outputs" not in brief
+    result = cli("devices", "show", fitted)
+    assert result.exit_code == 2
+    assert "'hetsim devices show card' shows it with the device" in result.stderr
+    checked = cli("devices", "validate", fitted)
+    assert checked.stdout.endswith("card.yaml: valid fitted 'card' (int8)\n")

@@ -1,0 +1,135 @@
+"""What a file may say of kernels: figures by precision, and the measurements behind them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationInfo
+from pydantic import field_validator as checked
+
+from hetsim.hardware.executing import PRECISIONS
+from hetsim.hardware.files.figures import (
+    DTYPE_ABBREVIATIONS,
+    Count,
+    Figure,
+    NotNegative,
+    OneOf,
+    Positive,
+    Refusal,
+    Strict,
+    Table,
+    Text,
+    refusal,
+    refusals,
+)
+from hetsim.hardware.kernel_figures import BATCHES, PARAMETERS, FigureError, KernelFigures
+
+Precision = Annotated[StrictStr, OneOf("precision", PRECISIONS, DTYPE_ABBREVIATIONS)]
+ParameterName = Annotated[StrictStr, OneOf("parameter", tuple(one.name for one in PARAMETERS))]
+BatchRange = Annotated[StrictStr, OneOf("range of batch sizes", BATCHES)]
+Parameters = Annotated[
+    dict[ParameterName, Figure[Positive]],
+    Table({one.name: "state all of them, or none for the precision" for one in PARAMETERS}),
+]
+
+
+class ErrorModel(Strict):
+    """One entry of ``errors:``: relative errors over measurements that were left out."""
+
+    batch: BatchRange
+    networks: Count
+    rows: Count
+    median: NotNegative
+    p90: NotNegative
+    spread: NotNegative | None = None
+    sd: Positive
+    common: NotNegative
+
+    @checked("rows")
+    @classmethod
+    def _each_network(cls, rows: int, info: ValidationInfo) -> int:
+        if rows < info.data.get("networks", rows):
+            raise refusal("KEY is below 'networks'", "each network has one row at least")
+        return rows
+
+    @checked("p90")
+    @classmethod
+    def _above_median(cls, p90: float, info: ValidationInfo) -> float:
+        if p90 < info.data.get("median", p90):
+            raise refusal("KEY is below 'median'", "swap them")
+        return p90
+
+    @checked("common")
+    @classmethod
+    def _part_of_sd(cls, common: float, info: ValidationInfo) -> float:
+        if common > info.data.get("sd", common):
+            raise refusal("KEY is above 'sd'", "it is a part of it")
+        return common
+
+
+class KernelsModel(Strict):
+    """The figures of one precision, an entry of ``kernels:``."""
+
+    kin: Text
+    runtime: Text
+    source: Text
+    parameters: Parameters
+    errors: tuple[ErrorModel, ...] = ()
+
+    @checked("errors")
+    @classmethod
+    def _once(cls, errors: tuple[ErrorModel, ...]) -> tuple[ErrorModel, ...]:
+        found: list[Refusal] = []
+        seen: set[str] = set()
+        for error in errors:
+            if error.batch in seen:
+                found.append((f"KEY has two entries for batch {error.batch}", "keep one", ()))
+            seen.add(error.batch)
+        if found:
+            raise refusals(found)
+        return errors
+
+    def to_figures(self, precision: str) -> KernelFigures:
+        """Return the record, in SI units, of the figures of `precision`."""
+        given = self.parameters
+        return KernelFigures(
+            precision=precision,
+            values=tuple(one.si(given[one.name].value) for one in PARAMETERS),
+            provenance={
+                one.name: (given[one.name].status, given[one.name].source) for one in PARAMETERS
+            },
+            kin=self.kin,
+            runtime=self.runtime,
+            source=self.source,
+            errors=tuple(FigureError(**error.model_dump()) for error in self.errors),
+        )
+
+
+Kernels = dict[Precision, KernelsModel]
+
+
+class FittedModel(Strict):
+    """A file of ``devices/fitted``: what was fitted for the device of the same name."""
+
+    kernels: Annotated[Kernels, Field(min_length=1)]
+
+
+class MeasuredModel(Strict):
+    """The published measurements that the figures of one precision are fitted to.
+
+    ``chip`` and ``where`` pick the rows of one series; without a chip the device has what its
+    kin have.
+    """
+
+    kin: Text
+    chip: Text | None = None
+    where: dict[Text, StrictBool | StrictInt | StrictFloat | StrictStr] = Field(
+        default_factory=dict
+    )
+
+    @checked("where")
+    @classmethod
+    def _of_a_chip(cls, where: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if where and info.data.get("chip") is None and "chip" in info.data:
+            raise refusal("KEY stands without 'chip'", "name the chip whose rows it picks")
+        return where

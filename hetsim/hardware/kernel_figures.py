@@ -1,0 +1,191 @@
+"""What kernels of one precision take on a device: the parameters of one formula.
+
+``hetsim.cost.kernels.form`` is the formula; `PARAMETERS` is the one list of what it takes: keys of
+the YAML, order of vectors, and what ``hetsim devices show`` prints derive from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hetsim.base.units import GIGA, MIB, TERA
+from hetsim.hardware.provenance import weakest
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One number of the formula; above 0, as fits take its logarithm.
+
+    Attributes
+    ----------
+    name : str
+        Key in YAML, with the unit that it is in there.
+    unit : str
+        Of the value in SI, as ``KernelFigures.values`` has it; empty for a plain number.
+    meaning : str
+        What it is on the device, in one sentence.
+    key_unit : float
+        The unit of the YAML key, in SI units.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    key_unit: float = 1.0
+
+    def si(self, value: float) -> float:
+        """Return a value in the unit of the YAML key in SI units."""
+        # Dividing rounds right where the unit is a part: 5 / 1e6 is 5e-06, 5 * 1e-6 is not.
+        return value * self.key_unit if self.key_unit >= 1 else value / round(1 / self.key_unit)
+
+    def in_key_unit(self, value: float) -> float:
+        """Return a value in SI units in the unit of the YAML key."""
+        return value / self.key_unit if self.key_unit >= 1 else value * round(1 / self.key_unit)
+
+
+PARAMETERS = (
+    Parameter("rate_tflops", "FLOP/s", "Rate of a dense convolution that fills the device.",
+              TERA),
+    Parameter("pointwise", "", "Rate of 1x1 convolutions, relative to a dense one's."),
+    Parameter("depthwise", "", "Rate of depthwise convolutions, relative to a dense one's."),
+    Parameter("grouped", "", "Rate of grouped convolutions, relative to a dense one's."),
+    Parameter("matmul", "", "Rate of matrix products by weights, relative to a dense one's."),
+    Parameter("batched", "", "Rate of products of activations, relative to a dense one's."),
+    Parameter("winograd", "", "What a 3x3 convolution gains at stride 1 by a fast algorithm."),
+    Parameter("fill_columns", "columns", "Output channels at which a product reaches half of its "
+              "rate: half of the lanes, or of a tile, are idle."),
+    Parameter("fill_depth", "terms", "Terms of a sum at which a product reaches half of its rate: "
+              "pipelines fill and drain."),
+    Parameter("fill_rows", "rows", "Rows at which a product reaches half of its rate: each weight "
+              "that is loaded serves so many."),
+    Parameter("fill_outputs", "outputs", "Outputs of all groups at which a product reaches half "
+              "of its rate: cores without a tile wait."),
+    Parameter("channel_granule", "channels", "Channels that tensors and products are padded by."),
+    Parameter("bandwidth_gbytes_s", "bytes/s", "Of activations, from the nearest memory.",
+              GIGA),
+    Parameter("movement", "", "What a copy takes, relative to its bytes at the bandwidth."),
+    Parameter("normalization", "", "The same of normalizations and reductions."),
+    Parameter("softmax", "", "The same of softmax."),
+    Parameter("transpose", "", "The same of copies in another order."),
+    Parameter("pooling", "", "The same of pooling."),
+    Parameter("elementwise", "", "The same of elementwise ops, and of what has no form."),
+    Parameter("resize", "", "The same of resampling."),
+    Parameter("exponential", "", "Bytes that take as long as a byte of elements through a "
+              "function like exp."),
+    Parameter("cache_mib", "bytes", "Activations of one kernel of which half stay in near "
+              "memory.", MIB),
+    Parameter("beyond_cache", "", "Share of the bandwidth beyond near memory."),
+    Parameter("weights_gbytes_s", "bytes/s", "Of weights: memory, or the link that they come "
+              "over at each run.", GIGA),
+    Parameter("weights_on_chip_mib", "bytes", "Weights that stay on the chip between runs.",
+              MIB),
+    Parameter("overlap", "", "How far arithmetic, activations and weights go on at once: 1 is "
+              "one after the other, large is all at once."),
+    Parameter("launch_us", "s", "Fixed cost of one kernel that is a product.", 1e-6),
+    Parameter("launch_other", "", "Fixed cost of other kernels, relative to that."),
+    Parameter("dispatch_us", "s", "Fixed cost of starting one subgraph.", 1e-6),
+    Parameter("io_gbytes_s", "bytes/s", "How inputs and outputs moved in what was measured; "
+              "plans price links instead.", GIGA),
+)  # fmt: skip
+INDEX: Mapping[str, int] = {known.name: index for index, known in enumerate(PARAMETERS)}
+"""Place of a parameter in ``KernelFigures.values``, by name."""
+
+BATCHES = ("1", "2-16", "17+")
+"""Ranges of batch sizes that errors are stated for."""
+
+
+def batch_range(batch: int) -> str:
+    """Return the one of `BATCHES` that a batch size is in.
+
+    >>> batch_range(8)
+    '2-16'
+    """
+    return BATCHES[0] if batch <= 1 else BATCHES[1] if batch <= 16 else BATCHES[2]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureError:
+    """How far predictions were from measurements that were left out of the fit.
+
+    Attributes
+    ----------
+    batch : str
+        One of `BATCHES`.
+    networks, rows : int
+        That were measured.
+    median, p90 : float
+        Relative errors, 0.1 for 10 %.
+    spread : float or None
+        Relative spread of repeated measurements, below which no error can go; None where
+        nothing was repeated.
+    sd : float
+        Standard deviation of the log by which 80 % intervals cover:
+        ``prediction * exp(+-1.2816 * sd)``.
+    common : float
+        The part of `sd` that all devices of the same kin have in common: a network that is
+        missed on one is missed on all.
+    """
+
+    batch: str
+    networks: int
+    rows: int
+    median: float
+    p90: float
+    spread: float | None
+    sd: float
+    common: float
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFigures:
+    """What kernels of one precision take on a device.
+
+    Attributes
+    ----------
+    precision : str
+        One of ``hetsim.hardware.executing.PRECISIONS``.
+    values : tuple of float
+        In the order of `PARAMETERS`, in SI units.
+    provenance : mapping of str to (status, source)
+        By parameter; see ``hetsim.hardware.provenance``.
+    kin : str
+        Runtime and precision family whose devices miss alike, e.g. ``tensorrt-int8``.
+    runtime : str
+        What software ran what was measured.
+    source : str
+        Where the measurements are from.
+    errors : tuple of FigureError
+        By range of batch sizes; empty where nothing was left out and judged.
+    """
+
+    precision: str
+    values: tuple[float, ...]
+    provenance: Mapping[str, tuple[str, str]]
+    kin: str
+    runtime: str
+    source: str
+    errors: tuple[FigureError, ...] = field(default=())
+
+    def value(self, name: str) -> float:
+        """Return the parameter called `name`, in SI units."""
+        return self.values[INDEX[name]]
+
+    @property
+    def dispatch_s(self) -> float:
+        """Fixed cost of starting one subgraph."""
+        return self.value("dispatch_us")
+
+    @property
+    def status(self) -> str:
+        """The weakest status of its parameters."""
+        return weakest(status for status, _ in self.provenance.values())
+
+    def error(self, batch: int = 1) -> FigureError | None:
+        """Return the error that holds for a batch size, or that of the nearest range stated."""
+        at = BATCHES.index(batch_range(batch))
+        return min(
+            self.errors,
+            key=lambda error: (abs(BATCHES.index(error.batch) - at), BATCHES.index(error.batch)),
+            default=None,
+        )

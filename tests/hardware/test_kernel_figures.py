@@ -1,0 +1,154 @@
+"""What kernels take, from YAML to records: units, statuses, and figures beside the catalog."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from figure_builders import ERROR, VALUES, kernel_figures, kernels_block
+from hetsim.errors import PlatformError
+from hetsim.hardware.catalog import device_names, load_device, load_platform
+from hetsim.hardware.files import catalog_files
+from hetsim.hardware.files.checking import check_file
+from hetsim.hardware.files.reader import digest
+from hetsim.hardware.kernel_figures import BATCHES, INDEX, PARAMETERS, FigureError, batch_range
+from hetsim.hardware.provenance import STATUSES, weakest
+
+UNITS = {
+    "tflops": 1e12, "gbytes_s": 1e9, "mib": 2**20, "us": 1e-6,
+}  # fmt: skip
+
+
+def own_device(tmp_path: Path, **more: Any) -> Path:
+    data = yaml.safe_load((catalog_files.catalog_folder() / "nvidia-t4.yaml").read_text("utf-8"))
+    path = tmp_path / "own.yaml"
+    path.write_text(yaml.safe_dump({**data, **more}), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A catalog of one device, one link-free platform, and what was fitted for the device."""
+    folder = tmp_path / "devices"
+    for name in ("fitted", "platforms", "links"):
+        (folder / name).mkdir(parents=True)
+    text = (catalog_files.catalog_folder() / "nvidia-t4.yaml").read_text("utf-8")
+    (folder / "card.yaml").write_text(text, encoding="utf-8")
+    (folder / "platforms" / "alone.yaml").write_text(
+        "host: gpu\ndevices: {gpu: card}\n", encoding="utf-8"
+    )
+    write_fitted(folder, {"int8": kernels_block()})
+    monkeypatch.setattr(catalog_files, "_INSTALLED", folder)
+    return folder
+
+
+def write_fitted(catalog: Path, kernels: dict[str, Any], name: str = "card") -> None:
+    path = catalog / "fitted" / f"{name}.yaml"
+    path.write_text(yaml.safe_dump({"kernels": kernels}, sort_keys=False), encoding="utf-8")
+
+
+def test_units_of_the_keys_are_those_of_the_values() -> None:
+    for parameter in PARAMETERS:
+        unit = next((size for end, size in UNITS.items() if parameter.name.endswith(f"_{end}")), 1)
+        assert parameter.si(3.7) == pytest.approx(3.7 * unit, rel=1e-15)
+        assert parameter.in_key_unit(parameter.si(3.7)) == pytest.approx(3.7, rel=1e-15)
+    assert len(INDEX) == len(PARAMETERS)
+
+
+def test_a_file_of_ones_own_states_figures_inline(tmp_path: Path) -> None:
+    spec = load_device(own_device(tmp_path, kernels={"int8": kernels_block(rate_tflops=71.5)}))
+    (figures,) = spec.kernels.values()
+    assert figures == kernel_figures("int8", rate_tflops=71.5)
+    assert figures.precision == "int8"
+    assert figures.value("rate_tflops") == 71.5e12
+    assert figures.value("launch_us") == VALUES["launch_us"] / 1e6
+    assert figures.dispatch_s == VALUES["dispatch_us"] / 1e6
+    assert figures.errors == (FigureError(**ERROR),)
+    assert set(figures.provenance) == set(INDEX)
+    assert figures.provenance["overlap"] == ("fitted", "made up for tests")
+
+
+def test_a_parameter_may_have_a_status_of_its_own(tmp_path: Path) -> None:
+    block = kernels_block()
+    block["parameters"]["value"]["cache_mib"] = {"value": 4, "status": "prior", "source": "kin"}
+    block["parameters"]["value"]["resize"] = {"value": 3}
+    figures = load_device(own_device(tmp_path, kernels={"int8": block})).kernels["int8"]
+    assert figures.value("cache_mib") == 4 * 2**20
+    assert figures.provenance["cache_mib"] == ("prior", "kin")
+    assert figures.provenance["resize"] == ("fitted", "made up for tests")
+    assert figures.status == "prior"
+
+
+def test_a_plain_number_is_the_users_own_guess(tmp_path: Path) -> None:
+    block = {**kernels_block(), "parameters": dict(VALUES)}
+    figures = load_device(own_device(tmp_path, kernels={"float16": block})).kernels["float16"]
+    assert set(figures.provenance.values()) == {("estimate", "user")}
+    assert figures.values == kernel_figures("float16").values
+
+
+def test_weakest_is_the_last_of_the_statuses() -> None:
+    assert [weakest(STATUSES[: end + 1]) for end in range(len(STATUSES))] == list(STATUSES)
+
+
+def test_every_batch_is_in_one_range() -> None:
+    assert [batch_range(batch) for batch in (1, 2, 16, 17, 4096)] == [
+        BATCHES[0], BATCHES[1], BATCHES[1], BATCHES[2], BATCHES[2],
+    ]  # fmt: skip
+
+
+def test_the_error_of_a_batch_is_that_of_its_range_or_the_nearest() -> None:
+    one, bulk = (FigureError(**{**ERROR, "batch": batch}) for batch in ("1", "17+"))
+    figures = dataclasses.replace(kernel_figures(), errors=(bulk, one))
+    assert [figures.error(batch) for batch in (1, 8, 64)] == [one, one, bulk]
+    assert dataclasses.replace(figures, errors=()).error() is None
+
+
+def test_what_was_fitted_lies_beside_the_device_and_is_no_device(catalog: Path) -> None:
+    assert device_names() == ("card",)
+    spec = load_device("card")
+    assert spec.kernels == {"int8": kernel_figures("int8")}
+    assert load_device(catalog / "card.yaml") == spec
+    assert load_platform("alone").devices["gpu"] == spec
+    (catalog / "fitted" / "card.yaml").unlink()
+    assert load_device("card") == dataclasses.replace(spec, kernels={})
+
+
+def test_other_figures_are_another_platform(catalog: Path) -> None:
+    before = load_platform("alone")
+    assert digest(before) == before.sha256 == load_platform("alone").sha256
+    write_fitted(catalog, {"int8": kernels_block(overlap=2.5)})
+    after = load_platform("alone")
+    assert after.sha256 != before.sha256
+    (catalog / "fitted" / "card.yaml").unlink()
+    assert load_platform("alone").sha256 not in (before.sha256, after.sha256)
+
+
+def test_what_is_fitted_and_stated_is_refused(catalog: Path) -> None:
+    stated = (catalog / "card.yaml").read_text("utf-8")
+    own = yaml.safe_dump({"kernels": {"int8": kernels_block(), "float16": kernels_block()}})
+    (catalog / "card.yaml").write_text(stated + own, encoding="utf-8")
+    with pytest.raises(PlatformError, match=r"'kernels.int8' is stated by devices/card.yaml too"):
+        load_device("card")
+    (error,) = check_file(str(catalog / "card.yaml")).errors
+    assert str(error.where).endswith("fitted/card.yaml:2")
+    write_fitted(catalog, {"float32": kernels_block()})
+    assert set(load_device("card").kernels) == {"int8", "float16", "float32"}
+
+
+def test_a_broken_fit_is_told_with_its_file_and_line(catalog: Path) -> None:
+    block = kernels_block()
+    block["parameters"]["value"]["overlap"] = {"value": "much"}
+    write_fitted(catalog, {"int8": block})
+    for load in (lambda: load_device("card"), lambda: load_platform("alone")):
+        with pytest.raises(PlatformError) as caught:
+            load()
+        assert str(caught.value.where).startswith("devices/fitted/card.yaml:")
+        assert "'kernels.int8.parameters.overlap' must be a number, not 'much'" in str(caught.value)
+    block["parameters"] = dict(VALUES)
+    write_fitted(catalog, {"int8": block})
+    with pytest.raises(PlatformError, match="has no status and source"):
+        load_device("card")
