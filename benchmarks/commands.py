@@ -19,8 +19,8 @@ COMMANDS: dict[str, list[str]] = {
     "hetsim compare zoo:resnet50 --platform laptop": [
         "-m", "hetsim", "compare", "zoo:resnet50", "--platform", "laptop",
     ],
-    "hetsim compare zoo:bert_small --platform edge-box": [
-        "-m", "hetsim", "compare", "zoo:bert_small", "--platform", "edge-box",
+    "hetsim compare zoo:bert_small --platform rock-5b": [
+        "-m", "hetsim", "compare", "zoo:bert_small", "--platform", "rock-5b",
     ],
 }  # fmt: skip
 

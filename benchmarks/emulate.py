@@ -19,7 +19,7 @@ from hetsim.execution.emulation.run import emulate
 from hetsim.plans.plan import Plan
 
 MODELS = ("squeezenet", "shufflenet", "mobilenet_v2", "resnet18", "bert_small")
-PLATFORMS = ("laptop", "edge-box", "workstation")
+PLATFORMS = ("laptop", "rock-5b", "workstation")
 REQUESTS = 20
 
 

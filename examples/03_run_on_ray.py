@@ -2,9 +2,9 @@
 
 import hetsim
 
-model = hetsim.load_model("zoo:squeezenet")
-problem = hetsim.Problem.of(model, hetsim.load_platform("edge-box"))
-plan = hetsim.plan(problem, "hetero:npu,dsp,cpu")
+model = hetsim.load_model("zoo:bert_small")
+problem = hetsim.Problem.of(model, hetsim.load_platform("rock-5b"))
+plan = hetsim.plan(problem, "hetero:npu,gpu,cpu")
 print(f"{len(plan.groups)} subgraphs on {', '.join(plan.devices_used)}")
 
 run = hetsim.run(plan)

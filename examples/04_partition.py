@@ -2,7 +2,7 @@
 
 import hetsim
 
-model, platform = hetsim.load_model("zoo:inception_v2"), hetsim.load_platform("edge-box")
+model, platform = hetsim.load_model("zoo:inception_v2"), hetsim.load_platform("rock-5b")
 problem = hetsim.Problem.of(model, platform)
 
 regions = hetsim.annotate(problem)

@@ -22,12 +22,12 @@ LISTINGS = (
 ANSWERS = (
     "compare zoo:squeezenet --platform gpu-server-8 --strategy single",
     "compare zoo:squeezenet --platform gpu-server-8 --strategy single --objective throughput",
-    "compare zoo:bert_small --platform edge-box --strategy single --strategy hetero:npu,dsp,cpu",
+    "compare zoo:bert_small --platform rock-5b --strategy single --strategy hetero:npu,gpu,cpu",
     "compare zoo:squeezenet --platform laptop --strategy heft --explain",
     "partition zoo:squeezenet --platform laptop --method all",
-    "partition zoo:bert_small --platform edge-box",
+    "partition zoo:bert_small --platform rock-5b",
     "inspect zoo:bert_small --platform gpu-server-8",
-    "inspect zoo:densenet121 --platform edge-box",
+    "inspect zoo:densenet121 --platform rock-5b",
     "simulate zoo:squeezenet --platform gpu-server-8 --strategy heft --requests 20",
     "devices query google-edge-tpu zoo:bert_small",
 )

@@ -27,6 +27,7 @@ from artifact_builders import (
     weighted_model,
     whole,
 )
+from builders import BOX
 from hetsim.device.artifact.file import export, import_compiled, read_artifact
 from hetsim.device.artifact.header import Expected, Identity, precision_name
 from hetsim.device.artifact.trial import Trial
@@ -116,7 +117,7 @@ def test_another_process_computes_the_same_bits(elsewhere: Elsewhere) -> None:
 @pytest.mark.parametrize("name", ["squeezenet", "bert_small"])
 def test_every_subgraph_of_a_zoo_model_comes_back(name: str, elsewhere: Elsewhere) -> None:
     model = hetsim.load_model(f"zoo:{name}")
-    problem = hetsim.Problem.of(model, hetsim.load_platform("edge-box"))
+    problem = hetsim.Problem.of(model, hetsim.load_platform(BOX))
     plan = hetsim.plan(problem, "hetero")
     assert problem.platform is not None
     folder = None if model.weights_dir is None else str(model.weights_dir)

@@ -49,7 +49,7 @@ def test_properties_know_whether_they_can_be_set() -> None:
         ("PERFORMANCE_HNT", "LATENCY", "did you mean 'PERFORMANCE_HINT'"),
         ("PERFORMANCE_HINT", "LATENZY", "did you mean 'LATENCY'"),
         ("INFERENCE_PRECISION_HINT", "float15", "did you mean 'float16'"),
-        ("NUM_STREAMS", 2, "whole number from 1 to 1"),
+        ("NUM_STREAMS", 4, "whole number from 1 to 3"),
         ("NUM_STREAMS", True, "whole number"),
         ("DEVICE_ID", "7", "choose from: 0"),
         ("FULL_DEVICE_NAME", "x", "can only be read"),

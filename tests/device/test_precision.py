@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import hetsim
+from builders import BOX
 from hetsim.device.kernels.precision import check_rounding, rounded
 from hetsim.device.kernels.widening import widened_outputs
 from hetsim.errors import UsageError
@@ -62,7 +63,7 @@ def test_a_half_precision_device_rounds_as_numpy_does(name: str) -> None:
 @pytest.mark.parametrize("strategy", ["hetero", "heft", "single:cpu"])
 def test_parts_give_the_bits_of_the_whole(strategy: str) -> None:
     model = hetsim.load_model("zoo:squeezenet")
-    problem = Problem.of(model, hetsim.load_platform("edge-box"))
+    problem = Problem.of(model, hetsim.load_platform(BOX))
     done = run(hetsim.plan(problem, strategy), executor="threads", precision="device")
     assert done.bitwise_equal
     # The host computes in float32: with nothing elsewhere, nothing deviates.

@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import hetsim
+from builders import CASES
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
 from hetsim.device.device import SimulatedDevice, Support
@@ -20,14 +21,14 @@ from hetsim.patterns.text import parse_pattern
 from hetsim.problem.problem import Problem
 from onnx_builders import if_model, load, make_model, op, value
 
-NPU = hetsim.load_device("rockchip-rk3588-npu")
+NPU = hetsim.load_device(CASES / "box" / "npu.yaml")
 GELU = "Mul(Mul($x, Add(Erf(Div($x, const)), const)), const)"
 
 PLATFORM = f"""\
 host: cpu
 devices:
   cpu: rockchip-rk3588-cpu
-  npu: {{device: rockchip-rk3588-npu, overrides: {{patterns: {{gelu: "{GELU}"}}}}}}
+  npu: {{device: {CASES / "box" / "npu.yaml"}, overrides: {{patterns: {{gelu: "{GELU}"}}}}}}
 links:
   - {{between: [cpu, npu], latency_us: 20, bandwidth_gbytes_s: 3}}
 """

@@ -53,7 +53,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 BOTH = """
 import sys
 from hetsim.cli.main import main
-for model, platform in (("zoo:resnet50", "laptop"), ("zoo:bert_small", "edge-box")):
+for model, platform in (("zoo:resnet50", "laptop"), ("zoo:bert_small", "rock-5b")):
     out = f"{sys.argv[1]}/{platform}"
     words = ["compare", model, "--platform", platform, "--json", "--out", out]
     main(words, standalone_mode=False)
@@ -67,6 +67,6 @@ def test_results_are_the_same_under_every_hash_seed(tmp_path: Path, seeds: tuple
     for seed in seeds:
         out = tmp_path / seed
         tables = run_python("-c", BOTH, str(out), PYTHONHASHSEED=seed).stdout
-        plans = [(out / p / "plan.json").read_text() for p in ("laptop", "edge-box")]
+        plans = [(out / p / "plan.json").read_text() for p in ("laptop", "rock-5b")]
         seen.add((tables, *plans))
     assert len(seen) == 1

@@ -22,7 +22,7 @@ from hetsim.partitioning.validator import problems_of
 from oracles import timeline_check
 from sweeps import sweep
 
-ON_RAY = ("laptop", "workstation", "edge-box", "two-hosts")
+ON_RAY = ("laptop", "workstation", "rock-5b", "two-hosts")
 """Platforms that take turns, a model each, to run their first plan on Ray actors.
 
 All other plans run on threads: every device of a plan on Ray is a process to start.

@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import hetsim
+from builders import BOX
 from hetsim.errors import UsageError
 from hetsim.execution.compiled.write import compile_plan
 from hetsim.execution.devices.program import assemble, roundings_of
@@ -125,9 +126,7 @@ def test_a_scale_is_found_for_replicas(cut: Cut, diamond: onnx.ModelProto) -> No
 
 
 def test_what_one_folder_cannot_hold_is_said(tmp_path: Path) -> None:
-    problem = hetsim.Problem.of(
-        hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("edge-box")
-    )
+    problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(BOX))
     plan = hetsim.plan(problem, "multi")
     with pytest.raises(UsageError, match=r"2 replicas.*plan\.replicas"):
         compile_plan(plan, tmp_path / "compiled")

@@ -15,6 +15,8 @@ from hetsim.graph.dag import Dag
 from hetsim.problem.problem import Problem
 
 CASES = Path(__file__).parents[1] / "cases"
+BOX = CASES / "box" / "box.yaml"
+"""A platform whose npu and dsp lack ops, and not the same."""
 
 
 @st.composite

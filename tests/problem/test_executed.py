@@ -229,7 +229,7 @@ def test_a_narrower_rate_is_never_dearer(name: str, precision: str) -> None:
     [
         ("laptop", {"npu": "int8", "gpu": "float16"}),
         ("laptop", {"cpu": "int8", "npu": "int8", "gpu": "int8"}),
-        ("edge-box", {"npu": "int8", "dsp": "int8", "cpu": "float16"}),
+        ("rock-5b", {"npu": "int8", "gpu": "int8", "cpu": "float16"}),
         ("edge-tpu", {"tpu": "int8"}),
     ],
 )

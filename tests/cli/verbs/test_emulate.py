@@ -8,8 +8,10 @@ from collections.abc import Callable
 import pytest
 from click.testing import Result
 
+from builders import BOX
+
 Cli = Callable[..., Result]
-RUN = ("run", "zoo:squeezenet", "--platform", "edge-box", "--executor", "threads")
+RUN = ("run", "zoo:squeezenet", "--platform", str(BOX), "--executor", "threads")
 
 
 def test_what_was_predicted_and_what_was_measured(cli: Cli) -> None:

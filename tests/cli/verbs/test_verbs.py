@@ -352,7 +352,7 @@ def test_compare_runs_the_best_split_plan_and_those_named(
 
 def test_devices_lists_and_shows(cli: Cli, platform: Path) -> None:
     read = parsed(cli("devices", "list", "--json"))
-    assert {"laptop", "workstation", "edge-box", "two-hosts"} <= {
+    assert {"laptop", "workstation", "rock-5b", "two-hosts"} <= {
         entry["name"] for entry in read["platforms"]
     }
     table = cli("devices", "list").stdout

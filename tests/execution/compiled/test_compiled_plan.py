@@ -19,6 +19,7 @@ import pytest
 
 import hetsim
 from artifact_builders import MODELS, digested, inputs_of, mixed_model, weighted_model
+from builders import BOX
 from hetsim.device.artifact.file import read_artifact
 from hetsim.device.artifact.header import Expected, Identity
 from hetsim.device.artifact.layout import ArtifactError
@@ -211,9 +212,7 @@ def test_a_folder_can_compute_as_its_devices_do(planned: Planned, tmp_path: Path
 
 
 def test_a_zoo_model_in_a_folder(tmp_path: Path) -> None:
-    problem = hetsim.Problem.of(
-        hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("edge-box")
-    )
+    problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(BOX))
     plan = hetsim.plan(problem, "hetero")
     compile_plan(plan, tmp_path / "compiled")
     done = run_compiled(open_compiled(tmp_path / "compiled"), executor="threads")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 import hetsim
+from builders import BOX
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.emulation.run import emulate
 from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.plans.plan import Plan
 
 
-def split_plan(model: str = "zoo:squeezenet", platform: str = "edge-box") -> Plan:
-    problem = hetsim.Problem.of(hetsim.load_model(model), hetsim.load_platform(platform))
+def split_plan(model: str = "zoo:squeezenet") -> Plan:
+    problem = hetsim.Problem.of(hetsim.load_model(model), hetsim.load_platform(BOX))
     return hetsim.plan(problem, "hetero:npu,dsp,cpu")
 
 

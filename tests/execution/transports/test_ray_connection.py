@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from builders import BOX
 from hetsim.errors import ClusterError, UsageError
 from hetsim.execution.transports.ray_connection.address import (
     check_address,
@@ -41,13 +42,16 @@ import json, os, sys, time
 def tell(**facts):
     print(json.dumps(facts), flush=True)
 """
-PLAN = """
+PLAN = (
+    f"BOX = {str(BOX)!r}"
+    + """
 import hetsim
 model = hetsim.load_model("zoo:squeezenet")
-problem = hetsim.Problem.of(model, hetsim.load_platform("edge-box"))
+problem = hetsim.Problem.of(model, hetsim.load_platform(BOX))
 plan = hetsim.plan(problem, "hetero:npu,dsp,cpu")
 assert len(plan.devices_used) > 1
 """
+)
 
 
 CAN_MOUNT = os.geteuid() == 0 and shutil.which("unshare") is not None

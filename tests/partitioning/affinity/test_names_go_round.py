@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from builders import problems
+from builders import BOX, problems
 from hetsim.errors import InvalidInput
 from hetsim.partitioning.affinity.affinity import Affinity
 from hetsim.partitioning.groups import Group, order_groups
@@ -87,7 +87,7 @@ def test_every_assignment_of_a_split_model_goes_round(
 
 @pytest.fixture(scope="module")
 def bert() -> Problem:
-    return Problem.of(hetsim.load_model("zoo:bert_small"), hetsim.load_platform("edge-box"))
+    return Problem.of(hetsim.load_model("zoo:bert_small"), hetsim.load_platform(BOX))
 
 
 @pytest.mark.parametrize("method", METHODS)

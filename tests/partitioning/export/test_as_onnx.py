@@ -16,6 +16,7 @@ import pytest
 from onnx import helper
 
 import hetsim
+from builders import BOX
 from hetsim.errors import PlanError, UsageError
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model
@@ -329,12 +330,12 @@ def zoo_model(name: str) -> tuple[Model, dict[str, Any], dict[str, Any]]:
 @pytest.mark.parametrize("method", METHODS)
 @sweep(
     "name, platform",
-    quick=[("squeezenet", "edge-box"), ("bert_small", "laptop")],
-    full=[(name, platform) for name in ZOO for platform in ("laptop", "edge-box")],
+    quick=[("squeezenet", "box"), ("bert_small", "laptop")],
+    full=[(name, platform) for name in ZOO for platform in ("laptop", "box")],
 )
 def test_zoo_models(name: str, platform: str, method: str, tmp_path: Path) -> None:
     model, inputs, whole = zoo_model(name)
-    problem = Problem.of(model, hetsim.load_platform(platform))
+    problem = Problem.of(model, hetsim.load_platform(BOX if platform == "box" else platform))
     groups = partition(problem, method).groups
     check_all(problem, groups, inputs, whole, tmp_path)
 
@@ -362,7 +363,7 @@ def test_functions_survive_the_default_optimisation(name: str) -> None:
         options.add_session_config_entry(
             "session.model_external_initializers_file_folder_path", str(model.weights_dir)
         )
-    problem = Problem.of(model, hetsim.load_platform("edge-box"))
+    problem = Problem.of(model, hetsim.load_platform(BOX))
     cuts = [partition(problem).groups, random_partition(problem, "compact", seed=2).groups]
     for groups in cuts:
         content = to_functions(problem, groups).SerializeToString()

@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 import hetsim
+from builders import BOX
 from hetsim.errors import UsageError
 from hetsim.partitioning.affinity.affinity import Exclusion
 from hetsim.partitioning.partition import Partition
@@ -18,7 +19,7 @@ from hetsim.problem.problem import Problem
 
 @pytest.fixture(scope="module")
 def made() -> Partition:
-    model, platform = hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("edge-box")
+    model, platform = hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(BOX)
     pools = hetsim.Affinity(exclude=(Exclusion(ops=("MaxPool",)),))
     return hetsim.partition(Problem.of(model, platform), affinity=pools)
 

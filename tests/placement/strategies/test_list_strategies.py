@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 import hetsim
-from builders import problems
+from builders import BOX, problems
 from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 from hetsim.errors import OutOfMemory, UnsupportedNode, UsageError
 from hetsim.placement.listing.dynamic import schedule_pairs
@@ -116,7 +116,7 @@ def test_nodes_that_run_nowhere_are_named() -> None:
             hetsim.plan(problem, f"{strategy}:x")
 
 
-@pytest.mark.parametrize("platform", ["laptop", "edge-box"])
+@pytest.mark.parametrize("platform", ["laptop", "rock-5b"])
 @pytest.mark.parametrize("model", ["squeezenet", "bert_small"])
 def test_models_on_platforms(model: str, platform: str) -> None:
     problem = Problem.of(hetsim.load_model(f"zoo:{model}"), hetsim.load_platform(platform))
@@ -129,11 +129,13 @@ def test_models_on_platforms(model: str, platform: str) -> None:
     assert best <= min([*singles, *latencies.values()])
 
 
-SCRIPT = """
+SCRIPT = (
+    f"BOX = {str(BOX)!r}"
+    + """
 import hetsim
 from hetsim.placement.replicas.copies import whole_models
 from hetsim.placement.replicas.replication import replicated
-problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("edge-box"))
+problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(BOX))
 for name, options in (
     *((name, {}) for name in ("heft", "cpop", "peft", "lookahead", "dls", "etf")),
     ("local-search", {"moves": 300}),
@@ -145,6 +147,7 @@ for name, options in (
 copies, _ = whole_models(problem, range(3))
 print(replicated(problem, copies).plan.to_json())
 """
+)
 
 
 @sweep("seed", quick=QUICK, full=SEEDS)
