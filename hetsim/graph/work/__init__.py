@@ -18,7 +18,8 @@ Conventions
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 
 from hetsim.errors import HetsimError, ModelError, UnboundDimension
 from hetsim.graph.graph import ITEM_BITS, Graph, Node
@@ -34,51 +35,15 @@ from hetsim.graph.work import (
     sequences,
 )  # fmt: skip
 from hetsim.graph.work.control import Ways, ways
-from hetsim.graph.work.rule import NodeView, Rule, moved_bytes
+from hetsim.graph.work.form import PRODUCTS, exp_elements, form_of
+from hetsim.graph.work.geometry import PRODUCTS as MEASURES
+from hetsim.graph.work.geometry import as_product
+from hetsim.graph.work.product import Product
+from hetsim.graph.work.record import Work
+from hetsim.graph.work.rule import NodeView, Rule, key_of_op, moved_bytes, op_key
 from hetsim.graph.work.unpriced import UNPRICED
 
-__all__ = ["Work", "graph_work", "node_work", "op_key", "ruled_ops", "uncosted"]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What one node does.
-
-    Attributes
-    ----------
-    flops : int
-    read_bytes : int
-        Of values that are not constants.
-    write_bytes : int
-    weight_bytes : int
-        Of constants.
-    op_class : str
-        One of ``hetsim.hardware.spec.OP_CLASSES``.
-    dtype : str
-        Element type that the arithmetic is done in: that of the first floating-point
-        input, else output; for integer products ``int8`` or ``int4`` by their first
-        operand, whatever its sign; else that of the first plain operand.
-    rule : bool
-        False where what it computes is not known, or not in full.
-    why : str
-        Why that is; ``""`` where `rule` is True.
-    least : Work or None
-        What it does at the least, where data decide and that is less; None where it is the same.
-    integer_bytes : int
-        Of `weight_bytes`: those of integers, which stay as they are stored on a device that
-        computes floats in another type.
-    """
-
-    flops: int
-    read_bytes: int
-    write_bytes: int
-    weight_bytes: int
-    op_class: str
-    dtype: str
-    rule: bool
-    why: str = ""
-    least: Work | None = None
-    integer_bytes: int = 0
+__all__ = ["Work", "graph_work", "key_of_op", "node_work", "op_key", "ruled_ops", "uncosted"]
 
 
 _RULES: Mapping[str, Rule] = {
@@ -131,20 +96,39 @@ def node_work(graph: Graph, node: Node) -> Work:
             hint="check the model with onnx.checker",
         ) from error
     read, constant, written = moved
+    op_class = "other" if rule is None else rule.op_class
+    product = _product(view, key, op_class, flops or 0)
     work = Work(
         flops=flops or 0,
         read_bytes=read,
         write_bytes=written,
         weight_bytes=constant,
-        op_class="other" if rule is None else rule.op_class,
+        op_class=op_class,
         dtype=_dtype(graph, node, rule),
         rule=flops is not None,
         why="" if flops is not None else _UNDECIDED if rule is not None else _reason(node),
         integer_bytes=min(constant, _integer_bytes(graph, node)) if constant else 0,
+        form=form_of(key, op_class) if product is None else product.form,
+        product=product,
+        exp_elements=exp_elements(view, key, op_class),
     )
     if least is not None and least < work.flops:
         return replace(work, least=replace(work, flops=least))
     return work
+
+
+def _product(view: NodeView, key: str, op_class: str, flops: int) -> Product | None:
+    """The product that a node computes; of its FLOP alone where no more is known of it."""
+    measure = MEASURES.get(key)
+    if measure is not None:
+        # Sizes of nothing, as of no channels at all, are no product.
+        with suppress(ArithmeticError, LookupError, ValueError, ModelError):
+            found = measure(view)
+            if found is not None:
+                return found
+    if op_class in PRODUCTS and flops:
+        return as_product(view, PRODUCTS[op_class], flops)
+    return None
 
 
 def _reason(node: Node) -> str:
@@ -250,20 +234,6 @@ def uncosted(graph: Graph) -> tuple[str, ...]:
 def ruled_ops() -> tuple[str, ...]:
     """Return the op types that have a rule, sorted, as `uncosted` writes them."""
     return tuple(sorted(_RULES))
-
-
-def op_key(node: Node) -> str:
-    """Return the op type of `node`, with its domain before it where that is not the standard's.
-
-    >>> op_key(Node(0, "n", "Gelu", "com.microsoft", ("x",), ("y",)))
-    'com.microsoft:Gelu'
-    """
-    return key_of_op(node.op_type, node.domain)
-
-
-def key_of_op(op_type: str, domain: str) -> str:
-    """Return what an operator is named by, as `op_key` does of a node."""
-    return op_type if domain in ("", "ai.onnx") else f"{domain}:{op_type}"
 
 
 def _dtype(graph: Graph, node: Node, rule: Rule | None) -> str:

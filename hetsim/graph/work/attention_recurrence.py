@@ -3,10 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 from hetsim.graph.work.elementwise import EXP, SIGMOID, TANH
+from hetsim.graph.work.product import Product
 from hetsim.graph.work.rule import NodeView, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Of attention: heads of all samples, queries and keys of each, and what these are wide."""
+
+    heads: int
+    rows: int
+    columns: int
+    key_width: int
+    value_width: int
+
+    @property
+    def product(self) -> Product:
+        return Product(
+            form="attention",
+            rows=self.rows,
+            columns=self.columns,
+            depth=self.key_width + self.value_width,
+            groups=self.heads,
+            operand_elements=self.heads * self.rows * self.key_width,
+        )
+
+    def flops(self, *, hidden: bool, added: int = 0, softcap: bool = False) -> int:
+        scores = self.heads * _pairs(self.rows, self.columns, hidden=hidden)
+        return attention_flops(
+            scores, self.key_width, self.value_width, added=added, softcap=softcap
+        )
 
 
 def attention_flops(
@@ -32,7 +62,7 @@ def _pairs(rows: int, columns: int, *, hidden: bool) -> int:
     return rows * columns - seen * (seen - 1) // 2
 
 
-def _attention(view: NodeView, *, least: bool = False) -> int:
+def _attention_sizes(view: NodeView) -> _Sizes:
     """ONNX Attention: 4-D (batch, heads, length, width) or 3-D with the heads packed."""
     query, key, value = (view.shape(i) for i in range(3))
     if len(query) == 4:
@@ -44,14 +74,27 @@ def _attention(view: NodeView, *, least: bool = False) -> int:
         columns, value_width = key[1], value[2] // kv_heads
     if view.has(4):
         columns += view.shape(4)[2]
-    pairs = _pairs(rows, columns, hidden=least and view.integer("is_causal", 0) == 1)
-    return attention_flops(
-        batch * heads * pairs,
-        key_width,
-        value_width,
+    return _Sizes(batch * heads, rows, columns, key_width, value_width)
+
+
+def _attention(view: NodeView, *, least: bool = False) -> int:
+    return _attention_sizes(view).flops(
+        hidden=least and view.integer("is_causal", 0) == 1,
         added=int(view.has(3)),
         softcap=view.number("softcap", 0.0) != 0.0,
     )
+
+
+def _projected_sizes(past: int) -> Callable[[NodeView], _Sizes]:
+    def sizes(view: NodeView) -> _Sizes:
+        batch, rows, _ = view.shape(0)
+        columns = view.shape(1)[-1]
+        heads = view.integer("num_heads", 1)
+        widths = view.integers("qkv_hidden_sizes") or (columns // 3,) * 3
+        length = rows + (view.shape(past)[3] if view.has(past) else 0)
+        return _Sizes(batch * heads, rows, length, widths[0] // heads, widths[2] // heads)
+
+    return sizes
 
 
 def _projected_attention(
@@ -61,23 +104,16 @@ def _projected_attention(
 
     def flops(view: NodeView) -> int:
         batch, rows, depth = view.shape(0)
-        columns = view.shape(1)[-1]
-        heads = view.integer("num_heads", 1)
-        sizes = view.integers("qkv_hidden_sizes") or (columns // 3,) * 3
-        length = rows + (view.shape(past)[3] if view.has(past) else 0)
-        projection = (2 * depth + view.has(bias)) * batch * rows * columns
-        hidden = least and view.integer("unidirectional", 0) == 1
-        return projection + attention_flops(
-            batch * heads * _pairs(rows, length, hidden=hidden),
-            sizes[0] // heads,
-            sizes[2] // heads,
+        projection = (2 * depth + view.has(bias)) * batch * rows * view.shape(1)[-1]
+        return projection + _projected_sizes(past)(view).flops(
+            hidden=least and view.integer("unidirectional", 0) == 1,
             added=sum(view.has(position) for position in masks),
         )
 
     return flops
 
 
-def _multi_head(view: NodeView, *, least: bool = False) -> int:
+def _multi_head_sizes(view: NodeView) -> _Sizes:
     """com.microsoft MultiHeadAttention: separate, packed (5-D) or per-head (4-D) K and V."""
     query, heads = view.shape(0), view.integer("num_heads", 1)
     batch, rows = query[:2]
@@ -89,20 +125,26 @@ def _multi_head(view: NodeView, *, least: bool = False) -> int:
         if view.has(2):
             value = view.shape(2)
             value_width = value[3] if len(value) == 4 else value[2] // heads
-    bias = batch * heads * ((rows + length) * width + length * value_width) if view.has(3) else 0
     if view.has(6):
         length += view.shape(6)[2]
+    return _Sizes(batch * heads, rows, length, width, value_width)
+
+
+def _multi_head(view: NodeView, *, least: bool = False) -> int:
+    sizes = _multi_head_sizes(view)
+    bias = 0
+    if view.has(3):
+        # Biases are added to what is given, not to what comes from a cache.
+        given = sizes.columns - (view.shape(6)[2] if view.has(6) else 0)
+        widths = (sizes.rows + given) * sizes.key_width + given * sizes.value_width
+        bias = sizes.heads * widths
     masks = int(view.has(4)) + int(view.has(5))
     hidden = least and view.integer("unidirectional", 0) == 1
-    scores = batch * heads * _pairs(rows, length, hidden=hidden)
-    return bias + attention_flops(scores, width, value_width, added=masks)
+    return bias + sizes.flops(hidden=hidden, added=masks)
 
 
-def _grouped(view: NodeView, *, least: bool = False) -> int:
-    """com.microsoft GroupQueryAttention, over the whole cache where it has a fixed length.
-
-    At the least nothing is in the cache, and each position sees those before it, in its window.
-    """
+def _grouped_sizes(view: NodeView) -> _Sizes:
+    """com.microsoft GroupQueryAttention, over the whole cache where it has a fixed length."""
     heads, kv_heads = view.integer("num_heads", 1), view.integer("kv_num_heads", 1)
     batch, rows, columns = view.shape(0)
     packed = not view.has(1)
@@ -112,27 +154,58 @@ def _grouped(view: NodeView, *, least: bool = False) -> int:
         length = view.output(1).static_shape[2]
     elif view.has(3):
         length += view.shape(3)[2]
-    rotated = batch * rows * (heads + kv_heads) * width if view.integer("do_rotary", 0) else 0
-    pairs = rows * length
+    return _Sizes(batch * heads, rows, length, width, width)
+
+
+def _grouped(view: NodeView, *, least: bool = False) -> int:
+    """At the least nothing is in the cache; each position sees those before it, in its window."""
+    sizes = _grouped_sizes(view)
+    batch, rows, _ = view.shape(0)
+    heads, kv_heads = view.integer("num_heads", 1), view.integer("kv_num_heads", 1)
+    turned = view.integer("do_rotary", 0)
+    rotated = batch * rows * (heads + kv_heads) * sizes.key_width if turned else 0
+    pairs = rows * sizes.columns
     if least:
         window = view.integer("local_window_size", -1)
         pairs = min(_pairs(rows, rows, hidden=True), rows * (window if window > 0 else rows))
     return 3 * rotated + attention_flops(
-        batch * heads * pairs,
-        width,
-        width,
+        sizes.heads * pairs,
+        sizes.key_width,
+        sizes.value_width,
         added=int(view.has(10)),
         softcap=view.number("softcap", 0.0) != 0.0,
     )
 
 
-def _masked(view: NodeView, *, least: bool = False) -> int:
+def _masked_sizes(view: NodeView) -> _Sizes:
     """com.microsoft DecoderMaskedMultiHeadAttention: one position, and a cache that fills up."""
     query, heads = view.shape(0), view.integer("num_heads", 1)
     batch, rows = query[:2]
     width = query[-1] if len(query) == 5 else query[2] // heads
-    length = 1 if least else view.shape(5)[2] if view.has(5) else rows
-    return attention_flops(batch * heads * rows * length, width, width, added=int(view.has(4)))
+    length = view.shape(5)[2] if view.has(5) else rows
+    return _Sizes(batch * heads, rows, length, width, width)
+
+
+def _masked(view: NodeView, *, least: bool = False) -> int:
+    sizes = _masked_sizes(view)
+    if least:
+        sizes = replace(sizes, columns=1)
+    return sizes.flops(hidden=False, added=int(view.has(4)))
+
+
+def _linear_product(view: NodeView) -> Product:
+    """The state of each head, width by value width, is read at every position."""
+    batch, rows, columns = view.shape(0)
+    heads, kv_heads = view.integer("q_num_heads", 1), view.integer("kv_num_heads", 1)
+    value_width = view.shape(2)[2] // kv_heads
+    return Product(
+        form="attention",
+        rows=rows,
+        columns=value_width,
+        depth=columns // heads,
+        groups=batch * heads,
+        operand_elements=batch * rows * columns,
+    )
 
 
 def _linear_attention(view: NodeView) -> int:
@@ -213,3 +286,41 @@ RULES: Mapping[str, Rule] = {
     "LSTM": _recurrent(4, _LSTM_POINTWISE, peepholes=6),
     "RNN": _recurrent(1, TANH),
 }
+
+
+def _steps(gates: int) -> Callable[[NodeView], Product]:
+    def product(view: NodeView) -> Product:
+        length, batch, width = view.shape(0)
+        directions, columns = view.shape(1)[:2]
+        return Product(
+            form="recurrent",
+            rows=batch,
+            columns=columns,
+            depth=width + columns // gates,
+            groups=directions,
+            operand_elements=length * batch * width,
+            steps=length,
+        )
+
+    return product
+
+
+def _of(sizes: Callable[[NodeView], _Sizes]) -> Callable[[NodeView], Product]:
+    return lambda view: sizes(view).product
+
+
+PRODUCTS: Mapping[str, Callable[[NodeView], Product]] = {
+    "Attention": _of(_attention_sizes),
+    "LinearAttention": _linear_product,
+    "com.microsoft:Attention": _of(_projected_sizes(past=4)),
+    "com.microsoft:DecoderMaskedMultiHeadAttention": _of(_masked_sizes),
+    "com.microsoft:QAttention": _of(_projected_sizes(past=8)),
+    "com.microsoft:MultiHeadAttention": _of(_multi_head_sizes),
+    "com.microsoft:GroupQueryAttention": _of(_grouped_sizes),
+    "com.microsoft:SparseAttention": _of(_grouped_sizes),
+    "com.microsoft:LinearAttention": _linear_product,
+    "GRU": _steps(3),
+    "LSTM": _steps(4),
+    "RNN": _steps(1),
+}
+"""The products of these ops, see ``hetsim.graph.work.geometry``."""

@@ -12,51 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from hetsim.errors import ModelError
 from hetsim.graph.graph import Graph, Node
-from hetsim.graph.work import op_key
-from hetsim.graph.work.rule import NodeView
-
-FORMS = ("dense", "pointwise", "depthwise", "grouped", "transposed", "matmul", "batched")
-"""Kinds of products. Convolutions: with a window, without one (1x1), one input channel a group,
-several of them, and transposed. Matrix products: by weights, and of two activations."""
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """The product that a node computes, biases and activations left out.
-
-    Attributes
-    ----------
-    form : str
-        One of `FORMS`.
-    rows : int
-        Positions that share the weights of a group: batch times what is computed at each place.
-    columns : int
-        Results at each of them, a group: output channels.
-    depth : int
-        Terms of each sum: input channels a group, times the window.
-    groups : int
-        Products of that size, each with operands of its own.
-    window, strides, dilations : tuple of int
-        Of a convolution, a spatial dim each; empty for a matrix product.
-    """
-
-    form: str
-    rows: int
-    columns: int
-    depth: int
-    groups: int
-    window: tuple[int, ...] = ()
-    strides: tuple[int, ...] = ()
-    dilations: tuple[int, ...] = ()
-
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates of all groups; each is 2 FLOP."""
-        return self.rows * self.columns * self.depth * self.groups
+from hetsim.graph.work.attention_recurrence import PRODUCTS as ATTENTION_RECURRENCE
+from hetsim.graph.work.product import Product
+from hetsim.graph.work.products import labels_of
+from hetsim.graph.work.rule import NodeView, op_key
 
 
 def product_of(graph: Graph, node: Node) -> Product | None:
@@ -69,7 +31,7 @@ def product_of(graph: Graph, node: Node) -> Product | None:
     ModelError
         Where the shapes do not fit the op.
     """
-    measure = _PRODUCTS.get(op_key(node))
+    measure = PRODUCTS.get(op_key(node))
     if measure is None:
         return None
     try:
@@ -82,18 +44,27 @@ def product_of(graph: Graph, node: Node) -> Product | None:
         ) from error
 
 
-def measured_ops() -> tuple[str, ...]:
-    """Return the op types that `product_of` measures, sorted, domain first as ``op_key`` has it."""
-    return tuple(sorted(_PRODUCTS))
+def as_product(view: NodeView, form: str, flops: int) -> Product:
+    """Return a product of that many FLOP, for what is one of sizes that are not told.
+
+    Each element of the result is as deep a sum as that takes.
+    """
+    out = max(1, view.out_elements())
+    shape = view.graph.tensors[view.node.writes[0]].static_shape if view.node.writes else ()
+    columns = max(1, shape[-1]) if shape else 1
+    return Product(form, out // columns, columns, max(1, flops // (2 * out)), 1)
 
 
 def _conv(weight: int = 1) -> Callable[[NodeView], Product]:
     def measure(view: NodeView) -> Product:
         channels, depth, *window = view.shape(weight)
         groups = view.integer("group", 1)
+        operand = view.elements()
         form = "pointwise" if math.prod(window) == 1 else "dense"
         if groups > 1:
             form = "depthwise" if depth == 1 else "grouped"
+        elif form == "dense" and _one_window(view, operand, depth, window):
+            form = "matmul"
         return Product(
             form=form,
             rows=view.out_elements() // channels,
@@ -103,9 +74,17 @@ def _conv(weight: int = 1) -> Callable[[NodeView], Product]:
             window=tuple(window),
             strides=view.integers("strides") or (1,) * len(window),
             dilations=view.integers("dilations") or (1,) * len(window),
+            operand_elements=operand,
         )
 
     return measure
+
+
+def _one_window(view: NodeView, operand: int, depth: int, window: list[int]) -> bool:
+    """Whether each sample is one window, padding aside: each weight is used once for it."""
+    return operand == view.shape(0)[0] * depth * math.prod(window) and not any(
+        view.integers("pads")
+    )
 
 
 def _conv_transpose(view: NodeView) -> Product:
@@ -121,6 +100,39 @@ def _conv_transpose(view: NodeView) -> Product:
         window=tuple(window),
         strides=view.integers("strides") or (1,) * len(window),
         dilations=view.integers("dilations") or (1,) * len(window),
+        operand_elements=view.elements(),
+    )
+
+
+def _causal_conv(view: NodeView) -> Product:
+    """Depthwise along time."""
+    channels, tap = view.shape(1)[0], view.shape(1)[-1]
+    return Product(
+        form="depthwise",
+        rows=view.out_elements() // channels,
+        columns=1,
+        depth=tap,
+        groups=channels,
+        window=(tap,),
+        strides=(1,),
+        dilations=(1,),
+        operand_elements=view.elements(),
+    )
+
+
+def _pool(view: NodeView) -> Product:
+    """Each result on its own, of a window of its own."""
+    window = view.integers("kernel_shape")
+    return Product(
+        form="pooling",
+        rows=view.out_elements(),
+        columns=1,
+        depth=math.prod(window),
+        groups=1,
+        window=window,
+        strides=view.integers("strides") or (1,) * len(window),
+        dilations=view.integers("dilations") or (1,) * len(window),
+        operand_elements=view.elements(),
     )
 
 
@@ -130,11 +142,15 @@ def _form(view: NodeView, left: int, right: int) -> str:
     return "matmul" if stored else "batched"
 
 
+def _matrices(form: str, rows: int, columns: int, depth: int, groups: int = 1) -> Product:
+    return Product(form, rows, columns, depth, groups, operand_elements=rows * depth * groups)
+
+
 def _gemm(right: int = 1) -> Callable[[NodeView], Product]:
     def measure(view: NodeView) -> Product:
         rows, columns = view.output().static_shape
         depth = view.shape(0)[0 if view.integer("transA", 0) else 1]
-        return Product(_form(view, 0, right), rows, columns, depth, 1)
+        return _matrices(_form(view, 0, right), rows, columns, depth)
 
     return measure
 
@@ -153,10 +169,10 @@ def _matmul(right: int = 1) -> Callable[[NodeView], Product]:
         groups = math.prod(out)
         form = _form(view, 0, right)
         if math.prod(b) == depth * columns:
-            return Product(form, groups * rows, columns, depth, 1)
+            return _matrices(form, groups * rows, columns, depth)
         if math.prod(a) == depth * rows:
-            return Product(form, groups * columns, rows, depth, 1)
-        return Product(form, rows, columns, depth, groups)
+            return _matrices(form, groups * columns, rows, depth)
+        return _matrices(form, rows, columns, depth, groups)
 
     return measure
 
@@ -164,19 +180,60 @@ def _matmul(right: int = 1) -> Callable[[NodeView], Product]:
 def _matmul_nbits(view: NodeView) -> Product:
     columns = view.integer("N", 0)
     rows = view.out_elements() // columns
-    return Product("matmul", rows, columns, view.integer("K", 0), 1)
+    return _matrices("matmul", rows, columns, view.integer("K", 0))
 
 
-_PRODUCTS: Mapping[str, Callable[[NodeView], Product]] = {
+def _einsum(view: NodeView) -> Product | None:
+    """Of two operands: indices of both in the result are groups, of both in none the depth."""
+    if len(view.node.inputs) != 2:
+        return None
+    terms, kept = labels_of(view.text("equation"), [view.shape(0), view.shape(1)])
+    sizes: dict[str, int] = {}
+    for position, labels in enumerate(terms):
+        for label, size in zip(labels, view.shape(position), strict=True):
+            sizes[label] = max(sizes.get(label, 1), size)
+    left, right = (set(labels) for labels in terms)
+
+    def count(labels: set[str]) -> int:
+        return math.prod(sizes[label] for label in labels)
+
+    both = left & right
+    return _matrices(
+        _form(view, 0, 1),
+        count(left - right),
+        count(right - left),
+        count(both - kept),
+        count(both & kept),
+    )
+
+
+_BLOCKED, _CHANNELS_LAST = "com.microsoft.nchwc", "com.ms.internal.nhwc"
+_DOMAINS = ("", f"{_BLOCKED}:", f"{_CHANNELS_LAST}:")
+
+PRODUCTS: Mapping[str, Callable[[NodeView], Product | None]] = {
+    **ATTENTION_RECURRENCE,
+    **{f"{domain}{op}": _pool for domain in _DOMAINS for op in ("AveragePool", "MaxPool")},
+    **dict.fromkeys(
+        ("LpPool", f"{_CHANNELS_LAST}:LpPool", "com.microsoft:NhwcMaxPool",
+         "com.microsoft:QLinearAveragePool"),
+        _pool,
+    ),
+    f"{_BLOCKED}:Conv": _conv(),
+    f"{_CHANNELS_LAST}:Conv": _conv(),
+    f"{_CHANNELS_LAST}:ConvTranspose": _conv_transpose,
+    f"{_CHANNELS_LAST}:QLinearConv": _conv(weight=3),
     "Conv": _conv(),
     "ConvInteger": _conv(),
     "QLinearConv": _conv(weight=3),
     "DeformConv": _conv(),
     "ConvTranspose": _conv_transpose,
+    "CausalConvWithState": _causal_conv,
+    "Einsum": _einsum,
     "Gemm": _gemm(),
     "MatMul": _matmul(),
     "MatMulInteger": _matmul(),
     "QLinearMatMul": _matmul(right=3),
+    "com.microsoft:CausalConvWithState": _causal_conv,
     "com.microsoft:FusedConv": _conv(),
     "com.microsoft:NhwcConv": _conv(),
     "com.microsoft:NhwcFusedConv": _conv(),
@@ -190,4 +247,5 @@ _PRODUCTS: Mapping[str, Callable[[NodeView], Product]] = {
     "com.microsoft:MatMulIntegerToFloat": _matmul(),
     "com.microsoft:DynamicQuantizeMatMul": _matmul(),
     "com.microsoft:MatMulNBits": _matmul_nbits,
-}
+}  # fmt: skip
+"""How the sizes of a product are read off a node, by op as ``op_key`` names it."""

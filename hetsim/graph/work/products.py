@@ -133,18 +133,11 @@ def einsum_flops(equation: str, shapes: Sequence[tuple[int, ...]]) -> int:
     an index ends there; a lone operand takes sums alone. Dims of an ellipsis are indices
     counted from the right; a dim of one broadcasts.
     """
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    terms = [_labels(term, len(shape)) for term, shape in zip(left.split(","), shapes, strict=True)]
+    terms, kept = labels_of(equation, shapes)
     sizes: dict[str, int] = {}
     for labels, shape in zip(terms, shapes, strict=True):
         for label, size in zip(labels, shape, strict=True):
             sizes[label] = max(sizes.get(label, 1), size)
-    flat = [label for labels in terms for label in labels]
-    ellipsis = {label for label in flat if len(label) > 1}
-    if arrow:
-        kept = set(right.replace("...", "")) | (ellipsis if "..." in right else set())
-    else:
-        kept = {label for label in flat if flat.count(label) == 1} | ellipsis
     total = 0
     current = set(terms[0])
     for step in range(max(1, len(terms) - 1)):
@@ -158,6 +151,17 @@ def einsum_flops(equation: str, shapes: Sequence[tuple[int, ...]]) -> int:
         total += (products + sums) * combinations
         current &= later
     return total
+
+
+def labels_of(equation: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[list[str]], set[str]]:
+    """Return the indices of each operand of an Einsum, and those that its result keeps."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = [_labels(term, len(shape)) for term, shape in zip(left.split(","), shapes, strict=True)]
+    flat = [label for labels in terms for label in labels]
+    ellipsis = {label for label in flat if len(label) > 1}
+    if arrow:
+        return terms, set(right.replace("...", "")) | (ellipsis if "..." in right else set())
+    return terms, {label for label in flat if flat.count(label) == 1} | ellipsis
 
 
 def _labels(term: str, rank: int) -> list[str]:

@@ -176,3 +176,17 @@ def per_input(op_class: str, weight: int) -> Rule:
 def volume(dims: tuple[int, ...]) -> int:
     """Product of `dims`."""
     return math.prod(dims)
+
+
+def op_key(node: Node) -> str:
+    """Return the op type of `node`, with its domain before it where that is not the standard's.
+
+    >>> op_key(Node(0, "n", "Gelu", "com.microsoft", ("x",), ("y",)))
+    'com.microsoft:Gelu'
+    """
+    return key_of_op(node.op_type, node.domain)
+
+
+def key_of_op(op_type: str, domain: str) -> str:
+    """Return what an operator is named by, as `op_key` does of a node."""
+    return op_type if domain in ("", "ai.onnx") else f"{domain}:{op_type}"

@@ -1,0 +1,65 @@
+"""What a node's kernel is: which form, and how many elements pass functions like exp."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hetsim.graph.work.elementwise import TRANSCENDENTAL
+from hetsim.graph.work.rule import NodeView
+
+PRODUCTS: Mapping[str, str] = {
+    "conv": "matmul", "matmul": "matmul", "attention": "attention", "recurrent": "recurrent",
+}  # fmt: skip
+"""Classes of ops that are products: the form of those of which no more is known."""
+
+_BY_CLASS: Mapping[str, str] = {
+    **PRODUCTS,
+    "normalization": "normalization", "softmax": "softmax", "pooling": "pooling",
+    "reduction": "reduction", "elementwise": "elementwise", "transcendental": "elementwise",
+    "quantize": "elementwise", "data_movement": "movement", "resize": "resize",
+    "gather_scatter": "gather", "control_flow": "other", "other": "other",
+}  # fmt: skip
+
+_NHWC = "com.ms.internal.nhwc"
+_BY_OP: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("Transpose", "DepthToSpace", "SpaceToDepth", f"{_NHWC}:DepthToSpace",
+         f"{_NHWC}:SpaceToDepth", "com.microsoft.nchwc:ReorderInput",
+         "com.microsoft.nchwc:ReorderOutput"),
+        "transpose",
+    ),
+    # Two numbers a channel: nothing is added up.
+    **dict.fromkeys(("BatchNormalization", f"{_NHWC}:BatchNormalization"), "elementwise"),
+    # Most of it is the rows that it reads.
+    **dict.fromkeys(
+        ("com.microsoft:EmbedLayerNormalization", "com.microsoft:QEmbedLayerNormalization"),
+        "gather",
+    ),
+    "com.microsoft:RelativePositionBias": "gather",
+}  # fmt: skip
+"""Ops whose form their class does not tell."""
+
+_SIMPLE_POWERS = frozenset({-1.0, 1.0, 2.0, 3.0})
+"""Exponents that kernels know as products or a division."""
+
+_SILU = frozenset({"SiLU", "silu", "swish"})
+
+
+def form_of(key: str, op_class: str) -> str:
+    """Return the form of an op that is no product, as ``op_key`` names it."""
+    return _BY_OP.get(key) or _BY_CLASS[op_class]
+
+
+def exp_elements(view: NodeView, key: str, op_class: str) -> int:
+    """Count elements that pass a function like exp, as an op of their own or within one."""
+    if op_class == "transcendental":
+        simple = key == "Pow" and view.one_number(1) in _SIMPLE_POWERS
+        return 0 if simple else view.out_elements()
+    if op_class in PRODUCTS and op_class != "recurrent":
+        name = view.text("activation")
+        within = key in _WITH_ACTIVATION or name in TRANSCENDENTAL or name in _SILU
+        return view.out_elements() if within else 0
+    return 0
+
+
+_WITH_ACTIVATION = frozenset({"com.microsoft:GemmFastGelu", "com.microsoft:MatMulNBitsMlp"})
