@@ -16,14 +16,11 @@ class Kernel:
     Attributes
     ----------
     works : tuple of Work
-        The members' work, in graph order.
-    hidden_bytes : int
-        Bytes of tensors between members, counted once for the write and once for each
-        read: fusing keeps them out of memory.
+        The members' work, in graph order, without the bytes of what goes from one to the other:
+        fusing keeps it out of memory.
     """
 
     works: tuple[Work, ...]
-    hidden_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

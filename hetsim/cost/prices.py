@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from hetsim.cost.fusion import fused_chains, with_usual_chain
+from hetsim.cost.joined import Uses, joined_kernel
 from hetsim.cost.model import CostModel, Kernel
 from hetsim.cost.quantized import (
     around_floats,
@@ -107,7 +108,7 @@ class Prices:
         if quantized:
             return self._quantized(quantized, support)
         works = graph_work(graph)
-        uses = _Uses(graph, graph.consumers(), frozenset(graph.outputs))
+        uses = Uses.of(graph)
         found = [
             Fused(match.nodes, self._together(uses, works, match.nodes), match.pattern)
             for match in support.composites
@@ -206,29 +207,20 @@ class Prices:
                 least -= min(apart - kernel.seconds, sum(prices[v][1] for v in kernel.nodes))
         return max(0.0, most), max(0.0, least)
 
-    def _together(self, uses: _Uses, works: tuple[Work, ...], members: tuple[int, ...]) -> float:
-        # A value made and read inside never moves: nor is it written, if none else reads it.
-        inside = set(members)
-        hidden = 0
-        inner: set[str] = set()
-        for node in members:
-            for name in uses.graph.nodes[node].writes:
-                readers = uses.readers.get(name, ())
-                own = sum(reader in inside for reader in readers)
-                unwritten = 0 < own == len(readers) and name not in uses.outputs
-                hidden += (own + unwritten) * uses.graph.tensors[name].nbytes
-                if unwritten:
-                    inner.add(name)
+    def _together(self, uses: Uses, works: tuple[Work, ...], members: tuple[int, ...]) -> float:
         graph, spec = uses.graph, self.spec
-        done = [works[node] for node in members]
+        kernel = joined_kernel(uses, works, members)
+        done = kernel.works
         if self._integers(graph, members):
             spec = as_int8(spec)
-            done = [
-                in_integers(graph, graph.nodes[v], works[v], last=v == members[-1]) for v in members
-            ]
+            done = tuple(
+                in_integers(graph, graph.nodes[v], work, last=v == members[-1])
+                for v, work in zip(members, done, strict=True)
+            )
         elif spec.executes == INT8:
-            done += around_floats(graph, [graph.nodes[v] for v in members], done, inner)
-        return self.cost.estimate(spec, Kernel(tuple(done), hidden)).seconds
+            nodes = [graph.nodes[v] for v in members]
+            done += around_floats(graph, nodes, done, uses.inner(members))
+        return self.cost.estimate(spec, Kernel(done)).seconds
 
     def _alone(self, graph: Graph, node: Node, work: Work) -> float:
         spec, kernel = self.spec, Kernel((work,))
@@ -237,12 +229,3 @@ class Prices:
         elif spec.executes == INT8:
             kernel = Kernel((work, *around_floats(graph, (node,), (work,))))
         return self.cost.estimate(spec, kernel).seconds
-
-
-@dataclass(frozen=True, slots=True)
-class _Uses:
-    """A graph and who reads its values."""
-
-    graph: Graph
-    readers: Mapping[str, tuple[int, ...]]
-    outputs: frozenset[str]

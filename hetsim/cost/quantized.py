@@ -276,9 +276,18 @@ def _moved(found: Quantized, node: Node, work: Work, inside: set[int]) -> list[W
         for value in _written(found, name, inside):
             writes.add(graph.tensors[value])
     writes.share(work.write_bytes, stated)
-    blank = replace(work, flops=0, read_bytes=0, write_bytes=0, weight_bytes=0, integer_bytes=0)
+    blank = replace(
+        work,
+        flops=0,
+        read_bytes=0,
+        write_bytes=0,
+        weight_bytes=0,
+        integer_bytes=0,
+        product=None,
+        exp_elements=0,
+    )
     return [
-        replace(work, flops=0, read_bytes=0, write_bytes=0),
+        replace(blank, weight_bytes=work.weight_bytes, integer_bytes=work.integer_bytes),
         *(replace(blank, read_bytes=n, dtype=kind) for kind, n in reads.kinds.items()),
         *(replace(blank, write_bytes=n, dtype=kind) for kind, n in writes.kinds.items()),
     ]

@@ -17,7 +17,7 @@ class Roofline:
     Arithmetic of a member runs at the device's dense peak for its element type times the
     efficiency of its op class; a type without a peak runs at that of the narrowest type that
     holds it, where none does at the slowest one stated, and the estimate says so. Memory
-    time is all bytes but the hidden ones, over peak bandwidth times ``memory_efficiency``.
+    time is all bytes over peak bandwidth times ``memory_efficiency``.
     Where the device computes a type in another (``execution_dtype``), rates and bytes are those
     of the other. A kernel that neither
     computes nor moves anything, a view, is free.
@@ -34,8 +34,7 @@ class Roofline:
             compute_s += self._compute_s(device, work, notes)
             nbytes = work.read_bytes + work.write_bytes + work.weight_bytes
             moved += (nbytes - work.integer_bytes) * scale(device, work) + work.integer_bytes
-        moved -= kernel.hidden_bytes * scale(device, kernel.works[0])
-        memory_s = max(moved, 0.0) / (device.bytes_per_s * device.memory_efficiency)
+        memory_s = moved / (device.bytes_per_s * device.memory_efficiency)
         busy_s = max(compute_s, memory_s)
         launch_s = device.launch_s if busy_s > 0 else 0.0
         return Estimate(

@@ -1,0 +1,211 @@
+"""Kernels in numbers, against the definitions of their ops and what nodes move."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hetsim.cost.joined import Uses, joined_kernel
+from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS, PRODUCTS, features
+from hetsim.cost.model import Kernel
+from hetsim.cost.registry import cost_model
+from hetsim.device.support.executed import as_int8
+from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.graph.loading import load_model
+from hetsim.graph.work import Work, graph_work, node_work, ruled_ops
+from hetsim.graph.work.form import form_of
+from hetsim.graph.work.product import FORMS as PRODUCT_FORMS
+from hetsim.hardware.catalog import load_platform
+from hetsim.hardware.spec import OP_CLASSES
+
+DEVICE = replace(load_platform("laptop").devices["npu"], execution_dtype={})
+HALF = replace(DEVICE, execution_dtype={"float32": "float16"})
+
+
+def graph_of(nodes, shapes, *, constants=(), outputs=None, dtypes=None):
+    """A graph of (op, inputs, outputs, attributes); what none writes is an input or a constant."""
+    made = tuple(
+        Node(i, f"n{i}", op, "", tuple(reads), tuple(writes), attributes=attributes)
+        for i, (op, reads, writes, attributes) in enumerate(nodes)
+    )
+    kinds = dtypes or {}
+    tensors = {n: Tensor(n, kinds.get(n, "float32"), shape) for n, shape in shapes.items()}
+    written = {name for node in made for name in node.writes}
+    inputs = tuple(n for n in shapes if n not in written and n not in constants)
+    last = tuple(outputs or made[-1].writes)
+    return Graph("g", made, tensors, inputs, last, frozenset(constants), {"": 20})
+
+
+def row(graph, *members, device=DEVICE):
+    works = graph_work(graph)
+    kernel = joined_kernel(Uses.of(graph), works, members or range(len(works)))
+    return dict(zip(FEATURES, features(kernel, device).tolist(), strict=True))
+
+
+CONV = graph_of(
+    [
+        ("Conv", ["x", "w", "b"], ["y"], {"strides": (2, 2), "pads": (1, 1, 1, 1)}),
+        ("Sigmoid", ["y"], ["s"], {}),
+        ("Mul", ["y", "s"], ["m"], {}),
+        ("Add", ["m", "r"], ["z"], {}),
+    ],
+    {"x": (2, 8, 10, 10), "w": (16, 8, 3, 3), "b": (16,), "r": (2, 16, 5, 5)}
+    | dict.fromkeys("ysmz", (2, 16, 5, 5)),
+    constants=("w", "b"),
+)
+
+
+def test_a_fused_convolution_is_a_convolution_and_moves_what_leaves_it():
+    found = row(CONV)
+    out = 2 * 16 * 25
+    assert found == {
+        "form": FORMS.index("dense"),
+        "flops": 2 * out * 72,
+        "rows": 50, "columns": 16, "depth": 72, "groups": 1,
+        "window_h": 3, "window_w": 3, "stride": 2, "dilation": 1,
+        "read_bytes": 4 * (1600 + out),
+        "write_bytes": 4 * out,
+        "weight_bytes": 4 * (16 * 72 + 16),
+        "exp_bytes": 4 * out,
+        "largest_read_bytes": 4 * 1600,
+        "steps": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("device", "share"), [(HALF, 0.5), (as_int8(DEVICE), 0.25)])
+def test_bytes_are_those_of_the_type_that_the_device_holds(device, share):
+    plain, held = row(CONV), row(CONV, device=device)
+    for name in FEATURES:
+        factor = share if name.endswith("_bytes") else 1
+        assert held[name] == plain[name] * factor
+
+
+def test_what_is_read_outside_leaves_the_kernel():
+    graph = replace(CONV, outputs=("s", "z"))
+    assert row(graph)["write_bytes"] == row(CONV)["write_bytes"] * 2
+    # The gate alone reads what it is made of once.
+    gate = row(CONV, 1, 2)
+    assert (gate["read_bytes"], gate["write_bytes"]) == (3200, 3200)
+    assert FORMS[int(gate["form"])] == "elementwise"
+
+
+def test_what_is_no_elementwise_op_says_what_the_kernel_is():
+    graph = graph_of(
+        [("Transpose", ["x"], ["y"], {}), ("Gelu", ["y"], ["z"], {})],
+        {"x": (4, 6), "y": (6, 4), "z": (6, 4)},
+    )
+    found = row(graph)
+    assert FORMS[int(found["form"])] == "transpose"
+    assert (found["flops"], found["exp_bytes"], found["largest_read_bytes"]) == (0, 96, 96)
+
+
+def test_a_view_is_nothing():
+    graph = graph_of([("Reshape", ["x"], ["y"], {})], {"x": (4, 6), "y": (24,)})
+    found = row(graph)
+    assert found["flops"] == found["read_bytes"] == found["write_bytes"] == 0
+
+
+def test_stored_integers_stay_as_they_are():
+    graph = graph_of(
+        [("Gather", ["table", "ids"], ["y"], {})],
+        {"table": (100, 8), "ids": (3,), "y": (3, 8)},
+        constants=("table", "ids"),
+        dtypes={"ids": "int64"},
+    )
+    assert row(graph)["weight_bytes"] == 3 * 8 * 4 + 3 * 8
+    assert row(graph, device=HALF)["weight_bytes"] == 3 * 8 * 2 + 3 * 8
+    assert FORMS[int(row(graph)["form"])] == "gather"
+
+
+def test_steps_of_a_recurrent_layer_are_launched_one_after_the_other():
+    graph = graph_of(
+        [("LSTM", ["x", "w", "r"], ["y"], {"hidden_size": 5})],
+        {"x": (7, 2, 3), "w": (1, 20, 3), "r": (1, 20, 5), "y": (7, 1, 2, 5)},
+        constants=("w", "r"),
+    )
+    found = row(graph)
+    assert FORMS[int(found["form"])] == "recurrent"
+    assert (found["rows"], found["columns"], found["depth"]) == (2, 20, 8)
+    assert (found["steps"], found["flops"]) == (7, graph_work(graph)[0].flops)
+
+
+def test_attention_is_queries_by_keys_and_scores_by_values():
+    graph = graph_of(
+        [("Attention", ["q", "k", "v"], ["y"], {})],
+        {"q": (2, 3, 5, 8), "k": (2, 3, 7, 8), "v": (2, 3, 7, 4), "y": (2, 3, 5, 4)},
+    )
+    found = row(graph)
+    assert FORMS[int(found["form"])] == "attention"
+    assert [found[n] for n in ("rows", "columns", "depth", "groups")] == [5, 7, 12, 6]
+    assert graph_work(graph)[0].product.macs == 6 * 5 * 7 * (8 + 4)
+
+
+def test_what_nothing_is_known_of_is_priced_by_its_bytes():
+    node = Node(0, "n", "Mystery", "mine", ("x",), ("y",))
+    tensors = {name: Tensor(name, "float32", (4,)) for name in "xy"}
+    graph = Graph("g", (node,), tensors, ("x",), ("y",), frozenset(), {"": 20})
+    found = row(graph)
+    assert FORMS[int(found["form"])] == "other"
+    assert (found["read_bytes"], found["write_bytes"], found["flops"]) == (16, 16, 0)
+
+
+def test_every_op_and_class_has_a_form():
+    assert set(PRODUCT_FORMS) <= set(FORMS)
+    assert set(PRODUCT_FORMS) - {"pooling"} == set(PRODUCTS)
+    assert {form_of("?", op_class) for op_class in OP_CLASSES} <= set(FORMS)
+    assert {form_of(op, "other") for op in ruled_ops()} <= set(FORMS)
+
+
+def test_products_of_no_known_sizes_keep_their_flop():
+    graph = graph_of(
+        [("Einsum", ["a", "b", "c"], ["y"], {"equation": "ij,jk,kl->il"})],
+        {"a": (2, 3), "b": (3, 4), "c": (4, 5), "y": (2, 5)},
+    )
+    work = node_work(graph, graph.nodes[0])
+    assert (work.form, work.product.columns) == ("matmul", 5)
+    assert abs(2 * work.product.macs - work.flops) < 2 * 10
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes", "passing"),
+    [
+        ("Tanh", ["x"], {}, 6), ("Gelu", ["x"], {}, 6), ("Sqrt", ["x"], {}, 6),
+        ("HardSwish", ["x"], {}, 0), ("Relu", ["x"], {}, 0), ("Pow", ["x", "e"], {}, 6),
+        ("Pow", ["x", "two"], {}, 0),
+    ],
+)  # fmt: skip
+def test_elements_that_pass_functions_like_exp(op, inputs, attributes, passing):
+    shapes = {"x": (2, 3), "y": (2, 3), "e": (), "two": ()}
+    graph = graph_of([(op, inputs, ["y"], attributes)], shapes, constants=("two",))
+    graph = replace(graph, constant_numbers={"two": 2.0})
+    assert node_work(graph, graph.nodes[0]).exp_elements == passing
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "bert_small"])
+def test_bytes_of_nodes_alone_are_those_of_their_work(name):
+    graph = load_model(f"zoo:{name}").graph
+    for work in graph_work(graph):
+        found = features(Kernel((work,)), DEVICE)
+        moved = sum(found[COLUMN[n]] for n in ("read_bytes", "write_bytes", "weight_bytes"))
+        assert moved == work.read_bytes + work.write_bytes + work.weight_bytes
+        assert np.isfinite(found).all()
+        estimate = cost_model("roofline").estimate(DEVICE, Kernel((work,)))
+        assert estimate.memory_s == moved / (DEVICE.bytes_per_s * DEVICE.memory_efficiency)
+
+
+def test_a_kernel_of_several_products_has_the_flop_of_all():
+    two = [
+        Work(0, 8, 8, 8, "matmul", "float32", True, form="matmul", product=sizes)
+        for sizes in (row_product(3), row_product(5))
+    ]
+    found = features(Kernel(tuple(two)), DEVICE)
+    assert found[COLUMN["flops"]] == 2 * (3 * 4 * 2 + 5 * 4 * 2)
+    assert found[COLUMN["rows"]] == 5
+
+
+def row_product(rows):
+    from hetsim.graph.work.product import Product
+
+    return Product("matmul", rows, 4, 2, 1, operand_elements=rows * 2)
