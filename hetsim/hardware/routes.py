@@ -105,6 +105,7 @@ def _route(
         latency_s=math.fsum(link.latency_s for link in taken),
         bytes_per_s=min(link.bytes_per_s for link in taken),
         resources=tuple(sorted(resources)),
+        links=tuple(link.name for link in taken),
     )
 
 

@@ -214,6 +214,12 @@ class Link:
         Whether both directions carry a transfer at the same time.
     bus : str or None
         Name of the shared medium; links of one bus carry one transfer at a time together.
+    of : str
+        Catalog name of the kind of link; empty for figures of the platform's own.
+    sd : float or None
+        Standard deviation of the logarithm by which transfers are off, where that is stated.
+    provenance : mapping of str to (status, source)
+        Where each figure is from, as of a device.
     """
 
     name: str
@@ -223,6 +229,9 @@ class Link:
     bytes_per_s: float
     duplex: bool = True
     bus: str | None = None
+    of: str = ""
+    sd: float | None = None
+    provenance: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +272,14 @@ class Route:
     resources : tuple of int
         Indices into the link names that come with the routes: the link directions and buses
         that a transfer holds from its start to its end, ascending.
+    links : tuple of str
+        Names of the links that it takes, from the first to the last.
     """
 
     latency_s: float
     bytes_per_s: float
     resources: tuple[int, ...] = ()
+    links: tuple[str, ...] = ()
 
     def seconds(self, nbytes: int) -> float:
         """Time of one transfer of `nbytes` on the idle route."""

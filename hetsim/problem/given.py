@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.hardware.spec import Route
+from hetsim.problem.evidence import Evidence
 from hetsim.problem.parts import Constant, Contention, FusedKernel, Held, Staging, Value
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ class Given:
         counts on `seconds`.
     profiles : mapping of str to MeasuredShare
         By device that has one: the profile that prices of it are from, and how far.
+    evidence, link_evidence : tuple of Evidence
+        By device, and by link of the platform: what their figures rest on, and how far times may
+        be off. Empty for instances given as arrays, which are taken as exact.
+    pessimistic : bool
+        Whether every time is at the bad end of its interval: what 80 % of the draws are between
+        ends there.
     model, platform : Model, Platform or None
         Where the problem came from; None for instances given as arrays.
     """
@@ -94,5 +101,8 @@ class Given:
     unpriced: Mapping[int, str] = field(default_factory=dict, repr=False)
     least_s: Mapping[int, tuple[float, ...]] = field(default_factory=dict, repr=False)
     profiles: Mapping[str, MeasuredShare] = field(default_factory=dict, repr=False)
+    evidence: tuple[Evidence, ...] = field(default=(), repr=False)
+    link_evidence: tuple[Evidence, ...] = field(default=(), repr=False)
+    pessimistic: bool = False
     model: Model | None = field(default=None, repr=False)
     platform: Platform | None = field(default=None, repr=False)

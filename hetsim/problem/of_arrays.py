@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from hetsim.base import checks
 from hetsim.errors import InvalidInput
 from hetsim.hardware.spec import Route
+from hetsim.problem.evidence import Evidence
 from hetsim.problem.given import Given
 from hetsim.problem.parts import (
     GRAPH_INPUT,
@@ -46,6 +47,7 @@ def build(
     streams: Sequence[int] | None,
     composites: Iterable[tuple[int, Sequence[int], float]],
     staging: Staging | None,
+    sd: ArrayLike,
     name: str,
 ) -> Given:
     """Check the arrays and give the problem of them; see ``Problem.from_arrays``. O(n P + E)."""
@@ -76,14 +78,8 @@ def build(
         _matrix(latency_s, count, "latency_s"),
         _matrix(bytes_per_s, count, "bytes_per_s"),
     )
-    dispatch = checks.floats(dispatch_s, "dispatch_s")
-    if dispatch.shape not in ((), (count,)):
-        raise InvalidInput(
-            f"dispatch_s has shape {dispatch.shape}", hint=f"give a number or [{count}]"
-        )
-    dispatch = np.broadcast_to(dispatch, (count,))
-    if not np.isfinite(dispatch).all() or (dispatch < 0).any():
-        raise InvalidInput("dispatch_s has negative or infinite entries")
+    dispatch = _by_device(dispatch_s, count, "dispatch_s")
+    off_by = _by_device(sd, count, "sd")
     constants = _constants(n, weight_bytes)
     if capacity_bytes is not None:
         checks.sequence(length=count)(capacity_bytes, "capacity_bytes")
@@ -99,7 +95,7 @@ def build(
         values=values,
         constants=constants,
         routes=routes,
-        dispatch_s=tuple(float(d) for d in dispatch),
+        dispatch_s=tuple(dispatch),
         streams=tuple(int(s) for s in streams) if streams is not None else (1,) * count,
         host=None if host is None else int(host),
         contention=check_contention(contention),
@@ -121,7 +117,22 @@ def build(
             {v: "inf in seconds" for v in range(n) if not np.isfinite(times[v, p])}
             for p in range(count)
         ),
+        evidence=tuple(
+            Evidence(device, device, "estimate", off)
+            for device, off in zip(names, off_by, strict=True)
+            if any(off_by)
+        ),
     )
+
+
+def _by_device(given: ArrayLike, count: int, name: str) -> list[float]:
+    """Numbers from 0 on, one a device or one for all."""
+    numbers = checks.floats(given, name)
+    if numbers.shape not in ((), (count,)):
+        raise InvalidInput(f"{name} has shape {numbers.shape}", hint=f"give a number or [{count}]")
+    if not np.isfinite(numbers).all() or (numbers < 0).any():
+        raise InvalidInput(f"{name} has negative or infinite entries")
+    return [float(number) for number in np.broadcast_to(numbers, (count,))]
 
 
 def _check_staging(staging: Staging, count: int) -> None:

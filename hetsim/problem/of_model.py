@@ -22,6 +22,7 @@ from hetsim.graph.work import graph_work, op_key
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform, standing_for
 from hetsim.problem.as_executed import held_as, platform_as_asked
+from hetsim.problem.evidence_of_platform import batch_of, device_evidence, link_evidence
 from hetsim.problem.given import Given
 from hetsim.problem.parts import (
     GRAPH_INPUT,
@@ -123,6 +124,11 @@ def price(
         model=model,
         platform=platform,
         profiles=measured,
+        evidence=tuple(
+            device_evidence(name, spec, None, batch_of(graph), measured.get(name))
+            for name, spec in platform.devices.items()
+        ),
+        link_evidence=tuple(link_evidence(link) for link in platform.links),
     )
 
 

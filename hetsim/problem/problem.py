@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,11 @@ from hetsim.base import checks
 from hetsim.graph.dag import Dag
 from hetsim.hardware.executing import executed
 from hetsim.hardware.spec import standing_for
+from hetsim.problem.evidence import Z80, Uncertainty, uncertainty_of
+from hetsim.problem.evidence_of_platform import link_weights
 from hetsim.problem.given import Given
 from hetsim.problem.parts import GRAPH_INPUT, Contention, FusedKernel, Staging
+from hetsim.problem.scaled import scaled
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
@@ -207,6 +210,30 @@ class Problem(Given):
         return {} if self.platform is None else executed(self.platform)
 
     @cached_property
+    def uncertainty(self) -> Uncertainty:
+        """By how much times of devices and routes may be off, and what is common to them."""
+        count = len(self.devices)
+        if not self.evidence:
+            return Uncertainty((), np.zeros((count, 0)), np.zeros((count, count, 0)))
+        weights = np.zeros((count, count, 0))
+        if self.platform is not None:
+            weights = link_weights(self.platform, self.routes)
+        return uncertainty_of(self.evidence, self.link_evidence, weights)
+
+    def at_bad_end(self) -> Problem:
+        """Return the problem with every time at the bad end of its own 80 % interval.
+
+        Of 100 draws of one device's factor 10 are above that end; all devices and routes are
+        there at once, so that plans on one and on several are judged alike. Itself where it is
+        there already.
+        """
+        if self.pessimistic:
+            return self
+        known = self.uncertainty
+        worse = scaled(self, np.exp(Z80 * known.device_sd), np.exp(Z80 * known.route_sd))
+        return replace(worse, pessimistic=True)
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything that a plan depends on, in hex."""
         digest = hashlib.sha256()
@@ -254,6 +281,7 @@ class Problem(Given):
         contention=checks.text,
         profiles=checks.mapping(checks.text, checks.path),
         execute=checks.mapping(checks.text, checks.text),
+        pessimistic=checks.flag,
     )
     def of(
         model: Model,
@@ -263,6 +291,7 @@ class Problem(Given):
         contention: Contention = "fifo",
         profiles: Mapping[str, str | os.PathLike[str]] | None = None,
         execute: Mapping[str, str] | None = None,
+        pessimistic: bool = False,
     ) -> Problem:
         """Build the problem of running `model` on `platform`.
 
@@ -284,6 +313,9 @@ class Problem(Given):
             By device (``gpu`` is all of ``gpu.0``, ``gpu.1``): ``int8``, ``float16``, ... to ask
             as if it ran the model quantized to that, or in that precision. What crosses a link
             is of the model's own types; a device in int8 pays for the conversions.
+        pessimistic : bool
+            Whether to ask with every device and link at the bad end of its 80 % interval, see
+            ``at_bad_end``.
 
         Raises
         ------
@@ -301,7 +333,8 @@ class Problem(Given):
         given = price(
             model, platform, cost=cost, contention=contention, profiles=profiles, execute=execute
         )
-        return Problem(**vars(given))
+        problem = Problem(**vars(given))
+        return problem.at_bad_end() if pessimistic else problem
 
     @staticmethod
     def from_arrays(
@@ -319,6 +352,7 @@ class Problem(Given):
         streams: Sequence[int] | None = None,
         composites: Iterable[tuple[int, Sequence[int], float]] = (),
         staging: Staging | None = None,
+        sd: ArrayLike = 0.0,
         name: str = "instance",
     ) -> Problem:
         """Build a problem without a model file; node ids are in topological order.
@@ -348,6 +382,9 @@ class Problem(Given):
             Nodes that the device can run as one kernel, even those with inf in `seconds`.
         staging : Staging, optional
             Absent: transfers cost what the routes say.
+        sd : number or array [P]
+            Standard deviation of the logarithm of the factor by which times on a device are off,
+            each independent of the others; 0: they are exact, as routes are.
 
         Raises
         ------
@@ -358,6 +395,6 @@ class Problem(Given):
 
         given = build(
             seconds, edges, tensors, devices, latency_s, bytes_per_s, weight_bytes,
-            capacity_bytes, host, contention, dispatch_s, streams, composites, staging, name,
+            capacity_bytes, host, contention, dispatch_s, streams, composites, staging, sd, name,
         )  # fmt: skip
         return Problem(**vars(given))

@@ -155,6 +155,7 @@ OWN_LINK: dict[str, Any] = {
     "bandwidth_gbytes_s": {"value": 3, "status": "estimate", "source": "s"},
     "efficiency": 0.5,
     "duplex": False,
+    "sd": 0.2,
 }
 OWN_PLATFORM: dict[str, Any] = {
     "name": "own",

@@ -111,6 +111,7 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "bandwidth_gbytes_s": "Of one direction, in 1e9 bytes/s.",
         "efficiency": "Fraction of the bandwidth that a transfer reaches.",
         "duplex": "Whether both directions carry a transfer at the same time.",
+        "sd": "Standard deviation of the logarithm of the factor that transfers are off by.",
     },
     LinkUse.__name__: {
         "between": "The two devices that it joins.",
@@ -120,6 +121,7 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "bandwidth_gbytes_s": "Of one direction, in 1e9 bytes/s.",
         "efficiency": "Fraction of the bandwidth that a transfer reaches.",
         "duplex": "Whether both directions carry a transfer at the same time.",
+        "sd": "Standard deviation of the logarithm of the factor that transfers are off by.",
         "bus": "Links of one bus carry one transfer at a time together.",
     },
     PlatformModel.__name__: {

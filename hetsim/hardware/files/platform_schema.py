@@ -42,6 +42,7 @@ class LinkModel(Strict):
     bandwidth_gbytes_s: Figure[Positive]
     efficiency: Figure[Fraction]
     duplex: StrictBool = True
+    sd: Positive | None = None
 
 
 def _two_ends(ends: Any) -> Any:
@@ -60,6 +61,7 @@ class LinkUse(Strict):
     bandwidth_gbytes_s: Figure[Positive] | None = Field(default=None, validate_default=True)
     efficiency: Figure[Fraction] | None = None
     duplex: StrictBool | None = None
+    sd: Positive | None = None
     bus: Name | None = None
 
     @field_validator("latency_us", "bandwidth_gbytes_s")

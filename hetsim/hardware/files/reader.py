@@ -287,6 +287,7 @@ class _Parts:
         assert bandwidth is not None
         # Without a catalog link, the bandwidth is the one that transfers reach.
         efficiency = use.efficiency or (known.efficiency if known else None)
+        sd = use.sd if use.sd is not None else known.sd if known else None
         duplex = use.duplex if use.duplex is not None else known.duplex if known else True
         return Link(
             name=use.name or link_name(use.between),
@@ -296,6 +297,17 @@ class _Parts:
             bytes_per_s=bandwidth.value * GIGA * (efficiency.value if efficiency else 1.0),
             duplex=duplex,
             bus=use.bus,
+            of=use.link or "",
+            sd=sd,
+            provenance={
+                name: (figure.status, figure.source)
+                for name, figure in (
+                    ("latency_s", latency),
+                    ("bytes_per_s", bandwidth),
+                    ("efficiency", efficiency),
+                )
+                if figure is not None
+            },
         )
 
     def named(self, sort: Sort, model: type[BaseModel], entry: Any, at: YamlPath) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,27 +126,57 @@ def play(
     PlanError
         Where some subgraph never starts.
     """
-    problem, templates = plan_tasks.plan.problem, plan_tasks.templates
-    requests, devices = len(arrival), len(problem.devices)
     if template is None:
-        template = plan_tasks.of_requests(requests)
-    tasks = np.array([one.tasks for one in templates], dtype=np.int64)
-    entry_at = (
-        np.concatenate(([0], np.cumsum(tasks[template])))
-        if traced
-        else np.zeros(requests + 1, dtype=np.int64)
-    )
-    events = int(tasks[template].sum())
-    if machine_code is None:
-        machine_code = events >= COMPILE_FROM
-    first, duration, waits, device = [0], [], [], []
+        template = plan_tasks.of_requests(len(arrival))
+    layout = laid_out(plan_tasks)
+    duration = np.concatenate([one.duration for one in plan_tasks.templates])
+    return run(layout, duration, arrival, template, traced=traced, machine_code=machine_code)
+
+
+class Structure(NamedTuple):
+    """What waits for what and holds what, as ``kernel.play`` takes it; lists, or int arrays."""
+
+    waits: Sequence[int]
+    successor_at: Sequence[int]
+    successors: Sequence[int]
+    device: Sequence[int]
+    issue_at: Sequence[int]
+    issue: Sequence[int]
+    streams: Sequence[int]
+    held_at: Sequence[int]
+    held: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The templates of a plan as the kernel takes them, but for how long each task takes.
+
+    Attributes
+    ----------
+    plan : Plan
+    links : int
+    first : list of int
+        Where each template's tasks begin among those of all, and their end.
+    structure : Structure
+    """
+
+    plan: Plan
+    links: int
+    first: list[int]
+    structure: Structure
+
+
+def laid_out(plan_tasks: PlanTasks) -> Layout:
+    """Put the templates of a plan one after another. O(tasks and dependencies)."""
+    problem, templates = plan_tasks.plan.problem, plan_tasks.templates
+    devices = len(problem.devices)
+    first, waits, device = [0], [], []
     followers: list[list[int]] = []
     turns: list[list[int]] = []
     held: list[tuple[int, ...]] = []
     for one in templates:
         base = first[-1]
         first.append(base + one.tasks)
-        duration += one.duration.tolist()
         waits += [len(before) for before in one.predecessors]
         device += [*one.group_device, *[-1] * len(one.transfers)]
         followers += [[] for _ in range(one.tasks)]
@@ -155,7 +187,32 @@ def play(
         for group, place in enumerate(one.group_device):
             turns[place - devices].append(base + group)
         held += [()] * one.groups + [transfer.resources for transfer in one.transfers]
-    structure = (waits, *flat(followers), device, *flat(turns), problem.streams, *flat(held))
+    structure = Structure(
+        waits, *flat(followers), device, *flat(turns), problem.streams, *flat(held)
+    )
+    return Layout(plan_tasks.plan, len(plan_tasks.links), first, structure)
+
+
+def run(
+    layout: Layout,
+    duration: NDArray[np.float64],
+    arrival: NDArray[np.float64],
+    template: NDArray[np.int64],
+    *,
+    traced: bool,
+    machine_code: bool | None = None,
+) -> Recording:
+    """Run the kernel on tasks laid out, which take `duration` [tasks] seconds; see ``play``."""
+    requests, devices = len(arrival), len(layout.plan.problem.devices)
+    tasks = np.diff(layout.first)
+    entry_at = (
+        np.concatenate(([0], np.cumsum(tasks[template])))
+        if traced
+        else np.zeros(requests + 1, dtype=np.int64)
+    )
+    events = int(tasks[template].sum())
+    if machine_code is None:
+        machine_code = events >= COMPILE_FROM
     size = events if traced else 0
     if machine_code:
         finish = np.full(requests, np.nan)
@@ -163,10 +220,10 @@ def play(
         orders = np.zeros((2, size), dtype=np.int64)
         finished = kernel.compiled()(
             devices,
-            len(plan_tasks.links),
-            np.array(first, dtype=np.int64),
-            np.array(duration, dtype=np.float64),
-            *(np.array(array, dtype=np.int64) for array in structure),
+            layout.links,
+            np.array(layout.first, dtype=np.int64),
+            duration,
+            *(np.asarray(array, dtype=np.int64) for array in layout.structure),
             arrival,
             template,
             entry_at,
@@ -180,10 +237,10 @@ def play(
         lists = ([0.0] * size, [0.0] * size, [0] * size, [0] * size)
         finished = kernel.play(
             devices,
-            len(plan_tasks.links),
-            first,
-            duration,
-            *structure,
+            layout.links,
+            layout.first,
+            duration.tolist(),
+            *layout.structure,
             arrival.tolist(),
             template.tolist(),
             entry_at.tolist(),
@@ -197,7 +254,7 @@ def play(
     if finished < requests:
         raise PlanError(
             "its subgraphs wait for each other and never start",
-            where=f"plan '{plan_tasks.plan.strategy}'",
+            where=f"plan '{layout.plan.strategy}'",
             hint="order every group after the groups that feed it",
         )
     return Recording(arrival, finish, template, entry_at, *times, *orders)

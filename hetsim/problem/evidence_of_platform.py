@@ -1,0 +1,149 @@
+"""What the figures of a platform's devices and links rest on when they price a model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import hypot
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.cost.profiles.record import MeasuredShare
+from hetsim.graph.graph import Graph
+from hetsim.hardware.kernel_figures import KernelFigures
+from hetsim.hardware.provenance import weakest
+from hetsim.hardware.routes import REFERENCE_BYTES
+from hetsim.hardware.spec import DeviceSpec, Link, Platform, Route
+from hetsim.problem.evidence import Evidence
+
+DATASHEET_SD, DATASHEET_COMMON = 0.71, 0.37
+"""Of a device without figures of its kernels, priced by its datasheet and typical efficiencies.
+
+Measured: of 273 published medians at batch 1, of 97 networks in 21 series on 9 devices of the
+catalog, 80 % were within a factor of 2.48 of such a price (exp(1.2816 * 0.71)); the mean product
+of two devices' logarithms on one network was 0.14 = 0.37^2.
+"""
+
+PRIOR_SD, PRIOR_COMMON = 0.45, 0.2
+"""Of figures that kin and datasheet alone gave, where nothing more is stated: leaving whole devices
+out, 90 % of the logarithms were below 0.48 to 0.87 by kin."""
+
+LINK_SD = 0.35
+"""Of a link that states none. The catalog's bandwidths are within 1.4 of most published ones of
+their kind (``data/measured/links.jsonl``), latencies of copies within 2.4."""
+
+PROFILED_SD = 0.05
+"""Of times that a profile of the model gave: what they differ by from one run to another."""
+
+TIMES_BY = ("flops_per_s", "bytes_per_s", "launch_s", "dispatch_s", "efficiency",
+            "memory_efficiency")  # fmt: skip
+"""Figures of a device that prices need where it has none of its kernels."""
+
+
+def device_evidence(
+    name: str,
+    spec: DeviceSpec,
+    figures: KernelFigures | None,
+    batch: int,
+    share: MeasuredShare | None = None,
+) -> Evidence:
+    """Return what prices of a model on a device rest on.
+
+    Parameters
+    ----------
+    name : str
+        Of the device on its platform.
+    spec : DeviceSpec
+    figures : KernelFigures or None
+        Those that price the model; None: the datasheet.
+    batch : int
+        Samples that the model takes at once: errors are stated by ranges of it.
+    share : MeasuredShare, optional
+        Of its profile.
+    """
+    if figures is None:
+        stated = [
+            status
+            for key, (status, _) in spec.provenance.items()
+            if key.partition(".")[0] in TIMES_BY
+        ]
+        found = Evidence(
+            name, spec.name, weakest(stated or ["estimate"]), DATASHEET_SD, DATASHEET_COMMON,
+            kin="datasheet",
+        )  # fmt: skip
+    else:
+        error = figures.error(batch)
+        found = Evidence(
+            name,
+            spec.name,
+            _status(figures),
+            PRIOR_SD if error is None else error.sd,
+            PRIOR_COMMON if error is None else error.common,
+            kin=figures.kin,
+            precision=figures.precision,
+            error=error,
+            runtime=figures.runtime,
+        )
+    return found if share is None else _profiled(found, share)
+
+
+def _status(figures: KernelFigures) -> str:
+    """Of figures as a whole: those with rows of the device behind them are judged as a whole."""
+    stated = {status for status, _ in figures.provenance.values()}
+    return next((each for each in ("measured", "fitted") if each in stated), figures.status)
+
+
+def _profiled(found: Evidence, share: MeasuredShare) -> Evidence:
+    """What is measured is off by little, and by nothing that its kin have in common."""
+    modelled = 1.0 - share.share
+    common = found.common * modelled
+    own = hypot(found.own * modelled, PROFILED_SD * share.share)
+    whole = all(share.measured[node] for node in range(len(share.measured))) or modelled == 0.0
+    return replace(
+        found,
+        # Another model or profile of it is off otherwise.
+        of=f"{found.of} by {share.profile.sha256[:12]}",
+        status="measured" if whole else found.status,
+        sd=hypot(common, own),
+        common=common,
+        measured=share.share,
+    )
+
+
+def link_evidence(link: Link) -> Evidence:
+    """Return what transfers over a link rest on; links of one kind are off alike."""
+    stated = [status for status, _ in link.provenance.values()]
+    return Evidence(
+        link.name,
+        link.of or f"{link.a} - {link.b}",
+        weakest(stated or ["estimate"]),
+        LINK_SD if link.sd is None else link.sd,
+    )
+
+
+def batch_of(graph: Graph) -> int:
+    """Return how many samples a model takes at once: the first dimension of its first input.
+
+    1 where it has none, or only one.
+    """
+    for name in graph.inputs:
+        shape = graph.tensors[name].shape
+        if shape is not None and len(shape) > 1 and isinstance(shape[0], int):
+            return max(shape[0], 1)
+    return 1
+
+
+def link_weights(platform: Platform, routes: tuple[tuple[Route, ...], ...]) -> NDArray[np.float64]:
+    """Return the part [P, P, L] of a transfer from p to q that is spent on each link.
+
+    Of one of ``REFERENCE_BYTES``, the size that routes are chosen for. O(P^2 + hops).
+    """
+    index = {link.name: at for at, link in enumerate(platform.links)}
+    takes_s = [link.latency_s + REFERENCE_BYTES / link.bytes_per_s for link in platform.links]
+    weights = np.zeros((len(routes), len(routes), len(index)))
+    for p, row in enumerate(routes):
+        for q, route in enumerate(row):
+            whole = sum(takes_s[index[name]] for name in route.links)
+            for name in route.links:
+                weights[p, q, index[name]] += takes_s[index[name]] / whole
+    return weights

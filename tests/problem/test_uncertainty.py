@@ -1,0 +1,147 @@
+"""How far times may be off: what is common to devices, and the problem at the bad end."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import hetsim
+from builders import problems
+from hetsim.errors import InvalidInput
+from hetsim.hardware.catalog import platform_names
+from hetsim.problem.evidence import Z80, Evidence, uncertainty_of
+from hetsim.problem.evidence_of_platform import DATASHEET_SD, LINK_SD, PRIOR_SD, device_evidence
+from hetsim.problem.problem import Problem
+from hetsim.problem.scaled import scaled
+
+FACTORS = np.array([2.0, 0.5, 3.0])
+
+
+def test_z80_is_the_end_of_the_middle_80_percent() -> None:
+    assert math.erf(Z80 / math.sqrt(2)) == pytest.approx(0.8, abs=1e-12)
+
+
+def test_what_is_common_is_one_source_and_what_is_not_is_one_each() -> None:
+    devices = [
+        Evidence("cpu", "a", "fitted", 0.5, 0.3, kin="k"),
+        Evidence("gpu.0", "b", "fitted", 0.5, 0.4, kin="k"),
+        Evidence("gpu.1", "b", "fitted", 0.5, 0.4, kin="k"),
+        Evidence("npu", "c", "prior", 0.2, 0.2, kin="other"),
+    ]
+    links = [Evidence("l0", "pcie", "estimate", 0.1), Evidence("l1", "wire", "estimate", 0.2)]
+    weights = np.zeros((4, 4, 2))
+    weights[0, 1] = weights[1, 0] = [1, 0]
+    weights[0, 3] = [0.25, 0.75]
+    known = uncertainty_of(devices, links, weights)
+    assert known.sources == ("kin k", "device a", "device b", "kin other", "link pcie", "link wire")
+    assert known.device_sd == pytest.approx([0.5, 0.5, 0.5, 0.2])
+    covariance = known.devices @ known.devices.T
+    assert covariance[0, 1] == pytest.approx(0.3 * 0.4)
+    assert covariance[1, 2] == pytest.approx(0.5**2)
+    assert covariance[0, 3] == 0
+    assert (known.routes[0, 1] == known.routes[1, 0]).all()
+    assert known.route_sd[0, 3] == pytest.approx(math.hypot(0.25 * 0.1, 0.75 * 0.2))
+
+
+@given(problems())
+def test_a_scaled_problem_takes_as_much_longer(problem: Problem) -> None:
+    count = len(problem.devices)
+    devices, routes = FACTORS[:count], np.full((count, count), 4.0)
+    drawn = scaled(problem, devices, routes)
+    for p in range(count):
+        nodes = [v for v in range(problem.n) if problem.runnable[v, p]]
+        once = problem.group_seconds(p, nodes)
+        assert drawn.group_seconds(p, nodes) == pytest.approx(once * devices[p])
+        for q in range(count):
+            if p != q:
+                took_s = problem.routes[p][q].seconds(7)
+                assert drawn.routes[p][q].seconds(7) == pytest.approx(4 * took_s)
+    assert (drawn.supported == problem.supported).all()
+
+
+@pytest.mark.parametrize("name", platform_names())
+def test_every_device_and_link_says_how_far_it_may_be_off(name: str) -> None:
+    problem = Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(name))
+    assert [each.name for each in problem.evidence] == list(problem.devices)
+    assert problem.platform is not None
+    assert [each.name for each in problem.link_evidence] == [
+        link.name for link in problem.platform.links
+    ]
+    for each in (*problem.evidence, *problem.link_evidence):
+        assert 0 < each.sd < 1.5
+        assert 0 <= each.common <= each.sd
+    known = problem.uncertainty
+    assert known.device_sd == pytest.approx([each.sd for each in problem.evidence])
+    for p, row in enumerate(problem.routes):
+        for q, route in enumerate(row):
+            assert (known.route_sd[p, q] > 0) == bool(route.links)
+            back = problem.routes[q][p].links
+            if sorted(back) == sorted(route.links):
+                assert known.routes[p, q] == pytest.approx(known.routes[q, p])
+
+
+def test_at_the_bad_end_each_time_is_at_the_end_of_its_own_interval() -> None:
+    model, platform = hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("laptop")
+    problem = Problem.of(model, platform)
+    bad = Problem.of(model, platform, pessimistic=True)
+    assert bad.pessimistic
+    assert not problem.pessimistic
+    assert bad.at_bad_end() is bad
+    assert bad.fingerprint == problem.at_bad_end().fingerprint != problem.fingerprint
+    worse = math.exp(Z80 * DATASHEET_SD)
+    for p in range(3):
+        nodes = np.flatnonzero(problem.runnable[:, p]).tolist()
+        expected = problem.group_seconds(p, nodes) * worse
+        assert bad.group_seconds(p, nodes) == pytest.approx(expected)
+    took_s = problem.routes[0][1].seconds(10**6)
+    assert bad.routes[0][1].seconds(10**6) == pytest.approx(took_s * math.exp(Z80 * LINK_SD))
+
+
+def test_arrays_are_exact_unless_they_say_how_far_they_are_off() -> None:
+    exact = Problem.from_arrays([[1.0, 2.0]])
+    assert exact.uncertainty.certain
+    assert exact.at_bad_end().seconds.tolist() == [[1.0, 2.0]]
+    vague = Problem.from_arrays([[1.0, 2.0]], sd=[0.0, 0.5])
+    assert vague.uncertainty.sources == ("device d1",)
+    worse = math.exp(Z80 * 0.5)
+    assert vague.at_bad_end().seconds == pytest.approx(np.array([[1.0, 2.0 * worse]]))
+    for wrong in ([0.1], -1.0, [math.inf, 0.0]):
+        with pytest.raises(InvalidInput, match="sd"):
+            Problem.from_arrays([[1.0, 2.0]], sd=wrong)
+
+
+def test_a_link_may_state_how_far_it_is_off(tmp_path: Path) -> None:
+    text = """
+host: cpu
+devices: {cpu: intel-core-ultra-155h-cpu, npu: intel-core-ultra-155h-npu}
+links:
+  - {between: [cpu, npu], link: pcie4-x4, sd: 0.1}
+"""
+    (tmp_path / "own.yaml").write_text(text)
+    platform = hetsim.load_platform(tmp_path / "own.yaml")
+    problem = Problem.of(hetsim.load_model("zoo:squeezenet"), platform)
+    (link,) = problem.link_evidence
+    assert (link.name, link.of, link.sd, link.status) == ("cpu-npu", "pcie4-x4", 0.1, "estimate")
+    assert problem.uncertainty.route_sd[0, 1] == pytest.approx(0.1)
+
+
+def test_figures_of_kernels_state_their_own_error() -> None:
+    from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
+
+    spec = hetsim.load_device("nvidia-t4")
+    small = FigureError("1", 9, 120, 0.11, 0.31, 0.03, 0.17, 0.12)
+    large = replace(small, batch="17+", sd=0.3, common=0.1)
+    status = {one.name: ("prior", "kin") for one in PARAMETERS}
+    figures = KernelFigures("int8", (1.0,) * len(PARAMETERS), status, "k", "r", "s", (small, large))
+    found = device_evidence("gpu", spec, figures, 1)
+    assert (found.sd, found.common, found.kin, found.error) == (0.17, 0.12, "k", small)
+    assert (found.status, found.precision, found.of) == ("prior", "int8", "nvidia-t4")
+    assert device_evidence("gpu", spec, figures, 64).sd == 0.3
+    measured = replace(figures, provenance={**status, "rate_tflops": ("fitted", "rows")})
+    assert device_evidence("gpu", spec, measured, 1).status == "fitted"
+    assert device_evidence("gpu", spec, replace(figures, errors=()), 1).sd == PRIOR_SD
