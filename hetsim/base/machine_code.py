@@ -19,7 +19,8 @@ def machine_code(function: Callable[..., Any], *parts: Callable[..., Any]) -> Ca
     """Return `function`, of the subset of Python that numba knows, compiled by numba.
 
     `parts` are functions of other files that it calls, by their own names. numba keeps machine
-    code by the file of the outermost function alone, so the folder is named after the parts.
+    code by the file of the outermost function alone, so the folder is named after the parts and
+    the constants that all of them name, which may come from other files, too.
 
     Division follows numpy: by zero it gives infinity or NaN. The machine code is kept where
     ``NUMBA_CACHE_DIR`` says, or else in a folder of the user's own below hetsim's cache
@@ -28,6 +29,7 @@ def machine_code(function: Callable[..., Any], *parts: Callable[..., Any]) -> Ca
     """
     import numba
 
+    digest = _digest(function, parts)
     if parts:
         scope = {**function.__globals__, **{part.__name__: machine_code(part) for part in parts}}
         function = FunctionType(function.__code__, scope, function.__name__)
@@ -36,9 +38,8 @@ def machine_code(function: Callable[..., Any], *parts: Callable[..., Any]) -> Ca
     with _configuring:
         named = config.CACHE_DIR
         folder = Path(named) if named else _folder()
-        if folder and parts:
-            folder /= _digest(parts)
         if folder:
+            folder /= digest
             config.CACHE_DIR = str(folder)
             try:
                 # numba finds no place to write to after all: RuntimeError.
@@ -66,9 +67,18 @@ def _folder() -> Path | None:
     )
 
 
-def _digest(parts: Sequence[Callable[..., Any]]) -> str:
+def _digest(function: Callable[..., Any], parts: Sequence[Callable[..., Any]]) -> str:
+    """What the machine code depends on outside the file of `function`; empty where nothing."""
     codes = [part.__code__ for part in parts]
-    text = repr([(code.co_code, code.co_consts, code.co_names) for code in codes])
+    constants = [
+        (name, one.__globals__[name])
+        for one in (function, *parts)
+        for name in one.__code__.co_names
+        if isinstance(one.__globals__.get(name), int | float | str | tuple)
+    ]
+    if not codes and not constants:
+        return ""
+    text = repr(([(code.co_code, code.co_consts, code.co_names) for code in codes], constants))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

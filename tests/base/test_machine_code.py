@@ -76,6 +76,28 @@ def test_what_it_calls_in_another_file_is_compiled_with_it_and_a_change_there_se
         assert sum(made.stats.cache_hits.values()) == hits  # type: ignore[attr-defined]
 
 
+def test_a_change_of_a_constant_of_another_file_is_seen(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "names_constants.py").write_text(
+        "PLACE, SIZES = 0, (1.0, 2.0)\ndef sized(x):\n    return SIZES[PLACE] * x\n"
+    )
+    outer = import_module("names_constants")
+    for place, sizes, expected, hits in (
+        (0, (1.0, 2.0), 2.0, 0),
+        (1, (1.0, 2.0), 4.0, 0),
+        (1, (1.0, 5.0), 10.0, 0),
+        (0, (1.0, 2.0), 2.0, 1),
+    ):
+        monkeypatch.setattr(outer, "PLACE", place)
+        monkeypatch.setattr(outer, "SIZES", sizes)
+        made = machine_code(outer.sized)
+        assert made(2.0) == expected
+        assert sum(made.stats.cache_hits.values()) == hits  # type: ignore[attr-defined]
+
+
 def test_damaged_machine_code_is_made_anew(cache: Path, triple: Callable[..., float]) -> None:
     assert machine_code(triple)(2.0) == 3.0
     for suffix in (".nbc", ".nbi"):
