@@ -137,8 +137,8 @@ links:
   - {between: [a, b], link: pcie4-x16, efficiency: 0.5, name: half}
 """
     known, changed, half = load_platform(write("box.yaml", text)).links
-    assert known.bytes_per_s == pytest.approx(31.5e9 * 0.8)
-    assert known.latency_s == pytest.approx(8.8e-6)
+    assert known.bytes_per_s == pytest.approx(31.5e9 * 0.82)
+    assert known.latency_s == pytest.approx(11.4e-6)
     assert (changed.name, changed.bus, changed.duplex) == ("slow", "root", False)
     assert (changed.latency_s, changed.bytes_per_s) == (1e-6, known.bytes_per_s)
     assert half.bytes_per_s == 31.5e9 * 0.5
