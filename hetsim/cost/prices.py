@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from hetsim.cost.fusion import fused_chains, with_usual_chain
 from hetsim.cost.joined import Uses, joined_kernel
+from hetsim.cost.kernels.epilogues import epilogues
 from hetsim.cost.model import CostModel, Kernel
 from hetsim.cost.quantized import (
     around_floats,
@@ -100,9 +101,10 @@ class Prices:
         return to_int8, back
 
     def fused(self, graph: Graph, support: Support, seconds: Sequence[float]) -> tuple[Fused, ...]:
-        """Return what the device runs as one kernel: its patterns, and chains where they pay.
+        """Return what the device runs as one kernel: its patterns, and what it joins, if it pays.
 
-        `seconds` are those of the nodes alone.
+        Those are the chains that it declares, and where its figures are of kernels what
+        ``epilogues`` gives. `seconds` are those of the nodes alone.
         """
         quantized = Quantized(graph, self.spec)
         if quantized:
@@ -117,11 +119,21 @@ class Prices:
         for match in support.composites:
             for member in match.nodes:
                 free[member] = False
-        for members in fused_chains(graph, with_usual_chain(self.spec), free):
+        for members in self._sets(graph, works, free):
             together = self._together(uses, works, members)
             if together < float(sum(seconds[member] for member in members)):
                 found.append(Fused(members, together))
         return tuple(found)
+
+    def _sets(
+        self, graph: Graph, works: Sequence[Work], free: Sequence[bool]
+    ) -> tuple[tuple[int, ...], ...]:
+        if not self.spec.kernels:
+            return fused_chains(graph, with_usual_chain(self.spec), free)
+        kinds = None
+        if self.spec.executes == INT8:
+            kinds = [integer_node(self.spec, graph, node) for node in graph.nodes]
+        return epilogues(graph, works, free, kinds)
 
     def loads(self, graph: Graph, support: Support) -> dict[int, float]:
         """Return the seconds of nodes alone that share a DequantizeLinear, and of that: none.

@@ -19,23 +19,10 @@ from hetsim.graph.work.form import form_of
 from hetsim.graph.work.product import FORMS as PRODUCT_FORMS
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.spec import OP_CLASSES
+from kernel_graphs import graph_of
 
 DEVICE = replace(load_platform("laptop").devices["npu"], execution_dtype={})
 HALF = replace(DEVICE, execution_dtype={"float32": "float16"})
-
-
-def graph_of(nodes, shapes, *, constants=(), outputs=None, dtypes=None):
-    """A graph of (op, inputs, outputs, attributes); what none writes is an input or a constant."""
-    made = tuple(
-        Node(i, f"n{i}", op, "", tuple(reads), tuple(writes), attributes=attributes)
-        for i, (op, reads, writes, attributes) in enumerate(nodes)
-    )
-    kinds = dtypes or {}
-    tensors = {n: Tensor(n, kinds.get(n, "float32"), shape) for n, shape in shapes.items()}
-    written = {name for node in made for name in node.writes}
-    inputs = tuple(n for n in shapes if n not in written and n not in constants)
-    last = tuple(outputs or made[-1].writes)
-    return Graph("g", made, tensors, inputs, last, frozenset(constants), {"": 20})
 
 
 def row(graph, *members, device=DEVICE):

@@ -1,0 +1,29 @@
+"""Small graphs by hand for the tests of kernels."""
+
+from __future__ import annotations
+
+from hetsim.graph.graph import Graph, Node, Tensor
+
+
+def graph_of(nodes, shapes, *, constants=(), outputs=None, dtypes=None):
+    """A graph of (op, inputs, outputs, attributes); what none writes is an input or a constant."""
+    made = tuple(
+        Node(i, f"n{i}", op, "", tuple(reads), tuple(writes), attributes=attributes)
+        for i, (op, reads, writes, attributes) in enumerate(nodes)
+    )
+    kinds = dtypes or {}
+    tensors = {n: Tensor(n, kinds.get(n, "float32"), shape) for n, shape in shapes.items()}
+    written = {name for node in made for name in node.writes}
+    inputs = tuple(n for n in shapes if n not in written and n not in constants)
+    last = tuple(outputs or made[-1].writes)
+    return Graph("g", made, tensors, inputs, last, frozenset(constants), {"": 20})
+
+
+def chain(*ops, shape=(1, 4, 3, 3)):
+    """One node after the other; each convolution is by the same weights."""
+    nodes = [
+        (op, [f"v{i}", *(["w"] if op == "Conv" else [])], [f"v{i + 1}"], {})
+        for i, op in enumerate(ops)
+    ]
+    shapes = {"w": (shape[1], shape[1], 1, 1)} | {f"v{i}": shape for i in range(len(ops) + 1)}
+    return graph_of(nodes, shapes, constants=("w",))
