@@ -1,0 +1,148 @@
+"""The kernels of a whole float network as a table, for any batch and element type.
+
+Prices and fits read the same rows: what ``hetsim.cost.prices`` prices one by one on a device that
+takes the whole network is here at once, without a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.cost.joined import Uses, joined_kernel
+from hetsim.cost.kernels.epilogues import epilogues
+from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS, PRODUCTS, row_of
+from hetsim.cost.model import Kernel
+from hetsim.graph.graph import ITEM_BITS, Graph
+from hetsim.graph.work import Work, graph_work
+from hetsim.graph.work.control import ways
+from hetsim.hardware.spec import FLOATS
+
+_OF_ACTIVATIONS = [
+    COLUMN[name] for name in ("read_bytes", "write_bytes", "exp_bytes", "largest_read_bytes")
+]
+_OF_WEIGHTS = COLUMN["weight_bytes"]
+_SIZED = (*PRODUCTS, "pooling")
+_IN_GROUPS = [FORMS.index(form) for form in ("batched", "attention")]
+_IN_ROWS = [FORMS.index(form) for form in _SIZED if form not in ("batched", "attention")]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTable:
+    """The kernels of a network at the batch of its graph; equal ones are one row.
+
+    Attributes
+    ----------
+    elements : float array [k, FEATURES]
+        Rows as ``features`` gives them, but for the columns of bytes, which count elements of
+        floats.
+    stored : float array [k, FEATURES]
+        Bytes of integers and booleans, which stay as they are; 0 in all other columns.
+    counts : float array [k]
+        How often each kernel is run.
+    io_elements, io_stored : int
+        Elements of its inputs and outputs that are floats, and bytes of the others.
+    """
+
+    elements: NDArray[np.float64]
+    stored: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    io_elements: int
+    io_stored: int
+
+    def at(
+        self, batch: float, item_bytes: float, weight_item_bytes: float | None = None
+    ) -> NDArray[np.float64]:
+        """Return the rows of `batch` times as many samples: float64 [k, FEATURES], to be kept.
+
+        Products of two activations and attention have more groups then, other products more
+        rows. `item_bytes` are those of a float as it is held, `weight_item_bytes` of one that is
+        stored with the model, where that differs. O(k).
+        """
+        rows = self.elements.copy()
+        rows[:, _OF_ACTIVATIONS] *= item_bytes
+        rows[:, _OF_WEIGHTS] *= item_bytes if weight_item_bytes is None else weight_item_bytes
+        rows += self.stored
+        rows[:, [*_OF_ACTIVATIONS, COLUMN["flops"]]] *= batch
+        form = rows[:, COLUMN["form"]]
+        rows[np.isin(form, _IN_GROUPS), COLUMN["groups"]] *= batch
+        rows[np.isin(form, _IN_ROWS), COLUMN["rows"]] *= batch
+        return rows
+
+    def weight_bytes(self, weight_item_bytes: float) -> float:
+        """Return the bytes of weights of all kernels where a float takes so many."""
+        each = self.elements[:, _OF_WEIGHTS] * weight_item_bytes + self.stored[:, _OF_WEIGHTS]
+        return float(self.counts @ each)
+
+    def io_bytes(self, batch: float, item_bytes: float) -> float:
+        """Return the bytes of inputs and outputs where a float takes so many."""
+        return batch * (self.io_elements * item_bytes + self.io_stored)
+
+
+def network_table(graph: Graph) -> KernelTable:
+    """Return the kernels of a float network, as a device with figures of kernels runs it whole.
+
+    Of what data decide it has the dearest, as prices do. Views have no row.
+
+    Raises
+    ------
+    UnboundDimension
+        Where a shape is not known in numbers.
+
+    Complexity: O(V + E), and sorting.
+    """
+    width = len(FEATURES)
+    found = [(_rows(kernel), count) for kernel, count in _kernels(graph, 1.0)]
+    both = np.array([row for row, _ in found], dtype=np.float64).reshape(-1, 2 * width)
+    counts = np.array([count for _, count in found], dtype=np.float64)
+    unique, place = np.unique(both, axis=0, return_inverse=True)
+    ends = [graph.tensors[name] for name in (*graph.inputs, *graph.outputs)]
+    return KernelTable(
+        elements=unique[:, :width],
+        stored=unique[:, width:],
+        counts=np.bincount(place.reshape(-1), counts, len(unique)).astype(np.float64),
+        io_elements=sum(tensor.elements for tensor in ends if tensor.dtype in FLOATS),
+        io_stored=sum(tensor.nbytes for tensor in ends if tensor.dtype not in FLOATS),
+    )
+
+
+def _kernels(graph: Graph, turns: float) -> Iterator[tuple[Kernel, float]]:
+    """Yield what is launched, and how often, graphs inside nodes among it."""
+    works, uses = graph_work(graph), Uses.of(graph)
+    sets = epilogues(graph, works, (True,) * len(works))
+    within = {v for members in sets for v in members}
+    for members in sets:
+        yield joined_kernel(uses, works, members), turns
+    for node, work in zip(graph.nodes, works, strict=True):
+        inside = ways(graph, node)
+        if inside is not None and inside.runs:
+            body, count = max(inside.runs, key=lambda run: run[1] * _size(graph_work(run[0])))
+            yield from _kernels(body, turns * count)
+        elif node.id not in within and _does(work):
+            yield Kernel((work,)), turns
+
+
+def _rows(kernel: Kernel) -> NDArray[np.float64]:
+    """Elements of floats, and bytes of the rest, one row behind the other."""
+    works = kernel.works
+    elements = row_of(works, lambda work: 8 / ITEM_BITS[work.dtype] if _float(work) else 0.0, 0.0)
+    stored = row_of(works, lambda work: 0.0 if _float(work) else 1.0, 1.0)
+    bytes_alone = np.zeros_like(stored)
+    at = [*_OF_ACTIVATIONS, _OF_WEIGHTS]
+    bytes_alone[at] = stored[at]
+    return np.concatenate([elements, bytes_alone])
+
+
+def _float(work: Work) -> bool:
+    return work.dtype in FLOATS
+
+
+def _does(work: Work) -> bool:
+    return bool(work.flops or work.read_bytes or work.write_bytes or work.weight_bytes)
+
+
+def _size(works: Sequence[Work]) -> int:
+    return sum(w.flops + w.read_bytes + w.write_bytes + w.weight_bytes for w in works)

@@ -1,0 +1,144 @@
+"""Tables of networks against prices of their kernels one by one, and against larger batches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+import pytest
+
+from figure_builders import kernel_figures
+from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS, features
+from hetsim.cost.kernels.form import kernel_seconds, kernels_seconds
+from hetsim.cost.kernels.table import network_table
+from hetsim.cost.model import Estimate
+from hetsim.cost.prices import Prices
+from hetsim.device.device import SimulatedDevice
+from hetsim.graph.loading import load_model, model_of
+from hetsim.graph.work import graph_work
+from hetsim.graph.zoo import models as zoo
+from hetsim.hardware.catalog import load_platform
+from hetsim.hardware.executing import executing
+from hetsim.hardware.spec import SupportRule
+from kernel_graphs import chain
+from onnx_builders import if_model
+
+FIGURES = {name: kernel_figures(name) for name in ("float32", "float16", "int8")}
+DEVICE = replace(
+    load_platform("laptop").devices["npu"],
+    kernels=FIGURES,
+    execution_dtype={},
+    support=SupportRule(),
+    patterns=(),
+)
+ITEM_BYTES = {"float32": 4, "float16": 2, "int8": 1}
+
+
+@dataclass(frozen=True)
+class ByFeatures:
+    """A cost model of the formula alone: the same figures whatever the precision."""
+
+    streamed: float = 0.5
+
+    def estimate(self, device, kernel):
+        row = features(kernel, device)
+        moves = any(row[COLUMN[n]] for n in FEATURES if n == "flops" or n.endswith("_bytes"))
+        seconds = kernel_seconds(FIGURES["float32"].values, row, self.streamed) if moves else 0.0
+        return Estimate(seconds, seconds, 0.0, 0.0, "test")
+
+
+def priced(graph, spec):
+    """The seconds of all kernels of a graph on a device that takes it whole."""
+    support = SimulatedDevice("npu", spec).query_model(graph)
+    assert all(support.supported)
+    prices = Prices(spec, ByFeatures())
+    alone = [prices.node(graph, node)[0] for node in graph.nodes]
+    sets = prices.fused(graph, support, alone)
+    within = {v for one in sets for v in one.nodes}
+    rest = (took for v, took in enumerate(alone) if v not in within)
+    return math.fsum([*rest, *(one.seconds for one in sets)])
+
+
+def predicted(table, item_bytes, batch=1):
+    seconds = kernels_seconds(FIGURES["float32"].values, table.at(batch, item_bytes), 0.5)
+    return math.fsum(seconds * table.counts)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+@pytest.mark.parametrize("name", zoo.names())
+def test_a_table_is_the_sum_of_the_prices(name, precision):
+    graph = load_model(f"zoo:{name}").graph
+    spec = DEVICE if precision == "float32" else executing(DEVICE, precision, "npu")
+    total = predicted(network_table(graph), ITEM_BYTES[precision])
+    assert total == pytest.approx(priced(graph, spec), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "resnet18", "mobilenet_v2", "vgg19"])
+def test_a_table_is_the_sum_of_the_prices_in_integers(name):
+    graph = load_model(f"zoo:{name}").graph
+    spec = executing(DEVICE, "int8", "npu")
+    everything = replace(spec, quantized=spec.quantized | {"Dropout"})
+    total = predicted(network_table(graph), 1)
+    assert total == pytest.approx(priced(graph, everything), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+def test_kernels_of_a_larger_batch_are_those_of_one_made_larger(name):
+    path = zoo.materialise(name)
+    proto = onnx.load(path)
+    dims = [d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim]
+    for one in (*proto.graph.input, *proto.graph.output):
+        one.type.tensor_type.shape.dim[0].dim_value = 4 * dims[0]
+    del proto.graph.value_info[:]
+    table = network_table(load_model(path).graph)
+    larger = network_table(model_of(proto).graph)
+    order = np.lexsort(table.at(4, 2).T), np.lexsort(larger.at(1, 2).T)
+    assert np.allclose(table.at(4, 2)[order[0]], larger.at(1, 2)[order[1]])
+    assert np.array_equal(table.counts[order[0]], larger.counts[order[1]])
+    assert table.io_bytes(4, 2) == larger.io_bytes(1, 2)
+
+
+def test_equal_kernels_are_one_row():
+    table = network_table(chain("Conv", "Relu", "Conv", "Relu", "Softmax"))
+    assert sorted(table.counts) == [1, 2]
+    assert table.at(1, 1, 3)[:, COLUMN["weight_bytes"]].max() == 16 * 3
+    assert table.weight_bytes(3) == 2 * 16 * 3
+    assert table.io_bytes(2, 4) == 2 * 2 * 36 * 4
+
+
+def test_products_of_activations_have_more_groups_and_others_more_rows():
+    table = network_table(load_model("zoo:bert_small").graph)
+    one, eight = table.at(1, 4), table.at(8, 4)
+    batched = one[:, COLUMN["form"]] == FORMS.index("batched")
+    by_weights = one[:, COLUMN["form"]] == FORMS.index("matmul")
+    for rows, column in ((batched, "groups"), (by_weights, "rows")):
+        assert rows.any()
+        assert np.array_equal(eight[rows, COLUMN[column]], 8 * one[rows, COLUMN[column]])
+    assert np.array_equal(eight[:, COLUMN["flops"]], 8 * one[:, COLUMN["flops"]])
+    assert np.array_equal(eight[:, COLUMN["weight_bytes"]], one[:, COLUMN["weight_bytes"]])
+
+
+def test_integers_stay_as_they_are():
+    table = network_table(load_model("zoo:bert_small").graph)
+    assert table.io_bytes(1, 2) - table.io_bytes(1, 1) == table.io_elements
+    assert table.io_stored == 64 * 8
+    read = COLUMN["read_bytes"]
+    assert (table.stored[:, read] >= 0).all()
+    assert table.stored[:, COLUMN["rows"]].sum() == 0
+
+
+def test_a_choice_is_the_kernels_of_its_dearest_branch():
+    graph = model_of(if_model()).graph
+    table = network_table(graph)
+    assert predicted(table, 4) == pytest.approx(priced(graph, DEVICE), rel=1e-9)
+    assert table.counts.sum() == 2
+    assert table.elements[:, COLUMN["columns"]].max() == 64
+
+
+def test_work_without_kernels_has_no_rows():
+    table = network_table(chain("Reshape"))
+    assert table.at(1, 4).shape == (0, len(FEATURES))
+    assert table.weight_bytes(4) == 0
+    assert sum(work.flops for work in graph_work(chain("Reshape"))) == 0
