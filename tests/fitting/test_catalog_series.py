@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from hetsim.fitting.graphs import read_graphs
 from hetsim.fitting.measured import measured_folder, read_rows
 from hetsim.fitting.points import Points, Series, points_of
 from hetsim.hardware.files.catalog_files import catalog_folder
@@ -56,3 +57,37 @@ def test_units_are_those_of_the_devices(points: Points) -> None:
         for entry in device.get("measured", {}).values():
             kin = {series.unit for series in points.kin(entry["kin"])}
             assert kin <= units[device["kind"]], path.stem
+
+
+FAST_ALGORITHMS = ("ncnn-", "paddle-")
+"""Kin whose libraries need fewer products for a 3x3 convolution than are counted."""
+TWO_SOCKETS = ("intel-xeon-",)
+"""Devices that are one socket of the servers that were measured."""
+
+
+def test_no_measurement_is_above_a_stated_peak(points: Points) -> None:
+    """Peaks of sparse weights, of two units together or of another chip would hide here."""
+    networks = read_graphs(measured_folder()).entries
+    checked = 0
+    for path in FILES:
+        device = described(path)
+        for precision, entry in device.get("measured", {}).items():
+            if "chip" not in entry or entry["kin"].startswith(FAST_ALGORITHMS):
+                continue
+            (series,) = picked(entry, points)
+            peak = device["peak_tflops"][precision]["value"]
+            peak *= 2 if path.stem.startswith(TWO_SOCKETS) else 1
+            for point in points.series[series]:
+                work = 2e-12 * networks[point.network].macs * point.batch
+                assert work / point.seconds <= peak, (path.stem, precision, point.network)
+                checked += 1
+    assert checked > 300
+
+
+def test_enough_devices_have_been_measured(points: Points) -> None:
+    measured = [
+        path.stem
+        for path in FILES
+        if any("chip" in entry for entry in described(path).get("measured", {}).values())
+    ]
+    assert len(measured) >= 30
