@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.base import checks
+from hetsim.cost.model import WholeModelCost
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
 from hetsim.errors import UsageError, nearest
+from hetsim.graph.work import graph_work
 from hetsim.hardware.routes import build_routes
 from hetsim.problem.problem import Problem
 
@@ -128,7 +130,10 @@ def _estimates(problem: Problem, missing: Missing) -> list[float]:
     if problem.model is not None and problem.platform is not None:
         spec = problem.platform.devices[problem.devices[missing.device]]
         graph = problem.model.graph
-        prices = Prices(spec, cost_model("roofline"))
+        by = cost_model(problem.cost)
+        if isinstance(by, WholeModelCost):
+            by = by.of_works(graph_work(graph))
+        prices = Prices(spec, by)
         return [prices.node(graph, graph.nodes[node])[0] for node in missing.nodes]
     others = [p for p in range(len(problem.devices)) if p != missing.device]
     elsewhere: NDArray[np.float64] = problem.seconds[:, others].min(axis=1, initial=np.inf)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from hetsim.graph.graph import Graph
 from hetsim.graph.work import Work
+from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.spec import DeviceSpec
 
 
@@ -50,4 +53,22 @@ class CostModel(Protocol):
 
     def estimate(self, device: DeviceSpec, kernel: Kernel) -> Estimate:
         """Return the time of `kernel` on `device`."""
+        ...
+
+
+@runtime_checkable
+class WholeModelCost(CostModel, Protocol):
+    """A cost model that also looks at the whole of what a device takes of a graph."""
+
+    def of_works(self, works: Sequence[Work]) -> CostModel:
+        """Return the cost model that prices kernels of a graph of which a device takes `works`."""
+        ...
+
+    def figures(
+        self, device: DeviceSpec, graph: Graph, works: Sequence[Work]
+    ) -> KernelFigures | None:
+        """Return the figures by which most of a graph is priced; None: those of the datasheet.
+
+        Their dispatch is what a subgraph costs, and their errors those of the prices.
+        """
         ...

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hetsim.base.plugins import load_plugin, plugin_names
+from hetsim.cost.fitted import Fitted
 from hetsim.cost.model import CostModel
 from hetsim.cost.roofline import Roofline
 from hetsim.errors import PluginError, UsageError, nearest
 
 GROUP = "hetsim.cost_models"
-_MODELS: Mapping[str, Callable[[], CostModel]] = {"roofline": Roofline}
+_MODELS: Mapping[str, Callable[[], CostModel]] = {"fitted": Fitted, "roofline": Roofline}
 
 
 def cost_models() -> tuple[str, ...]:

@@ -52,16 +52,16 @@ class Roofline:
         dtype = device.execution_dtype.get(work.dtype, work.dtype)
         rate = device.flops_per_s.get(dtype)
         if rate is None:
-            instead = _instead(device, dtype)
-            rate = device.flops_per_s[instead]
-            notes[f"no {dtype} peak, taken as {instead}"] = None
+            used = instead(device, dtype)
+            rate = device.flops_per_s[used]
+            notes[f"no {dtype} peak, taken as {used}"] = None
         efficiency = device.efficiency.get(work.op_class)
         if efficiency is None:
             efficiency = device.efficiency["default"]
         return work.flops / (rate * efficiency)
 
 
-def _instead(device: DeviceSpec, dtype: str) -> str:
+def instead(device: DeviceSpec, dtype: str) -> str:
     """The stated type that stands for one without a peak.
 
     A narrow integer is widened: to int8, else to what has its bits at least. A float is
@@ -90,6 +90,6 @@ def scale(device: DeviceSpec, work: Work) -> float:
         narrow = ITEM_BITS.get(work.dtype, 0)
         if device.kind != "cpu" or "float" not in work.dtype or work.dtype in device.flops_per_s:
             return 1.0
-        wide = ITEM_BITS[_instead(device, work.dtype)]
+        wide = ITEM_BITS[instead(device, work.dtype)]
         return (wide + narrow) / narrow if wide > narrow else 1.0
     return ITEM_BITS[executed] / ITEM_BITS[work.dtype]

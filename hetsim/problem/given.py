@@ -73,6 +73,8 @@ class Given:
     pessimistic : bool
         Whether every time is at the bad end of its interval: what 80 % of the draws are between
         ends there.
+    cost : str
+        Name of the cost model that gave the times; empty for instances given as arrays.
     model, platform : Model, Platform or None
         Where the problem came from; None for instances given as arrays.
     """
@@ -104,5 +106,6 @@ class Given:
     evidence: tuple[Evidence, ...] = field(default=(), repr=False)
     link_evidence: tuple[Evidence, ...] = field(default=(), repr=False)
     pessimistic: bool = False
+    cost: str = ""
     model: Model | None = field(default=None, repr=False)
     platform: Platform | None = field(default=None, repr=False)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.cost.model import WholeModelCost
 from hetsim.cost.prices import Fused, Prices
 from hetsim.cost.profiles.prices import with_profile
 from hetsim.cost.profiles.reading import load_profile
@@ -19,6 +20,7 @@ from hetsim.graph.graph import Graph
 from hetsim.graph.model import Model
 from hetsim.graph.shapes.unbound import unbound
 from hetsim.graph.work import graph_work, op_key
+from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform, standing_for
 from hetsim.problem.as_executed import held_as, platform_as_asked
@@ -62,11 +64,17 @@ def price(
     of_device = read_profiles(profiles or {}, platform)
     refusals: list[dict[int, str]] = []
     held: list[Held] = []
+    by, figures = cost_model(cost), list[KernelFigures | None]()
     borders: list[tuple[float, float]] = []
     for p, device in enumerate(platform_devices(platform, model.extensions).values()):
         support = device.query_model(graph)
         refusals.append(dict(support.reasons))
-        prices = Prices(device.spec, cost_model(cost))
+        own = [work for work, takes in zip(works, support.taken, strict=True) if takes]
+        priced, chosen = by, None
+        if isinstance(by, WholeModelCost):
+            priced, chosen = by.of_works(own), by.figures(device.spec, graph, own)
+        figures.append(chosen)
+        prices = Prices(device.spec, priced)
         held.append(held_as(device.spec, graph, support, (*values, *constants)))
         borders.append(prices.borders(graph))
         for node, taken in enumerate(support.supported):
@@ -92,7 +100,10 @@ def price(
         values=values,
         constants=constants,
         routes=routes,
-        dispatch_s=tuple(spec.dispatch_s for spec in specs),
+        dispatch_s=tuple(
+            spec.dispatch_s if found is None else found.dispatch_s
+            for spec, found in zip(specs, figures, strict=True)
+        ),
         streams=tuple(spec.streams for spec in specs),
         host=names.index(platform.host),
         contention=check_contention(contention),
@@ -121,12 +132,13 @@ def price(
             node: tuple(least[node].tolist())
             for node in np.flatnonzero((least < seconds).any(axis=1)).tolist()
         },
+        cost=cost,
         model=model,
         platform=platform,
         profiles=measured,
         evidence=tuple(
-            device_evidence(name, spec, None, batch_of(graph), measured.get(name))
-            for name, spec in platform.devices.items()
+            device_evidence(name, spec, found, batch_of(graph), measured.get(name))
+            for (name, spec), found in zip(platform.devices.items(), figures, strict=True)
         ),
         link_evidence=tuple(link_evidence(link) for link in platform.links),
     )

@@ -51,6 +51,7 @@ def problem_record(problem: Problem) -> Record:
         "host": None if problem.host is None else problem.devices[problem.host],
         "contention": problem.contention,
         "execute": problem.executed,
+        "cost": problem.cost or None,
         "unpriced": unpriced_record(problem),
         "profiles": measured_record(problem),
     }

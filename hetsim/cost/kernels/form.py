@@ -62,7 +62,7 @@ _WEIGHTS, _ON_CHIP = INDEX["weights_gbytes_s"], INDEX["weights_on_chip_mib"]
 _LAUNCH, _LAUNCH_OTHER = INDEX["launch_us"], INDEX["launch_other"]
 _DISPATCH, _IO = INDEX["dispatch_us"], INDEX["io_gbytes_s"]
 
-_RELATIVE = {
+RELATIVE = {
     "pointwise": "pointwise", "depthwise": "depthwise", "grouped": "grouped", "matmul": "matmul",
     "batched": "batched", "recurrent": "matmul", "attention": "batched",
     "normalization": "normalization", "softmax": "softmax", "pooling": "pooling",
@@ -70,7 +70,7 @@ _RELATIVE = {
     "transpose": "transpose", "resize": "resize", "gather": "movement", "other": "elementwise",
 }  # fmt: skip
 """The parameter that tells a form from others of its sort; dense and transposed have none."""
-_RELATIVE_OF = tuple(INDEX[_RELATIVE[form]] if form in _RELATIVE else -1 for form in FORMS)
+_RELATIVE_OF = tuple(INDEX[RELATIVE[form]] if form in RELATIVE else -1 for form in FORMS)
 
 _PRODUCTS = len(PRODUCTS)
 _DENSE, _DEPTHWISE = FORMS.index("dense"), FORMS.index("depthwise")
@@ -125,7 +125,8 @@ def kernel_parts(
 
     arithmetic = 0.0
     columns = depth = channels = rows = outputs = winograd = 0.0
-    if product:
+    inputs = 1.0
+    if product and row[_FLOPS] > 0.0:
         rows = values[_FILL_ROWS] / row[_ROWS]
         outputs = values[_FILL_OUTPUTS] / (row[_ROWS] * row[_COLUMNS] * row[_GROUPS])
         slow = (1.0 + rows) * (1.0 + outputs)

@@ -1,0 +1,131 @@
+"""Cost model ``fitted``: kernels by figures that were fitted to measurements of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hetsim.cost.kernels.chosen import executed_dtype, figures_for, model_figures
+from hetsim.cost.kernels.features import COLUMN, FORMS, PRODUCTS, features
+from hetsim.cost.kernels.form import RELATIVE, kernel_parts, streamed_share
+from hetsim.cost.model import Estimate, Kernel
+from hetsim.cost.roofline import Roofline
+from hetsim.graph.graph import ITEM_BITS, Graph
+from hetsim.graph.work import Work
+from hetsim.hardware.kernel_figures import INDEX, KernelFigures
+from hetsim.hardware.provenance import weakest
+from hetsim.hardware.spec import DeviceSpec
+
+_ROOFLINE = Roofline()
+_WORK = tuple(
+    COLUMN[name] for name in ("flops", "read_bytes", "write_bytes", "weight_bytes", "exp_bytes")
+)
+_FORM = COLUMN["form"]
+_ON_CHIP = INDEX["weights_on_chip_mib"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The formula of ``hetsim.cost.kernels.form`` at the device's figures for the precision.
+
+    A precision without figures takes the nearest one's, see ``figures_for``; a device without
+    any is priced by the roofline. A kernel that neither computes nor moves anything, a view, is
+    free. An estimate names the kin whose devices miss alike, and the weakest status of the
+    figures that its largest part is made by.
+
+    Attributes
+    ----------
+    weights : mapping of str to int
+        Bytes of weights of all that the device takes, by element type in the graph: what does
+        not fit on the chip is read at every run. Empty: nothing stays there.
+    """
+
+    weights: Mapping[str, int] = field(default_factory=dict)
+    _known: dict[tuple[int, int, int, str], _Choice] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def of_works(self, works: Sequence[Work]) -> Fitted:
+        """Return the cost model for a graph of which a device takes `works`. O(V)."""
+        weights: dict[str, int] = {}
+        for work in works:
+            stored = work.integer_bytes
+            for dtype, nbytes in ((work.dtype, work.weight_bytes - stored), ("int8", stored)):
+                if nbytes:
+                    weights[dtype] = weights.get(dtype, 0) + nbytes
+        return Fitted(weights)
+
+    def figures(
+        self, device: DeviceSpec, graph: Graph, works: Sequence[Work]
+    ) -> KernelFigures | None:
+        """Return the figures by which `device` does most of `graph`; see ``model_figures``."""
+        return model_figures(device, graph, works)
+
+    def estimate(self, device: DeviceSpec, kernel: Kernel) -> Estimate:
+        """Return the time of `kernel` on `device`. O(members)."""
+        if not device.kernels:
+            return _ROOFLINE.estimate(device, kernel)
+        row: list[float] = features(kernel, device).tolist()
+        if not any(row[column] for column in _WORK):
+            return Estimate(0.0, 0.0, 0.0, 0.0, "fitted; a view")
+        choice = self._choice(device, executed_dtype(device, kernel.works))
+        seconds, *parts = kernel_parts(choice.figures.values, row, choice.streamed)
+        arithmetic, activations, weights, launch = parts
+        return Estimate(
+            seconds=seconds,
+            compute_s=arithmetic,
+            memory_s=activations + weights,
+            launch_s=launch,
+            provenance=choice.provenance(int(row[_FORM]), parts.index(max(parts))),
+        )
+
+    def _choice(self, device: DeviceSpec, dtype: str) -> _Choice:
+        # Devices that execute as if share all tables with what they are made of: these are told
+        # apart by identity, which lasts as what is remembered holds them.
+        tables = (id(device.kernels), id(device.flops_per_s), id(device.execution_dtype))
+        found = self._known.get((*tables, dtype))
+        if found is None:
+            figures, note = figures_for(device, dtype)
+            held = sum(
+                nbytes * ITEM_BITS[device.execution_dtype.get(kind, kind)] / ITEM_BITS[kind]
+                for kind, nbytes in self.weights.items()
+            )
+            streamed = streamed_share(figures.values[_ON_CHIP], held)
+            found = _Choice(device, figures, note, streamed)
+            self._known[*tables, dtype] = found
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The figures of a device for one element type, and the share of weights that is streamed."""
+
+    device: DeviceSpec
+    figures: KernelFigures
+    note: str
+    streamed: float
+    _told: dict[tuple[int, int], str] = field(default_factory=dict, repr=False, compare=False)
+
+    def provenance(self, form: int, part: int) -> str:
+        """Return what an estimate says of a kernel of a form, most of which is a part of it."""
+        if (form, part) not in self._told:
+            status = weakest(self.figures.provenance[name][0] for name in _by(form, part))
+            words = ("fitted", self.figures.kin, status, self.note)
+            self._told[form, part] = "; ".join(word for word in words if word)
+        return self._told[form, part]
+
+
+def _by(form: int, part: int) -> tuple[str, ...]:
+    """Names of the parameters that make a part of a kernel: as ``kernel_parts`` orders them."""
+    name = FORMS[form]
+    product = name in PRODUCTS
+    own = (RELATIVE[name],) if name in RELATIVE else ()
+    if part == 0:
+        channels = ("fill_columns", "fill_depth", "channel_granule")
+        fills = ("fill_rows", "fill_outputs", *(() if name == "depthwise" else channels))
+        return ("rate_tflops", *own, *fills)
+    if part == 1:
+        return ("bandwidth_gbytes_s", "cache_mib", "beyond_cache", *(() if product else own))
+    if part == 2:
+        return ("weights_gbytes_s", "weights_on_chip_mib")
+    return ("launch_us",) if product else ("launch_us", "launch_other")
