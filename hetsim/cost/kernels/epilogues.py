@@ -29,10 +29,6 @@ _SUMS = frozenset({*PRODUCTS, "elementwise"}) - {"attention", "recurrent"}
 _JOINED = _SUMS | {"normalization", "softmax", "pooling", "movement", "transpose"}
 """Forms whose kernels apply a function to what they make."""
 
-_LONGEST_GATE = 4
-"""Nodes between a value and the product with it: ``x * tanh(softplus(x))`` has two, the erf
-form of Gelu three."""
-
 
 def epilogues(
     graph: Graph,
@@ -147,46 +143,26 @@ class _Search:
         return views[::-1], maker
 
     def _gate(self, node: Node) -> list[int]:
-        """`node` to the product of what it starts with the value that it reads, else nothing.
+        """`node` and the product of what it makes with what it reads, else nothing.
 
-        None but these read that value and what is between.
+        None but these two read that value. Longer ways to such a product are kernels of their
+        own in most runtimes, and measured as such.
         """
         operands = self._operands(node)
         if len(operands) != 1 or operands[0] in self.outputs:
             return []
         start = operands[0]
-        end = next((v for v in self.readers[start] if v != node.id), None)
-        if end is None or len(self.readers[start]) != 2:
+        others = [v for v in self.readers[start] if v != node.id]
+        if len(others) != 1 or self._only_reader(node.writes[0]) != others[0]:
             return []
-        found = [node.id]
-        while len(found) < _LONGEST_GATE:
-            after = self._after(found[-1])
-            if after is None or after == end:
-                break
-            found.append(after)
-        if self._after(found[-1]) != end:
+        product = self.graph.nodes[others[0]]
+        joins = {start, node.writes[0]} == {*self._operands(product)}
+        free = product.id not in self.of_node and self.supported[product.id]
+        alike = self.kinds is None or self.kinds[product.id] == self.kinds[node.id]
+        if not (joins and free and alike and self._is_pointwise(product)):
             return []
-        value = self.graph.nodes[found[-1]].writes[0]
-        joins = {start, value} == {*self._operands(self.graph.nodes[end])}
-        alone = all(len(self._operands(self.graph.nodes[v])) == 1 for v in found)
-        fits = all(self._fits(v, node.id, self._elements(start)) for v in (*found, end))
-        return [*found, end] if joins and alone and fits else []
-
-    def _fits(self, v: int, first: int, size: int) -> bool:
-        """Whether a node of a gate is free, and of the kind and size of the first."""
-        node = self.graph.nodes[v]
-        return (
-            self.supported[v]
-            and v not in self.of_node
-            and self._is_pointwise(node)
-            and self._elements(node.writes[0]) == size
-            and (self.kinds is None or self.kinds[v] == self.kinds[first])
-        )
-
-    def _after(self, v: int) -> int | None:
-        """The only reader of all that a node makes."""
-        writes = self.graph.nodes[v].writes
-        return self._only_reader(writes[0]) if len(writes) == 1 else None
+        sizes = {self._elements(name) for name in (start, node.writes[0], product.writes[0])}
+        return [node.id, product.id] if len(sizes) == 1 else []
 
     def _operands(self, node: Node) -> list[str]:
         return [name for name in node.reads if name not in self.stored]
