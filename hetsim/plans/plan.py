@@ -241,6 +241,8 @@ class Plan:
             }
         if problem.executed:
             record["execute"] = problem.executed
+        if problem.cost:
+            record["cost"] = problem.cost
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     @checks.takes(path=checks.path)

@@ -133,6 +133,9 @@ def _problem(
     execute = record.get("execute", {})
     if not isinstance(execute, dict) or not all(isinstance(p, str) for p in execute.values()):
         raise _broken("execute", where)
+    cost = record.get("cost")
+    if not isinstance(cost, str):
+        raise _broken("cost", where)
     model = stated_model(record["model"], where, extensions)
     profiles = _checked_profiles(record.get("profiles", {}), where)
     problem = Problem.of(
@@ -141,6 +144,7 @@ def _problem(
         contention=check_contention(record["contention"]),
         profiles={device: entry["source"] for device, entry in profiles.items()},
         execute=execute,
+        cost=cost,
     )
     for device, entry in profiles.items():
         own = problem.devices[problem.device_index(device)]

@@ -15,7 +15,14 @@ from hetsim.hardware.catalog import device_names, load_device, load_platform
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.files.reader import digest
-from hetsim.hardware.kernel_figures import BATCHES, INDEX, PARAMETERS, FigureError, batch_range
+from hetsim.hardware.kernel_figures import (
+    BATCHES,
+    INDEX,
+    PARAMETERS,
+    FigureError,
+    KernelFigures,
+    batch_range,
+)
 from hetsim.hardware.provenance import STATUSES, weakest
 
 UNITS = {
@@ -152,3 +159,48 @@ def test_a_broken_fit_is_told_with_its_file_and_line(catalog: Path) -> None:
     write_fitted(catalog, {"int8": block})
     with pytest.raises(PlatformError, match="has no status and source"):
         load_device("card")
+
+
+def overridden(tmp_path: Path, **overrides: Any) -> tuple[KernelFigures, KernelFigures]:
+    """Figures of int8 of a device as it is, and with keys overridden by its platform."""
+    device = own_device(tmp_path, kernels={"int8": kernels_block(), "float16": kernels_block()})
+    platform = tmp_path / "platform.yaml"
+    entry = {"device": str(device), "overrides": overrides}
+    platform.write_text(yaml.safe_dump({"host": "card", "devices": {"card": entry}}), "utf-8")
+    return load_device(device).kernels["int8"], load_platform(platform).devices["card"].kernels[
+        "int8"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "times"),
+    [
+        ({"peak_tflops": {"int8": 260}}, {"rate_tflops": 2.0}),
+        ({"peak_tflops": {"float32": 100}}, {}),
+        ({"memory_gib": 2, "idle_w": 1}, {}),
+        (
+            {"memory_bandwidth_gbytes_s": 640},
+            {"bandwidth_gbytes_s": 2.0, "weights_gbytes_s": 2.0},
+        ),
+        ({"launch_us": 8, "dispatch_us": 15}, {"launch_us": 2.0, "dispatch_us": 0.5}),
+    ],
+)
+def test_figures_follow_what_a_platform_overrides(
+    tmp_path: Path, overrides: dict[str, Any], times: dict[str, float]
+) -> None:
+    before, after = overridden(tmp_path, **overrides)
+    for name in INDEX:
+        assert after.value(name) == pytest.approx(before.value(name) * times.get(name, 1.0)), name
+        status, source = after.provenance[name]
+        if name in times:
+            assert status == "derived"
+            assert "as the platform overrides it" in source
+        else:
+            assert (status, source) == before.provenance[name]
+
+
+def test_figures_that_a_platform_states_are_its_own(tmp_path: Path) -> None:
+    _, after = overridden(
+        tmp_path, kernels={"int8": kernels_block(overlap=3)}, memory_bandwidth_gbytes_s=1000
+    )
+    assert after == kernel_figures("int8", overlap=3)

@@ -13,17 +13,20 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+import yaml
 from execution.compiled.test_compiled_plan import rewritten
 from profile_builders import trt_profile, unit_model, written
 
 import hetsim
 from custom_op_builders import LIBRARY, bodies, user
+from figure_builders import kernels_block
 from hetsim.analysis.what_if import faster_device
 from hetsim.base.files import open_regular, read_regular
 from hetsim.errors import InvalidInput, ModelError, PlanError, PlatformError, UsageError
 from hetsim.execution.compiled.read import open_compiled
 from hetsim.execution.compiled.run import run_compiled
 from hetsim.execution.compiled.write import compile_plan
+from hetsim.hardware.files.catalog_files import catalog_folder
 from onnx_builders import make_model, op, save, value
 
 Record = dict[str, Any]
@@ -287,3 +290,45 @@ def test_regular_files_and_nothing_else(tmp_path: Path) -> None:
     for path in (tmp_path / "pipe", tmp_path, "/dev/null"):
         with pytest.raises(OSError, match="regular file"):
             open_regular(path)
+
+
+def figured(folder: Path) -> Path:
+    """A platform of one device with figures of its kernels, as a file."""
+    own = yaml.safe_load((catalog_folder() / "nvidia-t4.yaml").read_text("utf-8"))
+    own["kernels"] = {"float32": kernels_block()}
+    text = yaml.safe_dump({"host": "card", "devices": {"card": {"device": own}}})
+    path = folder / "figured.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("cost", ["fitted", "roofline"])
+def test_a_plan_keeps_the_cost_model_that_it_was_made_by(tmp_path: Path, cost: str) -> None:
+    platform = hetsim.load_platform(figured(tmp_path))
+    model = hetsim.load_model("zoo:squeezenet")
+    problem = hetsim.Problem.of(model, platform, cost=cost)
+    hetsim.plan(problem, "single:card").save(tmp_path / "plan.json")
+    again = hetsim.load_plan(tmp_path / "plan.json").problem
+    assert (again.cost, again.fingerprint) == (cost, problem.fingerprint)
+    other = hetsim.Problem.of(model, platform, cost={"fitted": "roofline"}.get(cost, "fitted"))
+    assert other.fingerprint != problem.fingerprint
+
+
+def test_a_plan_is_refused_where_figures_changed_or_its_cost_model_is_none(tmp_path: Path) -> None:
+    path = figured(tmp_path)
+    problem = hetsim.Problem.of(
+        hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(path), cost="fitted"
+    )
+    plan = hetsim.plan(problem, "single:card")
+    plan.save(tmp_path / "plan.json")
+    for broken in (None, 3, ["fitted"]):
+        change(tmp_path / "plan.json", lambda record, broken=broken: record.update(cost=broken))
+        with pytest.raises(PlanError, match="cost entry"):
+            hetsim.load_plan(tmp_path / "plan.json")
+    change(tmp_path / "plan.json", lambda record: record.update(cost="fited"))
+    with pytest.raises(UsageError, match="did you mean 'fitted'"):
+        hetsim.load_plan(tmp_path / "plan.json")
+    plan.save(tmp_path / "plan.json")
+    path.write_text(path.read_text("utf-8").replace("overlap: 2.0", "overlap: 2.1"), "utf-8")
+    with pytest.raises(PlanError, match="platform"):
+        hetsim.load_plan(tmp_path / "plan.json")

@@ -28,6 +28,7 @@ from hetsim.hardware.files.platform_schema import (
 )
 from hetsim.hardware.files.topology import link_complaints, link_name, unreachable
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
+from hetsim.hardware.rescaled import rescaled
 from hetsim.hardware.spec import DeviceSpec, Link, Platform
 
 M = TypeVar("M", bound=BaseModel)
@@ -231,9 +232,15 @@ class _Parts:
         else:
             model = self.parse(DeviceModel, use.device, (*at, "device"))
             stem = name
+        base = model
         if model is not None and use.overrides:
             model = self.parse(DeviceModel, overridden(model, use.overrides), (*at, "overrides"))
-        return None if model is None else self.executing(model.to_spec(model.name or stem), use, at)
+        if model is None or base is None:
+            return None
+        spec = model.to_spec(model.name or stem)
+        if base is not model:
+            spec = rescaled(spec, base.to_spec(stem), use.overrides)
+        return self.executing(spec, use, at)
 
     def executing(self, spec: DeviceSpec, use: DeviceUse, at: YamlPath) -> DeviceSpec | None:
         """Return the device as its entry says that it computes float models."""
