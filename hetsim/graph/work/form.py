@@ -59,7 +59,12 @@ def exp_elements(view: NodeView, key: str, op_class: str) -> int:
         name = view.text("activation")
         within = key in _WITH_ACTIVATION or name in TRANSCENDENTAL or name in _SILU
         return view.out_elements() if within else 0
+    if key in _WITH_POWER:
+        return view.out_elements()
     return 0
 
+
+_WITH_POWER = frozenset({"LRN", "com.ms.internal.nhwc:LRN"})
+"""Normalizations that divide by a broken power of a sum, one an element."""
 
 _WITH_ACTIVATION = frozenset({"com.microsoft:GemmFastGelu", "com.microsoft:MatMulNBitsMlp"})

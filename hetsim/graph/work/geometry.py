@@ -136,6 +136,25 @@ def _pool(view: NodeView) -> Product:
     )
 
 
+def _resize(view: NodeView) -> Product:
+    """Of each result the elements around it that it is made of, along each dim."""
+    taps = _TAPS.get(view.text("mode"), 1)
+    return Product(
+        form="resize",
+        rows=1,
+        columns=1,
+        depth=1,
+        groups=1,
+        window=(taps, taps),
+        strides=(1, 1),
+        dilations=(1, 1),
+        operand_elements=view.elements(),
+    )
+
+
+_TAPS: Mapping[str, int] = {"linear": 2, "bilinear": 2, "cubic": 4}
+
+
 def _form(view: NodeView, left: int, right: int) -> str:
     names = (view.node.inputs[left], view.node.inputs[right])
     stored = any(name in view.graph.constants or name in view.graph.dequantized for name in names)
@@ -218,6 +237,7 @@ PRODUCTS: Mapping[str, Callable[[NodeView], Product | None]] = {
          "com.microsoft:QLinearAveragePool"),
         _pool,
     ),
+    **dict.fromkeys(("Resize", "Upsample", f"{_CHANNELS_LAST}:Resize"), _resize),
     f"{_BLOCKED}:Conv": _conv(),
     f"{_CHANNELS_LAST}:Conv": _conv(),
     f"{_CHANNELS_LAST}:ConvTranspose": _conv_transpose,

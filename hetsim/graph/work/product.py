@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 FORMS = (
     "dense", "pointwise", "depthwise", "grouped", "transposed", "matmul", "batched", "attention",
-    "recurrent", "pooling",
+    "recurrent", "pooling", "resize",
 )  # fmt: skip
 """Kinds of products. Convolutions: with a window, without one (1x1), one input channel a group,
 several of them, and transposed. Matrix products: by weights, and of two activations; by weights,
 too, a convolution whose window is all that it reads. Attention: queries by keys, and scores by
 values. Recurrent layers: at every step input and state by weights. Pooling has windows as
-convolutions have them, and nothing to multiply by."""
+convolutions have them, and nothing to multiply by; of resampling the window is what each result
+is made of."""
 
 
 @dataclass(frozen=True, slots=True)

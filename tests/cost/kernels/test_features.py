@@ -140,7 +140,7 @@ def test_what_nothing_is_known_of_is_priced_by_its_bytes():
 
 def test_every_op_and_class_has_a_form():
     assert set(PRODUCT_FORMS) <= set(FORMS)
-    assert set(PRODUCT_FORMS) - {"pooling"} == set(PRODUCTS)
+    assert set(PRODUCT_FORMS) - {"pooling", "resize"} == set(PRODUCTS)
     assert {form_of("?", op_class) for op_class in OP_CLASSES} <= set(FORMS)
     assert {form_of(op, "other") for op in ruled_ops()} <= set(FORMS)
 
@@ -160,7 +160,7 @@ def test_products_of_no_known_sizes_keep_their_flop():
     [
         ("Tanh", ["x"], {}, 6), ("Gelu", ["x"], {}, 6), ("Sqrt", ["x"], {}, 6),
         ("HardSwish", ["x"], {}, 0), ("Relu", ["x"], {}, 0), ("Pow", ["x", "e"], {}, 6),
-        ("Pow", ["x", "two"], {}, 0),
+        ("Pow", ["x", "two"], {}, 0), ("LRN", ["x"], {"size": 5}, 6),
     ],
 )  # fmt: skip
 def test_elements_that_pass_functions_like_exp(op, inputs, attributes, passing):
@@ -168,6 +168,20 @@ def test_elements_that_pass_functions_like_exp(op, inputs, attributes, passing):
     graph = graph_of([(op, inputs, ["y"], attributes)], shapes, constants=("two",))
     graph = replace(graph, constant_numbers={"two": 2.0})
     assert node_work(graph, graph.nodes[0]).exp_elements == passing
+
+
+@pytest.mark.parametrize(
+    ("mode", "taps"), [("nearest", 1), ("linear", 2), ("bilinear", 2), ("cubic", 4), (None, 1)]
+)
+def test_resampling_has_the_window_of_each_result(mode, taps):
+    graph = graph_of(
+        [("Resize", ["x", "", "s"], ["y"], {} if mode is None else {"mode": mode})],
+        {"x": (1, 2, 4, 4), "y": (1, 2, 8, 8), "s": (4,)},
+        constants=("s",),
+    )
+    found = row(graph)
+    assert FORMS[int(found["form"])] == "resize"
+    assert (found["window_h"], found["window_w"], found["flops"]) == (taps, taps, 0)
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "bert_small"])

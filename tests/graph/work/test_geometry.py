@@ -165,7 +165,7 @@ def test_products_are_the_flops_of_their_nodes(name):
         done = product_of(graph, node)
         work = node_work(graph, node)
         assert work.product == done
-        if done is None or done.form == "pooling":
+        if done is None or done.form in ("pooling", "resize"):
             assert work.op_class not in ("conv", "matmul")
             continue
         found += 1
