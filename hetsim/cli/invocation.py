@@ -43,6 +43,8 @@ class Invocation:
         Where nodes shall run; "model": as the model's nodes note.
     profiles : mapping of str to str
         Paths of profiles that prices are from, by device.
+    cost : str or None
+        Name of the cost model; None: the default one.
     """
 
     command: tuple[str, ...]
@@ -55,6 +57,7 @@ class Invocation:
     settings: tuple[str, ...] = ()
     affinity: Affinity | Literal["model"] | None = None
     profiles: Mapping[str, str] = field(default_factory=dict)
+    cost: str | None = None
 
     def show(self, report: RenderableType) -> None:
         """Print a report to stdout."""

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from hetsim.cost.default import DEFAULT_COST
+
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Decorator = Callable[[Decorated], Decorated]
 Item = TypeVar("Item")
@@ -298,7 +300,23 @@ profile_option = click.option(
     help="Price a device by a profile of the model on it: of ONNX Runtime, trtexec, OpenVINO or "
     "AI Hub. Repeatable.",
 )
-"""Where prices are measured."""
+
+
+def _set_cost(ctx: click.Context, param: click.Parameter, given: str | None) -> None:
+    ctx.find_root().obj.cost = given
+
+
+cost_option = click.option(
+    "--cost",
+    metavar="NAME",
+    default=None,
+    expose_value=False,
+    callback=_set_cost,
+    help=f"Cost model; an unknown name lists them.  [default: {DEFAULT_COST}]",
+)
+
+price_options = _all(profile_option, cost_option)
+"""Where prices are from."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 
@@ -366,7 +384,7 @@ strategy_options = _all(
     objective_option,
     limit_options,
     contention_option,
-    profile_option,
+    price_options,
 )
 """How a plan is made."""
 

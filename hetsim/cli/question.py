@@ -50,6 +50,8 @@ def read_problem(
     contention: Contention | None = None,
 ) -> Problem:
     """Build the problem of running MODEL on PLATFORM."""
+    from hetsim.cost.default import DEFAULT_COST
+    from hetsim.cost.registry import cost_model
     from hetsim.hardware.catalog import load_platform, platform_names
     from hetsim.hardware.executing import platform_executing
     from hetsim.problem.problem import Problem
@@ -62,6 +64,8 @@ def read_problem(
     # The platform is quick to read: mistakes about it show before the model is loaded.
     hardware = load_platform(platform)
     platform_executing(hardware, current().execute)
+    cost = current().cost or DEFAULT_COST
+    cost_model(cost)
     model = read_model(source, dims, shapes, canonical)
     with current().progress(f"pricing {model.name} on {hardware.name}"):
         return Problem.of(
@@ -70,6 +74,7 @@ def read_problem(
             contention=contention or "fifo",
             profiles=current().profiles,
             execute=current().execute,
+            cost=cost,
         )
 
 
@@ -109,6 +114,7 @@ def read_plan(
                 "--set": current().settings,
                 "--affinity": current().affinity,
                 "--profile": current().profiles,
+                "--cost": current().cost,
             }
         )
         from hetsim.plans.saved import load_plan

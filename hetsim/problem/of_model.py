@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.cost.default import DEFAULT_COST
 from hetsim.cost.model import WholeModelCost
 from hetsim.cost.prices import Fused, Prices
 from hetsim.cost.profiles.prices import with_profile
@@ -42,7 +43,7 @@ def price(
     model: Model,
     platform: Platform,
     *,
-    cost: str = "roofline",
+    cost: str = DEFAULT_COST,
     contention: Contention = "fifo",
     profiles: Mapping[str, str | os.PathLike[str]] | None = None,
     execute: Mapping[str, str] | None = None,

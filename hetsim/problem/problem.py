@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hetsim.base import checks
+from hetsim.cost.default import DEFAULT_COST
 from hetsim.graph.dag import Dag
 from hetsim.hardware.executing import executed
 from hetsim.hardware.spec import standing_for
@@ -287,7 +288,7 @@ class Problem(Given):
         model: Model,
         platform: Platform,
         *,
-        cost: str = "roofline",
+        cost: str = DEFAULT_COST,
         contention: Contention = "fifo",
         profiles: Mapping[str, str | os.PathLike[str]] | None = None,
         execute: Mapping[str, str] | None = None,

@@ -18,7 +18,7 @@ from hetsim.cli.options import (
     objective_option,
     output_options,
     platform_options,
-    profile_option,
+    price_options,
     run_options,
     target_option,
     wide_option,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("model")
 @platform_options
-@profile_option
+@price_options
 @click.option(
     "--strategy",
     "strategies",

@@ -18,7 +18,7 @@ from hetsim.cli.options import (
     json_option,
     model_options,
     platform_options,
-    profile_option,
+    price_options,
 )
 from hetsim.errors import InvalidInput, UsageError, nearest
 
@@ -33,7 +33,7 @@ ALL = "all"
 @click.command(cls=Command)
 @click.argument("model")
 @platform_options
-@profile_option
+@price_options
 @click.option(
     "--method",
     default="compact",

@@ -132,8 +132,8 @@ def run(
 
 _FIXED = (
     "platform", "execute", "strategy", "objective", "contention", "set", "affinity", "precision",
-    "dims", "shapes", "canonical", "freeze", "extension", "profiles", "trace", "out", "force",
-    "failures", "plain", "emulate", "time_scale", "requests",
+    "dims", "shapes", "canonical", "freeze", "extension", "profiles", "cost", "trace", "out",
+    "force", "failures", "plain", "emulate", "time_scale", "requests",
 )  # fmt: skip
 """Options that a compiled plan has fixed, or that need its timeline."""
 

@@ -1,0 +1,58 @@
+"""``--cost``: by which cost model a problem is priced, in every verb that prices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+
+from figure_builders import kernels_block
+from hetsim.cost.default import DEFAULT_COST
+from hetsim.hardware.files.catalog_files import catalog_folder
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """A model and a platform of one device with figures of its kernels."""
+    own = yaml.safe_load((catalog_folder() / "nvidia-t4.yaml").read_text("utf-8"))
+    own["kernels"] = {"float32": kernels_block()}
+    path = tmp_path / "own.yaml"
+    path.write_text(yaml.safe_dump({"host": "card", "devices": {"card": {"device": own}}}), "utf-8")
+    return ["zoo:squeezenet", "--platform", str(path)]
+
+
+@pytest.mark.parametrize("verb", ["simulate", "compare", "partition"])
+def test_every_verb_that_prices_takes_it_and_says_it(cli: Cli, words: list[str], verb: str) -> None:
+    found = {}
+    for cost in ("fitted", "roofline", None):
+        given = [] if cost is None else ["--cost", cost]
+        result = cli(verb, *words, *given, "--json")
+        assert result.exit_code == 0, result.stderr
+        record = json.loads(result.stdout)
+        assert record.get("problem", record)["cost"] == (cost or DEFAULT_COST)
+        found[cost] = record.get("problem", record)["fingerprint"]
+    assert found["fitted"] != found["roofline"]
+    assert found[None] == found[DEFAULT_COST]
+
+
+def test_an_unknown_one_is_refused_before_the_model_is_read(cli: Cli, words: list[str]) -> None:
+    result = cli("simulate", "no-such.onnx", *words[1:], "--cost", "fited")
+    assert result.exit_code == 2
+    assert "no cost model 'fited'; did you mean 'fitted'?" in result.stderr
+
+
+def test_a_saved_plan_has_its_own(cli: Cli, words: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert cli("simulate", *words, "--cost", "fitted", "--out", out).exit_code == 0
+    plan = out / "plan.json"
+    assert json.loads(plan.read_text())["cost"] == "fitted"
+    assert cli("simulate", plan).exit_code == 0
+    refused = cli("simulate", plan, "--cost", "roofline")
+    assert refused.exit_code == 2
+    assert "--cost cannot go with a saved plan" in refused.stderr
