@@ -218,6 +218,11 @@ class Graph:
         return {name: tensor.dtype for name, tensor in self.tensors.items()}
 
     @cached_property
+    def kept(self) -> dict[str, object]:
+        """What was computed of the graph and is asked for often, by name, for as long as it is."""
+        return {}
+
+    @cached_property
     def dequantized(self) -> dict[str, tuple[str, ...]]:
         """By value: the stored integers, scales and zero points that it is made of. O(V + E).
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from hetsim.errors import HetsimError, ModelError, UnboundDimension
 from hetsim.graph.graph import ITEM_BITS, Graph, Node
@@ -58,12 +59,16 @@ _RULES: Mapping[str, Rule] = {
     **runtime_ops.RULES,
 }
 
+_KEPT = "works"
+
 _UNKNOWN = "what it computes is not known"
 _UNDECIDED = "what it computes depends on data, or on an attribute that is not known"
 
 
 def node_work(graph: Graph, node: Node) -> Work:
     """Return what `node` does: nothing where it dequantizes constants. O(inputs + outputs).
+
+    Where ``graph_work`` was asked before, it is known.
 
     Raises
     ------
@@ -72,6 +77,14 @@ def node_work(graph: Graph, node: Node) -> Work:
     ModelError
         Where the shapes do not fit the op.
     """
+    known: Any = graph.kept.get(_KEPT)
+    if known is not None and node.id < len(known) and graph.nodes[node.id] is node:
+        work: Work = known[node.id]
+        return work
+    return _counted(graph, node)
+
+
+def _counted(graph: Graph, node: Node) -> Work:
     inside = ways(graph, node)
     if inside is not None:
         return _work_inside(graph, node, inside)
@@ -219,8 +232,15 @@ def _whole_work(graph: Graph, node: Node, body: Graph) -> Work:
 
 
 def graph_work(graph: Graph) -> tuple[Work, ...]:
-    """Return the work of every node, by id. O(V + E); raises as `node_work` does."""
-    return tuple(node_work(graph, node) for node in graph.nodes)
+    """Return the work of every node, by id; kept with the graph.
+
+    O(V + E) at first; raises as `node_work` does.
+    """
+    known: Any = graph.kept.get(_KEPT)
+    if known is None:
+        known = graph.kept[_KEPT] = tuple(_counted(graph, node) for node in graph.nodes)
+    works: tuple[Work, ...] = known
+    return works
 
 
 def uncosted(graph: Graph) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from hetsim.cost.model import Estimate
 from hetsim.cost.prices import Prices
 from hetsim.device.device import SimulatedDevice
 from hetsim.graph.loading import load_model, model_of
-from hetsim.graph.work import graph_work
+from hetsim.graph.work import graph_work, node_work
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.executing import executing
@@ -142,3 +142,12 @@ def test_work_without_kernels_has_no_rows():
     assert table.at(1, 4).shape == (0, len(FEATURES))
     assert table.weight_bytes(4) == 0
     assert sum(work.flops for work in graph_work(chain("Reshape"))) == 0
+
+
+def test_work_is_counted_once_a_graph():
+    graph = chain("Conv", "Relu")
+    works = graph_work(graph)
+    assert graph_work(graph) is works
+    assert node_work(graph, graph.nodes[1]) is works[1]
+    assert graph_work(replace(graph, name="another")) is not works
+    assert node_work(chain("Conv", "Relu"), graph.nodes[1]) == works[1]
