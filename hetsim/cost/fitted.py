@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from hetsim.cost.kernels.chosen import executed_dtype, figures_for, model_figures
+from hetsim.cost.kernels.correction import factors
 from hetsim.cost.kernels.features import COLUMN, FORMS, PRODUCTS, features
 from hetsim.cost.kernels.form import RELATIVE, kernel_parts, streamed_share
 from hetsim.cost.model import Estimate, Kernel
@@ -70,9 +73,10 @@ class Fitted:
             return Estimate(0.0, 0.0, 0.0, 0.0, "fitted; a view")
         choice = self._choice(device, executed_dtype(device, kernel.works))
         seconds, *parts = kernel_parts(choice.figures.values, row, choice.streamed)
-        arithmetic, activations, weights, launch = parts
+        factor = choice.factor(row)
+        arithmetic, activations, weights, launch = (part * factor for part in parts)
         return Estimate(
-            seconds=seconds,
+            seconds=seconds * factor,
             compute_s=arithmetic,
             memory_s=activations + weights,
             launch_s=launch,
@@ -91,20 +95,28 @@ class Fitted:
                 for kind, nbytes in self.weights.items()
             )
             streamed = streamed_share(figures.values[_ON_CHIP], held)
-            found = _Choice(device, figures, note, streamed)
+            found = _Choice(device, figures, note, streamed, held)
             self._known[*tables, dtype] = found
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """The figures of a device for one element type, and the share of weights that is streamed."""
+    """A device's figures for one element type; weights in all, and the share that is streamed."""
 
     device: DeviceSpec
     figures: KernelFigures
     note: str
     streamed: float
+    weight_bytes: float
     _told: dict[tuple[int, int], str] = field(default_factory=dict, repr=False, compare=False)
+
+    def factor(self, row: list[float]) -> float:
+        """Return by what the formula's seconds are multiplied, see ``corrections`` of figures."""
+        if not self.figures.corrections:
+            return 1.0
+        found = factors(self.figures.corrections, np.array([row]), self.weight_bytes)
+        return float(found[0])
 
     def provenance(self, form: int, part: int) -> str:
         """Return what an estimate says of a kernel of a form, most of which is a part of it."""

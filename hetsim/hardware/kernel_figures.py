@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hetsim.base.units import GIGA, MIB, TERA
+from hetsim.hardware.kernel_correction import Correction
 from hetsim.hardware.provenance import weakest
 
 
@@ -157,6 +158,9 @@ class KernelFigures:
         Where the measurements are from.
     errors : tuple of FigureError
         By range of batch sizes; empty where nothing was left out and judged.
+    corrections : tuple of Correction
+        By what the formula's seconds are multiplied, where kernels were timed one by one on the
+        device; one a form at most.
     """
 
     precision: str
@@ -166,6 +170,7 @@ class KernelFigures:
     runtime: str
     source: str
     errors: tuple[FigureError, ...] = field(default=())
+    corrections: tuple[Correction, ...] = field(default=())
 
     def value(self, name: str) -> float:
         """Return the parameter called `name`, in SI units."""

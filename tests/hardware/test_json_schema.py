@@ -49,6 +49,7 @@ UNSAYABLE = (
     " two entries for batch ",
     "stands without 'chip'",
     "it computes no op in integers",
+    " has a line ",
 )
 """What relates two values, names other files, or is no value of JSON; the loader says these."""
 

@@ -15,6 +15,7 @@ from hetsim.hardware.catalog import device_names, load_device, load_platform
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.files.reader import digest
+from hetsim.hardware.kernel_correction import Correction
 from hetsim.hardware.kernel_figures import (
     BATCHES,
     INDEX,
@@ -204,3 +205,19 @@ def test_figures_that_a_platform_states_are_its_own(tmp_path: Path) -> None:
         tmp_path, kernels={"int8": kernels_block(overlap=3)}, memory_bandwidth_gbytes_s=1000
     )
     assert after == kernel_figures("int8", overlap=3)
+
+
+def test_a_correction_is_read_line_by_line(tmp_path: Path) -> None:
+    block = kernels_block()
+    block["corrections"] = {
+        "dense": {
+            "offset": -0.1,
+            "scales": {"columns": 0.5, "rows": 2.0},
+            "centres": "5 4.0 0.25\n6 3 -1e-3\n",
+        }
+    }
+    read = load_device(str(own_device(tmp_path, kernels={"float32": block})))
+    (found,) = read.kernels["float32"].corrections
+    assert found == Correction(
+        "dense", -0.1, ("rows", "columns"), (2.0, 0.5), ((5.0, 4.0), (6.0, 3.0)), (0.25, -0.001)
+    )

@@ -11,20 +11,9 @@ from hetsim.cost.model import Kernel
 from hetsim.cost.roofline import scale
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.work import Work
+from hetsim.graph.work.form import FORMS as FORMS
 from hetsim.graph.work.product import Product
 from hetsim.hardware.spec import DeviceSpec
-
-FORMS = (
-    "dense", "pointwise", "depthwise", "grouped", "transposed", "matmul", "batched", "recurrent",
-    "attention", "normalization", "softmax", "pooling", "reduction", "elementwise", "movement",
-    "transpose", "resize", "gather", "other",
-)  # fmt: skip
-"""What kernels are told apart by. The first are products, as ``graph.work.geometry`` has them:
-convolutions with a window, without one (1x1), one input channel a group, several of them, and
-transposed; matrix products by weights, and of two activations; recurrent layers, step by step;
-attention as one op. The others are bound by what they move: normalization over channels, softmax,
-pooling, reductions, elementwise ops, copies (Concat, Slice, Split, Pad, Expand), copies in another
-order (Transpose, DepthToSpace), resampling, indexed reads, and the rest."""
 
 PRODUCTS = FORMS[: FORMS.index("normalization")]
 """Forms whose ``flops`` are those of a product of ``rows``, ``columns`` and ``depth``."""

@@ -7,6 +7,18 @@ from collections.abc import Mapping
 from hetsim.graph.work.elementwise import TRANSCENDENTAL
 from hetsim.graph.work.rule import NodeView
 
+FORMS = (
+    "dense", "pointwise", "depthwise", "grouped", "transposed", "matmul", "batched", "recurrent",
+    "attention", "normalization", "softmax", "pooling", "reduction", "elementwise", "movement",
+    "transpose", "resize", "gather", "other",
+)  # fmt: skip
+"""What kernels are told apart by. The first are products, as ``graph.work.geometry`` has them:
+convolutions with a window, without one (1x1), one input channel a group, several of them, and
+transposed; matrix products by weights, and of two activations; recurrent layers, step by step;
+attention as one op. The others are bound by what they move: normalization over channels, softmax,
+pooling, reductions, elementwise ops, copies (Concat, Slice, Split, Pad, Expand), copies in another
+order (Transpose, DepthToSpace), resampling, indexed reads, and the rest."""
+
 PRODUCTS: Mapping[str, str] = {
     "conv": "matmul", "matmul": "matmul", "attention": "attention", "recurrent": "recurrent",
 }  # fmt: skip

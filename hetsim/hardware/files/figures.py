@@ -131,6 +131,7 @@ LARGEST = 1e12
 
 Positive = Annotated[StrictFloat, Field(gt=0, le=LARGEST, allow_inf_nan=False)]
 NotNegative = Annotated[StrictFloat, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
+Number = Annotated[StrictFloat, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 Fraction = Annotated[StrictFloat, Field(gt=0, le=1, allow_inf_nan=False)]
 Count = Annotated[StrictInt, Field(ge=1, le=2**20)]
 

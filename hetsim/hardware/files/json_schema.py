@@ -14,6 +14,7 @@ from hetsim.hardware.files.catalog_files import Sort, names
 from hetsim.hardware.files.device_schema import DeviceModel, SupportModel
 from hetsim.hardware.files.figures import Count, Figure, Fraction, NotNegative, Positive
 from hetsim.hardware.files.kernels_schema import (
+    CorrectionModel,
     ErrorModel,
     FittedModel,
     KernelsModel,
@@ -26,6 +27,7 @@ from hetsim.hardware.files.platform_schema import (
     LinkUse,
     PlatformModel,
 )
+from hetsim.hardware.kernel_correction import COORDINATES
 from hetsim.hardware.kernel_figures import PARAMETERS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -77,6 +79,14 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "parameters": "All parameters of the formula: "
         + " ".join(f"{one.name}: {one.meaning}" for one in PARAMETERS),
         "errors": "Errors over measurements that were left out of the fit, by batch size.",
+        "corrections": "By form of kernels: a factor by geometry, where kernels were timed one by "
+        "one; 'hetsim calibrate' writes it.",
+    },
+    CorrectionModel.__name__: {
+        "offset": "Logarithm of the factor far from all centres.",
+        "scales": "By coordinate: how far a measurement tells of its neighbours.",
+        "centres": "A line each: the place by these coordinates, in the order "
+        f"{', '.join(COORDINATES)}, then its weight in the logarithm.",
     },
     ErrorModel.__name__: {
         "batch": "Range of batch sizes.",

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationInfo
 from pydantic import field_validator as checked
 
+from hetsim.graph.work.form import FORMS
 from hetsim.hardware.executing import PRECISIONS
 from hetsim.hardware.files.figures import (
     DTYPE_ABBREVIATIONS,
     Count,
     Figure,
     NotNegative,
+    Number,
     OneOf,
     Positive,
     Refusal,
@@ -22,11 +25,14 @@ from hetsim.hardware.files.figures import (
     refusal,
     refusals,
 )
+from hetsim.hardware.kernel_correction import COORDINATES, Correction
 from hetsim.hardware.kernel_figures import BATCHES, PARAMETERS, FigureError, KernelFigures
 
 Precision = Annotated[StrictStr, OneOf("precision", PRECISIONS, DTYPE_ABBREVIATIONS)]
 ParameterName = Annotated[StrictStr, OneOf("parameter", tuple(one.name for one in PARAMETERS))]
 BatchRange = Annotated[StrictStr, OneOf("range of batch sizes", BATCHES)]
+FormName = Annotated[StrictStr, OneOf("form of kernels", FORMS)]
+CoordinateName = Annotated[StrictStr, OneOf("coordinate", COORDINATES)]
 Parameters = Annotated[
     dict[ParameterName, Figure[Positive]],
     Table({one.name: "state all of them, or none for the precision" for one in PARAMETERS}),
@@ -67,6 +73,47 @@ class ErrorModel(Strict):
         return common
 
 
+class CorrectionModel(Strict):
+    """How far kernels of one form were from the formula, an entry of ``corrections:``.
+
+    A line of ``centres`` has the place of a kernel that was measured, by the coordinates that
+    ``scales`` names, in the order of `COORDINATES`, and its weight.
+    """
+
+    offset: Number
+    scales: Annotated[dict[CoordinateName, Positive], Field(min_length=1)]
+    centres: Text
+
+    @checked("centres")
+    @classmethod
+    def _numbers(cls, centres: str, info: ValidationInfo) -> str:
+        width = len(info.data["scales"]) + 1 if "scales" in info.data else None
+        for number, line in enumerate(centres.splitlines(), start=1):
+            try:
+                values = [float(word) for word in line.split()]
+            except ValueError:
+                values = [math.nan]
+            if not all(map(math.isfinite, values)) or width not in (None, len(values)):
+                raise refusal(
+                    f"KEY has a line {number} that is not {width or 'some'} numbers",
+                    "write one number for each of 'scales', and a weight",
+                )
+        return centres
+
+    def to_correction(self, form: str) -> Correction:
+        """Return the record for kernels of `form`."""
+        names = tuple(name for name in COORDINATES if name in self.scales)
+        table = [tuple(map(float, line.split())) for line in self.centres.splitlines()]
+        return Correction(
+            form=form,
+            offset=self.offset,
+            coordinates=names,
+            scales=tuple(self.scales[name] for name in names),
+            centres=tuple(row[:-1] for row in table),
+            weights=tuple(row[-1] for row in table),
+        )
+
+
 class KernelsModel(Strict):
     """The figures of one precision, an entry of ``kernels:``."""
 
@@ -75,6 +122,7 @@ class KernelsModel(Strict):
     source: Text
     parameters: Parameters
     errors: tuple[ErrorModel, ...] = ()
+    corrections: dict[FormName, CorrectionModel] = Field(default_factory=dict)
 
     @checked("errors")
     @classmethod
@@ -102,6 +150,7 @@ class KernelsModel(Strict):
             runtime=self.runtime,
             source=self.source,
             errors=tuple(FigureError(**error.model_dump()) for error in self.errors),
+            corrections=tuple(one.to_correction(form) for form, one in self.corrections.items()),
         )
 
 

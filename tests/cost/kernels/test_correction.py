@@ -1,0 +1,88 @@
+"""The factor by geometry: bells around centres, against their definition written out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from figure_builders import kernel_figures
+from hetsim.cost.fitted import Fitted
+from hetsim.cost.kernels.correction import coordinates, factors
+from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS
+from hetsim.cost.model import Kernel
+from hetsim.graph.work import Work
+from hetsim.hardware.catalog import load_device
+from hetsim.hardware.kernel_correction import COORDINATES, Correction
+
+MODEL_BYTES = 2.0**24
+
+
+def row(form: str, **sizes: float) -> np.ndarray:
+    made = np.ones(len(FEATURES))
+    for name, size in {"form": FORMS.index(form), **sizes}.items():
+        made[COLUMN[name]] = size
+    return made
+
+
+def place(one: np.ndarray) -> dict[str, float]:
+    found = coordinates(one[None], np.array([MODEL_BYTES]))[0]
+    return dict(zip(COORDINATES, found.tolist(), strict=True))
+
+
+CONV = row(
+    "dense", rows=64, columns=24, depth=9 * 20, window_h=3, window_w=3, stride=2,
+    read_bytes=3000, largest_read_bytes=1000, write_bytes=2000, weight_bytes=512, exp_bytes=2000,
+)  # fmt: skip
+ONE = Correction(
+    "dense", 0.1, ("rows", "columns"), (2.0, 0.5), ((5.0, 4.0), (7.0, 5.0)), (0.4, -0.2)
+)
+
+
+def test_places_are_octaves_of_sizes():
+    found = place(CONV)
+    assert (found["rows"], found["stride"], found["weights"]) == (6, 1, 9)
+    assert found["channels"] == pytest.approx(math.log2(20))
+    assert found["model"] == 24
+    assert found["columns_by_16"] == pytest.approx(4 * math.log2(32 / 24))
+    assert found["channels_by_4"] == 0
+    assert found["exponential"] == pytest.approx(4)
+    assert found["others"] == pytest.approx(2 * math.log2(2))
+
+
+def test_channels_of_a_depthwise_convolution_lie_side_by_side():
+    found = place(row("depthwise", columns=1, depth=9, window_h=3, window_w=3, groups=48))
+    assert found["columns_by_16"] == found["channels_by_16"] == 0
+
+
+def test_the_factor_is_the_sum_of_bells():
+    at = place(CONV)
+    log = 0.1
+    for centre, weight in zip(ONE.centres, ONE.weights, strict=True):
+        apart = ((at["rows"] - centre[0]) / 2) ** 2 + ((at["columns"] - centre[1]) / 0.5) ** 2
+        log += weight * math.exp(-apart / 2)
+    other = row("matmul", rows=64, columns=24)
+    found = factors((ONE,), np.stack([CONV, other]), MODEL_BYTES)
+    assert found == pytest.approx([math.exp(log), 1.0])
+    assert factors((), np.stack([CONV, other]), MODEL_BYTES).tolist() == [1.0, 1.0]
+
+
+def test_far_from_all_centres_the_offset_is_left():
+    far = CONV.copy()
+    far[COLUMN["rows"]] = 2.0**40
+    assert factors((ONE,), far[None], MODEL_BYTES) == pytest.approx([math.exp(0.1)])
+
+
+def test_a_price_is_the_formula_times_the_factor():
+    plain = kernel_figures("float32")
+    spec = replace(load_device("nvidia-t4"), execution_dtype={}, kernels={"float32": plain})
+    whole = replace(ONE, form="other", coordinates=("read",), scales=(1.0,), centres=((20.0,),),
+                    weights=(0.3,))  # fmt: skip
+    corrected = replace(spec, kernels={"float32": replace(plain, corrections=(whole,))})
+    kernel = Kernel((Work(0, 2**20, 2**20, 0, "other", "float32", True),))
+    before, after = Fitted().estimate(spec, kernel), Fitted().estimate(corrected, kernel)
+    assert after.seconds / before.seconds == pytest.approx(math.exp(0.4))
+    assert after.memory_s / before.memory_s == pytest.approx(math.exp(0.4))
+    assert after.launch_s / before.launch_s == pytest.approx(math.exp(0.4))
