@@ -191,7 +191,7 @@ def test_a_platform_says_what_a_device_executes_as_if(write: Write) -> None:
     text = """\
 host: cpu
 devices:
-  cpu: rockchip-rk3588-cpu
+  cpu: raspberry-pi-5-cpu
   tpu: {device: google-edge-tpu, execute: int8}
 links:
   - {between: [cpu, tpu], link: usb3-gen1}
