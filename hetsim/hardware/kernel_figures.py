@@ -186,6 +186,16 @@ class KernelFigures:
         """The weakest status of its parameters."""
         return weakest(status for status, _ in self.provenance.values())
 
+    @property
+    def standing(self) -> str:
+        """The status of the figures as a whole: how the device itself was looked at.
+
+        ``measured`` or ``fitted`` where some parameter is: rows of the device stand behind the
+        whole, which is judged as a whole. Else the weakest.
+        """
+        stated = {status for status, _ in self.provenance.values()}
+        return next((each for each in ("measured", "fitted") if each in stated), self.status)
+
     def error(self, batch: int = 1) -> FigureError | None:
         """Return the error that holds for a batch size, or that of the nearest range stated."""
         at = BATCHES.index(batch_range(batch))

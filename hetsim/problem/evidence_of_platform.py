@@ -76,7 +76,7 @@ def device_evidence(
         found = Evidence(
             name,
             spec.name,
-            _status(figures),
+            figures.standing,
             PRIOR_SD if error is None else error.sd,
             PRIOR_COMMON if error is None else error.common,
             kin=figures.kin,
@@ -85,12 +85,6 @@ def device_evidence(
             runtime=figures.runtime,
         )
     return found if share is None else _profiled(found, share)
-
-
-def _status(figures: KernelFigures) -> str:
-    """Of figures as a whole: those with rows of the device behind them are judged as a whole."""
-    stated = {status for status, _ in figures.provenance.values()}
-    return next((each for each in ("measured", "fitted") if each in stated), figures.status)
 
 
 def _profiled(found: Evidence, share: MeasuredShare) -> Evidence:

@@ -221,3 +221,15 @@ def test_a_correction_is_read_line_by_line(tmp_path: Path) -> None:
     assert found == Correction(
         "dense", -0.1, ("rows", "columns"), (2.0, 0.5), ((5.0, 4.0), (6.0, 3.0)), (0.25, -0.001)
     )
+
+
+def test_figures_stand_on_measurements_where_any_parameter_does() -> None:
+    figures = kernel_figures()
+    prior = dict.fromkeys(INDEX, ("prior", "kin"))
+    assert (figures.standing, figures.status) == ("fitted", "fitted")
+    some = dataclasses.replace(figures, provenance={**prior, "overlap": ("fitted", "rows")})
+    assert (some.standing, some.status) == ("fitted", "prior")
+    one = dataclasses.replace(figures, provenance={**prior, "overlap": ("measured", "here")})
+    assert one.standing == "measured"
+    none = dataclasses.replace(figures, provenance={**prior, "overlap": ("datasheet", "page")})
+    assert none.standing == none.status == "prior"

@@ -29,6 +29,8 @@ from hetsim.reporting.words.plan_figures import as_if
 from hetsim.reporting.words.text import ABSENT, count, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
+ON_ROWS = ("measured", "fitted")
+"""How figures of kernels stand that rest on measurements of the device."""
 LINKS_SHOWN = 8
 """Links that the list gives for one platform; showing the platform gives all."""
 
@@ -42,7 +44,7 @@ def devices_report(
 ) -> RenderableType:
     """Return the catalog: devices, links, and the platforms that they make up.
 
-    `wide` adds the full names.
+    `wide` adds the full names, and which figures of kernels are measured.
     """
     return Stack(
         _devices_table(devices, wide=wide),
@@ -61,12 +63,13 @@ def _devices_table(devices: Sequence[tuple[str, DeviceSpec]], *, wide: bool) -> 
     table.add_column(cell("memory", "bandwidth"), justify="right", no_wrap=True)
     table.add_column(Text("memory"), justify="right", no_wrap=True)
     if wide:
+        table.add_column(cell("kernels", "measured"), no_wrap=True)
         table.add_column(Text("kind"), no_wrap=True)
         table.add_column(Text("full name"), overflow="fold", min_width=24)
     folded_rows = fold_rows(devices, lambda row: row[0], lambda row: _figures(row[1]))
     rows = devices if wide else [(name, row[1]) for name, row in folded_rows]
     for name, spec in rows:
-        more = [cell(spec.kind), cell(spec.full_name)] if wide else []
+        more = [cell(_measured(spec)), cell(spec.kind), cell(spec.full_name)] if wide else []
         table.add_row(cell(name), *(cell(figure) for figure in _figures(spec)), *more)
     return table
 
@@ -80,6 +83,12 @@ def _figures(spec: DeviceSpec) -> tuple[str, ...]:
         rate(spec.bytes_per_s, "B/s"),
         format_bytes(spec.memory_bytes),
     )
+
+
+def _measured(spec: DeviceSpec) -> str:
+    """The precisions whose figures rest on measurements of the device."""
+    stand = (name for name, known in spec.kernels.items() if known.standing in ON_ROWS)
+    return " ".join(stand) or ABSENT
 
 
 def _platforms_table(platforms: Sequence[tuple[str, Platform]]) -> Table:

@@ -389,6 +389,10 @@ def test_show_gives_figures_and_errors_and_wide_every_parameter(
     for parameter in PARAMETERS:
         assert parameter.name in wide
     assert "fill_outputs" not in brief
+    row = next(
+        line for line in cli("devices", "list", "--wide").stdout.splitlines() if "T4" in line
+    )
+    assert " int8 " in row
     result = cli("devices", "show", fitted)
     assert result.exit_code == 2
     assert "'hetsim devices show card' shows it with the device" in result.stderr
