@@ -13,10 +13,11 @@ from pydantic import BaseModel
 from hetsim.errors import PlatformError
 from hetsim.hardware.files.catalog_files import Sort, in_catalog
 from hetsim.hardware.files.complaints import Broken, broken, parse
+from hetsim.hardware.files.description import read_description
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.kernels_schema import FittedModel
 from hetsim.hardware.files.platform_schema import LinkModel, PlatformModel
-from hetsim.hardware.files.reader import read_description, survey
+from hetsim.hardware.files.reader import survey
 from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
 from hetsim.hardware.spec import DeviceSpec, Platform
 

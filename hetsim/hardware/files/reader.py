@@ -15,10 +15,10 @@ from pydantic import BaseModel
 from hetsim.base.units import GIGA
 from hetsim.errors import PlatformError, UsageError, nearest
 from hetsim.hardware.executing import executing
-from hetsim.hardware.files.catalog_files import Sort, find, fitted_beside, in_catalog
-from hetsim.hardware.files.complaints import Broken, broken, parse, read_file
+from hetsim.hardware.files.catalog_files import Sort, find, in_catalog
+from hetsim.hardware.files.complaints import Broken, broken, parse
+from hetsim.hardware.files.description import read_description
 from hetsim.hardware.files.device_schema import MICROSECONDS, DeviceModel
-from hetsim.hardware.files.kernels_schema import FittedModel
 from hetsim.hardware.files.platform_schema import (
     DeviceUse,
     LinkModel,
@@ -51,50 +51,6 @@ def _read(model: type[M], path: Path, shown: str) -> M:
         raise wrong.whole
     assert read is not None
     return read
-
-
-def read_description(model: type[M], path: Path, shown: str) -> tuple[M | None, Broken | None]:
-    """Read the file at `path` as a `model`: return it, or what is wrong.
-
-    To a device of the catalog belongs what was fitted for it, in a file of its own.
-    """
-    read, wrong = read_file(model, path, shown, catalog=in_catalog(path))
-    beside = fitted_beside(path) if model is DeviceModel else None
-    if beside is None:
-        return read, wrong
-    name = (Path(shown).parent / beside.relative_to(path.resolve().parent)).as_posix()
-    fitted, fit_wrong = _read_fitted(beside, name, read)
-    if wrong is not None or fit_wrong is not None:
-        each = [error for one in (wrong, fit_wrong) if one is not None for error in one.each]
-        first = wrong or fit_wrong
-        assert first is not None
-        return None, Broken(first.whole, tuple(each))
-    assert isinstance(read, DeviceModel)
-    assert fitted is not None
-    return read.model_copy(update={"kernels": {**read.kernels, **fitted.kernels}}), None
-
-
-def _read_fitted(
-    path: Path, shown: str, device: BaseModel | None
-) -> tuple[FittedModel | None, Broken | None]:
-    """Read what was fitted for `device`, which states no figures of the same precisions."""
-    try:
-        source = read_yaml(path, shown, holds="what was fitted for a device")
-    except PlatformError as error:
-        return None, Broken(error, (error,))
-    fitted, complaints = parse(FittedModel, source, source.data, catalog=True)
-    if fitted is not None and isinstance(device, DeviceModel):
-        complaints += [
-            Complaint(
-                source.line(("kernels", precision)),
-                f"'kernels.{precision}' is stated by devices/{path.name} too",
-                "keep what is fitted out of files that are written by hand",
-            )
-            for precision in fitted.kernels
-            if precision in device.kernels
-        ]
-    wrong = broken(source, complaints)
-    return (fitted, None) if wrong is None else (None, wrong)
 
 
 def read_platform(path: Path, shown: str, given: str) -> Platform:
