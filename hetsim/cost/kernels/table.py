@@ -85,7 +85,8 @@ class KernelTable:
 def network_table(graph: Graph) -> KernelTable:
     """Return the kernels of a float network, as a device with figures of kernels runs it whole.
 
-    Of what data decide it has the dearest, as prices do. Views have no row.
+    Of what data decide it has the most that it can be, as prices do; of branches the one with
+    most work, where prices have the one that takes the device longest. Views have no row.
 
     Raises
     ------

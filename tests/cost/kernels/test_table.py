@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import onnx
 import pytest
 
 from figure_builders import kernel_figures
-from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS, features
-from hetsim.cost.kernels.form import kernel_seconds, kernels_seconds
+from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS
+from hetsim.cost.kernels.form import kernels_seconds, streamed_share
 from hetsim.cost.kernels.table import network_table
-from hetsim.cost.model import Estimate
-from hetsim.cost.prices import Prices
-from hetsim.device.device import SimulatedDevice
 from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.work import graph_work, node_work
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.executing import executing
-from hetsim.hardware.spec import SupportRule
+from hetsim.hardware.spec import Platform, SupportRule
+from hetsim.problem.problem import Problem
 from kernel_graphs import chain
 from onnx_builders import if_model
 
-FIGURES = {name: kernel_figures(name) for name in ("float32", "float16", "int8")}
+FIGURES = {
+    "float32": kernel_figures("float32"),
+    "float16": kernel_figures("float16", rate_tflops=5.0),
+    "int8": kernel_figures("int8", rate_tflops=9.0, launch_us=2.0),
+}
 DEVICE = replace(
     load_platform("laptop").devices["npu"],
     kernels=FIGURES,
@@ -36,52 +38,39 @@ DEVICE = replace(
 ITEM_BYTES = {"float32": 4, "float16": 2, "int8": 1}
 
 
-@dataclass(frozen=True)
-class ByFeatures:
-    """A cost model of the formula alone: the same figures whatever the precision."""
-
-    streamed: float = 0.5
-
-    def estimate(self, device, kernel):
-        row = features(kernel, device)
-        moves = any(row[COLUMN[n]] for n in FEATURES if n == "flops" or n.endswith("_bytes"))
-        seconds = kernel_seconds(FIGURES["float32"].values, row, self.streamed) if moves else 0.0
-        return Estimate(seconds, seconds, 0.0, 0.0, "test")
+def priced(model, spec):
+    """The seconds of all kernels of a model in a problem with that device alone."""
+    platform = Platform("one", {"npu": spec}, (), "npu", "one", "0" * 64)
+    problem = Problem.of(model, platform, cost="fitted")
+    return math.fsum(took_s for _, took_s in problem.kernels(0, range(problem.n)))
 
 
-def priced(graph, spec):
-    """The seconds of all kernels of a graph on a device that takes it whole."""
-    support = SimulatedDevice("npu", spec).query_model(graph)
-    assert all(support.supported)
-    prices = Prices(spec, ByFeatures())
-    alone = [prices.node(graph, node)[0] for node in graph.nodes]
-    sets = prices.fused(graph, support, alone)
-    within = {v for one in sets for v in one.nodes}
-    rest = (took for v, took in enumerate(alone) if v not in within)
-    return math.fsum([*rest, *(one.seconds for one in sets)])
-
-
-def predicted(table, item_bytes, batch=1):
-    seconds = kernels_seconds(FIGURES["float32"].values, table.at(batch, item_bytes), 0.5)
+def predicted(table, precision):
+    """The seconds of its kernels by the formula."""
+    values, item_bytes = FIGURES[precision].values, ITEM_BYTES[precision]
+    streamed = streamed_share(
+        FIGURES[precision].value("weights_on_chip_mib"), table.weight_bytes(item_bytes)
+    )
+    seconds = kernels_seconds(values, table.at(1, item_bytes), streamed)
     return math.fsum(seconds * table.counts)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 @pytest.mark.parametrize("name", zoo.names())
 def test_a_table_is_the_sum_of_the_prices(name, precision):
-    graph = load_model(f"zoo:{name}").graph
+    model = load_model(f"zoo:{name}")
     spec = DEVICE if precision == "float32" else executing(DEVICE, precision, "npu")
-    total = predicted(network_table(graph), ITEM_BYTES[precision])
-    assert total == pytest.approx(priced(graph, spec), rel=1e-9)
+    total = predicted(network_table(model.graph), precision)
+    assert total == pytest.approx(priced(model, spec), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "resnet18", "mobilenet_v2", "vgg19"])
 def test_a_table_is_the_sum_of_the_prices_in_integers(name):
-    graph = load_model(f"zoo:{name}").graph
+    model = load_model(f"zoo:{name}")
     spec = executing(DEVICE, "int8", "npu")
     everything = replace(spec, quantized=spec.quantized | {"Dropout"})
-    total = predicted(network_table(graph), 1)
-    assert total == pytest.approx(priced(graph, everything), rel=1e-9)
+    total = predicted(network_table(model.graph), "int8")
+    assert total == pytest.approx(priced(model, everything), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
@@ -129,12 +118,16 @@ def test_integers_stay_as_they_are():
     assert table.stored[:, COLUMN["rows"]].sum() == 0
 
 
-def test_a_choice_is_the_kernels_of_its_dearest_branch():
-    graph = model_of(if_model()).graph
-    table = network_table(graph)
-    assert predicted(table, 4) == pytest.approx(priced(graph, DEVICE), rel=1e-9)
-    assert table.counts.sum() == 2
-    assert table.elements[:, COLUMN["columns"]].max() == 64
+def test_a_choice_is_the_kernels_of_the_branch_with_most_work():
+    graph = model_of(if_model(dear=64, cheap=32)).graph
+    branches = [body for body in graph.nodes[0].branches.values() if body is not None]
+    found, most = network_table(graph), max(branches, key=_flops)
+    assert np.array_equal(found.at(1, 4), network_table(most).at(1, 4))
+    assert found.counts.sum() == 2
+
+
+def _flops(graph):
+    return sum(work.flops for work in graph_work(graph))
 
 
 def test_work_without_kernels_has_no_rows():
