@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hetsim.analysis.draws import DRAWS, MOST_DRAWS, draw
+from hetsim.analysis.sureness import Sureness, how_sure
 from hetsim.analysis.target import check_target
 from hetsim.base import checks
 from hetsim.errors import Infeasible, OutOfMemory, UsageError, all_refused, nearest
@@ -70,6 +72,8 @@ class Row:
         one another. None for latency.
     refusal : Infeasible or None
         The error that `reason` is the text of.
+    sure : Sureness or None
+        How sure `cost_s` is, and that it is the least; None where nothing was drawn.
     """
 
     strategy: str
@@ -82,6 +86,7 @@ class Row:
     cost_s: float | None
     kept_s: float | None = None
     refusal: Infeasible | None = field(default=None, repr=False, compare=False)
+    sure: Sureness | None = None
 
     @property
     def lags(self) -> bool:
@@ -132,6 +137,9 @@ class Comparison:
     copies : Copies or None
         What the same devices do without any split, for throughput; None for latency, and where
         copies gain nothing over one device.
+    draws, draw_seed : int
+        How many draws of what figures are off by the rows were played on; 0 where all is taken as
+        exact, or at the bad end.
     """
 
     problem: Problem
@@ -141,6 +149,8 @@ class Comparison:
     single_s: Mapping[str, float]
     objective: Objective = "latency"
     copies: Copies | None = None
+    draws: int = 0
+    draw_seed: int = 0
 
     def busy(self, row: Row) -> dict[str, float]:
         """Return, by device, the share of the time in which it computes.
@@ -197,6 +207,8 @@ class Comparison:
     strategies=checks.sequence(checks.text),
     objective=checks.text,
     affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
+    draws=checks.whole(0, MOST_DRAWS),
+    draw_seed=checks.whole(0),
 )
 def compare(
     problem: Problem,
@@ -204,6 +216,8 @@ def compare(
     *,
     objective: Objective = "latency",
     affinity: Affinity | None = None,
+    draws: int = DRAWS,
+    draw_seed: int = 0,
     **options: Any,
 ) -> Comparison:
     """Plan and simulate one request by each strategy.
@@ -220,6 +234,9 @@ def compare(
         objective, and are given none in their name, plan for it.
     affinity : Affinity, optional
         Whose pins and exclusions hold, as if they were given as options.
+    draws, draw_seed : int
+        On how many draws of what the figures of devices and links may be off by every plan is
+        played, for ``Row.sure``; the same seed gives the same draws. 0: on none.
     **options
         Of ``Constrained``: pins, exclusions and memory hold for every plan, the devices alone
         and the bound included. Others go to the strategies that have them; one must.
@@ -258,20 +275,33 @@ def compare(
         if (cost := _cost(made, timeline, objective)) is not None
     }
     best_single = min(single_s, key=lambda name: single_s[name]) if single_s else None
-    known_rows = dict(alone)
+    tried = dict(alone)
     copies: Copies | None = None
     if objective == "throughput":
-        made, timeline, _ = known_rows[COPIES] = attempt(COPIES)
+        made, timeline, _ = tried[COPIES] = attempt(COPIES)
         copies_s = _cost(made, timeline, objective)
         if made is not None and copies_s is not None and made.sizes:
             copies = Copies(made, copies_s)
     names: dict[str, None] = {}
     for strategy in strategies:
         names.update(dict.fromkeys(alone if strategy == "single" else (strategy,)))
+    for name in names:
+        if name not in tried:
+            tried[name] = attempt(name)
+    exact = problem.pessimistic or problem.uncertainty.certain
+    drawn = 0 if exact else draws
+    sure: dict[str, Sureness] = {}
+    if drawn:
+        sure = how_sure(
+            {name: made for name, (made, played, _) in tried.items() if made and played},
+            None if best_single is None else f"single:{best_single}",
+            draw(problem.uncertainty, drawn, draw_seed),
+            objective,
+        )
     under_these = " (under the pins, exclusions and memory given)" if limits.given() else ""
     rows: list[Row] = []
     for name in names:
-        made, timeline, refusal = known_rows[name] if name in known_rows else attempt(name)
+        made, timeline, refusal = tried[name]
         cost_s = _cost(made, timeline, objective)
         rows.append(
             Row(
@@ -293,11 +323,14 @@ def compare(
                 cost_s=cost_s,
                 kept_s=sustained_s(made) if made is not None and objective != "latency" else None,
                 refusal=refusal,
+                sure=sure.get(name),
             )
         )
     infinity = float("inf")
     rows.sort(key=lambda row: infinity if row.cost_s is None else row.cost_s)
-    return Comparison(problem, tuple(rows), bound_s, best_single, single_s, objective, copies)
+    return Comparison(
+        problem, tuple(rows), bound_s, best_single, single_s, objective, copies, drawn, draw_seed
+    )
 
 
 def _attempt(

@@ -14,6 +14,9 @@ from hetsim.problem.evidence import Uncertainty
 DRAWS = 200
 """How many, where nothing is said."""
 
+MOST_DRAWS = 100_000
+"""The most that may be asked for."""
+
 _FINEST = 1e-9
 """Of the units of digits that are permuted."""
 

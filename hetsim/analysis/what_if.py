@@ -15,7 +15,9 @@ from hetsim.cost.registry import cost_model
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.work import graph_work
 from hetsim.hardware.routes import build_routes
+from hetsim.problem.evidence import Z80
 from hetsim.problem.problem import Problem
+from hetsim.problem.scaled import scaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,14 @@ def wider_link(problem: Problem, name: str, factor: float = 2.0) -> Problem:
             replace(link, bytes_per_s=link.bytes_per_s * factor) if link.name == name else link
             for link in problem.platform.links
         )
-        resources, routes = build_routes(replace(problem.platform, links=links))
-        return replace(problem, routes=routes, link_names=resources)
+        platform = replace(problem.platform, links=links)
+        resources, routes = build_routes(platform)
+        found = replace(problem, routes=routes, link_names=resources, platform=platform)
+        # The platform's figures are those before anything was judged at its bad end.
+        if problem.pessimistic:
+            ones = np.ones(len(problem.devices))
+            found = scaled(found, ones, np.exp(Z80 * found.uncertainty.route_sd))
+        return replace(found, platform=problem.platform)
     index = problem.link_names.index(name)
     return replace(
         problem,
@@ -134,7 +142,8 @@ def _estimates(problem: Problem, missing: Missing) -> list[float]:
         if isinstance(by, WholeModelCost):
             by = by.of_works(graph_work(graph))
         prices = Prices(spec, by)
-        return [prices.node(graph, graph.nodes[node])[0] for node in missing.nodes]
+        worse = math.exp(Z80 * problem.evidence[missing.device].sd) if problem.pessimistic else 1.0
+        return [worse * prices.node(graph, graph.nodes[node])[0] for node in missing.nodes]
     others = [p for p in range(len(problem.devices)) if p != missing.device]
     elsewhere: NDArray[np.float64] = problem.seconds[:, others].min(axis=1, initial=np.inf)
     own = problem.seconds[:, missing.device]

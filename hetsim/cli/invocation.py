@@ -45,6 +45,8 @@ class Invocation:
         Paths of profiles that prices are from, by device.
     cost : str or None
         Name of the cost model; None: the default one.
+    pessimistic : bool
+        Plans are judged at the bad end of what figures may be off by.
     """
 
     command: tuple[str, ...]
@@ -58,6 +60,7 @@ class Invocation:
     affinity: Affinity | Literal["model"] | None = None
     profiles: Mapping[str, str] = field(default_factory=dict)
     cost: str | None = None
+    pessimistic: bool = False
 
     def show(self, report: RenderableType) -> None:
         """Print a report to stdout."""

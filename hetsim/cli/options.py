@@ -318,6 +318,21 @@ cost_option = click.option(
 price_options = _all(profile_option, cost_option)
 """Where prices are from."""
 
+
+def _set_pessimistic(ctx: click.Context, param: click.Parameter, given: bool) -> None:
+    if given:
+        ctx.find_root().obj.pessimistic = True
+
+
+pessimistic_option = click.option(
+    "--pessimistic",
+    is_flag=True,
+    expose_value=False,
+    callback=_set_pessimistic,
+    help="Judge plans with every device and link at the bad end of its 80 % interval.",
+)
+"""What figures are taken as."""
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 
 wide_option = click.option(
@@ -385,6 +400,7 @@ strategy_options = _all(
     limit_options,
     contention_option,
     price_options,
+    pessimistic_option,
 )
 """How a plan is made."""
 
@@ -407,6 +423,23 @@ output_options = _all(
 )
 """What is left on disk."""
 
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of random inputs, and of --draws.",
+)
+
+draws_option = click.option(
+    "--draws",
+    type=click.IntRange(min=0, max=100_000),
+    default=200,
+    show_default=True,
+    help="Play plans on so many draws of what figures may be off by; 0: on none.",
+)
+"""How sure an answer is."""
+
 run_options = _all(
     click.option(
         "--executor",
@@ -418,13 +451,7 @@ run_options = _all(
     click.option(
         "--address", metavar="HOST:PORT", help="Join this Ray cluster.  [default: start one]"
     ),
-    click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=True,
-        help="Seed of random inputs.",
-    ),
+    seed_option,
     click.option(
         "--timeout",
         "timeout_s",

@@ -75,6 +75,7 @@ def read_problem(
             profiles=current().profiles,
             execute=current().execute,
             cost=cost,
+            pessimistic=current().pessimistic,
         )
 
 
@@ -120,7 +121,8 @@ def read_plan(
         from hetsim.plans.saved import load_plan
 
         with current().progress(f"reading {source}"):
-            return load_plan(source, extensions=current().extensions)
+            saved = load_plan(source, extensions=current().extensions)
+        return saved.at_bad_end() if current().pessimistic else saved
     name = strategy or DEFAULT_STRATEGY
     options = read_strategy_options((name,))
     problem = read_problem(source, platform, dims, shapes, canonical, contention)

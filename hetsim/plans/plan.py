@@ -101,6 +101,13 @@ class Plan:
         checks.text(self.strategy, "a plan's strategy")
         _GROUPS(self.groups, "a plan's groups")
 
+    def at_bad_end(self) -> Plan:
+        """Return the same plan judged with every device and link at the bad end of its interval.
+
+        See ``Problem.at_bad_end``.
+        """
+        return replace(self, problem=self.problem.at_bad_end())
+
     @property
     def offsets(self) -> tuple[int, ...]:
         """Index into `groups` of the first of each replica."""
@@ -243,6 +250,8 @@ class Plan:
             record["execute"] = problem.executed
         if problem.cost:
             record["cost"] = problem.cost
+        if problem.pessimistic:
+            record["pessimistic"] = True
         return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
     @checks.takes(path=checks.path)

@@ -138,6 +138,9 @@ def _problem(
         raise _broken("cost", where)
     model = stated_model(record["model"], where, extensions)
     profiles = _checked_profiles(record.get("profiles", {}), where)
+    pessimistic = record.get("pessimistic", False)
+    if not isinstance(pessimistic, bool):
+        raise _broken("pessimistic", where)
     problem = Problem.of(
         model,
         platform,
@@ -145,6 +148,7 @@ def _problem(
         profiles={device: entry["source"] for device, entry in profiles.items()},
         execute=execute,
         cost=cost,
+        pessimistic=pessimistic,
     )
     for device, entry in profiles.items():
         own = problem.devices[problem.device_index(device)]

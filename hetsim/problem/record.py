@@ -52,6 +52,7 @@ def problem_record(problem: Problem) -> Record:
         "contention": problem.contention,
         "execute": problem.executed,
         "cost": problem.cost or None,
+        "pessimistic": problem.pessimistic,
         "unpriced": unpriced_record(problem),
         "profiles": measured_record(problem),
     }

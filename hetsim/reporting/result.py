@@ -10,11 +10,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from hetsim.analysis.comparison import Comparison, Row
+from hetsim.analysis.sureness import Spread
 from hetsim.base.text import Record
 from hetsim.device.kernels.onnx_runtime import SESSION_OPTIONS
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.record import problem_record
+from hetsim.reporting.tables.sureness import spread_record, sureness_record
 from hetsim.reporting.words.plan_figures import critical_path, latency_spread
 
 if TYPE_CHECKING:
@@ -93,6 +95,7 @@ def row_record(row: Row) -> Record:
         "gap": row.gap,
         "cost_s": row.cost_s,
         "kept_s": row.kept_s,
+        "sure": sureness_record(row.sure),
         "subgraphs": row.groups,
         "plan": None if row.plan is None else plan_record(row.plan),
         "timeline": None if row.timeline is None else timeline_record(row.timeline),
@@ -105,6 +108,8 @@ def comparison_record(comparison: Comparison) -> Record:
         "schema": "hetsim-comparison/1",
         "problem": problem_record(comparison.problem),
         "objective": comparison.objective,
+        "draws": comparison.draws,
+        "draw_seed": comparison.draw_seed,
         "lower_bound_s": comparison.bound_s,
         "best_single": comparison.best_single,
         "single_s": dict(comparison.single_s),
@@ -116,13 +121,14 @@ def comparison_record(comparison: Comparison) -> Record:
     }
 
 
-def simulation_record(plan: Plan, timeline: Timeline) -> Record:
-    """Return one plan on the virtual clock."""
+def simulation_record(plan: Plan, timeline: Timeline, spread: Spread | None = None) -> Record:
+    """Return one plan on the virtual clock, and what its times may be between."""
     return {
         "schema": "hetsim-simulation/1",
         "problem": problem_record(plan.problem),
         "plan": plan_record(plan),
         "timeline": timeline_record(timeline),
+        "sure": spread_record(spread),
     }
 
 
@@ -159,7 +165,7 @@ def _deviation_record(found: Deviation) -> Record:
     }
 
 
-def run_record(plan: Plan, run: Run) -> Record:
+def run_record(plan: Plan, run: Run, spread: Spread | None = None) -> Record:
     """Return one run but for its wall clock, which is another in every process."""
     return {
         "schema": "hetsim-run/1",
@@ -167,6 +173,7 @@ def run_record(plan: Plan, run: Run) -> Record:
         "plan": plan_record(plan),
         **checked_record(plan, run),
         "timeline": timeline_record(run.timeline),
+        "sure": spread_record(spread),
     }
 
 

@@ -17,6 +17,7 @@ from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.scaled import scaled
 from hetsim.simulation.clock.replaying import bottlenecks, latencies
+from sweeps import examples
 
 
 def factors(problem: Problem, seed: int, count: int = 5) -> tuple[np.ndarray, np.ndarray]:
@@ -33,6 +34,7 @@ def by_hand(plan: Plan, devices: np.ndarray, routes: np.ndarray) -> list[Plan]:
     ]
 
 
+@examples(quick=40, full=200)
 @given(problems(), st.integers(0, 9), st.sampled_from(["heft", "single", "chain-dp"]))
 def test_latency_is_that_of_the_scaled_problem(problem: Problem, seed: int, strategy: str) -> None:
     name = f"single:{problem.devices[0]}" if strategy == "single" else strategy
@@ -46,6 +48,7 @@ def test_latency_is_that_of_the_scaled_problem(problem: Problem, seed: int, stra
     assert found == pytest.approx(latencies(plan, devices, routes, machine_code=True), abs=0)
 
 
+@examples(quick=40, full=200)
 @given(problems(), st.integers(0, 9))
 def test_bottleneck_is_that_of_the_scaled_problem(problem: Problem, seed: int) -> None:
     for name in ("multi", "heft"):

@@ -12,11 +12,13 @@ from hetsim.cli.invocation import current
 from hetsim.cli.options import (
     common_options,
     contention_option,
+    draws_option,
     json_option,
     limit_options,
     model_options,
     objective_option,
     output_options,
+    pessimistic_option,
     platform_options,
     price_options,
     run_options,
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 @click.argument("model")
 @platform_options
 @price_options
+@pessimistic_option
+@draws_option
 @click.option(
     "--strategy",
     "strategies",
@@ -70,6 +74,7 @@ if TYPE_CHECKING:
 def compare(
     model: str,
     platform: str | None,
+    draws: int,
     strategies: tuple[str, ...],
     runs: bool,
     objective: Objective | None,
@@ -113,7 +118,9 @@ def compare(
     problem = read_problem(model, platform, dims, shapes, canonical, contention)
     options = with_affinity(options, problem)
     with invocation.progress(f"comparing {', '.join(names)}"):
-        comparison = weigh(problem, names, objective=weighed, **options)
+        comparison = weigh(
+            problem, names, objective=weighed, draws=draws, draw_seed=seed, **options
+        )
     record = comparison_record(comparison)
     target_s = None if target_ms is None else target_ms / 1e3
     if target_s is not None:
@@ -200,7 +207,6 @@ def _check_run_options(runs: bool) -> None:
     for name, flag in (
         ("executor", "--executor"),
         ("address", "--address"),
-        ("seed", "--seed"),
         ("timeout_s", "--timeout"),
     ):
         source = ctx.get_parameter_source(name)

@@ -13,6 +13,7 @@ from hetsim.cli.inject import inject_option, recovery_lines
 from hetsim.cli.invocation import current
 from hetsim.cli.options import (
     common_options,
+    draws_option,
     json_option,
     model_options,
     output_options,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 @click.argument("source", metavar="MODEL|PLAN.json|DIR")
 @platform_options
 @strategy_options
+@draws_option
 @run_options
 @click.option(
     "--plain",
@@ -52,6 +54,7 @@ def run(
     strategy: str | None,
     objective: Objective | None,
     contention: Contention | None,
+    draws: int,
     executor: Literal["ray", "threads"],
     address: str | None,
     seed: int,
@@ -76,6 +79,7 @@ def run(
     folder that `hetsim compile` wrote. The run ends with exit code 1 where an output differs
     in a single bit.
     """
+    from hetsim.analysis.sureness import spread
     from hetsim.base.units import format_seconds
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.question import given_arrays, read_plan
@@ -110,7 +114,8 @@ def run(
     done = execute(plan, how, arrays)
     for line in recovery_lines(done.recoveries):
         invocation.note(line)
-    record = run_record(plan, done)
+    drawn_over = spread(plan, draws=draws, draw_seed=seed)
+    record = run_record(plan, done, drawn_over)
     leave(
         plan,
         done.timeline,
@@ -126,14 +131,14 @@ def run(
         invocation.note(f"wall clock {format_seconds(done.wall_s)}")
         invocation.show_json(record)
     else:
-        invocation.show(run_report(plan, done))
+        invocation.show(run_report(plan, done, drawn_over))
     require_equal(done.mismatches, f"plan '{plan.strategy}'")
 
 
 _FIXED = (
     "platform", "execute", "strategy", "objective", "contention", "set", "affinity", "precision",
     "dims", "shapes", "canonical", "freeze", "extension", "profiles", "cost", "trace", "out",
-    "force", "failures", "plain", "emulate", "time_scale", "requests",
+    "force", "failures", "plain", "emulate", "time_scale", "requests", "draws", "pessimistic",
 )  # fmt: skip
 """Options that a compiled plan has fixed, or that need its timeline."""
 

@@ -17,6 +17,7 @@ from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.tables.comparison_rows import brief_table, wide_table
 from hetsim.reporting.tables.measured import measured_rows
+from hetsim.reporting.tables.sureness import sureness_line, sureness_table
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.plan_figures import as_if_rows, shape_rows
@@ -57,7 +58,11 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
         Text.assemble((plain(f"{', '.join(folded(names))}: infeasible: "), "bold"), plain(reason))
         for reason, names in refusals(comparison).items()
     ]
+    if comparison.draws and comparison.rows[0].sure is not None:
+        parts += [sureness_table(comparison, wide=wide), Text("")]
     parts.append(Text(verdict(comparison), style="bold"))
+    if comparison.draws and comparison.rows[0].sure is not None:
+        parts.append(sureness_line(comparison))
     return Stack(*parts)
 
 
@@ -91,6 +96,14 @@ def question(problem: Problem) -> list[tuple[str, str]]:
             f"{', '.join(folded(problem.devices))}{host}; {links[problem.contention]}",
         )
     )
+    if problem.pessimistic:
+        rows.append(
+            (
+                "judged",
+                "at the bad end: every device and link, alone or not, at the upper end of its "
+                "80 % interval",
+            )
+        )
     return [*rows, *as_if_rows(problem), *measured_rows(problem), *unpriced_rows(problem)]
 
 

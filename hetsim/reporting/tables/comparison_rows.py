@@ -42,7 +42,7 @@ def brief_table(comparison: Comparison) -> Table:
     best = next((row for row in comparison.rows if row.feasible), None)
     for name, row in _distinct(comparison):
         table.add_row(
-            cell(*_name_lines(name, NAME_MOST)),
+            cell(*name_lines(name, NAME_MOST)),
             *(cell(figure) for figure in _figures(comparison, row)),
             cell(*_busy_lines(_busy(comparison, row, each=name != row.strategy))),
             style="green" if row is best else "",
@@ -121,7 +121,7 @@ def _row_cells(comparison: Comparison, row: Row, name: str) -> list[Text]:
     timeline = row.timeline
     if timeline is None:
         return [
-            cell(*_name_lines(name)),
+            cell(*name_lines(name)),
             cell("no plan"),
             *(cell(ABSENT) for _ in range(9)),
         ]
@@ -139,7 +139,7 @@ def _row_cells(comparison: Comparison, row: Row, name: str) -> list[Text]:
         for name, device in devices
     ]
     figures = zip(*(_looks(row, timeline, busy, device) for _, device in devices), strict=True)
-    shown = _name_lines(name)
+    shown = name_lines(name)
     if name != row.strategy:
         shown.append(f"({row.strategy.partition(':')[2]} here)")
     return [
@@ -177,7 +177,8 @@ def _busy_lines(busy: list[str]) -> list[str]:
     return [together] if len(together) <= BUSY_MOST else busy
 
 
-def _name_lines(strategy: str, most: int = NAME_WIDTH) -> list[str]:
+def name_lines(strategy: str, most: int = NAME_WIDTH) -> list[str]:
+    """Return a strategy on one line, or with its argument on a second."""
     name, colon, argument = strategy.partition(":")
     return [name + colon, argument] if colon and len(strategy) > most else [strategy]
 

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hetsim.analysis.sureness import Spread
 from hetsim.base.text import plain, tally
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.partitioning.borders import crossings
@@ -19,6 +20,7 @@ from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import Problem
 from hetsim.reporting.tables.comparison import deal_text, question
+from hetsim.reporting.tables.sureness import spread_rows
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.plan_figures import critical_path, device_as_if, latency_spread
 from hetsim.reporting.words.text import ABSENT, count, joules, listed, percent
@@ -66,10 +68,10 @@ def groups_table(problem: Problem, groups: Sequence[Group]) -> Table:
     return table
 
 
-def simulation_report(plan: Plan, timeline: Timeline) -> RenderableType:
-    """Return one plan on the virtual clock: latency, devices, links."""
+def simulation_report(plan: Plan, timeline: Timeline, sure: Spread | None = None) -> RenderableType:
+    """Return one plan on the virtual clock: latency and its interval, devices, links."""
     problem = plan.problem
-    rows = [*question(problem), *plan_rows(plan), *latency_rows(timeline)]
+    rows = [*question(problem), *plan_rows(plan), *latency_rows(timeline, sure)]
     if any(watts > 0 for watts in (*problem.idle_w, *problem.busy_w)):
         rows.append(("energy", joules(timeline.energy_j)))
     parts: list[RenderableType] = [pairs(rows), Text(""), devices_table(plan, timeline)]
@@ -78,9 +80,9 @@ def simulation_report(plan: Plan, timeline: Timeline) -> RenderableType:
     return Stack(*parts)
 
 
-def run_report(plan: Plan, run: Run) -> RenderableType:
+def run_report(plan: Plan, run: Run, sure: Spread | None = None) -> RenderableType:
     """Return one run: virtual latency, wall clock, and whether the outputs are right."""
-    rows = [*question(plan.problem), *plan_rows(plan), *latency_rows(run.timeline)]
+    rows = [*question(plan.problem), *plan_rows(plan), *latency_rows(run.timeline, sure)]
     rows.append(
         (
             "wall clock",
@@ -170,8 +172,8 @@ def plan_rows(plan: Plan) -> list[tuple[str, str]]:
     return rows
 
 
-def latency_rows(timeline: Timeline) -> list[tuple[str, str]]:
-    """Return the lines that say how long it takes, in virtual time."""
+def latency_rows(timeline: Timeline, sure: Spread | None = None) -> list[tuple[str, str]]:
+    """Return the lines that say how long it takes, in virtual time, and between what."""
     requests = len(timeline.latencies_s)
     rows = [("latency", f"{format_seconds(timeline.latency_s)} (virtual)")]
     if requests > 1:
@@ -189,6 +191,7 @@ def latency_rows(timeline: Timeline) -> list[tuple[str, str]]:
                 f"{format_seconds(spread.p99_s)}, longest {format_seconds(spread.max_s)} (virtual)",
             ),
         ]
+    rows += spread_rows(sure, requests)
     path = critical_path(timeline) if requests == 1 else None
     if path is not None:
         rows.append(

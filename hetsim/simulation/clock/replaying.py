@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.plans.plan import Plan
+from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.playing import COMPILE_FROM, Structure, laid_out, run
 from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
 
@@ -21,6 +22,21 @@ def latencies(
     """Return the latency of the first request, in seconds, for each row of factors.
 
     It is that of the plan on the problem that ``hetsim.problem.scaled`` gives for the row.
+    Parameters, errors and complexity are those of ``finishes``.
+    """
+    return finishes(plan, devices, routes, np.zeros(1), machine_code=machine_code)[:, 0]
+
+
+def finishes(
+    plan: Plan,
+    devices: Array,
+    routes: Array,
+    arrival: Array,
+    *,
+    contention: Contention | None = None,
+    machine_code: bool | None = None,
+) -> Array:
+    """Return when each request ends [N, requests], in seconds, for each row of factors.
 
     Parameters
     ----------
@@ -29,6 +45,10 @@ def latencies(
         By how much what a device does takes longer.
     routes : float array [N, P, P]
         The same of a transfer from p to q.
+    arrival : float array [requests]
+        When each request comes, ascending.
+    contention : "fifo" or "none", optional
+        How links behave; absent: as the problem says.
     machine_code : bool, optional
         Whether numba compiles the clock; absent: where the work is large. The answer is the
         same, bit for bit.
@@ -38,22 +58,26 @@ def latencies(
     PlanError, Infeasible
         As ``simulate`` does; memory is not followed.
 
-    Complexity: O(N E log E) for E tasks of the plan.
+    Complexity: O(N E log E) for E tasks of all requests.
     """
-    tasks = tasks_of_plan(plan, plan.problem.contention)
-    template = tasks.templates[int(tasks.of_requests(1)[0])]
-    durations = durations_of(template, devices, routes)
-    layout = laid_out(PlanTasks(plan, (template,)))
-    arrival, first = np.zeros(1), np.zeros(1, dtype=np.int64)
+    tasks = tasks_of_plan(plan, contention or plan.problem.contention)
+    of_request = tasks.of_requests(len(arrival))
+    used, of_request = np.unique(of_request, return_inverse=True)
+    tasks = PlanTasks(plan, tuple(tasks.templates[index] for index in used.tolist()))
+    durations = np.concatenate(
+        [durations_of(template, devices, routes) for template in tasks.templates], axis=1
+    )
+    layout = laid_out(tasks)
     if machine_code is None:
-        machine_code = durations.size >= COMPILE_FROM
+        events = np.diff(layout.first)[of_request].sum() * len(devices)
+        machine_code = bool(events >= COMPILE_FROM)
     if machine_code:
         # Turned into arrays once, not for every row.
         arrays: list[Any] = [np.array(array, dtype=np.int64) for array in layout.structure]
         layout = replace(layout, structure=Structure(*arrays))
     return np.array(
         [
-            run(layout, row, arrival, first, traced=False, machine_code=machine_code).finish[0]
+            run(layout, row, arrival, of_request, traced=False, machine_code=machine_code).finish
             for row in durations
         ]
     )

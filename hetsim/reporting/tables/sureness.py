@@ -1,0 +1,172 @@
+"""How sure a comparison is: the interval of every row, how often it is best, and the regret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.analysis.comparison import Comparison, Row
+from hetsim.analysis.sureness import Interval, Spread, Sureness
+from hetsim.base.text import plain
+from hetsim.base.units import format_seconds
+from hetsim.reporting.tables.comparison_rows import NAME_MOST, name_lines
+from hetsim.reporting.words.console import cell, new_table
+from hetsim.reporting.words.like_devices import fold_rows
+from hetsim.reporting.words.text import percent, ratio
+
+
+def sureness_table(comparison: Comparison, *, wide: bool = False) -> Table:
+    """Return one line a row with a plan, in the order of the comparison; like devices are one.
+
+    `wide` adds the regret in seconds; in which part of the draws the row is no slower than the
+    best device alone, and what it loses to it, relative.
+    """
+    table = new_table()
+    table.add_column("strategy", overflow="fold", min_width=10)
+    counted = "latency" if comparison.objective == "latency" else "time a request"
+    for heading in (
+        cell("80 % of draws:", counted),
+        cell("vs best", "single"),
+        cell("best,", "%"),
+        cell("regret,", "mean"),
+        cell("regret,", "1 in 10"),
+        *(
+            (cell("regret,", "mean"), cell("regret,", "1 in 10"), cell("pays,", "%"),
+             cell("loss,", "mean"), cell("loss,", "1 in 10"))
+            if wide
+            else ()
+        ),
+    ):  # fmt: skip
+        table.add_column(heading, justify="right", no_wrap=True)
+    rows = fold_rows(
+        [row for row in comparison.rows if row.sure is not None],
+        lambda row: row.strategy,
+        lambda row: tuple(_figures(row, wide=wide)),
+    )
+    for name, row in rows:
+        table.add_row(
+            cell(*name_lines(name, NAME_MOST)),
+            *(cell(figure) for figure in _figures(row, wide=wide)),
+        )
+    return table
+
+
+def _figures(row: Row, *, wide: bool) -> list[str]:
+    sure = row.sure
+    assert sure is not None
+    found = [
+        _between(format_seconds(sure.cost_s.low), format_seconds(sure.cost_s.high)),
+        speedup_text(sure.speedup),
+        percent(sure.best).removesuffix(" %"),
+        percent(sure.regret_mean, sign=True),
+        percent(sure.regret_p90, sign=True),
+    ]
+    if wide:
+        found += [
+            format_seconds(sure.regret_mean_s),
+            format_seconds(sure.regret_p90_s),
+            percent(sure.pays).removesuffix(" %"),
+            percent(sure.loss_mean, sign=True),
+            percent(sure.loss_p90, sign=True),
+        ]
+    return found
+
+
+def speedup_text(interval: Interval | None) -> str:
+    """Return ``0.71 to 1.60x``; a dash where there is no device alone."""
+    if interval is None:
+        return ratio(None)
+    return _between(
+        ratio(interval.low).removesuffix("x"), ratio(interval.high).removesuffix("x")
+    ) + ("x")
+
+
+def _between(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def sureness_line(comparison: Comparison) -> Text:
+    """Return in a sentence or two how sure the best row is."""
+    best = comparison.rows[0]
+    sure = best.sure
+    assert sure is not None
+    name = plain(best.strategy)
+    told = (
+        f"{name} is best in {percent(sure.best)} of {comparison.draws} draws of what the figures "
+        f"may be off by; {_regret(sure)}."
+    )
+    single = comparison.best_single
+    split = best.plan is not None and best.plan.devices_used != (single,)
+    if single is not None and sure.pays is not None and split:
+        told += f" {_against(plain(single), sure)}."
+    return Text.assemble(("How sure: ", "bold"), told)
+
+
+def _regret(sure: Sureness) -> str:
+    if sure.regret_mean == 0:
+        return "nothing that was compared is faster in any"
+    return (
+        f"taking it costs {percent(sure.regret_mean)} more than the best of each on average, "
+        f"over {percent(sure.regret_p90)} more in one of ten"
+    )
+
+
+def _against(single: str, sure: Sureness) -> str:
+    assert sure.pays is not None
+    assert sure.loss_mean is not None
+    told = f"It is no slower than {single} alone in {percent(sure.pays)} of them"
+    return (
+        told if sure.loss_mean == 0 else f"{told}, and loses {percent(sure.loss_mean)} on average"
+    )
+
+
+def sureness_record(sure: Sureness | None) -> dict[str, Any] | None:
+    """Return a row's sureness as a record for ``to_json``; None where nothing was drawn."""
+    if sure is None:
+        return None
+    return {
+        "cost_s": interval_record(sure.cost_s),
+        "speedup_over_best_single": interval_record(sure.speedup),
+        "best": sure.best,
+        "regret_mean_s": sure.regret_mean_s,
+        "regret_p90_s": sure.regret_p90_s,
+        "regret_mean": sure.regret_mean,
+        "regret_p90": sure.regret_p90,
+        "pays": sure.pays,
+        "loss_mean": sure.loss_mean,
+        "loss_p90": sure.loss_p90,
+    }
+
+
+def spread_record(spread: Spread | None) -> dict[str, Any] | None:
+    """Return what 80 % of the draws of some requests are between; None where nothing was drawn."""
+    if spread is None:
+        return None
+    return {
+        "latency_mean_s": interval_record(spread.latency_s),
+        "makespan_s": interval_record(spread.makespan_s),
+        "draws": spread.draws,
+        "draw_seed": spread.draw_seed,
+    }
+
+
+def spread_rows(spread: Spread | None, requests: int) -> list[tuple[str, str]]:
+    """Return the line that says what times 80 % of the draws are between; none without draws."""
+    if spread is None:
+        return []
+
+    def told(found: Interval) -> str:
+        return _between(format_seconds(found.low), format_seconds(found.high))
+
+    text = f"{told(spread.latency_s)} in 80 % of {spread.draws} draws"
+    if requests > 1:
+        text = f"mean {told(spread.latency_s)}, all in {told(spread.makespan_s)}, in 80 % of "
+        text += f"{spread.draws} draws"
+    return [("interval", f"{text} of what the figures may be off by")]
+
+
+def interval_record(interval: Interval | None) -> dict[str, float] | None:
+    """Return what 80 % of the draws are between."""
+    return None if interval is None else {"p10": interval.low, "p90": interval.high}

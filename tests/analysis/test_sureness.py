@@ -1,0 +1,166 @@
+"""How sure an order is: against every plan played on every drawn problem, and closed forms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hetsim
+from builders import problems
+from hetsim.analysis.draws import draw
+from hetsim.analysis.sureness import spread
+from hetsim.errors import InvalidInput, UsageError
+from hetsim.placement.objective import Objective, measure
+from hetsim.problem.evidence import Z80, Evidence
+from hetsim.problem.problem import Problem
+from hetsim.problem.scaled import scaled
+from hetsim.reporting.result import comparison_record
+from sweeps import examples
+
+CHAIN = {"edges": [(0, 1, 8), (1, 2, 8)], "host": 0, "bytes_per_s": 64.0}
+STRATEGIES = ("single", "heft", "chain-dp")
+
+
+def off_by(problem: Problem, *sds: float) -> Problem:
+    """The problem whose devices are off by these, over and over."""
+    count = len(problem.devices)
+    evidence = [
+        Evidence(name, name, "estimate", sds[p % len(sds)])
+        for p, name in enumerate(problem.devices)
+    ]
+    return replace(problem, evidence=tuple(evidence[:count]))
+
+
+@examples(quick=15, full=100)
+@given(problems(max_nodes=5), st.sampled_from(["latency", "throughput"]), st.integers(0, 3))
+def test_every_figure_is_what_the_drawn_problems_say(
+    problem: Problem, objective: Objective, seed: int
+) -> None:
+    vague = off_by(problem, 0.5, 0.2, 0.9)
+    found = hetsim.compare(vague, STRATEGIES, objective=objective, draws=9, draw_seed=seed)
+    drawn = draw(vague.uncertainty, 9, seed)
+    plans = {row.strategy: row.plan for row in found.rows if row.plan is not None}
+    if objective == "throughput":
+        made = hetsim.plan(vague, "multi", objective=objective)
+        plans["multi"] = made
+    costs = {name: [] for name in plans}
+    for devices, routes in zip(drawn.devices, drawn.routes, strict=True):
+        once = scaled(vague, devices, routes)
+        for name, plan in plans.items():
+            costs[name].append(measure(replace(plan, problem=once), objective))
+    best = np.min(list(costs.values()), axis=0)
+    for row in found.rows:
+        if row.sure is None:
+            assert row.plan is None
+            continue
+        own = np.array(costs[row.strategy])
+        wins = [c <= b * (1 + 1e-9) for c, b in zip(own, best, strict=True)]
+        assert row.sure.best == pytest.approx(np.mean(wins))
+        assert row.sure.regret_mean_s == pytest.approx((own - best).mean(), abs=1e-9)
+        ordered = sorted(own)
+        # The quantile of the k-th of 9 is (k + 1/2) / 9: 0.1 is 0.4 of the way to the second.
+        assert row.sure.cost_s.low == pytest.approx(0.6 * ordered[0] + 0.4 * ordered[1])
+        assert row.sure.cost_s.high == pytest.approx(0.4 * ordered[7] + 0.6 * ordered[8])
+        if found.best_single is not None:
+            alone = np.array(costs[f"single:{found.best_single}"])
+            assert row.sure.pays == pytest.approx((own <= alone * (1 + 1e-9)).mean())
+
+
+def test_two_devices_are_in_order_as_often_as_the_normal_distribution_says() -> None:
+    problem = Problem.from_arrays([[1.0, 1.3]], devices=("a", "b"), sd=[0.3, 0.4])
+    found = hetsim.compare(problem, ["single"], draws=4000)
+    sure = {row.strategy: row.sure for row in found.rows}
+    first, second = sure["single:a"], sure["single:b"]
+    assert first is not None
+    assert second is not None
+    truth = NormalDist().cdf(np.log(1.3) / 0.5)
+    assert first.best == pytest.approx(truth, abs=0.005)
+    assert second.best == pytest.approx(1 - first.best)
+    assert second.pays == pytest.approx(1 - first.best)
+    assert first.cost_s.low == pytest.approx(np.exp(-Z80 * 0.3), rel=1e-3)
+    assert first.cost_s.high == pytest.approx(np.exp(Z80 * 0.3), rel=1e-3)
+    # E[max(0, X - Y)] of lognormals, by the formula for options (Margrabe).
+    normal, s = NormalDist(), 0.5
+    x, y = np.exp(0.3**2 / 2), 1.3 * np.exp(0.4**2 / 2)
+    d = np.log(x / y) / s + s / 2
+    regret = x * normal.cdf(d) - y * normal.cdf(d - s)
+    assert first.regret_mean_s == pytest.approx(regret, rel=0.03)
+
+
+@examples(quick=15, full=100)
+@given(problems(max_nodes=6))
+def test_what_is_common_to_all_leaves_the_order(problem: Problem) -> None:
+    free = replace(problem, routes=tuple(
+        tuple(replace(r, latency_s=0.0, bytes_per_s=np.inf) for r in row) for row in problem.routes
+    ))  # fmt: skip
+    common = replace(
+        free,
+        evidence=tuple(
+            Evidence(name, name, "prior", 0.6, 0.6, kin="k") for name in problem.devices
+        ),
+    )
+    found = hetsim.compare(common, STRATEGIES, draws=7)
+    sures = [row.sure for row in found.rows if row.sure is not None]
+    costs = [row.cost_s for row in found.rows if row.cost_s is not None]
+    for sure, cost_s in zip(sures, costs, strict=True):
+        assert sure.best == float(cost_s <= costs[0] * (1 + 1e-9))
+        if costs[0] > 0:
+            assert sure.regret_mean == pytest.approx(cost_s / costs[0] - 1, abs=1e-9)
+    exact = hetsim.compare(free, STRATEGIES)
+    assert [row.strategy for row in exact.rows] == [row.strategy for row in found.rows]
+
+
+def test_rows_that_tie_are_each_of_them_best() -> None:
+    problem = Problem.from_arrays([[1.0, 1.3]] * 3, **CHAIN, sd=0.3)
+    found = hetsim.compare(problem, ["single:d0", "chain-dp", "hetero:d0,d1"])
+    shares = {row.strategy: row.sure.best for row in found.rows if row.sure}
+    assert shares["single:d0"] == shares["hetero:d0,d1"] > 0.5
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    problem = Problem.from_arrays([[1.0, 1.1], [2.0, 1.0]], edges=[(0, 1, 4)], sd=0.4)
+    once, again, other = (
+        comparison_record(hetsim.compare(problem, STRATEGIES, draws=20, draw_seed=seed))
+        for seed in (1, 1, 2)
+    )
+    assert once == again
+    assert once["rows"] != other["rows"]
+
+
+def test_nothing_is_drawn_of_what_is_exact_or_at_the_bad_end_or_not_asked() -> None:
+    exact = Problem.from_arrays([[1.0, 2.0]])
+    vague = Problem.from_arrays([[1.0, 2.0]], sd=0.5)
+    for problem, draws in ((exact, 200), (vague.at_bad_end(), 200), (vague, 0)):
+        found = hetsim.compare(problem, ["single"], draws=draws)
+        assert found.draws == 0
+        assert all(row.sure is None for row in found.rows)
+        assert spread(found.rows[0].plan, draws=draws) is None  # type: ignore[arg-type]
+    with pytest.raises((InvalidInput, UsageError), match="draws"):
+        hetsim.compare(vague, ["single"], draws=-1)
+
+
+def test_at_the_bad_end_all_are_judged_alike() -> None:
+    problem = Problem.from_arrays([[1.0, 1.1], [2.0, 1.0]], edges=[(0, 1, 4)], sd=[0.1, 0.9])
+    by_hand = scaled(problem, np.exp(Z80 * np.array([0.1, 0.9])), np.ones((2, 2)))
+    found, expected = (hetsim.compare(p, STRATEGIES) for p in (problem.at_bad_end(), by_hand))
+    assert [row.strategy for row in found.rows] == [row.strategy for row in expected.rows]
+    assert [row.cost_s for row in found.rows] == [row.cost_s for row in expected.rows]
+    assert found.bound_s == expected.bound_s
+    plan = hetsim.plan(problem, "single:d1")
+    assert hetsim.simulate(plan.at_bad_end()).latency_s == pytest.approx(2.1 * np.exp(Z80 * 0.9))
+
+
+def test_an_interval_of_many_requests() -> None:
+    problem = Problem.from_arrays([[2.0]], sd=0.3)
+    plan = hetsim.plan(problem, "single:d0")
+    found = spread(plan, [0.0, 0.0, 100.0])
+    assert found is not None
+    low, high = np.exp(-Z80 * 0.3), np.exp(Z80 * 0.3)
+    assert found.latency_s.low == pytest.approx(8 / 3 * low, rel=1e-3)
+    assert found.latency_s.high == pytest.approx(8 / 3 * high, rel=1e-3)
+    assert found.makespan_s.high == pytest.approx(100 + 2 * high, rel=1e-3)

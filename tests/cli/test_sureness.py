@@ -1,0 +1,74 @@
+"""How sure an answer is, on the command line: draws, seeds, and the bad end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+import hetsim
+
+Cli = Callable[..., Result]
+ASKED = ("compare", "zoo:squeezenet", "--platform", "laptop", "--strategy", "single")
+
+
+def test_every_row_has_its_interval_and_the_order_its_share(cli: Cli) -> None:
+    shown = cli(*ASKED)
+    assert shown.exit_code == 0, shown.stderr
+    assert "80 % of draws" in shown.stdout
+    assert "How sure: single:npu is best in" in shown.stdout
+    record = json.loads(cli(*ASKED, "--json").stdout)
+    assert (record["draws"], record["draw_seed"]) == (200, 0)
+    assert all(row["sure"]["cost_s"]["p10"] < row["cost_s"] for row in record["rows"])
+    assert sum(row["sure"]["best"] for row in record["rows"]) == pytest.approx(1.0)
+
+
+def test_draws_and_seed_are_the_users(cli: Cli) -> None:
+    once, again, other, none = (
+        cli(*ASKED, "--json", "--draws", draws, "--seed", seed).stdout
+        for draws, seed in ((20, 1), (20, 1), (20, 2), (0, 0))
+    )
+    assert once == again
+    assert json.loads(once)["rows"] != json.loads(other)["rows"]
+    assert all(row["sure"] is None for row in json.loads(none)["rows"])
+    assert "How sure" not in cli(*ASKED, "--draws", 0).stdout
+
+
+def test_the_bad_end_is_that_of_the_problem(cli: Cli, tmp_path: Path) -> None:
+    problem = hetsim.Problem.of(
+        hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("laptop"), pessimistic=True
+    )
+    expected = hetsim.compare(problem, ["single"]).rows[0]
+    record = json.loads(cli(*ASKED, "--json", "--pessimistic").stdout)
+    assert record["problem"]["pessimistic"] is True
+    assert record["rows"][0]["cost_s"] == expected.cost_s
+    assert "judged       at the bad end" in cli(*ASKED, "--pessimistic").stdout
+
+
+def test_a_saved_plan_keeps_the_end_that_it_was_judged_at(cli: Cli, tmp_path: Path) -> None:
+    words = ("simulate", "zoo:squeezenet", "--platform", "laptop", "--json")
+    calm = json.loads(cli(*words, "--out", tmp_path / "calm").stdout)
+    bad = json.loads(cli(*words, "--pessimistic", "--out", tmp_path / "bad").stdout)
+    assert calm["sure"]["latency_mean_s"]["p10"] < calm["timeline"]["latency_s"]
+    assert bad["sure"] is None
+    assert bad["timeline"]["latency_s"] > calm["timeline"]["latency_s"]
+    again = json.loads(cli("simulate", tmp_path / "bad" / "plan.json", "--json").stdout)
+    assert again["timeline"] == bad["timeline"]
+    judged = json.loads(
+        cli("simulate", tmp_path / "calm" / "plan.json", "--pessimistic", "--json").stdout
+    )
+    assert judged["problem"]["pessimistic"] is True
+    assert judged["timeline"]["latency_s"] > calm["timeline"]["latency_s"]
+
+
+def test_requests_and_contention_are_drawn_as_they_are_played(cli: Cli) -> None:
+    words = ("simulate", "zoo:squeezenet", "--platform", "laptop", "--json", "--strategy", "heft")
+    for more in (("--requests", "9"), ("--contention", "none"), ("--interval-ms", "1")):
+        record = json.loads(cli(*words, *more).stdout)
+        found = record["sure"]["makespan_s"]
+        assert found["p10"] < record["timeline"]["makespan_s"] < found["p90"]
+    failing = json.loads(cli(*words, "--inject", "slow gpu by 2 at 0ms").stdout or "{}")
+    assert failing.get("sure") is None
