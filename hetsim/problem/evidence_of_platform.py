@@ -72,19 +72,28 @@ def device_evidence(
             kin="datasheet",
         )  # fmt: skip
     else:
-        error = figures.error(batch)
-        found = Evidence(
-            name,
-            spec.name,
-            figures.standing,
-            PRIOR_SD if error is None else error.sd,
-            PRIOR_COMMON if error is None else error.common,
-            kin=figures.kin,
-            precision=figures.precision,
-            error=error,
-            runtime=figures.runtime,
-        )
+        found = _by_figures(name, spec, figures, batch)
     return found if share is None else _profiled(found, share)
+
+
+def _by_figures(name: str, spec: DeviceSpec, figures: KernelFigures, batch: int) -> Evidence:
+    status, error = figures.standing, figures.error(batch)
+    sd, common = (PRIOR_SD, PRIOR_COMMON) if error is None else (error.sd, error.common)
+    rate = figures.provenance["rate_tflops"][0]
+    if rate == "derived" and error is not None:
+        # The errors are those of another precision.
+        status, sd, error = rate, hypot(sd, PRIOR_SD), None
+    return Evidence(
+        name,
+        spec.name,
+        status,
+        sd,
+        common,
+        kin=figures.kin,
+        precision=figures.precision,
+        error=error,
+        runtime=figures.runtime,
+    )
 
 
 def _profiled(found: Evidence, share: MeasuredShare) -> Evidence:
