@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from hetsim.device.device import SimulatedDevice
 from hetsim.fitting.graphs import read_graphs
 from hetsim.fitting.measured import measured_folder, read_rows
 from hetsim.fitting.points import Points, Series, points_of
+from hetsim.graph.graph import Graph
+from hetsim.hardware.catalog import load_device
+from hetsim.hardware.executing import executing
 from hetsim.hardware.files.catalog_files import catalog_folder
+from sweeps import sweep
 
 FILES = sorted(catalog_folder().glob("*.yaml"))
 
@@ -25,6 +31,11 @@ def points() -> Points:
 def described(path: Path) -> Mapping[str, Any]:
     device: Mapping[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return device
+
+
+@cache
+def graph_of(network: str) -> Graph:
+    return read_graphs(measured_folder()).load(network).graph
 
 
 def picked(entry: Mapping[str, Any], points: Points) -> list[Series]:
@@ -91,3 +102,28 @@ def test_enough_devices_have_been_measured(points: Points) -> None:
         if any("chip" in entry for entry in described(path).get("measured", {}).values())
     ]
     assert len(measured) >= 30
+
+
+UNLIKE = (
+    "intel-arc-a770m",
+    "intel-core-ultra-265k-npu",
+    "nvidia-l40s",
+    "qualcomm-cloud-ai-100-pro",
+    "qualcomm-qcs6490-npu",
+    "snapdragon-8-gen-2-gpu",
+)
+"""Devices whose rules of support are not alike, with few networks each but the phone's two."""
+
+
+@sweep("path", quick=[p for p in FILES if p.stem in UNLIKE], full=FILES)
+def test_what_ran_whole_on_a_device_is_taken_whole(path: Path, points: Points) -> None:
+    spec = load_device(path.stem)
+    for precision, entry in described(path).get("measured", {}).items():
+        if "chip" not in entry:
+            continue
+        (series,) = picked(entry, points)
+        asked = executing(spec, precision, path.stem) if precision == "int8" else spec
+        device = SimulatedDevice("d", asked)
+        for network in {point.network for point in points.series[series]}:
+            reasons = device.query_model(graph_of(network)).reasons
+            assert set(reasons.values()) == set(), network
