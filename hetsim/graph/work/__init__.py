@@ -110,7 +110,7 @@ def _counted(graph: Graph, node: Node) -> Work:
         ) from error
     read, constant, written = moved
     op_class = "other" if rule is None else rule.op_class
-    product = _product(view, key, op_class, flops or 0)
+    product = _product(view, key, op_class, least or flops or 0)
     work = Work(
         flops=flops or 0,
         read_bytes=read,

@@ -184,6 +184,22 @@ def test_resampling_has_the_window_of_each_result(mode, taps):
     assert (found["window_h"], found["window_w"], found["flops"]) == (taps, taps, 0)
 
 
+def test_a_product_of_nothing_has_no_size_of_nothing():
+    shapes = {"a": (0, 4), "b": (4, 3), "y": (0, 3)}
+    found = row(graph_of([("MatMul", ["a", "b"], ["y"], {})], shapes, constants=("b",)))
+    assert found["flops"] == 0
+    assert all(found[name] >= 1 for name in ("rows", "columns", "depth", "groups"))
+
+
+def test_products_by_packed_weights_are_told_without_their_unpacking():
+    node = Node(0, "n", "MatMulFpQ4", "com.microsoft", ("a", "b"), ("y",))
+    tensors = {n: Tensor(n, "float32", s) for n, s in {"a": (1, 64), "y": (1, 8)}.items()}
+    tensors["b"] = Tensor("b", "uint8", (256,))
+    graph = Graph("g", (node,), tensors, ("a",), ("y",), frozenset({"b"}), {"": 20})
+    product = graph_work(graph)[0].product
+    assert (product.rows, product.columns, product.depth) == (1, 8, 64)
+
+
 @pytest.mark.parametrize("name", ["squeezenet", "bert_small"])
 def test_bytes_of_nodes_alone_are_those_of_their_work(name):
     graph = load_model(f"zoo:{name}").graph
