@@ -111,11 +111,13 @@ def test_enough_devices_have_been_measured(points: Points) -> None:
 
 
 UNLIKE = (
+    "google-edge-tpu",
     "intel-arc-a770m",
     "intel-core-ultra-265k-npu",
     "nvidia-l40s",
     "qualcomm-cloud-ai-100-pro",
     "qualcomm-qcs6490-npu",
+    "rockchip-rk3588-npu",
     "snapdragon-8-gen-2-gpu",
 )
 """Devices whose rules of support are not alike, with few networks each but the phone's two."""

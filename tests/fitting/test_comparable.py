@@ -140,6 +140,11 @@ def test_rates_become_times():
         ),
         ("ncnn", {"chip": "Hyper-V Linux Guest"}, "virtual machine"),
         ("ncnn", {"config": {"gpu": "Mali"}}, "Vulkan"),
+        (
+            "ncnn",
+            {"chip": "RK3588S", "config": {"gpu": "Mali-G610"}, "precision": "fp16 storage"},
+            "runs that failed",
+        ),
         ("hailo", {"batch": 1}, "pipelined"),
         ("isp", {"model": "mobilenetv3_large"}, "doubt"),
         ("mlperf", {"precision": "int8,fp16"}, "mixed"),
