@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from hetsim.cost.kernels.epilogues import epilogues
 from hetsim.cost.model import Kernel
 from hetsim.device.support.quantized import (
     DEQUANTIZE,
@@ -16,7 +17,7 @@ from hetsim.device.support.quantized import (
 from hetsim.device.support.rules import Support
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.graph import Graph, Node, Tensor
-from hetsim.graph.work import Work, op_key
+from hetsim.graph.work import Work, graph_work, op_key
 from hetsim.graph.work.numeric import DEQUANTIZE as SHIFT_AND_SCALE
 from hetsim.graph.work.products import REQUANTIZE
 from hetsim.hardware.spec import FLOATS, DeviceSpec
@@ -36,7 +37,8 @@ class KernelSet:
 def kernel_sets(found: Quantized, spec: DeviceSpec, support: Support) -> tuple[KernelSet, ...]:
     """Return the disjoint sets of nodes that a device that computes integers runs as kernels.
 
-    First the integer units, then the declared chains; then each conversion that is left joins
+    First the integer units, then what ``epilogues`` joins where its figures are of kernels, and
+    the declared chains; then each conversion that is left joins
     what alone reads it or alone makes what it reads, as a load or a store converts. The
     composites of `support` are left as they are. A conversion whose neighbours are several
     stays a kernel of its own. O((V + E) log V).
@@ -60,6 +62,9 @@ def kernel_sets(found: Quantized, spec: DeviceSpec, support: Support) -> tuple[K
         taken and not state.taken(v) and v not in found.conversions
         for v, taken in enumerate(support.supported)
     ]
+    if spec.kernels:
+        for members in epilogues(graph, graph_work(graph), free):
+            put(members)
     for node in graph.nodes:
         if free[node.id] and node.id not in home:
             chain = found.chain(node, spec, support.supported)

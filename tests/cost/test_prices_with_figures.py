@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from figure_builders import kernel_figures
+from hetsim.cost.joined import Uses, joined_kernel
 from hetsim.cost.kernels.epilogues import epilogues
+from hetsim.cost.kernels.features import COLUMN, features
 from hetsim.cost.prices import Prices
+from hetsim.cost.quantized import kernel_sets, quantized_kernel
 from hetsim.cost.registry import cost_model
 from hetsim.device.device import SimulatedDevice
-from hetsim.device.support.executed import integer_node
+from hetsim.device.support.executed import as_int8, integer_node
+from hetsim.device.support.quantized import Quantized
 from hetsim.graph.loading import load_model
 from hetsim.graph.work import graph_work
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.executing import executing
-from kernel_graphs import chain
+from kernel_graphs import chain, graph_of
 
 SPEC = load_platform("laptop").devices["npu"]
 FIGURES = {name: kernel_figures(name) for name in ("float32", "float16", "int8")}
@@ -44,3 +48,53 @@ def test_what_is_computed_in_integers_joins_nothing_that_is_not():
     for kernel in found:
         assert len({integer_node(spec, graph, graph.nodes[v]) for v in kernel.nodes}) == 1
     assert [kernel.nodes for kernel in found] == [(0, 1)]
+
+
+def test_casts_at_the_ends_change_nothing_between():
+    nodes = [
+        ("Cast", ["x"], ["a"], {"to": 1}), ("Conv", ["a", "w"], ["b"], {}),
+        ("Relu", ["b"], ["c"], {}), ("Softmax", ["c"], ["d"], {}),
+        ("Cast", ["d"], ["y"], {"to": 10}),
+    ]  # fmt: skip
+    shapes = {"w": (4, 4, 1, 1)} | dict.fromkeys("xabcdy", (1, 4, 3, 3))
+    graph = graph_of(nodes, shapes, constants=("w",), dtypes={"x": "float16", "y": "float16"})
+    _, found = fused(graph, replace(SPEC, kernels=FIGURES, fusions=(), execution_dtype={}))
+    assert [kernel.nodes for kernel in found] == [(0, 1, 2), (3, 4)]
+
+
+def test_what_stays_float_among_integers_joins_as_elsewhere():
+    graph = load_model("zoo:squeezenet").graph
+    plain = {k.nodes for k in fused(graph, replace(SPEC, kernels=FIGURES, fusions=()))[1]}
+    found = Quantized(graph, SPEC)
+    support = SimulatedDevice("npu", replace(SPEC, kernels=FIGURES, fusions=())).query_model(graph)
+    sets = kernel_sets(found, replace(SPEC, kernels=FIGURES, fusions=()), support)
+    assert {one.nodes for one in sets} == plain
+
+
+def test_a_quantized_unit_is_the_row_of_the_float_kernel_in_integers():
+    scales = {"s": (), "z": (), "x": (1, 4, 3, 3), "q": (8, 4, 3, 3), "w": (8, 4, 3, 3)}
+    shapes = scales | {"a": (1, 4, 3, 3)} | dict.fromkeys("bcy", (1, 8, 1, 1))
+    nodes = [
+        ("DequantizeLinear", ["x", "s", "z"], ["a"], {}),
+        ("DequantizeLinear", ["q", "s", "z"], ["w"], {}),
+        ("Conv", ["a", "w"], ["b"], {}), ("Relu", ["b"], ["c"], {}),
+        ("QuantizeLinear", ["c", "s", "z"], ["y"], {}),
+    ]  # fmt: skip
+    stored = ("s", "z", "q")
+    graph = graph_of(nodes, shapes, constants=stored, dtypes=dict.fromkeys("zxqy", "int8"))
+    support = SimulatedDevice("npu", SPEC).query_model(graph)
+    found = Quantized(graph, SPEC)
+    (unit,) = kernel_sets(found, SPEC, support)
+    assert (unit.nodes, unit.dtype) == ((0, 1, 2, 3, 4), "int8")
+    kernel = quantized_kernel(found, graph_work(graph), unit.nodes, unit.dtype)
+
+    plain = graph_of(
+        [("Conv", ["a", "w"], ["b"], {}), ("Relu", ["b"], ["c"], {})], shapes, constants=("w",)
+    )
+    whole = joined_kernel(Uses.of(plain), graph_work(plain), (0, 1))
+    expected = features(whole, as_int8(SPEC))
+    row = features(kernel, SPEC)
+    scale_bytes = row[COLUMN["weight_bytes"]] - expected[COLUMN["weight_bytes"]]
+    assert 0 <= scale_bytes <= 32
+    expected[COLUMN["weight_bytes"]] += scale_bytes
+    assert row.tolist() == expected.tolist()
