@@ -8,7 +8,11 @@ from math import hypot
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.cost.default import DEFAULT_COST
+from hetsim.cost.kernels.chosen import figures_for
+from hetsim.cost.model import WholeModelCost
 from hetsim.cost.profiles.record import MeasuredShare
+from hetsim.cost.registry import cost_model
 from hetsim.graph.graph import Graph
 from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.provenance import weakest
@@ -30,7 +34,7 @@ out, 90 % of the logarithms were below 0.48 to 0.87 by kin."""
 
 LINK_SD = 0.35
 """Of a link that states none. The catalog's bandwidths are within 1.4 of most published ones of
-their kind (``data/measured/links.jsonl``), latencies of copies within 2.4."""
+their kind (``data/measured/links.jsonl``), latencies of copies within 2."""
 
 PROFILED_SD = 0.05
 """Of times that a profile of the model gave: what they differ by from one run to another."""
@@ -111,6 +115,13 @@ def _profiled(found: Evidence, share: MeasuredShare) -> Evidence:
         common=common,
         measured=share.share,
     )
+
+
+def float_evidence(name: str, spec: DeviceSpec) -> Evidence:
+    """Return what prices of float32 models at batch 1 rest on, by the default cost model."""
+    dtype = spec.executes or spec.execution_dtype.get("float32", "float32")
+    fitted = isinstance(cost_model(DEFAULT_COST), WholeModelCost) and spec.kernels
+    return device_evidence(name, spec, figures_for(spec, dtype)[0] if fitted else None, 1)
 
 
 def link_evidence(link: Link) -> Evidence:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
+from math import exp
 from typing import TYPE_CHECKING
 
 from hetsim.base.text import Record
+from hetsim.hardware.provenance import weakest
+from hetsim.problem.evidence import Z80, Evidence
 from hetsim.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -55,6 +60,34 @@ def problem_record(problem: Problem) -> Record:
         "pessimistic": problem.pessimistic,
         "unpriced": unpriced_record(problem),
         "profiles": measured_record(problem),
+        "figures": None
+        if platform is None
+        else figures_record(problem.evidence, problem.link_evidence),
+    }
+
+
+def figures_record(devices: Sequence[Evidence], links: Sequence[Evidence]) -> Record:
+    """Return what figures rest on: the weakest status, and each device's and link's evidence."""
+    return {
+        "weakest": weakest(one.status for one in (*devices, *links)),
+        "devices": {one.name: evidence_record(one) for one in devices},
+        "links": {one.name: evidence_record(one) for one in links},
+    }
+
+
+def evidence_record(one: Evidence) -> Record:
+    """Return what the figures of one device or link rest on, and how far times may be off."""
+    return {
+        "of": one.of,
+        "status": one.status,
+        "precision": one.precision or None,
+        "runtime": one.runtime or None,
+        "kin": one.kin or None,
+        "sd": one.sd,
+        "common_sd": one.common,
+        "within_80": exp(Z80 * one.sd),
+        "measured_share": one.measured,
+        "error": None if one.error is None else asdict(one.error),
     }
 
 

@@ -16,6 +16,7 @@ from hetsim.base.text import tally
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.reporting.trace_tracks import Entry, Track, Tracks
+from hetsim.reporting.words.provenance import figures_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ def trace_json(plan: Plan, timeline: Timeline, real: Sequence[Event] = ()) -> st
             "strategy": plan.strategy,
             "clock": "wall and virtual" if real else "virtual",
             "latency_s": timeline.latency_s,
+            **dict(figures_rows(plan.problem)),
         },
     }
     return json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"

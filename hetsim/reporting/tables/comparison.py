@@ -21,6 +21,7 @@ from hetsim.reporting.tables.sureness import sureness_line, sureness_table
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.plan_figures import as_if_rows, shape_rows
+from hetsim.reporting.words.provenance import figures_rows
 from hetsim.reporting.words.text import count, listed, percent, ratio
 
 UNPRICED_SHOWN = 3
@@ -96,6 +97,7 @@ def question(problem: Problem) -> list[tuple[str, str]]:
             f"{', '.join(folded(problem.devices))}{host}; {links[problem.contention]}",
         )
     )
+    rows += figures_rows(problem)
     if problem.pessimistic:
         rows.append(
             (

@@ -16,6 +16,9 @@ from hetsim.hardware.files.checking import Checked
 from hetsim.hardware.files.kernels_schema import FittedModel
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.spec import DeviceSpec, Platform
+from hetsim.problem.evidence import Evidence
+from hetsim.problem.evidence_of_platform import float_evidence, link_evidence
+from hetsim.problem.record import evidence_record, figures_record
 from hetsim.reporting.tables.kernel_figures import (
     errors_table,
     kernels_record,
@@ -26,6 +29,7 @@ from hetsim.reporting.tables.links import links_table, provenance_table
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import fold_links, fold_rows
 from hetsim.reporting.words.plan_figures import as_if
+from hetsim.reporting.words.provenance import evidence_text, figures_text
 from hetsim.reporting.words.text import ABSENT, count, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
@@ -171,6 +175,7 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
     )
     rows.append(("fusions", count(len(spec.fusions), "chain")))
     rows.extend((f"pattern {pattern.name}", pattern.text) for pattern in spec.patterns)
+    rows.append(("figures", f"of float models: {evidence_text(float_evidence(name, spec))}"))
     parts: list[RenderableType] = [pairs(rows), Text(""), _peaks_table(spec)]
     if spec.kernels:
         parts += [Text(""), kernels_table(spec.kernels)]
@@ -216,12 +221,21 @@ def platform_report(name: str, platform: Platform, *, wide: bool = False) -> Ren
     header = [("platform", name), ("host", platform.host)]
     if executed(platform):
         header.append(("as if", as_if(executed(platform))))
+    header.append(("figures", f"of float models: {figures_text(*_evidence(platform))}"))
     return Stack(
         pairs(header),
         Text(""),
         _devices_table(list(platform.devices.items()), wide=wide),
         Text(""),
         links,
+    )
+
+
+def _evidence(platform: Platform) -> tuple[list[Evidence], list[Evidence]]:
+    """What prices of float models on a platform rest on, by device and by link."""
+    return (
+        [float_evidence(device, spec) for device, spec in platform.devices.items()],
+        [link_evidence(link) for link in platform.links],
     )
 
 
@@ -294,6 +308,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
             for figure, (status, source) in spec.provenance.items()
         },
         "kernels": kernels_record(spec.kernels),
+        "figures": evidence_record(float_evidence(name, spec)),
     }
 
 
@@ -314,7 +329,12 @@ def platform_record(name: str, platform: Platform) -> dict[str, Any]:
                 "bytes_per_s": link.bytes_per_s,
                 "duplex": link.duplex,
                 "bus": link.bus,
+                "provenance": {
+                    figure: {"status": status, "source": source}
+                    for figure, (status, source) in link.provenance.items()
+                },
             }
             for link in platform.links
         ],
+        "figures": figures_record(*_evidence(platform)),
     }

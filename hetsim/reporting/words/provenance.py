@@ -1,0 +1,63 @@
+"""What the figures of a report rest on, in a line: the weakest first, then each device and link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp
+
+from hetsim.base.text import plain
+from hetsim.hardware.provenance import weakest
+from hetsim.problem.evidence import Z80, Evidence
+from hetsim.problem.problem import Problem
+from hetsim.reporting.words.like_devices import folded
+from hetsim.reporting.words.text import count, percent, ratio
+
+
+def figures_rows(problem: Problem) -> list[tuple[str, str]]:
+    """Return the line that says what the prices of a problem rest on; none for arrays."""
+    if problem.platform is None:
+        return []
+    return [("figures", figures_text(problem.evidence, problem.link_evidence))]
+
+
+def figures_text(devices: Sequence[Evidence], links: Sequence[Evidence]) -> str:
+    """Return ``weakest: estimate; cpu: fitted, ...; links: estimate, 80 % within 1.57x``.
+
+    Devices and links of which the same is told are told together; links by their kind, where
+    they differ.
+    """
+    told = [
+        f"{', '.join(folded(names))}: {text}"
+        for text, names in _alike([(one.name, evidence_text(one)) for one in devices]).items()
+    ]
+    kinds = _alike([(one.of, evidence_text(one)) for one in links])
+    told += [
+        f"links{'' if len(kinds) == 1 else ' ' + ', '.join(names)}: {text}"
+        for text, names in kinds.items()
+    ]
+    return plain("; ".join((f"weakest: {weakest_of(devices, links)}", *told)))
+
+
+def weakest_of(devices: Sequence[Evidence], links: Sequence[Evidence]) -> str:
+    """Return the weakest status of any of them."""
+    return weakest(one.status for one in (*devices, *links))
+
+
+def evidence_text(one: Evidence) -> str:
+    """Return what the figures of one device or link rest on, and how far times may be off."""
+    precision = f" ({one.precision})" if one.precision else ""
+    text = f"{one.status}{precision}"
+    if one.error is not None:
+        rows = f"{count(one.error.rows, 'row')} of {count(one.error.networks, 'network')}"
+        text += f", median error {percent(one.error.median)} over {rows}"
+    if one.measured > 0 and one.status != "measured":
+        text = f"{percent(one.measured)} measured by a profile, the rest {text}"
+    return f"{text}, 80 % within {ratio(exp(Z80 * one.sd))}"
+
+
+def _alike(told: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    """Names by what is told of them, each once, in order."""
+    found: dict[str, dict[str, None]] = {}
+    for name, text in told:
+        found.setdefault(text, {})[name] = None
+    return {text: list(names) for text, names in found.items()}

@@ -1,0 +1,202 @@
+"""No figure without provenance: every platform and every model, in every report."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from math import exp
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import hetsim
+from hetsim.cli.main import main
+from hetsim.graph.model import Model
+from hetsim.graph.zoo import models as zoo
+from hetsim.hardware.catalog import device_names, link_names, platform_names
+from hetsim.hardware.kernel_figures import PARAMETERS, FigureError
+from hetsim.hardware.provenance import STATUSES, weakest
+from hetsim.hardware.spec import DeviceSpec, Platform
+from hetsim.problem.evidence import Z80, Evidence
+from hetsim.problem.problem import Problem
+from hetsim.problem.record import problem_record
+from hetsim.reporting.tables.comparison import question
+from hetsim.reporting.words.like_devices import folded
+from hetsim.reporting.words.provenance import evidence_text, figures_text
+
+FIGURES = ("bytes_per_s", "memory_bytes", "launch_s", "dispatch_s", "streams", "idle_w", "busy_w",
+           "memory_efficiency")  # fmt: skip
+ERROR = FigureError("1", 9, 120, 0.11, 0.31, 0.03, 0.17, 0.12)
+
+loaded = cache(hetsim.load_platform)
+
+
+@cache
+def model(name: str) -> Model:
+    return hetsim.load_model(f"zoo:{name}")
+
+
+def check_sources(stated: Mapping[str, tuple[str, str]]) -> None:
+    for figure, (status, source) in stated.items():
+        assert status in STATUSES, figure
+        assert source.strip(), figure
+
+
+def check_device(spec: DeviceSpec) -> None:
+    assert set(spec.provenance) == {
+        *FIGURES,
+        *(f"flops_per_s.{dtype}" for dtype in spec.flops_per_s),
+        *(f"efficiency.{op_class}" for op_class in spec.efficiency),
+    }
+    check_sources(spec.provenance)
+    for precision, figures in spec.kernels.items():
+        assert figures.precision == precision
+        assert set(figures.provenance) == {one.name for one in PARAMETERS}
+        check_sources(figures.provenance)
+
+
+def check_platform(platform: Platform) -> None:
+    for spec in platform.devices.values():
+        check_device(spec)
+    for link in platform.links:
+        assert {"latency_s", "bytes_per_s"} <= set(link.provenance), link.name
+        check_sources(link.provenance)
+
+
+@pytest.mark.parametrize("name", device_names())
+def test_every_figure_of_a_device_has_a_source(name: str) -> None:
+    check_device(hetsim.load_device(name))
+
+
+@pytest.mark.parametrize("platform", platform_names())
+@pytest.mark.parametrize("name", zoo.names())
+def test_every_price_has_evidence_and_the_header_tells_it(name: str, platform: str) -> None:
+    problem = Problem.of(model(name), loaded(platform))
+    assert problem.platform is not None
+    check_platform(problem.platform)
+    told = dict(question(problem))["figures"]
+    record = problem_record(problem)["figures"]
+    evidence = (*problem.evidence, *problem.link_evidence)
+    assert [one.name for one in problem.evidence] == list(problem.devices)
+    assert list(record["devices"]) == list(problem.devices)
+    assert list(record["links"]) == [link.name for link in problem.platform.links]
+    assert record["weakest"] == weakest(one.status for one in evidence)
+    assert told.startswith(f"weakest: {record['weakest']}; ")
+    for one in evidence:
+        assert one.status in STATUSES
+        assert one.sd > 0
+        assert evidence_text(one) in told
+        kept = {**record["devices"], **record["links"]}[one.name]
+        assert (kept["status"], kept["within_80"]) == (one.status, exp(Z80 * one.sd))
+    for name in folded(problem.devices):
+        assert name in told
+
+
+def call(*words: str) -> Result:
+    result = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    return result
+
+
+@pytest.mark.parametrize("name", platform_names())
+def test_a_platform_and_what_is_simulated_on_it_say_it(name: str) -> None:
+    for words in (
+        ("devices", "show", name),
+        ("simulate", "zoo:squeezenet", "--platform", name, "--strategy", "single"),
+    ):
+        assert "weakest: " in call(*words).stdout
+        record = json.loads(call(*words, "--json").stdout)
+        assert record.get("problem", record)["figures"]["weakest"] in STATUSES
+
+
+@pytest.mark.parametrize("name", ["nvidia-l4", "intel-core-ultra-155h-cpu"])
+def test_a_device_says_it(name: str) -> None:
+    assert "80 % within" in call("devices", "show", name).stdout
+    record = json.loads(call("devices", "show", name, "--json").stdout)
+    assert record["figures"]["status"] in STATUSES
+
+
+def test_a_link_says_it() -> None:
+    for name in link_names():
+        record = json.loads(call("devices", "show", name, "--json").stdout)
+        check_sources({k: (v["status"], v["source"]) for k, v in record["provenance"].items()})
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "compare",
+        "compare --strategy single --explain",
+        "compare --strategy single --pessimistic",
+        "compare --strategy single --objective throughput",
+        "simulate",
+        "simulate --requests 3",
+        "simulate --inject 'kill gpu at 1ms'",
+        "partition",
+        "partition --method all",
+        "run --executor threads",
+        "run --executor threads --emulate --time-scale 5",
+    ],
+)
+def test_every_report_says_it(verb: str) -> None:
+    first, *rest = shlex.split(verb)
+    words = (first, "zoo:squeezenet", "--platform", "laptop", *rest)
+    assert "\nfigures " in call(*words).stdout
+    record: dict[str, Any] = json.loads(call(*words, "--json").stdout)
+    assert set(record["problem"]["figures"]["devices"]) == {"cpu", "gpu", "npu"}
+
+
+def test_a_trace_says_it(tmp_path: Any) -> None:
+    path = tmp_path / "trace.json"
+    call("simulate", "zoo:squeezenet", "--platform", "laptop", "--trace", str(path))
+    assert json.loads(path.read_text())["otherData"]["figures"].startswith("weakest: ")
+
+
+def test_what_is_told_of_one_device() -> None:
+    plain = Evidence("npu", "n", "estimate", 0.71)
+    assert evidence_text(plain) == "estimate, 80 % within 2.48x"
+    fitted = replace(plain, status="fitted", sd=0.17, precision="int8", error=ERROR)
+    told = "fitted (int8), median error 11 % over 120 rows of 9 networks, 80 % within 1.24x"
+    assert evidence_text(fitted) == told
+    partly = replace(plain, measured=0.9, sd=0.1)
+    assert (
+        evidence_text(partly) == "90 % measured by a profile, the rest estimate, 80 % within 1.14x"
+    )
+    whole = replace(plain, measured=1.0, sd=0.05, status="measured")
+    assert evidence_text(whole) == "measured, 80 % within 1.07x"
+
+
+def test_what_is_alike_is_told_once_and_links_by_kind() -> None:
+    devices = [Evidence(name, "g", "fitted", 0.2) for name in ("gpu.0", "gpu.1", "cpu")]
+    devices[2] = replace(devices[2], status="prior")
+    links = [Evidence(f"l{i}", of, "measured", 0.1) for i, of in enumerate(["pcie", "pcie", "usb"])]
+    told = (
+        "weakest: prior; gpu.0-1: fitted, 80 % within 1.29x; cpu: prior, 80 % within 1.29x; "
+        "links: measured, 80 % within 1.14x"
+    )
+    assert figures_text(devices, links) == told
+    links[2] = replace(links[2], sd=0.5)
+    assert "links pcie: measured, 80 % within 1.14x; links usb: measured" in figures_text(
+        devices, links
+    )
+    assert figures_text(devices[:1], ()) == "weakest: fitted; gpu.0: fitted, 80 % within 1.29x"
+
+
+def test_a_profile_measures_a_part(tmp_path: Any) -> None:
+    found = Problem.of(model("squeezenet"), loaded("laptop"))
+    assert found.platform is not None
+    name = next(n for n, op in zip(found.node_names, found.op_types, strict=True) if op == "Conv")
+    layer = {"name": name, "timeMs": 9, "averageMs": 1, "medianMs": 1, "percentage": 100}
+    (tmp_path / "npu.json").write_text(json.dumps([{"count": 9}, layer]))
+    profiled = Problem.of(
+        model("squeezenet"), loaded("laptop"), profiles={"npu": tmp_path / "npu.json"}
+    )
+    npu = profiled.evidence[2]
+    share = profiled.profiles["npu"].share
+    assert 0 < npu.measured == share < 1
+    assert npu.sd < found.evidence[2].sd
+    assert "measured by a profile, the rest estimate" in dict(question(profiled))["figures"]
