@@ -67,11 +67,13 @@ def test_platforms_are_those_that_are_promised() -> None:
         "dual-gpu",
         "edge-tpu",
         "gpu-server-8",
+        "iq-9075",
         "jetson-agx-orin",
         "jetson-orin-nano",
         "jetson-orin-nx",
         "laptop",
         "pi-5-hailo-8l",
+        "rb3-gen-2",
         "rock-5b",
         "snapdragon-laptop",
         "snapdragon-phone",
@@ -79,7 +81,7 @@ def test_platforms_are_those_that_are_promised() -> None:
         "workstation",
     )
     devices = {name: tuple(load_platform(name).devices) for name in platform_names()}
-    for name in ("laptop", "snapdragon-laptop", "snapdragon-phone"):
+    for name in ("iq-9075", "laptop", "rb3-gen-2", "snapdragon-laptop", "snapdragon-phone"):
         assert devices[name] == ("cpu", "gpu", "npu")
     assert devices["desktop"] == ("cpu", "gpu")
     assert devices["workstation"] == ("cpu", "gpu")
@@ -303,12 +305,15 @@ def test_npu_of_the_laptop_lacks_lookups_and_logic() -> None:
 
 
 def test_devices_of_one_chip_share_one_bus() -> None:
-    one_chip = ("laptop", "snapdragon-laptop", "snapdragon-phone", "rock-5b")
-    for name in (*one_chip, "jetson-agx-orin", "jetson-orin-nx", "jetson-orin-nano"):
+    qualcomm = ("iq-9075", "rb3-gen-2", "snapdragon-laptop", "snapdragon-phone")
+    jetson = ("jetson-agx-orin", "jetson-orin-nx", "jetson-orin-nano")
+    for name in ("laptop", "rock-5b", *qualcomm, *jetson):
         assert {link.bus for link in load_platform(name).links} == {"memory"}
 
 
-@pytest.mark.parametrize("name", ["laptop", "snapdragon-laptop", "snapdragon-phone"])
+@pytest.mark.parametrize(
+    "name", ["iq-9075", "laptop", "rb3-gen-2", "snapdragon-laptop", "snapdragon-phone"]
+)
 def test_shared_memory_copies_within_half_the_bandwidth(name: str) -> None:
     platform = load_platform(name)
     for link in platform.links:
