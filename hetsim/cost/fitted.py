@@ -10,7 +10,7 @@ import numpy as np
 from hetsim.cost.kernels.chosen import executed_dtype, figures_for, model_figures
 from hetsim.cost.kernels.correction import factors
 from hetsim.cost.kernels.features import COLUMN, FORMS, PRODUCTS, features
-from hetsim.cost.kernels.form import RELATIVE, kernel_parts, streamed_share
+from hetsim.cost.kernels.form import RELATIVE, TILED, kernel_parts, streamed_share
 from hetsim.cost.model import Estimate, Kernel
 from hetsim.cost.roofline import Roofline
 from hetsim.graph.graph import ITEM_BITS, Graph
@@ -131,13 +131,17 @@ def _by(form: int, part: int) -> tuple[str, ...]:
     """Names of the parameters that make a part of a kernel: as ``kernel_parts`` orders them."""
     name = FORMS[form]
     product = name in PRODUCTS
-    own = (RELATIVE[name],) if name in RELATIVE else ()
+    own = [RELATIVE[name]] if name in RELATIVE else []
+    if name == "concat":
+        own.append("movement")
+    tiled = name in TILED
     if part == 0:
         channels = ("fill_columns", "fill_depth", "channel_granule")
         fills = ("fill_rows", "fill_outputs", *(() if name == "depthwise" else channels))
-        return ("rate_tflops", *own, *fills)
+        return ("rate_tflops", *own, *fills, *(["tile_compute"] if tiled else []))
     if part == 1:
-        return ("bandwidth_gbytes_s", "cache_mib", "beyond_cache", *(() if product else own))
+        traffic = own if not product else ["tile_traffic"] if tiled else []
+        return ("bandwidth_gbytes_s", "cache_mib", "beyond_cache", *traffic)
     if part == 2:
         return ("weights_gbytes_s", "weights_on_chip_mib")
     return ("launch_us",) if product else ("launch_us", "launch_other")

@@ -28,12 +28,15 @@ class Parameter:
         What it is on the device, in one sentence.
     key_unit : float
         The unit of the YAML key, in SI units.
+    neutral : float or None
+        The value at which the formula is as it would be without it; None where there is none.
     """
 
     name: str
     unit: str
     meaning: str
     key_unit: float = 1.0
+    neutral: float | None = None
 
     def si(self, value: float) -> float:
         """Return a value in the unit of the YAML key in SI units."""
@@ -63,10 +66,16 @@ PARAMETERS = (
     Parameter("fill_outputs", "outputs", "Outputs of all groups at which a product reaches half "
               "of its rate: cores without a tile wait."),
     Parameter("channel_granule", "channels", "Channels that tensors and products are padded by."),
+    Parameter("tile_compute", "", "How many times as long a convolution computes whose tiles are "
+              "half empty: 1 where the empty half costs nothing, 2 where as much.", neutral=1.0),
+    Parameter("tile_traffic", "", "The same of what it reads and writes.", neutral=1.0),
     Parameter("bandwidth_gbytes_s", "bytes/s", "Of activations, from the nearest memory.",
               GIGA),
     Parameter("movement", "", "What a copy takes, relative to its bytes at the bandwidth."),
-    Parameter("normalization", "", "The same of normalizations and reductions."),
+    Parameter("concat", "", "What a concatenation takes, relative to another copy: compilers let "
+              "what makes the parts write them in place.", neutral=1.0),
+    Parameter("normalization", "", "What normalizations and reductions take, relative to their "
+              "bytes at the bandwidth."),
     Parameter("softmax", "", "The same of softmax."),
     Parameter("transpose", "", "The same of copies in another order."),
     Parameter("pooling", "", "The same of pooling."),

@@ -10,7 +10,8 @@ from hetsim.hardware.kernel_figures import PARAMETERS, KernelFigures
 VALUES: dict[str, float] = {
     "rate_tflops": 2.0, "pointwise": 0.8, "depthwise": 0.2, "grouped": 0.4, "matmul": 0.9,
     "batched": 0.5, "winograd": 1.3, "fill_columns": 4.0, "fill_depth": 16.0, "fill_rows": 2.0,
-    "fill_outputs": 3000.0, "channel_granule": 4.0, "bandwidth_gbytes_s": 50.0, "movement": 1.2,
+    "fill_outputs": 3000.0, "channel_granule": 4.0, "tile_compute": 1.6, "tile_traffic": 1.3,
+    "bandwidth_gbytes_s": 50.0, "movement": 1.2, "concat": 0.6,
     "normalization": 2.0, "softmax": 2.5, "transpose": 1.6, "pooling": 1.4, "elementwise": 1.0,
     "resize": 2.7, "exponential": 1.5, "cache_mib": 2.0, "beyond_cache": 0.5,
     "weights_gbytes_s": 40.0, "weights_on_chip_mib": 0.125, "overlap": 2.0, "launch_us": 4.0,

@@ -26,7 +26,7 @@ _POINTWISE = frozenset({
 _SUMS = frozenset({*PRODUCTS, "elementwise"}) - {"attention", "recurrent"}
 """Forms whose kernels take in another operand, as a residual sum does."""
 
-_JOINED = _SUMS | {"normalization", "softmax", "pooling", "movement", "transpose"}
+_JOINED = _SUMS | {"normalization", "softmax", "pooling", "movement", "concat", "transpose"}
 """Forms whose kernels apply a function to what they make."""
 
 

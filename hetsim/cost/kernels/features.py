@@ -33,6 +33,7 @@ FEATURES = (
     "exp_bytes",  # bytes of elements that pass a function like exp on their way
     "largest_read_bytes",  # of a product the operand that its rows are from, else all that is read
     "steps",  # launches one after the other: the length of a recurrent sequence, else 1
+    "positions",  # of a convolution the rows of one sample, else 1
 )  # fmt: skip
 """Names of a row's columns, in order. Sizes that a form does not have are 1, bytes and FLOP 0."""
 
@@ -93,6 +94,7 @@ def row_of(
             exps,
             operand,
             sizes.steps,
+            max(1, sizes.positions),
         ),
         dtype=np.float64,
     )

@@ -13,9 +13,13 @@ A kernel does arithmetic, moves activations and reads weights, partly at once, a
   are loaded for few rows, the matrix times one vector. ``outputs``: cores that wait as there are
   fewer tiles than cores; this one is what tells batch 1 from bulk. ``channel_granule``: input
   channels that are padded. Depthwise convolutions have one channel a sum: of these only rows and
-  outputs are for them, the rest is in their relative rate.
+  outputs are for them, the rest is in their relative rate. Units that hold maps in tiles of 8 x 8
+  positions and 32 channels also compute what pads the last ones: ``padding ^ tile``, where
+  padding is the positions of one image, square, times the channels in and out, each up to whole
+  tiles over what it is, and tile 0 where that costs nothing, 1 where it costs as much.
 - *Activations*: bytes read and written, and those that padding of channels adds, times the
-  traffic of the form relative to its bytes (1 for products), over the bandwidth of near memory;
+  traffic of the form relative to its bytes (1 for products), times ``padding ^ tile`` with a tile
+  of its own and the root of the padding of channels, over the bandwidth of near memory;
   dearer by the part that does not stay there, ``bytes / (bytes + cache)``. Elements that pass a
   function like exp cost as ``exponential`` bytes each.
 - *Weights*: bytes over their bandwidth, times the share that is streamed at every run: of a model
@@ -29,7 +33,8 @@ What the terms were chosen by is told in ``docs/decisions/20-one-formula-for-ker
 p-th powers in place of the maximum of a roofline: Williams, Waterman, Patterson, CACM 52(4), 2009,
 take p to infinity; p = 1 is one after the other. Half of the rate at a size: R. W. Hockney,
 C. R. Jesshope, Parallel Computers 2, 1988, section 1.3.2 (n_1/2). Winograd: A. Lavin, S. Gray,
-Fast Algorithms for Convolutional Neural Networks, CVPR 2016.
+Fast Algorithms for Convolutional Neural Networks, CVPR 2016. Tiles: Hexagon's layout of bytes,
+``nhwc-8h8w32c`` in Apache TVM's ``topi/hexagon``.
 """
 
 from __future__ import annotations
@@ -50,6 +55,9 @@ from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
 LEAST_STREAMED = 0.03
 """Share of the weights that is read at every run even where all of them stay on the chip."""
 
+TILE_SIDE, TILE_CHANNELS = 8.0, 32.0
+"""Positions along each side of a tile, and channels of it, on units that hold maps in tiles."""
+
 _PARAMETERS = len(PARAMETERS)
 _RATE, _WINOGRAD = INDEX["rate_tflops"], INDEX["winograd"]
 _FILL_COLUMNS, _FILL_DEPTH = INDEX["fill_columns"], INDEX["fill_depth"]
@@ -57,6 +65,8 @@ _FILL_ROWS, _FILL_OUTPUTS = INDEX["fill_rows"], INDEX["fill_outputs"]
 _GRANULE, _BANDWIDTH, _EXPONENTIAL = (
     INDEX["channel_granule"], INDEX["bandwidth_gbytes_s"], INDEX["exponential"],
 )  # fmt: skip
+_TILE_COMPUTE, _TILE_TRAFFIC = INDEX["tile_compute"], INDEX["tile_traffic"]
+_MOVEMENT = INDEX["movement"]
 _CACHE, _BEYOND, _OVERLAP = INDEX["cache_mib"], INDEX["beyond_cache"], INDEX["overlap"]
 _WEIGHTS, _ON_CHIP = INDEX["weights_gbytes_s"], INDEX["weights_on_chip_mib"]
 _LAUNCH, _LAUNCH_OTHER = INDEX["launch_us"], INDEX["launch_other"]
@@ -67,15 +77,19 @@ RELATIVE = {
     "batched": "batched", "recurrent": "matmul", "attention": "batched",
     "normalization": "normalization", "softmax": "softmax", "pooling": "pooling",
     "reduction": "normalization", "elementwise": "elementwise", "movement": "movement",
-    "transpose": "transpose", "resize": "resize", "gather": "movement", "other": "elementwise",
+    "concat": "concat", "transpose": "transpose", "resize": "resize", "gather": "movement",
+    "other": "elementwise",
 }  # fmt: skip
-"""The parameter that tells a form from others of its sort; dense and transposed have none."""
+"""The parameter that tells a form from others of its sort; dense and transposed have none. That
+of concat comes on top of movement."""
 _RELATIVE_OF = tuple(INDEX[RELATIVE[form]] if form in RELATIVE else -1 for form in FORMS)
 
 _PRODUCTS = len(PRODUCTS)
 _DENSE, _DEPTHWISE = FORMS.index("dense"), FORMS.index("depthwise")
-_TRANSPOSED = FORMS.index("transposed")
-_CONVOLUTION = tuple(form in ("dense", "pointwise", "depthwise", "grouped") for form in FORMS)
+_TRANSPOSED, _CONCAT = FORMS.index("transposed"), FORMS.index("concat")
+TILED = ("dense", "pointwise", "depthwise", "grouped")
+"""Forms whose maps are padded, by granules of channels and by tiles."""
+_CONVOLUTION = tuple(form in TILED for form in FORMS)
 
 _FORM, _FLOPS, _ROWS, _COLUMNS = (COLUMN[name] for name in ("form", "flops", "rows", "columns"))
 _DEPTH, _GROUPS = COLUMN["depth"], COLUMN["groups"]
@@ -85,6 +99,7 @@ _READ, _WRITE, _WEIGHT = (
     COLUMN["read_bytes"], COLUMN["write_bytes"], COLUMN["weight_bytes"],
 )  # fmt: skip
 _EXP, _LARGEST, _STEPS = COLUMN["exp_bytes"], COLUMN["largest_read_bytes"], COLUMN["steps"]
+_POSITIONS = COLUMN["positions"]
 
 _WINOGRAD_DEPTH, _WINOGRAD_CHANNELS, _WINOGRAD_ROWS, _WINOGRAD_FULL = 72.0, 24.0, 64.0, 1.6
 """Terms of a sum from which libraries use it; channels and positions at which it gains half; the
@@ -159,7 +174,28 @@ def kernel_parts(
         arithmetic = row[_FLOPS] / rate * slow
 
     padding = 0.0
+    tile_work = tile_bytes = 0.0
     if _CONVOLUTION[form]:
+        if slopes is not None or values[_TILE_COMPUTE] != 1.0 or values[_TILE_TRAFFIC] != 1.0:
+            # Octaves by which whole tiles are more.
+            own = 1.0
+            if form == _DEPTHWISE:
+                own = row[_GROUPS]
+            side = math.sqrt(row[_POSITIONS])
+            whole = TILE_SIDE * math.ceil(side / TILE_SIDE)
+            of_positions = 0.0
+            if side > 1.0:
+                of_positions = 2.0 * math.log2(whole / side)
+            made = row[_COLUMNS] * own
+            of_made = math.log2(TILE_CHANNELS * math.ceil(made / TILE_CHANNELS) / made)
+            taken = inputs * own
+            of_taken = math.log2(TILE_CHANNELS * math.ceil(taken / TILE_CHANNELS) / taken)
+            tile_work = of_positions + of_made
+            if form != _DEPTHWISE:
+                tile_work += of_taken
+            tile_bytes = of_positions + 0.5 * (of_made + of_taken)
+            # Twice as much is so many times the seconds: a power of two of the parameter's own.
+            arithmetic *= values[_TILE_COMPUTE] ** tile_work
         # Bytes of one channel of the input, and of one of the output.
         padding = granule * (
             row[_LARGEST] / max(inputs * row[_GROUPS], 1.0)
@@ -173,6 +209,10 @@ def kernel_parts(
     traffic = 1.0
     if not product:
         traffic = values[relative]
+        if form == _CONCAT:
+            traffic *= values[_MOVEMENT]
+    elif tile_bytes > 0.0:
+        traffic = values[_TILE_TRAFFIC] ** tile_bytes
     passed = moved * traffic * (1.0 + beyond * away)
     through = row[_EXP] * values[_EXPONENTIAL]
     activations = (passed + through) / values[_BANDWIDTH]
@@ -219,13 +259,18 @@ def kernel_parts(
                 slopes[_FILL_ROWS] += of_arithmetic * rows / (1.0 + rows)
                 slopes[_FILL_OUTPUTS] += of_arithmetic * outputs / (1.0 + outputs)
                 slopes[_GRANULE] += of_arithmetic * channels / (1.0 + channels)
+                slopes[_TILE_COMPUTE] += of_arithmetic * tile_work
             slopes[_BANDWIDTH] -= of_activations
             if activations > 0.0:
                 # Of activations by the logarithm of passed and of through: their shares.
                 of_passed = of_activations * passed / (passed + through)
                 slopes[_EXPONENTIAL] += of_activations - of_passed
-                if not product:
+                if product:
+                    slopes[_TILE_TRAFFIC] += of_passed * tile_bytes
+                else:
                     slopes[relative] += of_passed
+                    if form == _CONCAT:
+                        slopes[_MOVEMENT] += of_passed
                 dear = beyond * away / (1.0 + beyond * away)
                 slopes[_CACHE] -= of_passed * dear * (1.0 - beyond)
                 slopes[_BEYOND] -= of_passed * beyond / values[_BEYOND] / (1.0 + beyond * away)
@@ -330,7 +375,7 @@ def log_total_and_gradient(
     -------
     float array [n], float array [n, PARAMETERS]
 
-    O(k) with 30 parameters: 0.2 s for 12,000 networks of 60 kernels.
+    O(k) with 33 parameters: 0.2 s for 12,000 networks of 60 kernels.
     """
     sets = np.exp(np.atleast_2d(np.asarray(log_values, dtype=np.float64)))
     if which is None:

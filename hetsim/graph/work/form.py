@@ -10,14 +10,14 @@ from hetsim.graph.work.rule import NodeView
 FORMS = (
     "dense", "pointwise", "depthwise", "grouped", "transposed", "matmul", "batched", "recurrent",
     "attention", "normalization", "softmax", "pooling", "reduction", "elementwise", "movement",
-    "transpose", "resize", "gather", "other",
+    "concat", "transpose", "resize", "gather", "other",
 )  # fmt: skip
 """What kernels are told apart by. The first are products, as ``graph.work.geometry`` has them:
 convolutions with a window, without one (1x1), one input channel a group, several of them, and
 transposed; matrix products by weights, and of two activations; recurrent layers, step by step;
 attention as one op. The others are bound by what they move: normalization over channels, softmax,
-pooling, reductions, elementwise ops, copies (Concat, Slice, Split, Pad, Expand), copies in another
-order (Transpose, DepthToSpace), resampling, indexed reads, and the rest."""
+pooling, reductions, elementwise ops, copies (Slice, Split, Pad, Expand), of several tensors to one
+(Concat), in another order (Transpose, DepthToSpace), resampling, indexed reads, and the rest."""
 
 PRODUCTS: Mapping[str, str] = {
     "conv": "matmul", "matmul": "matmul", "attention": "attention", "recurrent": "recurrent",
@@ -34,6 +34,7 @@ _BY_CLASS: Mapping[str, str] = {
 
 _NHWC = "com.ms.internal.nhwc"
 _BY_OP: Mapping[str, str] = {
+    **dict.fromkeys(("Concat", "com.microsoft:QLinearConcat"), "concat"),
     **dict.fromkeys(
         ("Transpose", "DepthToSpace", "SpaceToDepth", f"{_NHWC}:DepthToSpace",
          f"{_NHWC}:SpaceToDepth", "com.microsoft.nchwc:ReorderInput",

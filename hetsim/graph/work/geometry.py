@@ -65,9 +65,10 @@ def _conv(weight: int = 1) -> Callable[[NodeView], Product]:
             form = "depthwise" if depth == 1 else "grouped"
         elif form == "dense" and _one_window(view, operand, depth, window):
             form = "matmul"
+        rows = view.out_elements() // channels
         return Product(
             form=form,
-            rows=view.out_elements() // channels,
+            rows=rows,
             columns=channels // groups,
             depth=depth * math.prod(window),
             groups=groups,
@@ -75,6 +76,7 @@ def _conv(weight: int = 1) -> Callable[[NodeView], Product]:
             strides=view.integers("strides") or (1,) * len(window),
             dilations=view.integers("dilations") or (1,) * len(window),
             operand_elements=operand,
+            positions=rows // max(1, view.shape(0)[0]),
         )
 
     return measure
@@ -107,9 +109,10 @@ def _conv_transpose(view: NodeView) -> Product:
 def _causal_conv(view: NodeView) -> Product:
     """Depthwise along time."""
     channels, tap = view.shape(1)[0], view.shape(1)[-1]
+    rows = view.out_elements() // channels
     return Product(
         form="depthwise",
-        rows=view.out_elements() // channels,
+        rows=rows,
         columns=1,
         depth=tap,
         groups=channels,
@@ -117,6 +120,7 @@ def _causal_conv(view: NodeView) -> Product:
         strides=(1,),
         dilations=(1,),
         operand_elements=view.elements(),
+        positions=rows // max(1, view.shape(0)[0]),
     )
 
 

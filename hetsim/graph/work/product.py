@@ -41,6 +41,8 @@ class Product:
         its input.
     steps : int
         How often all of that is done, one after the other: the length of a sequence.
+    positions : int
+        Of a convolution: those of `rows` that one sample has.
     """
 
     form: str
@@ -53,6 +55,7 @@ class Product:
     dilations: tuple[int, ...] = ()
     operand_elements: int = 0
     steps: int = 1
+    positions: int = 1
 
     @property
     def macs(self) -> int:

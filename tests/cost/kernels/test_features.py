@@ -58,6 +58,7 @@ def test_a_fused_convolution_is_a_convolution_and_moves_what_leaves_it():
         "exp_bytes": 4 * out,
         "largest_read_bytes": 4 * 1600,
         "steps": 1,
+        "positions": 25,
     }  # fmt: skip
 
 
@@ -67,6 +68,15 @@ def test_bytes_are_those_of_the_type_that_the_device_holds(device, share):
     for name in FEATURES:
         factor = share if name.endswith("_bytes") else 1
         assert held[name] == plain[name] * factor
+
+
+def test_joining_tensors_is_a_form_of_its_own():
+    graph = graph_of(
+        [("Concat", ["a", "b"], ["y"], {"axis": 1}), ("Slice", ["y"], ["z"], {})],
+        {"a": (1, 2, 3), "b": (1, 3, 3), "y": (1, 5, 3), "z": (1, 5, 3)},
+    )
+    assert FORMS[int(row(graph, 0)["form"])] == "concat"
+    assert FORMS[int(row(graph, 1)["form"])] == "movement"
 
 
 def test_what_is_read_outside_leaves_the_kernel():

@@ -51,6 +51,7 @@ def convolution(
         rows=positions,
         columns=outputs,
         depth=depth,
+        positions=side * side,
         window_h=window,
         window_w=window,
         read_bytes=positions * channels * item,
@@ -78,6 +79,8 @@ def rows(draw: st.DrawFn) -> NDArray[np.float64]:
             features |= {"window_h": side, "window_w": side}
             features["depth"] *= 1 if form == "transposed" else side * side
             features |= {name: draw(st.integers(1, 2)) for name in ("stride", "dilation")}
+            features["positions"] = draw(size)
+            features["rows"] = features["positions"] * draw(st.sampled_from((1, 2, 8)))
         macs = np.prod([features[name] for name in ("rows", "columns", "depth", "groups")])
         features |= {"flops": 2.0 * float(macs), "weight_bytes": draw(nbytes)}
         features["steps"] = draw(size) if form == "recurrent" else 1
@@ -91,6 +94,11 @@ def figures(draw: st.DrawFn) -> NDArray[np.float64]:
 
 
 shares = st.floats(LEAST_STREAMED, 1.0)
+
+
+def up_to(tile: int, size: float) -> float:
+    """How many times a size whole tiles are."""
+    return float(tile * np.ceil(size / tile) / size)
 
 
 def told_in_numpy(values: NDArray[np.float64], row: NDArray[np.float64], streamed: float) -> float:
@@ -120,6 +128,17 @@ def told_in_numpy(values: NDArray[np.float64], row: NDArray[np.float64], streame
                 v["channel_granule"] / channels,
             ]
         arithmetic = k["flops"] / rate * np.prod([1 + half for half in halves])
+    tiles = {"tile_compute": 1.0, "tile_traffic": 1.0}
+    if form in CONVOLUTIONS:
+        own = k["groups"] if form == "depthwise" else 1
+        of_image = (up_to(8, k["positions"] ** 0.5) ** 2) if k["positions"] > 1 else 1
+        of_made, of_taken = up_to(32, own * k["columns"]), up_to(32, own * channels)
+        once = of_made if form == "depthwise" else of_made * of_taken
+        tiles = {
+            "tile_compute": of_image * once,
+            "tile_traffic": of_image * (of_made * of_taken) ** 0.5,
+        }
+    computed, passed = (padding ** np.log2(v[name]) for name, padding in tiles.items())
     moved = k["read_bytes"] + k["write_bytes"]
     if form in CONVOLUTIONS:
         of_input = k["largest_read_bytes"] / max(channels * k["groups"], 1)
@@ -129,9 +148,10 @@ def told_in_numpy(values: NDArray[np.float64], row: NDArray[np.float64], streame
     dearer = near + (1 - near) / v["beyond_cache"]
     instead = {"reduction": "normalization", "gather": "movement", "other": "elementwise"}
     traffic = 1 if form in PRODUCTS else v[instead.get(form, form)]
+    traffic *= passed * (v["movement"] if form == "concat" else 1)
     activations = moved * traffic * dearer + k["exp_bytes"] * v["exponential"]
     weights = k["weight_bytes"] * streamed / v["weights_gbytes_s"]
-    parts = np.array([arithmetic, activations / v["bandwidth_gbytes_s"], weights])
+    parts = np.array([arithmetic * computed, activations / v["bandwidth_gbytes_s"], weights])
     launch = v["launch_us"] * k["steps"] * (1 if form in PRODUCTS else v["launch_other"])
     whole = np.linalg.norm(parts / max(parts.max(), 1e-300), v["overlap"])
     return float(parts.max() * whole + launch)
@@ -309,6 +329,56 @@ def test_winograd_is_for_three_by_three_alone() -> None:
     assert gain(large) == pytest.approx(4 ** (1.6 / (280 / 256) ** 2 / (1 + 64 / 56**2)))
 
 
+def test_a_tile_that_is_half_empty_takes_as_long_as_the_figure_says() -> None:
+    """Positions of one image count, and channels; of a batch each image is padded."""
+    one_way = VALUES.copy()
+    for name in ("fill_columns", "fill_depth", "fill_rows", "fill_outputs", "channel_granule"):
+        one_way[INDEX[name]] = 1e-9
+    one_way[INDEX["cache_mib"]] = 1e18
+    one_way[[INDEX["tile_compute"], INDEX["tile_traffic"]]] = 1.5, 1.25
+    none = one_way.copy()
+    none[[INDEX["tile_compute"], INDEX["tile_traffic"]]] = 1.0
+
+    def times(kernel: NDArray[np.float64]) -> list[float]:
+        tiled, plain = (kernel_parts(each, kernel, 1.0) for each in (one_way, none))
+        return [tiled[part] / plain[part] for part in (1, 2)]
+
+    full = convolution(64, 32, 16, batch=8)
+    assert times(full) == [1.0, 1.0]
+    outputs, inputs = convolution(64, 16, 16), convolution(16, 32, 16)
+    assert times(outputs) == times(inputs) == pytest.approx([1.5, 1.25**0.5])
+    image = convolution(64, 32, 16)
+    image[[COLUMN["rows"], COLUMN["positions"]]] = 8 * 32, 32
+    assert times(image) == pytest.approx([1.5, 1.25])
+    both = convolution(16, 16, 16, 1)
+    assert times(both) == pytest.approx([1.5**2, 1.25])
+    depthwise = row(
+        "depthwise", flops=1e6, rows=256, positions=256, columns=1, depth=9, window_h=3,
+        window_w=3, groups=16, read_bytes=1e5, write_bytes=1e5,
+    )  # fmt: skip
+    assert times(depthwise) == pytest.approx([1.5, 1.25])
+    vector = row("pointwise", flops=1e6, columns=64, depth=64, read_bytes=256, write_bytes=256)
+    assert times(vector) == [1.0, 1.0]
+    product = row("matmul", flops=1e6, rows=3, columns=3, depth=3, read_bytes=36, write_bytes=36)
+    assert times(product) == [1.0, 1.0]
+
+
+def test_figures_without_an_effect_have_none() -> None:
+    """At its neutral value a parameter is as if the formula did not have it."""
+    neutral = {one.name: one.neutral for one in PARAMETERS if one.neutral is not None}
+    assert neutral == {"tile_compute": 1.0, "tile_traffic": 1.0, "concat": 1.0}
+    values = VALUES.copy()
+    for name, value in neutral.items():
+        values[INDEX[name]] = value
+    sizes = {"read_bytes": 1e6, "write_bytes": 1e6}
+    joined, copied = (kernel_seconds(values, row(f, **sizes), 1.0) for f in ("concat", "movement"))
+    assert joined == copied
+    odd = convolution(33, 5, 7)
+    alone = odd.copy()
+    alone[COLUMN["positions"]] = 64.0
+    assert kernel_seconds(values, odd, 1.0) == kernel_seconds(values, alone, 1.0)
+
+
 def test_weights_that_stay_on_the_chip_are_hardly_read() -> None:
     assert streamed_share(6e6, 24e6) == 0.75
     assert streamed_share(6e6, 6e6) == streamed_share(6e6, 1.0) == LEAST_STREAMED
@@ -324,7 +394,7 @@ def test_every_parameter_matters_to_some_kernel() -> None:
         if FORMS[int(kernel[0])] in PRODUCTS:
             kernel[[COLUMN[name] for name in ("rows", "columns", "depth")]] = 64.0
             kernel[[COLUMN["flops"], COLUMN["weight_bytes"]]] = 1e8, 1e6
-    kernels.append(convolution(64, 64, 56))
+    kernels += [convolution(64, 64, 56), convolution(60, 60, 55)]
     networks = Networks.of([(np.array(kernels), np.ones(len(kernels)), 1e8, 1e6)])
     _, slopes = log_total_and_gradient(np.log(VALUES), networks)
     assert [one.name for one, slope in zip(PARAMETERS, slopes[0], strict=True) if slope == 0] == []
