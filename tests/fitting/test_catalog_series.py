@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -140,3 +141,35 @@ def test_what_ran_whole_on_a_device_is_taken_whole(path: Path, points: Points) -
         for network in {point.network for point in points.series[series]}:
             reasons = device.query_model(graph_of(network)).reasons
             assert set(reasons.values()) == set(), network
+
+
+MATRIX_PRODUCTS = {
+    "intel-core-ultra-155h-igpu": "Intel Ultra 7 155H",
+    "nvidia-a100-pcie-80g": "NVIDIA A100-PCIE-40GB",
+    "nvidia-a100-sxm4-80g": "NVIDIA A100 SXM4 80GB",
+    "nvidia-h100-pcie-80g": "NVIDIA H100 PCIe",
+    "nvidia-h100-sxm5-80g": "NVIDIA H100 80GB HBM3",
+    "nvidia-h200-sxm-141g": "NVIDIA H200",
+    "nvidia-l40s": "NVIDIA L40S",
+    "nvidia-rtx-2080": "NVIDIA RTX 2080 8GB",
+    "nvidia-rtx-3060-ti": "NVIDIA GeForce RTX 3060 Ti",
+    "nvidia-rtx-3090": "NVIDIA GeForce RTX 3090",
+    "nvidia-rtx-4090": "NVIDIA RTX 4090 24GB",
+    "nvidia-t4": "NVIDIA Tesla T4 16GB",
+    "nvidia-v100-sxm2-16g": "NVIDIA Tesla V100-SXM2-16GB",
+}
+"""What the best matrix products that were measured are called, by device."""
+
+
+@pytest.mark.parametrize("name", MATRIX_PRODUCTS)
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+def test_matrix_products_come_near_stated_peaks(name: str, precision: str) -> None:
+    """A peak of sparse weights is twice too high; cards may clock above what their makers state."""
+    lines = (measured_folder() / "gemm.jsonl").read_text(encoding="utf-8").splitlines()
+    best = max(
+        row["tflops"][precision]
+        for row in map(json.loads, lines)
+        if row["device"] == MATRIX_PRODUCTS[name]
+    )
+    stated = load_device(name).flops_per_s[precision] / 1e12
+    assert 0.5 * stated < best < 1.15 * stated
