@@ -30,12 +30,12 @@ CUSTOM_OPS = ("function", "library")
 
 
 QUANTIZED = (
-    "Add", "ArgMax", "AveragePool", "Clip", "Concat", "Conv", "ConvTranspose", "DepthToSpace",
-    "Div", "Expand", "Flatten", "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool",
-    "HardSigmoid", "HardSwish", "LeakyRelu", "MatMul", "Max", "MaxPool", "Min", "Mul", "Pad",
-    "PRelu", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Relu", "Reshape", "Resize",
-    "Sigmoid", "Slice", "Softmax", "SpaceToDepth", "Split", "Squeeze", "Sub", "Sum", "Tanh",
-    "Tile", "Transpose", "Unsqueeze",
+    "Add", "ArgMax", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "ConvTranspose",
+    "DepthToSpace", "Div", "Expand", "Flatten", "Gather", "Gelu", "Gemm", "GlobalAveragePool",
+    "GlobalMaxPool", "HardSigmoid", "HardSwish", "LeakyRelu", "MatMul", "Max", "MaxPool", "Min",
+    "Mul", "Pad", "PRelu", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Relu", "Reshape",
+    "Resize", "Sigmoid", "Slice", "Softmax", "SpaceToDepth", "Split", "Squeeze", "Sub", "Sum",
+    "Tanh", "Tile", "Transpose", "Unsqueeze",
 )  # fmt: skip
 """Op types that a device with a peak for int8 computes quantized where its file says nothing: those
 that runtimes for quantized networks have kernels for."""

@@ -64,7 +64,7 @@ def test_a_table_is_the_sum_of_the_prices(name, precision):
     assert total == pytest.approx(priced(model, spec), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "resnet18", "mobilenet_v2", "vgg19"])
+@pytest.mark.parametrize("name", ["squeezenet", "densenet121", "mobilenet_v2", "vgg19"])
 def test_a_table_is_the_sum_of_the_prices_in_integers(name):
     model = load_model(f"zoo:{name}")
     spec = executing(DEVICE, "int8", "npu")
