@@ -17,6 +17,7 @@ from hetsim.hardware.catalog import (
     load_platform,
     platform_names,
 )
+from hetsim.hardware.executing import executed
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.provenance import STATUSES
@@ -291,10 +292,34 @@ def test_accelerators_of_the_rock_5b_lack_ops_and_overlap() -> None:
     assert not {"GatherElements", "NonMaxSuppression", "Where", "Erf"} & (npu | gpu)
 
 
-def test_cores_of_a_neural_unit_are_streams_of_their_own_peak() -> None:
-    npu = load_device("rockchip-rk3588-npu")
-    assert npu.streams == 3
-    assert npu.streams * npu.flops_per_s["int8"] == pytest.approx(6e12, rel=0.05)
+@pytest.mark.parametrize(
+    ("name", "cores", "int8"),
+    [
+        ("rockchip-rk3588-npu", 3, 6e12),
+        ("rockchip-rk3576-npu", 2, 6e12),
+        ("nvidia-jetson-agx-orin-64g-dla", 2, 105e12 / 2),
+        ("nvidia-jetson-orin-nx-16g-dla", 2, 40e12 / 2),
+    ],
+)
+def test_cores_of_a_unit_are_streams_of_their_own_peak(name: str, cores: int, int8: float) -> None:
+    unit = load_device(name)
+    assert unit.streams == cores
+    assert cores * unit.flops_per_s["int8"] == pytest.approx(int8, rel=0.05)
+
+
+def test_dlas_take_convolutions_and_no_attention() -> None:
+    for name in ("jetson-agx-orin", "jetson-orin-nx"):
+        dla = load_platform(name).devices["dla"]
+        assert dla.support.ops is not None
+        assert {"Conv", "Gemm", "Relu", "MaxPool", "Concat", "LRN", "Softmax"} <= dla.support.ops
+        assert not {"MatMul", "LayerNormalization", "Gelu", "Gather"} & dla.support.ops
+        assert [pattern.name for pattern in dla.patterns] == ["fully_connected"]
+        assert dla.support.static_shapes_only
+
+
+def test_what_quantizes_by_itself_is_priced_so() -> None:
+    assert executed(load_platform("pi-5-hailo-8l")) == {"npu": "int8"}
+    assert executed(load_platform("edge-tpu")) == {}
 
 
 def test_npu_of_the_laptop_lacks_lookups_and_logic() -> None:
