@@ -8,6 +8,7 @@ from hetsim.fitting.comparable import BULK_BATCH, LeftOut, Sample, sample_of
 from hetsim.fitting.precisions import precision_of
 
 _NET = [{"file": "resnet50.onnx", "quality": "same", "why": ""}]
+_ONE_THREAD = {"threads": 1, "powersave": 0}
 
 
 def row(kind: str, **fields: object) -> dict[str, object]:
@@ -118,6 +119,19 @@ def test_rates_become_times():
     assert (bulk.batch, bulk.seconds) == (64, pytest.approx(1.0))
 
 
+def test_rows_like_those_left_out_are_kept():
+    config = _ONE_THREAD
+    steady = {**config, "min_ms": 3.0, "max_ms": 6.0}
+    assert sample("ncnn", unit="cpu", config=steady).seconds == 0.002
+    yolo = [{"file": "ncnn_mobilenet_yolo.onnx"}]
+    assert sample("ncnn", unit="cpu", config=config, graphs=yolo).network == yolo[0]["file"]
+    segformer = {"unit": "npu", "model": "segformer_base", "runtime": "QNN"}
+    assert sample("aihub", precision="w8a8", **segformer).precision == "int8"
+    assert sample("tnn", model="squeezenet_v1.0", precision="float16").kin == "phone-gpu-float"
+    deeplab = [{"file": "deeplab_v3_mobilenet_v2_513.onnx"}]
+    assert sample("coral", unit="cpu", graphs=deeplab).kin == "tflite-cpu-int8"
+
+
 @pytest.mark.parametrize(
     ("kind", "fields", "words"),
     [
@@ -145,6 +159,24 @@ def test_rates_become_times():
             {"chip": "RK3588S", "config": {"gpu": "Mali-G610"}, "precision": "fp16 storage"},
             "runs that failed",
         ),
+        (
+            "ncnn",
+            {"unit": "cpu", "config": _ONE_THREAD, "graphs": [{"file": "ncnn_mobilenet_ssd.onnx"}]},
+            "boxes",
+        ),
+        (
+            "ncnn",
+            {"unit": "cpu", "config": {**_ONE_THREAD, "min_ms": 3.0, "max_ms": 6.1}},
+            "more than twice",
+        ),
+        (
+            "aihub",
+            {"unit": "npu", "model": "segformer_base", "precision": "float (fp16 on NPU)"},
+            "falls back",
+        ),
+        ("tnn", {"model": "SqueezeNet 1.0", "precision": "float16"}, "another name"),
+        ("coral", {"unit": "tpu", "graphs": [{"file": "ssd_mobilenet_v1_300.onnx"}]}, "host's"),
+        ("coral", {"graphs": [{"file": "deeplab_v3_mobilenet_v2_513.onnx"}]}, "host's"),
         ("hailo", {"batch": 1}, "pipelined"),
         ("isp", {"model": "mobilenetv3_large"}, "doubt"),
         ("mlperf", {"precision": "int8,fp16"}, "mixed"),
