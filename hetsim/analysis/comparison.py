@@ -288,8 +288,7 @@ def compare(
     for name in names:
         if name not in tried:
             tried[name] = attempt(name)
-    exact = problem.pessimistic or problem.uncertainty.certain
-    drawn = 0 if exact else draws
+    drawn = 0 if problem.certain else draws
     sure: dict[str, Sureness] = {}
     if drawn:
         sure = how_sure(

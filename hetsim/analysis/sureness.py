@@ -13,12 +13,13 @@ from hetsim.placement.objective import Objective
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.replaying import bottlenecks, finishes, latencies
+from hetsim.simulation.clock.templates import tasks_of_plan
 
 ENDS = (0.1, 0.9)
 """Quantiles that 80 % of the draws are between."""
 
-EVENTS_MOST = 50_000_000
-"""Tasks of all draws that are played where an interval is asked for: some seconds."""
+EVENTS_MOST = 20_000_000
+"""Tasks of all draws that are played where an interval is asked for: some two seconds."""
 
 TIE = 1e-9
 """Relative difference of costs that is none."""
@@ -120,10 +121,10 @@ def spread(
     Raises what ``simulate`` raises, but for memory, which is not followed.
     """
     problem, arrival = plan.problem, np.asarray(arrivals_s, dtype=np.float64)
-    tasks = len(arrival) * (len(plan.groups) + len(problem.values))
-    if problem.pessimistic or problem.uncertainty.certain or not draws:
+    if problem.certain or not draws:
         return None
-    if tasks * draws > EVENTS_MOST:
+    widest = tasks_of_plan(plan, contention or problem.contention).widest
+    if len(arrival) * widest * draws > EVENTS_MOST:
         return None
     drawn = draw(problem.uncertainty, draws, draw_seed)
     finish = finishes(plan, drawn.devices, drawn.routes, arrival, contention=contention)

@@ -221,6 +221,11 @@ class Problem(Given):
             weights = link_weights(self.platform, self.routes)
         return uncertainty_of(self.evidence, self.link_evidence, weights)
 
+    @property
+    def certain(self) -> bool:
+        """Whether there is nothing to draw: times are exact, or at the bad end already."""
+        return self.pessimistic or self.uncertainty.certain
+
     def at_bad_end(self) -> Problem:
         """Return the problem with every time at the bad end of its own 80 % interval.
 

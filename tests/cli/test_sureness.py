@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def test_every_row_has_its_interval_and_the_order_its_share(cli: Cli) -> None:
     shown = cli(*ASKED)
     assert shown.exit_code == 0, shown.stderr
     assert "80 % of draws" in shown.stdout
-    assert "How sure: single:npu is best in" in shown.stdout
+    assert re.search("^How sure: single:(cpu|gpu|npu) is best in", shown.stdout, re.MULTILINE)
     record = json.loads(cli(*ASKED, "--json").stdout)
     assert (record["draws"], record["draw_seed"]) == (200, 0)
     assert all(row["sure"]["cost_s"]["p10"] < row["cost_s"] for row in record["rows"])
@@ -72,3 +73,22 @@ def test_requests_and_contention_are_drawn_as_they_are_played(cli: Cli) -> None:
         assert found["p10"] < record["timeline"]["makespan_s"] < found["p90"]
     failing = json.loads(cli(*words, "--inject", "slow gpu by 2 at 0ms").stdout or "{}")
     assert failing.get("sure") is None
+
+
+def test_partitions_are_judged_at_the_bad_end_too(cli: Cli) -> None:
+    words = ("partition", "zoo:squeezenet", "--platform", "laptop", "--method", "all", "--json")
+    calm, bad = (json.loads(cli(*words, *more).stdout) for more in ((), ("--pessimistic",)))
+    assert bad["problem"]["pessimistic"] is True
+    assert all(
+        worse["latency_s"] > row["latency_s"]
+        for row, worse in zip(calm["methods"], bad["methods"], strict=True)
+    )
+
+
+def test_an_interval_that_would_take_too_long_is_left_out_and_said(cli: Cli) -> None:
+    words = ("simulate", "zoo:squeezenet", "--platform", "laptop", "--strategy", "single:gpu")
+    few = cli(*words, "--requests", "20000", "--draws", "20")
+    assert "interval " in few.stdout
+    many = cli(*words, "--requests", "20000", "--draws", "100000")
+    assert "interval " not in many.stdout
+    assert "too many tasks for an interval" in many.stderr

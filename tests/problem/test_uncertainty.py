@@ -88,8 +88,8 @@ def test_every_device_and_link_says_how_far_it_may_be_off(name: str) -> None:
 
 def test_at_the_bad_end_each_time_is_at_the_end_of_its_own_interval() -> None:
     model, platform = hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("laptop")
-    problem = Problem.of(model, platform)
-    bad = Problem.of(model, platform, pessimistic=True)
+    problem = Problem.of(model, platform, cost="roofline")
+    bad = Problem.of(model, platform, cost="roofline", pessimistic=True)
     assert bad.pessimistic
     assert not problem.pessimistic
     assert bad.at_bad_end() is bad

@@ -187,13 +187,16 @@ def test_what_is_alike_is_told_once_and_links_by_kind() -> None:
 
 
 def test_a_profile_measures_a_part(tmp_path: Any) -> None:
-    found = Problem.of(model("squeezenet"), loaded("laptop"))
+    found = Problem.of(model("squeezenet"), loaded("laptop"), cost="roofline")
     assert found.platform is not None
     name = next(n for n, op in zip(found.node_names, found.op_types, strict=True) if op == "Conv")
     layer = {"name": name, "timeMs": 9, "averageMs": 1, "medianMs": 1, "percentage": 100}
     (tmp_path / "npu.json").write_text(json.dumps([{"count": 9}, layer]))
     profiled = Problem.of(
-        model("squeezenet"), loaded("laptop"), profiles={"npu": tmp_path / "npu.json"}
+        model("squeezenet"),
+        loaded("laptop"),
+        cost="roofline",
+        profiles={"npu": tmp_path / "npu.json"},
     )
     npu = profiled.evidence[2]
     share = profiled.profiles["npu"].share

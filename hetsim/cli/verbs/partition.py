@@ -17,6 +17,7 @@ from hetsim.cli.options import (
     common_options,
     json_option,
     model_options,
+    pessimistic_option,
     platform_options,
     price_options,
 )
@@ -81,6 +82,7 @@ ALL = "all"
     help="Write split.onnx, annotated.onnx and one model a group to this new folder.",
 )
 @click.option("--force", is_flag=True, help="Replace pictures that exist.")
+@pessimistic_option
 @model_options
 @json_option
 @common_options

@@ -114,6 +114,8 @@ def simulate(
             drawn_over = spread(
                 plan, arrivals_s, contention=contention, draws=draws, draw_seed=seed
             )
+        if drawn_over is None and draws and not plan.problem.certain:
+            invocation.note("too many tasks for an interval: give fewer --requests or --draws")
     record = simulation_record(plan, timeline, drawn_over)
     if target_ms is not None:
         record["target_s"] = target_ms / 1e3
