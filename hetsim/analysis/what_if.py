@@ -140,7 +140,7 @@ def _estimates(problem: Problem, missing: Missing) -> list[float]:
         graph = problem.model.graph
         by = cost_model(problem.cost)
         if isinstance(by, WholeModelCost):
-            by = by.of_works(graph_work(graph))
+            by = by.of_works(graph_work(graph), problem.evidence[missing.device].likely)
         prices = Prices(spec, by)
         worse = math.exp(Z80 * problem.evidence[missing.device].sd) if problem.pessimistic else 1.0
         return [worse * prices.node(graph, graph.nodes[node])[0] for node in missing.nodes]

@@ -11,11 +11,13 @@ from hetsim.cost.kernels.chosen import executed_dtype, figures_for, model_figure
 from hetsim.cost.kernels.correction import factors
 from hetsim.cost.kernels.features import COLUMN, FORMS, PRODUCTS, features
 from hetsim.cost.kernels.form import RELATIVE, TILED, kernel_parts, streamed_share
+from hetsim.cost.kernels.kin import said_by_kin
 from hetsim.cost.model import Estimate, Kernel
 from hetsim.cost.roofline import Roofline
 from hetsim.graph.graph import ITEM_BITS, Graph
 from hetsim.graph.work import Work
 from hetsim.hardware.kernel_figures import INDEX, KernelFigures
+from hetsim.hardware.kin import Likely
 from hetsim.hardware.provenance import weakest
 from hetsim.hardware.spec import DeviceSpec
 
@@ -41,14 +43,17 @@ class Fitted:
     weights : mapping of str to int
         Bytes of weights of all that the device takes, by element type in the graph: what does
         not fit on the chip is read at every run. Empty: nothing stays there.
+    alike : Likely or None
+        What the device's kin say of the model as a whole: a factor on all of its kernels.
     """
 
     weights: Mapping[str, int] = field(default_factory=dict)
+    alike: Likely | None = None
     _known: dict[tuple[int, int, int, str], _Choice] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def of_works(self, works: Sequence[Work]) -> Fitted:
+    def of_works(self, works: Sequence[Work], likely: Likely | None = None) -> Fitted:
         """Return the cost model for a graph of which a device takes `works`. O(V)."""
         weights: dict[str, int] = {}
         for work in works:
@@ -56,13 +61,17 @@ class Fitted:
             for dtype, nbytes in ((work.dtype, work.weight_bytes - stored), ("int8", stored)):
                 if nbytes:
                     weights[dtype] = weights.get(dtype, 0) + nbytes
-        return Fitted(weights)
+        return Fitted(weights, likely)
 
     def figures(
         self, device: DeviceSpec, graph: Graph, works: Sequence[Work]
     ) -> KernelFigures | None:
         """Return the figures by which `device` does most of `graph`; see ``model_figures``."""
         return model_figures(device, graph, works)
+
+    def likely(self, graph: Graph, figures: KernelFigures | None, batch: int = 1) -> Likely | None:
+        """Return what the kin of `figures` say of `graph`; see ``said_by_kin``."""
+        return None if figures is None else said_by_kin(graph, figures, batch)
 
     def estimate(self, device: DeviceSpec, kernel: Kernel) -> Estimate:
         """Return the time of `kernel` on `device`. O(members)."""
@@ -74,6 +83,8 @@ class Fitted:
         choice = self._choice(device, executed_dtype(device, kernel.works))
         seconds, *parts = kernel_parts(choice.figures.values, row, choice.streamed)
         factor = choice.factor(row)
+        if self.alike is not None:
+            factor *= self.alike.factor
         arithmetic, activations, weights, launch = (part * factor for part in parts)
         return Estimate(
             seconds=seconds * factor,
@@ -90,6 +101,8 @@ class Fitted:
         found = self._known.get((*tables, dtype))
         if found is None:
             figures, note = figures_for(device, dtype)
+            if self.alike is not None:
+                note = "; ".join(word for word in (note, str(self.alike)) if word)
             held = sum(
                 nbytes * ITEM_BITS[device.execution_dtype.get(kind, kind)] / ITEM_BITS[kind]
                 for kind, nbytes in self.weights.items()

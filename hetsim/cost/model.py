@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import Work
 from hetsim.hardware.kernel_figures import KernelFigures
+from hetsim.hardware.kin import Likely
 from hetsim.hardware.spec import DeviceSpec
 
 
@@ -60,8 +61,11 @@ class CostModel(Protocol):
 class WholeModelCost(CostModel, Protocol):
     """A cost model that also looks at the whole of what a device takes of a graph."""
 
-    def of_works(self, works: Sequence[Work]) -> CostModel:
-        """Return the cost model that prices kernels of a graph of which a device takes `works`."""
+    def of_works(self, works: Sequence[Work], likely: Likely | None = None) -> CostModel:
+        """Return the cost model that prices kernels of a graph of which a device takes `works`.
+
+        `likely` is what the device's kin say of the graph.
+        """
         ...
 
     def figures(
@@ -70,5 +74,12 @@ class WholeModelCost(CostModel, Protocol):
         """Return the figures by which most of a graph is priced; None: those of the datasheet.
 
         Their dispatch is what a subgraph costs, and their errors those of the prices.
+        """
+        ...
+
+    def likely(self, graph: Graph, figures: KernelFigures | None, batch: int = 1) -> Likely | None:
+        """Return what the kin of `figures` say of a graph that takes `batch` samples at once.
+
+        None where there is nothing that they could say it by.
         """
         ...

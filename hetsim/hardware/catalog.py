@@ -11,6 +11,7 @@ from hetsim.hardware.spec import DeviceSpec, Platform
 
 if TYPE_CHECKING:
     from hetsim.hardware.files.platform_schema import LinkModel
+    from hetsim.hardware.kin import Kin
 
 
 @checks.takes(source=checks.path)
@@ -63,6 +64,17 @@ def load_link(source: str | os.PathLike[str]) -> LinkModel:
 
     path, shown = find("link", os.fspath(source))
     return read_link(path, shown)
+
+
+def load_kin(name: str) -> Kin:
+    """Return what the catalog knows of a kin, by name.
+
+    Raises PlatformError as `load_device` does.
+    """
+    from hetsim.hardware.files.reader import read_kin
+
+    path, shown = find("kin", name)
+    return read_kin(path, shown)
 
 
 def device_names() -> tuple[str, ...]:

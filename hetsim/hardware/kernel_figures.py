@@ -170,6 +170,9 @@ class KernelFigures:
     corrections : tuple of Correction
         By what the formula's seconds are multiplied, where kernels were timed one by one on the
         device; one a form at most.
+    likeness : str
+        SHA-256, in hex, of the catalog's file of the kin, which says how far networks were from
+        the formula; empty where there is none, or the figures are of no device of the catalog.
     """
 
     precision: str
@@ -180,6 +183,7 @@ class KernelFigures:
     source: str
     errors: tuple[FigureError, ...] = field(default=())
     corrections: tuple[Correction, ...] = field(default=())
+    likeness: str = ""
 
     def value(self, name: str) -> float:
         """Return the parameter called `name`, in SI units."""

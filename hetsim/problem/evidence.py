@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.hardware.kernel_figures import FigureError
+from hetsim.hardware.kin import Likely
 
 Z80 = 1.2815515655446004
 """Standard deviations to either end of an interval that holds 80 % of a normal distribution."""
@@ -45,6 +46,8 @@ class Evidence:
         What software ran what was measured.
     measured : float
         Share of its time that a profile of this model gave, from 0 to 1.
+    likely : Likely or None
+        What its kin say of this model: the factor that is in the prices.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Evidence:
     error: FigureError | None = None
     runtime: str = ""
     measured: float = 0.0
+    likely: Likely | None = None
 
     @property
     def own(self) -> float:

@@ -15,6 +15,7 @@ from hetsim.cost.profiles.record import MeasuredShare
 from hetsim.cost.registry import cost_model
 from hetsim.graph.graph import Graph
 from hetsim.hardware.kernel_figures import KernelFigures
+from hetsim.hardware.kin import Likely
 from hetsim.hardware.provenance import weakest
 from hetsim.hardware.routes import REFERENCE_BYTES
 from hetsim.hardware.spec import DeviceSpec, Link, Platform, Route
@@ -51,6 +52,7 @@ def device_evidence(
     figures: KernelFigures | None,
     batch: int,
     share: MeasuredShare | None = None,
+    likely: Likely | None = None,
 ) -> Evidence:
     """Return what prices of a model on a device rest on.
 
@@ -65,6 +67,9 @@ def device_evidence(
         Samples that the model takes at once: errors are stated by ranges of it.
     share : MeasuredShare, optional
         Of its profile.
+    likely : Likely, optional
+        What its kin say of the model: their part of the error is as much smaller, or larger,
+        as they know more of it, or less, than of each other's networks.
     """
     if figures is None:
         stated = [
@@ -78,6 +83,8 @@ def device_evidence(
         )  # fmt: skip
     else:
         found = _by_figures(name, spec, figures, batch)
+        if likely is not None:
+            found = _as_likely(found, likely)
     return found if share is None else _profiled(found, share)
 
 
@@ -99,6 +106,13 @@ def _by_figures(name: str, spec: DeviceSpec, figures: KernelFigures, batch: int)
         error=error,
         runtime=figures.runtime,
     )
+
+
+def _as_likely(found: Evidence, likely: Likely) -> Evidence:
+    common = found.common
+    if likely.usual_sd > 0:
+        common *= likely.sd / likely.usual_sd
+    return replace(found, sd=hypot(found.own, common), common=common, likely=likely)
 
 
 def _profiled(found: Evidence, share: MeasuredShare) -> Evidence:

@@ -22,6 +22,7 @@ from hetsim.graph.model import Model
 from hetsim.graph.shapes.unbound import unbound
 from hetsim.graph.work import graph_work, op_key
 from hetsim.hardware.kernel_figures import KernelFigures
+from hetsim.hardware.kin import Likely
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform, standing_for
 from hetsim.problem.as_executed import held_as, platform_as_asked
@@ -65,16 +66,20 @@ def price(
     of_device = read_profiles(profiles or {}, platform)
     refusals: list[dict[int, str]] = []
     held: list[Held] = []
-    by, figures = cost_model(cost), list[KernelFigures | None]()
+    by, batch = cost_model(cost), batch_of(graph)
+    figures, likely = list[KernelFigures | None](), list[Likely | None]()
     borders: list[tuple[float, float]] = []
     for p, device in enumerate(platform_devices(platform, model.extensions).values()):
         support = device.query_model(graph)
         refusals.append(dict(support.reasons))
         own = [work for work, takes in zip(works, support.taken, strict=True) if takes]
-        priced, chosen = by, None
+        priced, chosen, said = by, None, None
         if isinstance(by, WholeModelCost):
-            priced, chosen = by.of_works(own), by.figures(device.spec, graph, own)
+            chosen = by.figures(device.spec, graph, own)
+            said = by.likely(graph, chosen, batch)
+            priced = by.of_works(own, said)
         figures.append(chosen)
+        likely.append(said)
         prices = Prices(device.spec, priced)
         held.append(held_as(device.spec, graph, support, (*values, *constants)))
         borders.append(prices.borders(graph))
@@ -138,8 +143,10 @@ def price(
         platform=platform,
         profiles=measured,
         evidence=tuple(
-            device_evidence(name, spec, found, batch_of(graph), measured.get(name))
-            for (name, spec), found in zip(platform.devices.items(), figures, strict=True)
+            device_evidence(name, spec, found, batch, measured.get(name), said)
+            for (name, spec), found, said in zip(
+                platform.devices.items(), figures, likely, strict=True
+            )
         ),
         link_evidence=tuple(link_evidence(link) for link in platform.links),
     )

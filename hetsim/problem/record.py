@@ -87,6 +87,15 @@ def evidence_record(one: Evidence) -> Record:
         "common_sd": one.common,
         "within_80": exp(Z80 * one.sd),
         "measured_share": one.measured,
+        "likely": None
+        if one.likely is None
+        else {
+            "factor": one.likely.factor,
+            "sd": one.likely.sd,
+            "usual_sd": one.likely.usual_sd,
+            "same": one.likely.same,
+            "networks": list(one.likely.networks),
+        },
         "error": None if one.error is None else asdict(one.error),
     }
 

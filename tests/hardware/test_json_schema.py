@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figure_builders import kernels_block
+from figure_builders import kernels_block, kin_block
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import device_names, link_names
 from hetsim.hardware.files.catalog_files import Sort, catalog_folder
@@ -20,6 +20,7 @@ from hetsim.hardware.files.complaints import parse
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.json_schema import DIALECT, json_schema
 from hetsim.hardware.files.kernels_schema import FittedModel
+from hetsim.hardware.files.kin_schema import KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.files.reader import survey
 from hetsim.hardware.files.yaml_source import Source, read_yaml
@@ -50,6 +51,7 @@ UNSAYABLE = (
     "stands without 'chip'",
     "it computes no op in integers",
     " has a line ",
+    " lines, ",
 )
 """What relates two values, names other files, or is no value of JSON; the loader says these."""
 
@@ -58,7 +60,9 @@ def sort_of(path: Path) -> Sort:
     if path.is_relative_to(BROKEN):
         named = path.name.partition("_")[0]
         return next(sort for sort in SORTS if sort == named)
-    folders: dict[str, Sort] = {"links": "link", "platforms": "platform", "fitted": "fitted"}
+    folders: dict[str, Sort] = {
+        "links": "link", "platforms": "platform", "fitted": "fitted", "kin": "kin",
+    }  # fmt: skip
     return folders.get(path.parent.name, "device")
 
 
@@ -68,7 +72,7 @@ def complaints(sort: Sort, data: dict[str, Any]) -> list[str]:
     if sort == "platform":
         _, wrong = survey(source, "made.yaml")
         return [error.what for file in wrong for error in file.each]
-    model = {"device": DeviceModel, "link": LinkModel, "fitted": FittedModel}[sort]
+    model = {"device": DeviceModel, "link": LinkModel, "fitted": FittedModel, "kin": KinModel}[sort]
     return [complaint.what for complaint in parse(model, source, data)[1]]
 
 
@@ -185,6 +189,7 @@ WHOLE: tuple[tuple[Sort, dict[str, Any]], ...] = (
     ("link", OWN_LINK),
     ("platform", OWN_PLATFORM),
     ("fitted", {"kernels": {"float16": kernels_block()}}),
+    ("kin", kin_block()),
 )
 JUNK = (
     None, True, 0, -1, 1, 1.5, 1e12 + 0.5, float("inf"), "", "x", "a b", "nvidia-l4",

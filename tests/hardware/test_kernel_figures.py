@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from figure_builders import ERROR, VALUES, kernel_figures, kernels_block
+from figure_builders import (
+    ERROR,
+    NETWORKS,
+    VALUES,
+    kernel_figures,
+    kernels_block,
+    kin_block,
+    kin_record,
+)
 from hetsim.errors import PlatformError
-from hetsim.hardware.catalog import device_names, load_device, load_platform
+from hetsim.hardware.catalog import device_names, load_device, load_kin, load_platform
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.files.reader import digest
@@ -133,6 +142,73 @@ def test_other_figures_are_another_platform(catalog: Path) -> None:
     assert after.sha256 != before.sha256
     (catalog / "fitted" / "card.yaml").unlink()
     assert load_platform("alone").sha256 not in (before.sha256, after.sha256)
+
+
+def write_kin(catalog: Path, block: dict[str, Any], name: str = "test-kin") -> Path:
+    path = catalog / "fitted" / "kin" / f"{name}.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(yaml.safe_dump(block, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def test_the_catalogs_figures_know_their_kins_file_and_others_know_none(catalog: Path) -> None:
+    before = load_platform("alone")
+    assert load_device("card").kernels["int8"].likeness == ""
+    path = write_kin(catalog, kin_block())
+    known = load_device("card").kernels["int8"].likeness
+    assert known == hashlib.sha256(path.read_bytes()).hexdigest()
+    after = load_platform("alone")
+    assert after.devices["gpu"].kernels["int8"].likeness == known
+    assert digest(after) == after.sha256 != before.sha256
+    assert load_kin("test-kin") == kin_record()
+    assert device_names() == ("card",)
+    write_kin(catalog, kin_block(sd=0.3))
+    assert load_platform("alone").sha256 not in (before.sha256, after.sha256)
+    write_fitted(catalog, {"int8": {**kernels_block(), "kin": "another"}})
+    assert load_device("card").kernels["int8"].likeness == ""
+
+
+def test_a_file_of_ones_own_belongs_to_no_kin(catalog: Path, tmp_path: Path) -> None:
+    write_kin(catalog, kin_block())
+    own = tmp_path / "own.yaml"
+    data = yaml.safe_load((catalog / "card.yaml").read_text("utf-8"))
+    own.write_text(yaml.safe_dump({**data, "kernels": {"int8": kernels_block()}}), "utf-8")
+    assert load_device(own).kernels["int8"].likeness == ""
+    platform = tmp_path / "platform.yaml"
+    platform.write_text("host: gpu\ndevices: {gpu: {device: card, overrides: {idle_w: 1}}}\n")
+    assert load_platform(platform).devices["gpu"].kernels["int8"].likeness
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"networks": "anet 1 2 0.1"}, "has a line 1 that is not a name, a batch"),
+        ({"networks": kin_block()["likeness"]["networks"] + "\nb 0 1 " + "0 " * 18}, "a line 3"),
+        ({"shared": 1.2}, "'likeness.shared' must be 1 at most, not 1.2"),
+        ({"lenght": 1.0}, "unknown key 'lenght'"),
+    ],
+)
+def test_a_broken_file_of_a_kin_says_where(
+    catalog: Path, change: dict[str, Any], what: str
+) -> None:
+    block = kin_block()
+    block["likeness"].update(change)
+    path = write_kin(catalog, block)
+    checked = check_file(str(path))
+    assert checked.sort == "kin"
+    assert any(what in error.what for error in checked.errors)
+    with pytest.raises(PlatformError, match=r"test-kin\.yaml:"):
+        load_kin("test-kin")
+    with pytest.raises(PlatformError, match="no kin 'test-kim' in the catalog"):
+        load_kin("test-kim")
+
+
+def test_a_kin_has_a_hundred_networks_at_most(catalog: Path) -> None:
+    many = [(f"net{i}", *NETWORKS[0][1:]) for i in range(101)]
+    checked = check_file(str(write_kin(catalog, kin_block(many))))
+    assert [error.what for error in checked.errors] == [
+        "'likeness.networks' has 101 lines, 100 at most"
+    ]
 
 
 def test_what_is_fitted_and_stated_is_refused(catalog: Path) -> None:

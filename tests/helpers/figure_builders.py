@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hetsim.hardware.files.kernels_schema import KernelsModel
+from hetsim.hardware.files.kin_schema import KinModel
 from hetsim.hardware.kernel_figures import PARAMETERS, KernelFigures
+from hetsim.hardware.kin import TRAITS, Kin
 
 VALUES: dict[str, float] = {
     "rate_tflops": 2.0, "pointwise": 0.8, "depthwise": 0.2, "grouped": 0.4, "matmul": 0.9,
@@ -44,3 +47,36 @@ def kernels_block(**values: float) -> dict[str, Any]:
 def kernel_figures(precision: str = "float32", **values: float) -> KernelFigures:
     """The same as a record; `values` are in the units of their keys."""
     return KernelsModel.model_validate(kernels_block(**values)).to_figures(precision)
+
+
+Told = Sequence[tuple[str, int, int, float, Sequence[float]]]
+"""Networks of a kin: name, batch, devices, effect, traits."""
+
+NETWORKS: Told = (
+    ("anet", 1, 4, 0.3, [0.1 * index for index in range(len(TRAITS))]),
+    ("bnet", 8, 1, -0.2, [1.0] * len(TRAITS)),
+)
+
+
+def kin_block(networks: Told = NETWORKS, **likeness: float) -> dict[str, Any]:
+    """What the file of a kin has; `likeness` replaces numbers of that entry."""
+    lines = (
+        " ".join(map(str, (name, batch, devices, float(effect), *map(float, traits))))
+        for name, batch, devices, effect, traits in networks
+    )
+    return {
+        "runtime": "a runtime of tests",
+        "source": "made up",
+        "activation_bytes": 4.0,
+        "weight_bytes": 4.0,
+        "mean": {"value": dict(VALUES), "status": "fitted", "source": "made up for tests"},
+        "likeness": {
+            "sd": 0.25, "shared": 0.6, "length": 0.45, "noise": 0.1, **likeness,
+            "networks": "\n".join(lines),
+        },
+    }  # fmt: skip
+
+
+def kin_record(networks: Told = NETWORKS, **likeness: float) -> Kin:
+    """The same as a record."""
+    return KinModel.model_validate(kin_block(networks, **likeness)).to_kin("test-kin")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
     from hetsim.hardware.files.catalog_files import Sort
 
-SORTS = ("device", "link", "platform", "fitted")
+SORTS = ("device", "link", "platform", "fitted", "kin")
 
 
 @click.group(cls=Family)
@@ -98,6 +98,11 @@ def show_device(name: str, wide: bool, as_json: bool) -> None:
         raise UsageError(
             f"'{name}' holds what was fitted for a device",
             hint=f"'hetsim devices show {device}' shows it with the device",
+        )
+    elif sort == "kin":
+        raise UsageError(
+            f"'{name}' holds what devices with one runtime and precision share",
+            hint="'hetsim devices list' lists the devices",
         )
     else:
         spec = load_device(name)
@@ -199,11 +204,11 @@ def validate_files(files: tuple[str, ...], as_json: bool) -> None:
 
 @devices.command("schema")
 @click.argument(
-    "sort", metavar="[device|link|platform|fitted]", type=click.Choice(SORTS), required=False
+    "sort", metavar="[device|link|platform|fitted|kin]", type=click.Choice(SORTS), required=False
 )
 @common_options
 def show_schema(sort: Sort | None) -> None:
-    """Print the JSON Schema of a device, link, platform or fitted file, or of all as one.
+    """Print the JSON Schema of a device, link, platform, fitted or kin file, or of all as one.
 
     Editors that check and complete YAML by a schema take it: save it, and name the file on
     the first line, e.g. "# yaml-language-server: $schema=hetsim.schema.json".

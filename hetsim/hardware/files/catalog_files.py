@@ -10,13 +10,14 @@ from typing import Literal
 
 from hetsim.errors import PlatformError, nearest
 
-Sort = Literal["device", "platform", "link", "fitted"]
+Sort = Literal["device", "platform", "link", "fitted", "kin"]
 
 _FOLDERS: Mapping[Sort, str] = {
     "device": "",
     "platform": "platforms",
     "link": "links",
     "fitted": "fitted",
+    "kin": "fitted/kin",
 }
 _INSTALLED = Path(__file__).parents[1] / "devices"
 _CHECKOUT = Path(__file__).parents[3] / "devices"
@@ -41,12 +42,21 @@ def fitted_beside(path: Path) -> Path | None:
     return fitted if fitted.is_file() else None
 
 
+def kin_file(path: Path, kin: str) -> Path | None:
+    """Return the file of a kin that the device at `path` belongs to, where the catalog has both."""
+    path = path.resolve()
+    if path.parent != catalog_folder().resolve() or is_path(kin):
+        return None
+    found = path.parent / _FOLDERS["kin"] / f"{kin}.yaml"
+    return found if found.is_file() else None
+
+
 def find(sort: Sort, given: str, base: Path | None = None) -> tuple[Path, str]:
     """Return the file that `given` means, and what errors call it.
 
     Parameters
     ----------
-    sort : "device", "platform", "link" or "fitted"
+    sort : "device", "platform", "link", "fitted" or "kin"
     given : str
         A catalog name or a path.
     base : Path, optional

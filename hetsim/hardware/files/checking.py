@@ -16,6 +16,7 @@ from hetsim.hardware.files.complaints import Broken, broken, parse
 from hetsim.hardware.files.description import read_description
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.kernels_schema import FittedModel
+from hetsim.hardware.files.kin_schema import KinModel
 from hetsim.hardware.files.platform_schema import LinkModel, PlatformModel
 from hetsim.hardware.files.reader import survey
 from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
@@ -28,6 +29,7 @@ _MODELS: Mapping[Sort, type[BaseModel]] = {
     "device": DeviceModel,
     "platform": PlatformModel,
     "link": LinkModel,
+    "kin": KinModel,
 }
 _KEYS = {
     sort: frozenset(field.alias or name for name, field in model.model_fields.items())
@@ -43,11 +45,11 @@ class Checked:
     ----------
     file : str
         As the user gave it.
-    sort : "device", "link", "platform", "fitted" or None
+    sort : "device", "link", "platform", "fitted", "kin" or None
         What it describes, or is meant to; None where that cannot be told.
     name : str or None
         What it calls itself, else the name of the file; None where it is broken.
-    found : DeviceSpec, LinkModel, Platform, FittedModel or None
+    found : DeviceSpec, LinkModel, Platform, FittedModel, KinModel or None
         What was read; None where it is broken.
     errors : tuple of PlatformError
         All that is wrong, by line; then what is wrong with the files that it names.
@@ -56,7 +58,7 @@ class Checked:
     file: str
     sort: Sort | None
     name: str | None
-    found: DeviceSpec | LinkModel | Platform | FittedModel | None
+    found: DeviceSpec | LinkModel | Platform | FittedModel | KinModel | None
     errors: tuple[PlatformError, ...]
 
 
@@ -78,7 +80,7 @@ def check_file(given: str) -> Checked:
             hint="a device has 'kind', a link 'latency_us', a platform 'devices'",
         )
         return Checked(given, None, None, None, (unknown,))
-    found: DeviceSpec | LinkModel | Platform | FittedModel | None
+    found: DeviceSpec | LinkModel | Platform | FittedModel | KinModel | None
     if sort == "platform":
         found, wrong = survey(source, given)
         name = None if found is None else found.name
@@ -89,6 +91,9 @@ def check_file(given: str) -> Checked:
         found = None if device is None else device.to_spec(name)
     elif sort == "fitted":
         found, wrong = _parsed(FittedModel, source)
+        name = path.stem
+    elif sort == "kin":
+        found, wrong = _parsed(KinModel, source)
         name = path.stem
     else:
         found, wrong = _parsed(LinkModel, source)

@@ -20,6 +20,7 @@ from hetsim.hardware.files.kernels_schema import (
     KernelsModel,
     MeasuredModel,
 )
+from hetsim.hardware.files.kin_schema import KinModel, LikenessModel
 from hetsim.hardware.files.platform_schema import (
     TABLES,
     DeviceUse,
@@ -29,6 +30,7 @@ from hetsim.hardware.files.platform_schema import (
 )
 from hetsim.hardware.kernel_correction import COORDINATES
 from hetsim.hardware.kernel_figures import PARAMETERS
+from hetsim.hardware.kin import TRAITS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PATH = r"/|\\|\.ya?ml$"
@@ -39,6 +41,7 @@ _MODELS: Mapping[Sort, type[BaseModel]] = {
     "link": LinkModel,
     "platform": PlatformModel,
     "fitted": FittedModel,
+    "kin": KinModel,
 }
 _MEANINGS: Mapping[str, Mapping[str, str]] = {
     DeviceModel.__name__: {
@@ -71,6 +74,22 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
     },
     FittedModel.__name__: {
         "kernels": "What was fitted for the device of the catalog that the file is named after.",
+    },
+    KinModel.__name__: {
+        "runtime": "What software ran what was measured.",
+        "source": "Where the measurements are from.",
+        "activation_bytes": "That one element of activations takes.",
+        "weight_bytes": "That one element of weights takes.",
+        "mean": "Figures of the mean of the kin, all parameters of the formula.",
+        "likeness": "What its networks say of others.",
+    },
+    LikenessModel.__name__: {
+        "sd": "Standard deviation of the logarithm of measured over predicted, by network.",
+        "shared": "The part of its variance that networks which are alike have in common.",
+        "length": "How far along the traits a network says something of another.",
+        "noise": "Standard deviation of one device's logarithm about what devices share.",
+        "networks": "A line each: name, batch, devices that ran it, logarithm of measured over "
+        f"predicted, and its traits: {', '.join(TRAITS)}.",
     },
     KernelsModel.__name__: {
         "kin": "Runtime and precision family whose devices miss alike, e.g. tensorrt-int8.",

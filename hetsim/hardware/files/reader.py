@@ -15,10 +15,11 @@ from pydantic import BaseModel
 from hetsim.base.units import GIGA
 from hetsim.errors import PlatformError, UsageError, nearest
 from hetsim.hardware.executing import executing
-from hetsim.hardware.files.catalog_files import Sort, find, in_catalog
+from hetsim.hardware.files.catalog_files import Sort, find, in_catalog, kin_file
 from hetsim.hardware.files.complaints import Broken, broken, parse
 from hetsim.hardware.files.description import read_description
 from hetsim.hardware.files.device_schema import MICROSECONDS, DeviceModel
+from hetsim.hardware.files.kin_schema import KinModel
 from hetsim.hardware.files.platform_schema import (
     DeviceUse,
     LinkModel,
@@ -28,6 +29,7 @@ from hetsim.hardware.files.platform_schema import (
 )
 from hetsim.hardware.files.topology import link_complaints, link_name, unreachable
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
+from hetsim.hardware.kin import Kin
 from hetsim.hardware.rescaled import rescaled
 from hetsim.hardware.spec import DeviceSpec, Link, Platform
 
@@ -37,12 +39,33 @@ M = TypeVar("M", bound=BaseModel)
 def read_device(path: Path, shown: str) -> DeviceSpec:
     """Return the device that the file at `path` describes; `shown` is its name in errors."""
     model = _read(DeviceModel, path, shown)
-    return model.to_spec(model.name or path.stem)
+    return of_its_kin(model.to_spec(model.name or path.stem), path)
 
 
 def read_link(path: Path, shown: str) -> LinkModel:
     """Return the link that the file at `path` describes; `shown` is its name in errors."""
     return _read(LinkModel, path, shown)
+
+
+def read_kin(path: Path, shown: str) -> Kin:
+    """Return the kin that the file at `path` describes; `shown` is its name in errors."""
+    return _read(KinModel, path, shown).to_kin(path.stem)
+
+
+def of_its_kin(spec: DeviceSpec, path: Path) -> DeviceSpec:
+    """Return the device at `path` of the catalog with its kin's files; any other as it is.
+
+    The files are not read as YAML yet: a list of devices needs none of what they say.
+    """
+    kernels = {}
+    for precision, figures in spec.kernels.items():
+        file = kin_file(path, figures.kin)
+        if file is not None:
+            figures = dataclasses.replace(
+                figures, likeness=hashlib.sha256(file.read_bytes()).hexdigest()
+            )
+        kernels[precision] = figures
+    return dataclasses.replace(spec, kernels=kernels)
 
 
 def _read(model: type[M], path: Path, shown: str) -> M:
@@ -181,6 +204,7 @@ class _Parts:
         """Return the device that an entry of ``devices:`` means."""
         at: YamlPath = ("devices", name)
         model: DeviceModel | None
+        path: tuple[Path, str] | None = None
         if isinstance(use.device, str):
             path = self.find("device", use.device, at)
             model = None if path is None else self.read(DeviceModel, *path)
@@ -196,6 +220,8 @@ class _Parts:
         spec = model.to_spec(model.name or stem)
         if base is not model:
             spec = rescaled(spec, base.to_spec(stem), use.overrides)
+        if path is not None and "kernels" not in use.overrides:
+            spec = of_its_kin(spec, path[0])
         return self.executing(spec, use, at)
 
     def executing(self, spec: DeviceSpec, use: DeviceUse, at: YamlPath) -> DeviceSpec | None:

@@ -14,6 +14,7 @@ from hetsim.base.units import format_bytes, format_seconds
 from hetsim.hardware.executing import executed
 from hetsim.hardware.files.checking import Checked
 from hetsim.hardware.files.kernels_schema import FittedModel
+from hetsim.hardware.files.kin_schema import KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.problem.evidence import Evidence
@@ -248,6 +249,8 @@ def checked_line(checked: Checked) -> str:
         what = ", ".join(_members(found))
     elif isinstance(found, FittedModel):
         what = ", ".join(found.kernels)
+    elif isinstance(found, KinModel):
+        what = found.runtime
     else:
         what = "" if found is None else found.full_name
     return f"{checked.file}: valid {checked.sort} '{checked.name}' ({what})"

@@ -50,6 +50,8 @@ def evidence_text(one: Evidence) -> str:
     if one.error is not None:
         rows = f"{count(one.error.rows, 'row')} of {count(one.error.networks, 'network')}"
         text += f", median error {percent(one.error.median)} over {rows}"
+    if one.likely is not None:
+        text += f", {one.likely}"
     if one.measured > 0 and one.status != "measured":
         text = f"{percent(one.measured)} measured by a profile, the rest {text}"
     return f"{text}, 80 % within {ratio(exp(Z80 * one.sd))}"

@@ -1,0 +1,194 @@
+r"""What the formula misses of a network, from what it missed of networks that are like it.
+
+Compilers and libraries treat some networks better than the formula says, and some worse, on all
+devices of a kin alike. The logarithm of the factor, the effect of a network, is a Gaussian
+process over `TRAITS`: no name is looked at. With d the distance of two networks::
+
+    covariance = sd^2 (shared exp(-d^2 / 2 length^2) + (1 - shared) exp(-d^2 / 2 SAME^2))
+
+The first part is what networks that are alike have in common; the second is a network's own,
+which it gets back where it was run, and so does what is the same to within a hair. A network
+that is like none has the factor 1 and the whole variance.
+
+Source: C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006,
+algorithm 2.1; leaving some out, section 5.4.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.cost.kernels.features import COLUMN, FORMS
+from hetsim.cost.kernels.form import kernel_seconds, streamed_share
+from hetsim.cost.kernels.table import KernelTable
+from hetsim.hardware.kernel_figures import INDEX, batch_range
+from hetsim.hardware.kin import TRAITS, Kin, Likely
+
+Floats = NDArray[np.float64]
+
+LENGTH = 0.45
+"""Distance of traits at which networks are alike by exp(-1/2). Chosen by predicting networks that
+were left out of 12 kins; from 0.3 to 0.6 it makes little difference."""
+
+SAME = 0.05
+"""The same for what one export of a network differs from another by."""
+
+CLIPPED_AT = 2.5
+"""Standard deviations beyond which an effect counts no more: one odd network must not move its
+neighbours by more than they bear."""
+
+_SHARE_OF = {
+    "dense": "dense", "pointwise": "pointwise", "depthwise": "depthwise", "grouped": "grouped",
+    "transposed": "transposed", "matmul": "matmul", "batched": "matmul", "attention": "matmul",
+    "softmax": "matmul", "normalization": "normalization", "pooling": "elementwise",
+    "elementwise": "elementwise", "reduction": "elementwise", "movement": "movement",
+    "concat": "movement", "transpose": "movement", "gather": "movement", "resize": "resize",
+    "recurrent": "recurrent",
+}  # fmt: skip
+"""The trait that the time of a form counts for."""
+
+_TRAIT_OF = np.array([TRAITS.index(_SHARE_OF.get(form, TRAITS[-1])) for form in FORMS])
+_COUNTED = np.array([form in _SHARE_OF for form in FORMS])
+_SHARES = TRAITS.index("seconds")
+_NAMED, _NAMED_FROM, _UNLIKE = 3, 0.4, 0.1
+
+
+def traits_of(table: KernelTable, batch: float, kin: Kin) -> Floats:
+    """Return the traits of a network for `batch` times as many samples, [TRAITS]. O(kernels)."""
+    rows = table.at(batch, kin.activation_bytes, kin.weight_bytes)
+    return traits(rows, table.counts, table.weight_bytes(kin.weight_bytes), kin.mean)
+
+
+def traits(rows: Floats, counts: Floats, weight_bytes: float, mean: Sequence[float]) -> Floats:
+    """Return the traits of a network by the figures `mean` of its kin, [TRAITS].
+
+    Parameters
+    ----------
+    rows : float array [k, FEATURES]
+    counts : float array [k]
+        How often each is launched.
+    weight_bytes : float
+        All weights.
+    mean : sequence of float [PARAMETERS]
+    """
+    if not len(rows):
+        return np.zeros(len(TRAITS))
+    streamed = streamed_share(mean[INDEX["weights_on_chip_mib"]], weight_bytes)
+    each = [kernel_seconds(mean, row, streamed) for row in rows.tolist()]
+    seconds = counts * np.array(each)
+    total = max(float(seconds.sum()), 1e-12)
+    share = seconds / total
+    form = rows[:, COLUMN["form"]].astype(np.int64)
+    weights = np.where(_COUNTED[form], share, 0.0)
+    of_forms = np.bincount(_TRAIT_OF[form], weights, len(TRAITS))[:_SHARES]
+    columns, positions = (np.log(rows[:, COLUMN[name]]) for name in ("columns", "rows"))
+    launches = float(counts.sum())
+    read_s = weight_bytes / mean[INDEX["weights_gbytes_s"]]
+    usual = (
+        0.25 * math.log(total * 1e3),
+        0.25 * math.log(max(launches, 1.0)),
+        0.35 * float(share @ columns),
+        0.25 * float(share @ positions),
+        math.sqrt(mean[INDEX["launch_us"]] * launches / total),
+        0.7 * math.sqrt(min(read_s / total, 1.5)),
+    )
+    return np.concatenate([2.0 * np.sqrt(of_forms), usual])
+
+
+def alike(a: Floats, b: Floats, length: float) -> Floats:
+    """Return ``exp(-d^2 / 2 length^2)`` of all pairs of networks: float array [len(a), len(b)]."""
+    apart = ((a[:, None, :] - b[None, :, :]) ** 2).sum(-1)
+    return np.asarray(np.exp(-apart / (2 * length**2)), dtype=np.float64)
+
+
+def covariance(a: Floats, b: Floats, shared: float, length: float) -> Floats:
+    """Return the covariance of effects of variance 1: float array [len(a), len(b)]."""
+    return shared * alike(a, b, length) + (1 - shared) * alike(a, b, SAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """The networks of a kin, ready to tell of others.
+
+    Attributes
+    ----------
+    kin : Kin
+    places : float array [n, TRAITS]
+    weights : float array [n]
+        Of each network's covariance with another, in that one's effect.
+    inverse : float array [n, n]
+        Of the covariance of what was measured.
+    left_out : float array [n]
+        Variance of the effect of each as all networks of other names tell it.
+    """
+
+    kin: Kin
+    places: Floats
+    weights: Floats
+    inverse: Floats
+    left_out: Floats
+
+    @classmethod
+    def of(cls, kin: Kin) -> Likeness:
+        """Prepare what a kin knows. O(networks^3)."""
+        networks = kin.networks
+        places = np.array([one.traits for one in networks]).reshape(-1, len(TRAITS))
+        noise = kin.noise**2 / np.array([one.devices for one in networks], dtype=np.float64)
+        together = kin.sd**2 * covariance(places, places, kin.shared, kin.length) + np.diag(noise)
+        # Numbers that were rounded to be written may be the same where noise is next to none.
+        inverse = np.asarray(
+            np.linalg.inv(together + 1e-9 * np.eye(len(networks))), dtype=np.float64
+        )
+        most = CLIPPED_AT * np.sqrt(np.diag(together))
+        effects: Floats = np.clip([one.effect for one in networks], -most, most)
+        names = np.array([one.name for one in networks])
+        left_out = np.zeros(len(networks))
+        for name in sorted(set(names.tolist())):
+            own = np.flatnonzero(names == name)
+            told = np.linalg.inv(inverse[np.ix_(own, own)])
+            left_out[own] = np.maximum(np.diag(told) - noise[own], 0.0)
+        return cls(kin, places, inverse @ effects, inverse, left_out)
+
+    def predict(self, traits: Floats, batch: int) -> Likely:
+        """Return what the networks say of one with `traits`; `batch` is its own. O(networks^2)."""
+        kin = self.kin
+        variance = kin.sd**2
+        usual = math.sqrt(self._usual_variance(batch))
+        if not kin.networks:
+            return Likely(0.0, kin.sd, usual, False, ())
+        at = traits[None, :]
+        near = variance * covariance(at, self.places, kin.shared, kin.length)[0]
+        left = variance - float(near @ self.inverse @ near)
+        same = alike(at, self.places, SAME)[0]
+        nearby = alike(at, self.places, kin.length)[0] if kin.shared else np.zeros_like(same)
+        return Likely(
+            effect=float(near @ self.weights),
+            sd=math.sqrt(max(left, 0.0)),
+            usual_sd=usual,
+            same=bool(same.max() > 0.5),
+            networks=self._names(same if same.max() > 0.5 else nearby),
+        )
+
+    def _usual_variance(self, batch: int) -> float:
+        """Mean of `left_out` in the batch's range, or of all where there is none in it."""
+        if not self.kin.networks:
+            return self.kin.sd**2
+        own = batch_range(batch)
+        within = [
+            told
+            for told, one in zip(self.left_out.tolist(), self.kin.networks, strict=True)
+            if batch_range(one.batch) == own
+        ]
+        return float(np.mean(within if within else self.left_out))
+
+    def _names(self, by: Floats) -> tuple[str, ...]:
+        """Names of the most alike, each once: nearly as much as the first."""
+        order = np.argsort(-by, kind="stable").tolist()
+        least = max(_NAMED_FROM * float(by[order[0]]), _UNLIKE)
+        names = (self.kin.networks[index].name for index in order if by[index] >= least)
+        return tuple(dict.fromkeys(names))[:_NAMED]

@@ -1,0 +1,98 @@
+"""What the file of a kin may say: its mean figures, and the networks that its devices ran."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from pydantic import Field, StrictFloat
+from pydantic import field_validator as checked
+
+from hetsim.hardware.files.figures import NotNegative, Positive, Strict, Text, refusal
+from hetsim.hardware.files.kernels_schema import Parameters
+from hetsim.hardware.kernel_figures import PARAMETERS
+from hetsim.hardware.kin import TRAITS, Kin, KnownNetwork
+
+MOST_NETWORKS = 100
+"""So that what they say of another one is told in less time than its kernels are counted in."""
+
+Part = Annotated[StrictFloat, Field(ge=0, le=1, allow_inf_nan=False)]
+
+_BEFORE = 4
+"""Words of a line before the traits: name, batch, devices, effect."""
+
+
+class LikenessModel(Strict):
+    """What the networks of a kin say of others, the entry ``likeness:``.
+
+    A line of ``networks`` has the name of one, its batch, how many devices ran it, the logarithm
+    of measured over predicted seconds, and its traits in the order of `TRAITS`.
+    """
+
+    sd: NotNegative
+    shared: Part
+    length: Positive
+    noise: Positive
+    networks: Text
+
+    @checked("networks")
+    @classmethod
+    def _lines(cls, networks: str) -> str:
+        lines = networks.splitlines()
+        for number, line in enumerate(lines, start=1):
+            if _network(line) is None:
+                raise refusal(
+                    f"KEY has a line {number} that is not a name, a batch, a number of devices "
+                    f"and {1 + len(TRAITS)} numbers",
+                    "let 'hetsim devices fit' write it",
+                )
+        if len(lines) > MOST_NETWORKS:
+            raise refusal(
+                f"KEY has {len(lines)} lines, {MOST_NETWORKS} at most",
+                "keep those that most devices ran",
+            )
+        return networks
+
+
+class KinModel(Strict):
+    """A file of ``devices/fitted/kin``: what the devices with one runtime and precision share."""
+
+    runtime: Text
+    source: Text
+    activation_bytes: Positive
+    weight_bytes: Positive
+    mean: Parameters
+    likeness: LikenessModel
+
+    def to_kin(self, name: str) -> Kin:
+        """Return the record of the kin called `name`, in SI units."""
+        like = self.likeness
+        found = (_network(line) for line in like.networks.splitlines())
+        return Kin(
+            name=name,
+            runtime=self.runtime,
+            source=self.source,
+            activation_bytes=self.activation_bytes,
+            weight_bytes=self.weight_bytes,
+            mean=tuple(one.si(self.mean[one.name].value) for one in PARAMETERS),
+            sd=like.sd,
+            shared=like.shared,
+            length=like.length,
+            noise=like.noise,
+            networks=tuple(one for one in found if one is not None),
+        )
+
+
+def _network(line: str) -> KnownNetwork | None:
+    """Return the network of a line, None where it is none."""
+    words = line.split()
+    if len(words) != _BEFORE + len(TRAITS):
+        return None
+    try:
+        batch, devices = int(words[1]), int(words[2])
+        numbers = [float(word) for word in words[3:]]
+    except ValueError:
+        return None
+    if min(batch, devices) < 1 or not all(map(math.isfinite, numbers)):
+        return None
+    return KnownNetwork(words[0], batch, devices, numbers[0], tuple(numbers[1:]))
