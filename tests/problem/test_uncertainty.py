@@ -12,6 +12,7 @@ from hypothesis import given
 
 import hetsim
 from builders import problems
+from hetsim.analysis.what_if import faster_device, missing_ops, wider_link, with_op
 from hetsim.errors import InvalidInput
 from hetsim.hardware.catalog import platform_names
 from hetsim.hardware.provenance import weakest
@@ -147,3 +148,20 @@ def test_figures_of_kernels_state_their_own_error() -> None:
     measured = replace(figures, provenance={**status, "rate_tflops": ("fitted", "rows")})
     assert device_evidence("gpu", spec, measured, 1).status == "fitted"
     assert device_evidence("gpu", spec, replace(figures, errors=()), 1).sd == PRIOR_SD
+
+
+def test_what_ifs_are_judged_at_the_same_end() -> None:
+    model, platform = hetsim.load_model("zoo:bert_small"), hetsim.load_platform("laptop")
+    problem = Problem.of(model, platform)
+    for change in (
+        lambda asked: wider_link(asked, "cpu-gpu"),
+        lambda asked: faster_device(asked, 1),
+        lambda asked: with_op(asked, missing_ops(asked)[0]),
+    ):
+        first, second = change(problem.at_bad_end()), change(problem).at_bad_end()
+        assert first.seconds == pytest.approx(second.seconds)
+        for p, row in enumerate(first.routes):
+            for q, route in enumerate(row):
+                if p != q:
+                    took_s = second.routes[p][q].seconds(10**6)
+                    assert route.seconds(10**6) == pytest.approx(took_s)
