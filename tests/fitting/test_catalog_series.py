@@ -74,7 +74,9 @@ def test_units_are_those_of_the_devices(points: Points) -> None:
         device = described(path)
         for entry in device.get("measured", {}).values():
             kin = {series.unit for series in points.kin(entry["kin"])}
-            assert kin <= units[device["kind"]], path.stem
+            # A DLA never ran alone: it borrows from the graphics that its runtime drives beside it.
+            own = {"gpu"} if path.stem.endswith("-dla") else units[device["kind"]]
+            assert kin <= own, path.stem
 
 
 FAST_ALGORITHMS = ("ncnn-", "paddle-")
