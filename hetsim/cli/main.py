@@ -38,6 +38,9 @@ VERBS = {
         "hetsim.cli.verbs.compare:compare", "Compare strategies with every device alone."
     ),
     "devices": Verb("hetsim.cli.verbs.devices:devices", "The catalog of devices and platforms."),
+    "calibrate": Verb(
+        "hetsim.cli.verbs.calibrate:calibrate", "Measure this machine, and write its device file."
+    ),
     "cluster": Verb("hetsim.cli.verbs.cluster:cluster", "The Ray cluster that plans run on."),
     "strategies": Verb(
         "hetsim.cli.verbs.strategies:strategies", "The strategies and merge methods."

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 COORDINATES = (
     "rows", "columns", "channels", "window", "tallness", "groups", "stride", "dilation",
-    "columns_by_16", "channels_by_16", "channels_by_4", "exponential", "others", "read",
-    "written", "weights", "model", "steps",
+    "columns_by_64", "columns_by_16", "channels_by_16", "channels_by_4", "exponential", "others",
+    "read", "written", "weights", "model", "steps",
 )  # fmt: skip
 """What a kernel is placed by, in octaves: sizes of its product, padding to whole vectors, elements
 that pass a function like exp, bytes, and those of all weights of the model.
@@ -15,22 +15,42 @@ that pass a function like exp, bytes, and those of all weights of the model.
 
 
 @dataclass(frozen=True, slots=True)
+class Coordinate:
+    """One of the coordinates by which a correction tells kernels apart.
+
+    Attributes
+    ----------
+    name : str
+        One of `COORDINATES`.
+    low, high : float
+        Where measured kernels lie; what is beyond is taken as at the end.
+    scale : float
+        How far along it a measurement tells of its neighbours.
+    slope : float
+        By what the logarithm of the factor grows along it.
+    """
+
+    name: str
+    low: float
+    high: float
+    scale: float
+    slope: float
+
+
+@dataclass(frozen=True, slots=True)
 class Correction:
     """A factor on the formula for kernels of one form.
 
-    Its logarithm is `offset` plus, for each centre, its weight times
-    ``exp(-|(place - centre) / scales|^2 / 2)``.
+    Its logarithm is `offset`, plus `slope` times the place along each coordinate, plus for each
+    centre its weight times ``exp(-|(place - centre) / scale|^2 / 2)``.
 
     Attributes
     ----------
     form : str
-        One of ``hetsim.cost.kernels.features.FORMS``.
+        One of ``hetsim.graph.work.form.FORMS``.
     offset : float
-        What holds far from all centres.
-    coordinates : tuple of str
-        Those of `COORDINATES` that count.
-    scales : tuple of float
-        How far along each of them a measurement tells of its neighbours.
+    coordinates : tuple of Coordinate
+        In the order of `COORDINATES`.
     centres : tuple of tuple of float
         Places of measured kernels, by coordinate.
     weights : tuple of float
@@ -39,7 +59,6 @@ class Correction:
 
     form: str
     offset: float
-    coordinates: tuple[str, ...]
-    scales: tuple[float, ...]
+    coordinates: tuple[Coordinate, ...]
     centres: tuple[tuple[float, ...], ...]
     weights: tuple[float, ...]

@@ -24,7 +24,7 @@ from hetsim.hardware.catalog import device_names, load_device, load_kin, load_pl
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.files.reader import digest
-from hetsim.hardware.kernel_correction import Correction
+from hetsim.hardware.kernel_correction import Coordinate, Correction
 from hetsim.hardware.kernel_figures import (
     BATCHES,
     INDEX,
@@ -288,24 +288,21 @@ def test_a_correction_is_read_line_by_line(tmp_path: Path) -> None:
     block["corrections"] = {
         "dense": {
             "offset": -0.1,
-            "scales": {"columns": 0.5, "rows": 2.0},
+            "coordinates": {
+                "columns": {"from": 0, "to": 9, "scale": 0.5},
+                "rows": {"from": 1, "to": 4.5, "scale": 2, "slope": -0.25},
+            },
             "centres": "5 4.0 0.25\n6 3 -1e-3\n",
-        }
+        },
+        "matmul": {"offset": 0.5},
     }
     read = load_device(str(own_device(tmp_path, kernels={"float32": block})))
-    (found,) = read.kernels["float32"].corrections
-    assert found == Correction(
-        "dense", -0.1, ("rows", "columns"), (2.0, 0.5), ((5.0, 4.0), (6.0, 3.0)), (0.25, -0.001)
+    dense, matmul = read.kernels["float32"].corrections
+    assert dense == Correction(
+        "dense",
+        -0.1,
+        (Coordinate("rows", 1.0, 4.5, 2.0, -0.25), Coordinate("columns", 0.0, 9.0, 0.5, 0.0)),
+        ((5.0, 4.0), (6.0, 3.0)),
+        (0.25, -0.001),
     )
-
-
-def test_figures_stand_on_measurements_where_any_parameter_does() -> None:
-    figures = kernel_figures()
-    prior = dict.fromkeys(INDEX, ("prior", "kin"))
-    assert (figures.standing, figures.status) == ("fitted", "fitted")
-    some = dataclasses.replace(figures, provenance={**prior, "overlap": ("fitted", "rows")})
-    assert (some.standing, some.status) == ("fitted", "prior")
-    one = dataclasses.replace(figures, provenance={**prior, "overlap": ("measured", "here")})
-    assert one.standing == "measured"
-    none = dataclasses.replace(figures, provenance={**prior, "overlap": ("datasheet", "page")})
-    assert none.standing == none.status == "prior"
+    assert matmul == Correction("matmul", 0.5, (), (), ())

@@ -2,8 +2,8 @@
 
 A device that was measured kernel by kernel (``hetsim calibrate``) says, beside its parameters, how
 far kernels of each form were from the formula: a runtime's tiles, layouts and thresholds, which
-no parameter stands for. The factor is a sum of bells around kernels that were measured, in
-logarithms of sizes; far from all of them it is that of the form as a whole.
+no parameter stands for. The logarithm of the factor is linear in those of sizes, plus a sum of
+bells around kernels that were measured; beyond where any were it stays as it is at the end.
 
 Source: C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006,
 section 8.3.1 (subset of regressors).
@@ -67,6 +67,7 @@ def coordinates(
         "groups": octaves(groups),
         "stride": octaves(column("stride")),
         "dilation": octaves(column("dilation")),
+        "columns_by_64": padding(columns, 64),
         "columns_by_16": padding(columns, 16),
         "channels_by_16": padding(inner, 16),
         "channels_by_4": padding(inner, 4),
@@ -106,11 +107,20 @@ def factors(
 def _log_factor(
     one: Correction, rows: NDArray[np.float64], weight_bytes: float
 ) -> NDArray[np.float64]:
-    used = [COORDINATES.index(name) for name in one.coordinates]
-    scales = np.array(one.scales)
+    used = [COORDINATES.index(axis.name) for axis in one.coordinates]
+    scales = np.array([axis.scale for axis in one.coordinates])
     places = coordinates(rows, np.full(len(rows), weight_bytes))[:, used]
-    bells = bell(places / scales, np.array(one.centres).reshape(-1, len(used)) / scales)
-    return np.asarray(one.offset + bells @ np.array(one.weights), dtype=np.float64)
+    places = np.clip(
+        places,
+        [axis.low for axis in one.coordinates],
+        [axis.high for axis in one.coordinates],
+    )
+    found = one.offset + places @ np.array([axis.slope for axis in one.coordinates])
+    if one.centres:
+        found = found + bell(places / scales, np.array(one.centres) / scales) @ np.array(
+            one.weights
+        )
+    return np.asarray(found, dtype=np.float64)
 
 
 def bell(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:

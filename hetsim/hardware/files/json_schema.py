@@ -14,6 +14,7 @@ from hetsim.hardware.files.catalog_files import Sort, names
 from hetsim.hardware.files.device_schema import DeviceModel, SupportModel
 from hetsim.hardware.files.figures import Count, Figure, Fraction, NotNegative, Positive
 from hetsim.hardware.files.kernels_schema import (
+    CoordinateModel,
     CorrectionModel,
     ErrorModel,
     FittedModel,
@@ -102,10 +103,16 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "one; 'hetsim calibrate' writes it.",
     },
     CorrectionModel.__name__: {
-        "offset": "Logarithm of the factor far from all centres.",
-        "scales": "By coordinate: how far a measurement tells of its neighbours.",
+        "offset": "Logarithm of the factor where nothing else adds to it.",
+        "coordinates": "What kernels are told apart by; absent: nothing.",
         "centres": "A line each: the place by these coordinates, in the order "
         f"{', '.join(COORDINATES)}, then its weight in the logarithm.",
+    },
+    CoordinateModel.__name__: {
+        "from": "Where measured kernels begin.",
+        "to": "Where they end.",
+        "scale": "How far a measurement tells of its neighbours.",
+        "slope": "What the logarithm of the factor grows by; absent: nothing.",
     },
     ErrorModel.__name__: {
         "batch": "Range of batch sizes.",

@@ -25,7 +25,7 @@ from hetsim.hardware.files.figures import (
     refusal,
     refusals,
 )
-from hetsim.hardware.kernel_correction import COORDINATES, Correction
+from hetsim.hardware.kernel_correction import COORDINATES, Coordinate, Correction
 from hetsim.hardware.kernel_figures import BATCHES, PARAMETERS, FigureError, KernelFigures
 
 Precision = Annotated[StrictStr, OneOf("precision", PRECISIONS, DTYPE_ABBREVIATIONS)]
@@ -73,21 +73,37 @@ class ErrorModel(Strict):
         return common
 
 
+class CoordinateModel(Strict):
+    """How far kernels of a form lie apart along one coordinate."""
+
+    low: Number = Field(alias="from")
+    high: Number = Field(alias="to")
+    scale: Positive
+    slope: Number = 0.0
+
+    @checked("high")
+    @classmethod
+    def _above(cls, high: float, info: ValidationInfo) -> float:
+        if high < info.data.get("low", high):
+            raise refusal("KEY is below 'from'", "swap them")
+        return high
+
+
 class CorrectionModel(Strict):
     """How far kernels of one form were from the formula, an entry of ``corrections:``.
 
-    A line of ``centres`` has the place of a kernel that was measured, by the coordinates that
-    ``scales`` names, in the order of `COORDINATES`, and its weight.
+    A line of ``centres`` has the place of a kernel that was measured, by those of `COORDINATES`
+    that are named, in that order, and its weight.
     """
 
     offset: Number
-    scales: Annotated[dict[CoordinateName, Positive], Field(min_length=1)]
-    centres: Text
+    coordinates: dict[CoordinateName, CoordinateModel] = Field(default_factory=dict)
+    centres: StrictStr = ""
 
     @checked("centres")
     @classmethod
     def _numbers(cls, centres: str, info: ValidationInfo) -> str:
-        width = len(info.data["scales"]) + 1 if "scales" in info.data else None
+        width = len(info.data["coordinates"]) + 1 if "coordinates" in info.data else None
         for number, line in enumerate(centres.splitlines(), start=1):
             try:
                 values = [float(word) for word in line.split()]
@@ -96,19 +112,21 @@ class CorrectionModel(Strict):
             if not all(map(math.isfinite, values)) or width not in (None, len(values)):
                 raise refusal(
                     f"KEY has a line {number} that is not {width or 'some'} numbers",
-                    "write one number for each of 'scales', and a weight",
+                    "write one number for each of 'coordinates', and a weight",
                 )
         return centres
 
     def to_correction(self, form: str) -> Correction:
         """Return the record for kernels of `form`."""
-        names = tuple(name for name in COORDINATES if name in self.scales)
         table = [tuple(map(float, line.split())) for line in self.centres.splitlines()]
         return Correction(
             form=form,
             offset=self.offset,
-            coordinates=names,
-            scales=tuple(self.scales[name] for name in names),
+            coordinates=tuple(
+                Coordinate(name, one.low, one.high, one.scale, one.slope)
+                for name in COORDINATES
+                if (one := self.coordinates.get(name)) is not None
+            ),
             centres=tuple(row[:-1] for row in table),
             weights=tuple(row[-1] for row in table),
         )

@@ -15,7 +15,7 @@ from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS
 from hetsim.cost.model import Kernel
 from hetsim.graph.work import Work
 from hetsim.hardware.catalog import load_device
-from hetsim.hardware.kernel_correction import COORDINATES, Correction
+from hetsim.hardware.kernel_correction import COORDINATES, Coordinate, Correction
 
 MODEL_BYTES = 2.0**24
 
@@ -37,8 +37,10 @@ CONV = row(
     read_bytes=3000, largest_read_bytes=1000, write_bytes=2000, weight_bytes=512, exp_bytes=2000,
 )  # fmt: skip
 ONE = Correction(
-    "dense", 0.1, ("rows", "columns"), (2.0, 0.5), ((5.0, 4.0), (7.0, 5.0)), (0.4, -0.2)
-)
+    "dense", 0.1,
+    (Coordinate("rows", 0.0, 8.0, 2.0, 0.01), Coordinate("columns", 2.0, 6.0, 0.5, 0.0)),
+    ((5.0, 4.0), (7.0, 5.0)), (0.4, -0.2),
+)  # fmt: skip
 
 
 def test_places_are_octaves_of_sizes():
@@ -59,7 +61,7 @@ def test_channels_of_a_depthwise_convolution_lie_side_by_side():
 
 def test_the_factor_is_the_sum_of_bells():
     at = place(CONV)
-    log = 0.1
+    log = 0.1 + 0.01 * at["rows"]
     for centre, weight in zip(ONE.centres, ONE.weights, strict=True):
         apart = ((at["rows"] - centre[0]) / 2) ** 2 + ((at["columns"] - centre[1]) / 0.5) ** 2
         log += weight * math.exp(-apart / 2)
@@ -69,17 +71,23 @@ def test_the_factor_is_the_sum_of_bells():
     assert factors((), np.stack([CONV, other]), MODEL_BYTES).tolist() == [1.0, 1.0]
 
 
-def test_far_from_all_centres_the_offset_is_left():
-    far = CONV.copy()
-    far[COLUMN["rows"]] = 2.0**40
-    assert factors((ONE,), far[None], MODEL_BYTES) == pytest.approx([math.exp(0.1)])
+def test_beyond_what_was_measured_it_is_as_at_the_end():
+    end, far = CONV.copy(), CONV.copy()
+    end[COLUMN["rows"]], far[COLUMN["rows"]] = 2.0**8, 2.0**40
+    at_end, beyond = factors((ONE,), np.stack([end, far]), MODEL_BYTES)
+    assert at_end == beyond
+
+
+def test_without_coordinates_the_offset_is_all():
+    flat = Correction("dense", 0.1, (), (), ())
+    assert factors((flat,), CONV[None], MODEL_BYTES) == pytest.approx([math.exp(0.1)])
 
 
 def test_a_price_is_the_formula_times_the_factor():
     plain = kernel_figures("float32")
     spec = replace(load_device("nvidia-t4"), execution_dtype={}, kernels={"float32": plain})
-    whole = replace(ONE, form="other", coordinates=("read",), scales=(1.0,), centres=((20.0,),),
-                    weights=(0.3,))  # fmt: skip
+    read = Coordinate("read", 10.0, 30.0, 1.0, 0.0)
+    whole = Correction("other", 0.1, (read,), ((20.0,),), (0.3,))
     corrected = replace(spec, kernels={"float32": replace(plain, corrections=(whole,))})
     kernel = Kernel((Work(0, 2**20, 2**20, 0, "other", "float32", True),))
     before, after = Fitted().estimate(spec, kernel), Fitted().estimate(corrected, kernel)

@@ -1,0 +1,1 @@
+"""Figures of the machine at hand: generated networks, timed, and the parameters fitted to them."""

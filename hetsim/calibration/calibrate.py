@@ -1,0 +1,190 @@
+"""The verb: measure this machine, fit, judge, and write its device file."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hetsim.calibration.correcting import corrections
+from hetsim.calibration.design.networks import VERSION
+from hetsim.calibration.fitting import Fit, fit
+from hetsim.calibration.journal import Journal
+from hetsim.calibration.judging import Judged, figure_errors, judge
+from hetsim.calibration.machine import cores, machine
+from hetsim.calibration.measuring import Progress, measure
+from hetsim.calibration.points import Network, network_of
+from hetsim.calibration.priors import prior
+from hetsim.calibration.record import Setting, merged
+from hetsim.calibration.tasks import Task, rounds
+from hetsim.calibration.writing import device_file
+from hetsim.device.kernels.timing import provider_of, runtime_version
+from hetsim.errors import InvalidInput, UsageError
+from hetsim.graph.zoo.models import source_path
+from hetsim.hardware.kernel_correction import Correction
+from hetsim.hardware.kernel_figures import FigureError
+
+BUDGET_S = 600.0
+FEWEST = 12
+"""Networks below which nothing is fitted."""
+
+_NOISY = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a calibration came to.
+
+    Attributes
+    ----------
+    setting : Setting
+    output, journal : Path
+        The device file, and the measurements beside it.
+    networks : int
+        Generated networks that were fitted to.
+    complete : bool
+        Whether all that was asked for was measured within the budget.
+    spread : float
+        Median relative spread of repeated measurements.
+    waited : float
+        Median share of the time in which the process had to wait for others.
+    fitted : Fit
+    corrections : tuple of Correction
+    judged : tuple of Judged
+        Zoo models and their parts, which nothing was fitted to.
+    errors : tuple of FigureError
+        As the file states them.
+    """
+
+    setting: Setting
+    output: Path
+    journal: Path
+    networks: int
+    complete: bool
+    spread: float
+    waited: float
+    fitted: Fit
+    corrections: tuple[Correction, ...]
+    judged: tuple[Judged, ...]
+    errors: tuple[FigureError, ...]
+
+    @property
+    def noisy(self) -> bool:
+        """Whether others ran on the machine, so that figures are worth less."""
+        return self.spread > _NOISY or self.waited > _NOISY
+
+
+def calibrate(
+    provider: str,
+    output: str | os.PathLike[str],
+    *,
+    threads: int = 1,
+    budget_s: float = BUDGET_S,
+    networks: int | None = None,
+    models: Sequence[str] | None = None,
+    report: Callable[[Progress], None] = lambda progress: None,
+    date: str | None = None,
+) -> Calibration:
+    """Measure this machine through an execution provider and write its device file.
+
+    What is measured goes to a journal beside the file as it is measured; where there is one
+    already, of the same machine and setting, it is gone on with.
+
+    Parameters
+    ----------
+    provider : str
+        One of ``hetsim.device.kernels.timing.PROVIDERS``.
+    output : path
+        The device file, ``.yaml``; overwritten.
+    threads : int
+        That one kernel is spread over.
+    budget_s : float
+        For measuring, by the wall clock.
+    networks : int, optional
+        Generated networks, at most; absent: as many as the budget is for.
+    models : sequence of str, optional
+        Zoo models to judge by; absent: all.
+    report : callable
+        Called before each network.
+    date : str, optional
+        For the file; absent: today.
+
+    Raises
+    ------
+    InvalidInput
+        Where the provider is not there, the file cannot be written, or the journal is of another
+        machine, runtime or setting.
+    UsageError
+        Where figures make no sense.
+    """
+    if threads < 1 or threads > 4 * cores():
+        raise UsageError(f"{threads} threads on {cores()} processors", hint="give 1 or more")
+    if networks is not None and networks < FEWEST:
+        raise UsageError(
+            f"{networks} networks are too few to fit to", hint=f"give {FEWEST} or more"
+        )
+    path = Path(output)
+    if path.suffix not in (".yaml", ".yml"):
+        raise UsageError(
+            f"'{path}' is no name of a device file", hint="give one that ends in .yaml"
+        )
+    for name in models or ():
+        source_path(name)
+    provider_of(provider)
+    setting = Setting(provider, threads, runtime_version(), dict(machine()), VERSION)
+    journal = Journal(path.with_suffix(".journal.jsonl"), setting)
+    tasks = list(_tasks(networks, models))
+    complete = measure(tasks, journal, setting, budget_s, report, fewest=FEWEST)
+    fitted_to, left_out, spread, waited = _networks(journal, tasks, report)
+    found = fit(fitted_to, *prior(provider, threads))
+    factors = corrections(fitted_to, found)
+    judged = judge(left_out, found, factors)
+    errors = figure_errors(judged)
+    today = datetime.date.today().isoformat() if date is None else date
+    text = device_file(setting, today, len(fitted_to), found, factors, errors)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot write the device file: {error.strerror or error}", where=str(path)
+        ) from error
+    return Calibration(
+        setting, path, journal.path, len(fitted_to), complete, spread, waited, found, factors,
+        judged, errors,
+    )  # fmt: skip
+
+
+MOST_NETWORKS = 360
+
+
+def _tasks(networks: int | None, models: Sequence[str] | None) -> Sequence[tuple[int, Task]]:
+    return tuple(rounds(MOST_NETWORKS if networks is None else networks, models))
+
+
+def _networks(
+    journal: Journal, tasks: Sequence[tuple[int, Task]], report: Callable[[Progress], None]
+) -> tuple[list[Network], list[Network], float, float]:
+    """What was measured, to fit to and to judge by; the usual spread, and what was waited."""
+    named = {task.name: task for _, task in tasks}
+    fitted_to: list[Network] = []
+    left_out: list[Network] = []
+    spreads: list[float] = []
+    waits: list[float] = []
+    for name, times in journal.by_network().items():
+        task = named.get(name)
+        if task is None:
+            continue
+        report(Progress(f"{name}: its kernels", len(journal), 0.0))
+        taken = merged(times)
+        network = network_of(task.load(), taken)
+        (fitted_to if task.fitted else left_out).append(network)
+        spreads.append(taken.spread)
+        waits.append(taken.waited)
+    return fitted_to, left_out, _median(spreads), _median(waits)
+
+
+def _median(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2] if ordered else 0.0

@@ -1,0 +1,164 @@
+"""What was measured, as points to fit: kernels of hetsim's with the seconds that they took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.calibration.record import Taken
+from hetsim.cost.joined import Uses, joined_kernel
+from hetsim.cost.kernels.epilogues import epilogues
+from hetsim.cost.kernels.features import COLUMN, row_of
+from hetsim.cost.profiles.matching import match
+from hetsim.cost.profiles.names import Names
+from hetsim.cost.profiles.record import TimedKernel
+from hetsim.graph.graph import Graph
+from hetsim.graph.model import Model
+from hetsim.graph.work import graph_work
+
+_WORK = [COLUMN[name] for name in ("flops", "read_bytes", "write_bytes", "weight_bytes")]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Kernels that were measured together: mostly one.
+
+    Attributes
+    ----------
+    rows : float array [kernels, FEATURES]
+    seconds : float
+    launches : int
+        Kernels of the runtime behind it.
+    """
+
+    rows: NDArray[np.float64]
+    seconds: float
+    launches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network as kernels, with what it took.
+
+    Attributes
+    ----------
+    name : str
+    rows : float array [kernels, FEATURES]
+    weight_bytes, io_bytes : float
+        All weights; inputs and outputs.
+    seconds : float
+        Of a run.
+    spread : float
+        As ``Taken`` has it.
+    launches : int
+        Kernels of the runtime that were timed; 0 where none were.
+    timed_s : float
+        Of these together.
+    points : tuple of Point
+        Its kernels one by one, where the runtime tells their times.
+    """
+
+    name: str
+    rows: NDArray[np.float64]
+    weight_bytes: float
+    io_bytes: float
+    seconds: float
+    spread: float
+    launches: int
+    timed_s: float
+    points: tuple[Point, ...]
+
+
+def lowered(graph: Graph) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.float64]]:
+    """Return the kernels of a float graph, as devices with figures are priced, views left out.
+
+    Returns
+    -------
+    tuple of tuple of int
+        The nodes of each.
+    float array [kernels, FEATURES]
+
+    O(V + E).
+    """
+    works, uses = graph_work(graph), Uses.of(graph)
+    sets = epilogues(graph, works, [True] * len(graph.nodes))
+    joined = {v for members in sets for v in members}
+    alone = [(node.id,) for node in graph.nodes if node.id not in joined]
+    kernels = sorted((*sets, *alone))
+    rows = [
+        row_of(joined_kernel(uses, works, members).works, lambda work: 1.0, 1.0)
+        for members in kernels
+    ]
+    kept = [index for index, row in enumerate(rows) if row[_WORK].any()]
+    return (
+        tuple(kernels[index] for index in kept),
+        np.array([rows[index] for index in kept]).reshape(len(kept), -1),
+    )
+
+
+def network_of(model: Model, taken: Taken) -> Network:
+    """Put what a network took beside its kernels."""
+    graph = model.graph
+    kernels, rows = lowered(graph)
+    points: tuple[Point, ...] = ()
+    if taken.kernels:
+        points = _points(model, kernels, rows, taken)
+    return Network(
+        name=taken.network,
+        rows=rows,
+        weight_bytes=float(rows[:, COLUMN["weight_bytes"]].sum()),
+        io_bytes=float(sum(graph.tensors[name].nbytes for name in (*graph.inputs, *graph.outputs))),
+        seconds=taken.seconds,
+        spread=taken.spread,
+        launches=len(taken.kernels),
+        timed_s=sum(kernel.seconds for kernel in taken.kernels),
+        points=points,
+    )
+
+
+def _points(
+    model: Model,
+    kernels: Sequence[Sequence[int]],
+    rows: NDArray[np.float64],
+    taken: Taken,
+) -> tuple[Point, ...]:
+    """Kernels here and kernels there, put together where they share nodes."""
+    graph = model.graph
+    timed = [
+        TimedKernel(k.name, k.seconds, k.seconds, k.seconds, op=k.op, elements=k.elements)
+        for k in taken.kernels
+    ]
+    classes = [work.op_class for work in graph_work(graph)]
+    matched = match(graph, classes, Names.of(model), timed, [True] * len(timed), ordered=True)
+    owner = {v: index for index, members in enumerate(kernels) for v in members}
+    group = list(range(len(kernels)))
+
+    def leader(index: int) -> int:
+        while group[index] != index:
+            group[index] = group[group[index]]
+            index = group[index]
+        return index
+
+    owners = [sorted({owner[v] for v in nodes if v in owner}) for nodes in matched.nodes]
+    for found in owners:
+        for other in found[1:]:
+            a, b = sorted((leader(found[0]), leader(other)))
+            group[b] = a
+    seconds: dict[int, float] = {}
+    launches: dict[int, int] = {}
+    for found, kernel in zip(owners, timed, strict=True):
+        if found:
+            first = leader(found[0])
+            seconds[first] = seconds.get(first, 0.0) + kernel.seconds
+            launches[first] = launches.get(first, 0) + 1
+    members: dict[int, list[int]] = {}
+    for index in range(len(kernels)):
+        members.setdefault(leader(index), []).append(index)
+    return tuple(
+        Point(rows[indices], seconds[first], launches[first])
+        for first, indices in members.items()
+        if first in seconds
+    )

@@ -1,0 +1,249 @@
+"""Networks timed as the runtime runs them for everyone: its default options, its own fusions."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from hetsim.errors import ExecutionError, InvalidInput, nearest
+
+PROVIDERS: Mapping[str, tuple[str, str]] = {
+    "cpu": ("CPUExecutionProvider", "onnxruntime"),
+    "cuda": ("CUDAExecutionProvider", "onnxruntime-gpu"),
+    "tensorrt": ("TensorrtExecutionProvider", "onnxruntime-gpu, and TensorRT"),
+    "openvino": ("OpenVINOExecutionProvider", "onnxruntime-openvino"),
+    "directml": ("DmlExecutionProvider", "onnxruntime-directml"),
+    "coreml": ("CoreMLExecutionProvider", "onnxruntime on macOS"),
+    "qnn": ("QNNExecutionProvider", "onnxruntime-qnn"),
+    "rocm": ("ROCMExecutionProvider", "onnxruntime-rocm"),
+    "migraphx": ("MIGraphXExecutionProvider", "onnxruntime-migraphx"),
+    "xnnpack": ("XnnpackExecutionProvider", "a build of onnxruntime with XNNPACK"),
+}
+"""Execution providers by the name that users give: ONNX Runtime's name, and what to install."""
+
+_KERNEL = "_kernel_time"
+_SILENT = 4
+_TRUNCATED_S = 0.5e-6
+"""The profiler cuts times off to whole microseconds: what is lost of each on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedKernelRuns:
+    """One kernel of the runtime.
+
+    Attributes
+    ----------
+    name, op, unit : str
+        Its name, op type and execution provider, as the runtime's profile has them.
+    elements : int or None
+        Of its first output.
+    seconds : tuple of float
+        Wall clock by run.
+    """
+
+    name: str
+    op: str
+    unit: str
+    elements: int | None
+    seconds: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimedNetwork:
+    """What a network took.
+
+    Attributes
+    ----------
+    cpu_s : tuple of float
+        CPU time of the process by run, without the profiler; of all its threads.
+    wall_s : tuple of float
+        Wall clock of the same runs.
+    kernels : tuple of TimedKernelRuns
+        In the order of a run, of other runs, under the profiler.
+    """
+
+    cpu_s: tuple[float, ...]
+    wall_s: tuple[float, ...]
+    kernels: tuple[TimedKernelRuns, ...]
+
+
+def available() -> tuple[str, ...]:
+    """Return the names of the execution providers that the installed onnxruntime has."""
+    import onnxruntime
+
+    there = set(onnxruntime.get_available_providers())
+    return tuple(name for name, (provider, _) in PROVIDERS.items() if provider in there)
+
+
+def provider_of(name: str) -> str:
+    """Return ONNX Runtime's name of execution provider `name`.
+
+    Raises InvalidInput where it is none, or not in the installed onnxruntime; it names those
+    that are, and what to install.
+    """
+    if name not in PROVIDERS:
+        raise InvalidInput(f"no execution provider '{name}'", hint=nearest(name, PROVIDERS))
+    there = available()
+    provider, package = PROVIDERS[name]
+    if name not in there:
+        raise InvalidInput(
+            f"the installed onnxruntime has no {provider}; it has {', '.join(there)}",
+            hint=f"install {package}",
+        )
+    return provider
+
+
+def runtime_version() -> str:
+    """Return ``ONNX Runtime`` with the version of the one that is installed."""
+    import onnxruntime
+
+    return f"ONNX Runtime {onnxruntime.__version__}"
+
+
+def time_network(
+    proto: bytes,
+    inputs: Mapping[str, Any],
+    provider: str,
+    threads: int,
+    *,
+    runs: int,
+    most_s: float,
+    weights_dir: str | None = None,
+    profiled: bool = True,
+) -> TimedNetwork:
+    """Run a network and take down what it took, first as it is, then under the profiler.
+
+    Each time two runs warm up; then as many as `runs` follow, fewer where they would take more
+    than `most_s` seconds, but three at least. The options are the runtime's own, but for the
+    number of threads.
+
+    Parameters
+    ----------
+    proto : bytes
+        A serialised ``onnx.ModelProto``.
+    inputs : mapping of str to array
+    provider : str
+        ONNX Runtime's name of it.
+    threads : int
+        That one kernel is spread over.
+    weights_dir : str, optional
+        Folder that the locations of external weights are relative to.
+
+    Raises
+    ------
+    ExecutionError
+        Where the runtime refuses the network, or does not run all of it there.
+    """
+    session = _open(proto, provider, threads, weights_dir, None)
+    cpu_s, wall_s = _timed(session, inputs, runs, most_s)
+    del session
+    if not profiled:
+        return TimedNetwork(cpu_s, wall_s, ())
+    with TemporaryDirectory(prefix="hetsim-profile-") as folder:
+        session = _open(proto, provider, threads, weights_dir, str(Path(folder) / "profile"))
+        _timed(session, inputs, runs, most_s)
+        events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    return TimedNetwork(cpu_s, wall_s, _kernels(events))
+
+
+def _open(
+    proto: bytes, provider: str, threads: int, weights_dir: str | None, profile: str | None
+) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _SILENT
+    options.intra_op_num_threads = threads
+    # Threads that wait for work in a loop would count as work.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if weights_dir is not None:
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", weights_dir
+        )
+    if profile is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = profile
+    try:
+        session = onnxruntime.InferenceSession(proto, options, providers=[provider])
+    except Exception as error:
+        gist = re.sub(r"\s+", " ", str(error))
+        raise ExecutionError(f"ONNX Runtime refuses a network: {gist[:300]}") from error
+    if provider not in session.get_providers():
+        raise ExecutionError(
+            f"ONNX Runtime cannot use {provider} here",
+            hint="see whether its driver and libraries are found",
+        )
+    return session
+
+
+def _timed(
+    session: Any, inputs: Mapping[str, Any], runs: int, most_s: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    from onnxruntime import RunOptions
+
+    options = RunOptions()
+    options.log_severity_level = _SILENT
+    # Kept while the runtime writes into them.
+    outputs = session.run(None, inputs, options)
+    binding = _bound(session, inputs, outputs)
+    cpu_s: list[float] = []
+    wall_s: list[float] = []
+    for _ in range(runs + 1):
+        cpu, wall = time.process_time(), time.perf_counter()
+        session.run_with_iobinding(binding, options)
+        cpu_s.append(time.process_time() - cpu)
+        wall_s.append(time.perf_counter() - wall)
+        if sum(wall_s) > most_s and len(wall_s) >= 4:
+            break
+    del binding, outputs
+    return tuple(cpu_s[1:]), tuple(wall_s[1:])
+
+
+def _bound(session: Any, inputs: Mapping[str, Any], outputs: Sequence[Any]) -> Any:
+    """Inputs and outputs in memory that stays, so that none is copied or made anew in a run."""
+    binding = session.io_binding()
+    for name, array in inputs.items():
+        binding.bind_cpu_input(name, array)
+    for value, made in zip(session.get_outputs(), outputs, strict=True):
+        if isinstance(made, np.ndarray) and made.dtype.kind in "fiub" and made.size:
+            binding.bind_output(value.name, "cpu", 0, made.dtype.type, made.shape, made.ctypes.data)
+        else:
+            binding.bind_output(value.name)
+    return binding
+
+
+def _kernels(events: Sequence[dict[str, Any]]) -> tuple[TimedKernelRuns, ...]:
+    """Kernels in the order of a run; the two runs that warm up are left out."""
+    order: dict[tuple[str, str, str, str], tuple[int | None, list[float]]] = {}
+    for event in events:
+        name = event.get("name", "")
+        if event.get("cat") != "Node" or not name.endswith(_KERNEL):
+            continue
+        args = event["args"]
+        # Two nodes may have one name.
+        number = str(args.get("node_index", ""))
+        name = name.removesuffix(_KERNEL)
+        key = (name, args.get("op_name", ""), args.get("provider", ""), number)
+        found = order.setdefault(key, (_elements(args.get("output_type_shape")), []))
+        found[1].append(event["dur"] * 1e-6 + _TRUNCATED_S)
+    return tuple(
+        TimedKernelRuns(*key[:3], elements, tuple(seconds[2:]))
+        for key, (elements, seconds) in order.items()
+    )
+
+
+def _elements(shapes: Any) -> int | None:
+    if not shapes:
+        return None
+    count = 1
+    for size in next(iter(shapes[0].values()), ()):
+        count *= size
+    return count

@@ -1,0 +1,145 @@
+"""``hetsim calibrate`` end to end, on few networks and without a word on how long they take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import hetsim
+from hetsim.calibration import calibrate as module
+from hetsim.calibration.calibrate import calibrate
+from hetsim.calibration.measuring import Progress
+from hetsim.cli.main import main
+from hetsim.errors import InvalidInput, UsageError
+from hetsim.hardware.catalog import load_device, load_platform
+from hetsim.hardware.kernel_figures import PARAMETERS
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FEWEST", 2)
+
+
+def run(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["calibrate", *words])
+    shown = capsys.readouterr()
+    return int(ended.value.code or 0), shown.out, shown.err
+
+
+def test_a_machine_is_measured_and_its_file_is_read_at_once(
+    few: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "my-cpu.yaml"
+    words = ("cpu", "-o", str(path), "--networks", "4", "--judge", "squeezenet", "--budget", "5m")
+    code, out, err = run(*words, "--json", capsys=capsys)
+    assert code == 0, err
+    record = json.loads(out)
+    assert (record["schema"], record["networks"]) == ("hetsim-calibrate/1", 4)
+    assert record["complete"] is True
+    assert [one["name"] for one in record["judged"]] == [
+        "zoo:squeezenet", "zoo:squeezenet 1/2", "zoo:squeezenet 2/2",
+    ]  # fmt: skip
+    assert all(one["measured_s"] > 0 and one["predicted_s"] > 0 for one in record["judged"])
+    figures = load_device(str(path)).kernels["float32"]
+    assert {status for status, _ in figures.provenance.values()} == {"fitted"}
+    assert set(figures.provenance) == {one.name for one in PARAMETERS}
+    assert "hetsim calibrate cpu, 20" in figures.source
+    assert "1 thread" in figures.source
+    assert figures.runtime.startswith("ONNX Runtime")
+    # What hetsim prices by the file is what was shown, but for inputs and outputs.
+    problem = hetsim.Problem.of(
+        hetsim.load_model("zoo:squeezenet"), load_platform(str(path)), cost="fitted"
+    )
+    latency_s = hetsim.simulate(hetsim.plan(problem, "single")).latency_s
+    whole = record["judged"][0]
+    moved_s = 4 * (3 * 224 * 224 + 1000) / figures.value("io_gbytes_s")
+    assert latency_s + moved_s == pytest.approx(whole["predicted_s"], rel=1e-3)
+
+    # Run again it measures nothing, and says the same.
+    before = (tmp_path / "my-cpu.journal.jsonl").read_bytes()
+    code, out, err = run(*words, capsys=capsys)
+    assert code == 0, err
+    assert (tmp_path / "my-cpu.journal.jsonl").read_bytes() == before
+    assert "zoo:squeezenet" in out
+    assert "not fitted to" in out
+    assert "use it: hetsim simulate" in err
+
+
+def test_what_was_interrupted_goes_on(few: None, tmp_path: Path) -> None:
+    path = tmp_path / "cpu.yaml"
+
+    def stop(progress: Progress) -> None:
+        if progress.measured == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        calibrate("cpu", path, networks=2, models=[], report=stop)
+    journal = tmp_path / "cpu.journal.jsonl"
+    begun = journal.read_text("utf-8")
+    assert len(begun.splitlines()) == 1 + 3
+    assert not path.exists()
+    done = calibrate("cpu", path, networks=2, models=[], date="2026-01-02")
+    assert journal.read_text("utf-8").startswith(begun)
+    assert len(journal.read_text("utf-8").splitlines()) == 1 + 4
+    assert (done.complete, done.networks, done.judged, done.errors) == (True, 2, (), ())
+    text = path.read_text("utf-8")
+    assert "2026-01-02" in text
+    # The same measurements give the same file.
+    calibrate("cpu", path, networks=2, models=[], date="2026-01-02")
+    assert path.read_text("utf-8") == text
+    with pytest.raises(InvalidInput, match="begun with threads 1, and this is 2"):
+        calibrate("cpu", path, threads=2, networks=2, models=[])
+
+
+def test_a_budget_that_is_used_up_ends_it(few: None, tmp_path: Path) -> None:
+    done = calibrate("cpu", tmp_path / "cpu.yaml", budget_s=1e-9, networks=4, models=[])
+    assert (done.complete, done.networks) == (False, 2)
+    assert done.spread >= 0
+
+
+def test_providers_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys=capsys)
+    assert code == 0
+    assert "CPUExecutionProvider" in out
+    assert "install onnxruntime-gpu" in out
+    code, out, _ = run("--json", capsys=capsys)
+    assert {"name": "cpu", "there": True, "install": "onnxruntime"} in json.loads(out)["providers"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("cpu",), 2, "nowhere to write to; give -o my-cpu.yaml"),
+        (("cpu", "-o", "x.json"), 2, "'x.json' is no name of a device file"),
+        (("cpu", "-o", "x.yaml", "--budget", "soon"), 2, "'soon' is no time, e.g. 90s, 5m or 1h"),
+        (("cpu", "-o", "x.yaml", "--budget", "0s"), 2, "'0s' is no time"),
+        (("cpu", "-o", "x.yaml", "--networks", "3"), 2, "3 networks are too few to fit to"),
+        (("cpu", "-o", "x.yaml", "--threads", "4096"), 2, "4096 threads on"),
+        (("cpu", "-o", "x.yaml", "--judge", "squeezent"), 2, "did you mean 'squeezenet'?"),
+        (("cpus", "-o", "x.yaml"), 3, "no execution provider 'cpus'; did you mean 'cpu'?"),
+        (("directml", "-o", "x.yaml"), 3, "has no DmlExecutionProvider; it has"),
+    ],
+)
+def test_errors(
+    words: tuple[str, ...],
+    code: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found, _, err = run(*words, capsys=capsys)
+    assert found == code
+    assert message in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot write the journal"):
+        calibrate("cpu", tmp_path / "none" / "x.yaml", networks=24)
+    with pytest.raises(UsageError, match="0 threads"):
+        calibrate("cpu", tmp_path / "x.yaml", threads=0)
