@@ -1,0 +1,195 @@
+"""What was measured on devices of the catalog beside what is predicted, a line a point."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from hetsim.errors import UsageError
+
+HALF_WIDTH = 1.2816
+"""Standard deviations to either side that hold 80 % of a normal distribution."""
+
+Key = tuple[str, str, str, int]
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A prediction: 80 % are to be between `seconds` over and times `within`."""
+
+    seconds: float
+    within: float
+
+    def covers(self, seconds: float) -> bool:
+        """Whether a time is inside the interval."""
+        return abs(math.log(seconds / self.seconds)) <= math.log(self.within)
+
+    def error(self, seconds: float) -> float:
+        """How far it is from a measured time, as a share of that."""
+        return abs(self.seconds / seconds - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FidelityPoint:
+    """A network at a batch on a device of the catalog in one precision.
+
+    Attributes
+    ----------
+    device : str
+        Name in the catalog.
+    precision : str
+        Of the figures that price it.
+    network : str
+        Name of the graph, without its ending.
+    batch : int
+    kin : str
+        Of the figures.
+    rows : int
+        That were measured.
+    measured_s, lowest_s, highest_s : float
+        Median, least and largest of them, for the whole batch.
+    shipped : Predicted or None
+        By the figures of the catalog, to which the point was fitted.
+    unseen : Predicted or None
+        By figures fitted without the network, on any device.
+    datasheet : Predicted or None
+        By what kin have at the device's datasheet, fitted without the chip; None where it has
+        no kin.
+    priced_s : float or None
+        What a problem of the whole network on the device alone takes by the catalog's figures, its
+        inputs and outputs moved as they were in what was measured; None at other batches
+        than 1.
+    roofline_s : float or None
+        The same by the cost model ``roofline``.
+    """
+
+    device: str
+    precision: str
+    network: str
+    batch: int
+    kin: str
+    rows: int
+    measured_s: float
+    lowest_s: float
+    highest_s: float
+    shipped: Predicted | None = None
+    unseen: Predicted | None = None
+    datasheet: Predicted | None = None
+    priced_s: float | None = None
+    roofline_s: float | None = None
+
+    @property
+    def key(self) -> Key:
+        """What tells it from others."""
+        return self.device, self.precision, self.network, self.batch
+
+    def __str__(self) -> str:
+        batch = f" at batch {self.batch}" if self.batch > 1 else ""
+        return f"{self.network}{batch} on {self.device} in {self.precision}"
+
+
+def grouped(
+    points: Iterable[FidelityPoint], key: Callable[[FidelityPoint], K]
+) -> dict[K, list[FidelityPoint]]:
+    """Return the points by a key, in the order in which keys come up."""
+    found: defaultdict[K, list[FidelityPoint]] = defaultdict(list)
+    for point in points:
+        found[key(point)].append(point)
+    return dict(found)
+
+
+_COLUMNS = (
+    "device", "precision", "network", "batch", "kin", "rows",
+    "measured_ms", "lowest_ms", "highest_ms",
+    "shipped_ms", "shipped_within", "unseen_ms", "unseen_within",
+    "datasheet_ms", "datasheet_within", "priced_ms", "roofline_ms",
+)  # fmt: skip
+
+
+def points_text(points: Iterable[FidelityPoint]) -> str:
+    """Return the file of points, sorted by key: the same text for the same points."""
+    out = io.StringIO()
+    lines = csv.writer(out, lineterminator="\n")
+    lines.writerow(_COLUMNS)
+    for point in sorted(points, key=lambda one: one.key):
+        measured = (point.measured_s, point.lowest_s, point.highest_s)
+        lines.writerow(
+            [
+                *point.key,
+                point.kin,
+                point.rows,
+                *(_ms(seconds) for seconds in measured),
+                *_cells(point.shipped),
+                *_cells(point.unseen),
+                *_cells(point.datasheet),
+                _ms(point.priced_s),
+                _ms(point.roofline_s),
+            ]
+        )
+    return out.getvalue()
+
+
+def read_points(path: Path) -> list[FidelityPoint]:
+    """Read a file of points.
+
+    Raises
+    ------
+    UsageError
+        Where there is none, or it has other columns.
+    """
+    if not path.is_file():
+        raise UsageError(
+            "there are no points of fidelity", where=str(path), hint="'make fit' writes them"
+        )
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = csv.DictReader(file)
+        if tuple(lines.fieldnames or ()) != _COLUMNS:
+            raise UsageError(
+                "the file has other columns", where=str(path), hint="'make fit' writes it anew"
+            )
+        return [_point(line) for line in lines]
+
+
+def _point(line: dict[str, str]) -> FidelityPoint:
+    return FidelityPoint(
+        device=line["device"],
+        precision=line["precision"],
+        network=line["network"],
+        batch=int(line["batch"]),
+        kin=line["kin"],
+        rows=int(line["rows"]),
+        measured_s=float(line["measured_ms"]) / 1e3,
+        lowest_s=float(line["lowest_ms"]) / 1e3,
+        highest_s=float(line["highest_ms"]) / 1e3,
+        shipped=_predicted(line, "shipped"),
+        unseen=_predicted(line, "unseen"),
+        datasheet=_predicted(line, "datasheet"),
+        priced_s=_seconds(line["priced_ms"]),
+        roofline_s=_seconds(line["roofline_ms"]),
+    )
+
+
+def _predicted(line: dict[str, str], name: str) -> Predicted | None:
+    seconds = _seconds(line[f"{name}_ms"])
+    return None if seconds is None else Predicted(seconds, float(line[f"{name}_within"]))
+
+
+def _seconds(cell: str) -> float | None:
+    return float(cell) / 1e3 if cell else None
+
+
+def _ms(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e3:.5g}"
+
+
+def _cells(predicted: Predicted | None) -> tuple[str, str]:
+    if predicted is None:
+        return "", ""
+    return _ms(predicted.seconds), f"{predicted.within:.5g}"

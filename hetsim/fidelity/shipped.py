@@ -1,0 +1,126 @@
+"""Predictions by the figures that the catalog ships, on kernel tables that were kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.cost.kernels.form import Networks, log_total
+from hetsim.cost.kernels.likeness import Likeness, traits_of
+from hetsim.cost.kernels.table import KernelTable
+from hetsim.fidelity.points import HALF_WIDTH, FidelityPoint, Predicted
+from hetsim.fitting.precisions import ITEM_BYTES
+from hetsim.hardware.catalog import device_names, load_device, load_kin
+from hetsim.hardware.kernel_figures import KernelFigures
+from hetsim.hardware.kin import Likely
+from hetsim.hardware.spec import DeviceSpec
+from hetsim.problem.evidence_of_platform import device_evidence
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A point that the catalog predicts: by which figures, from which kernels."""
+
+    index: int
+    point: FidelityPoint
+    figures: KernelFigures
+    table: KernelTable
+    likely: Likely | None
+
+    @property
+    def io_bytes(self) -> float:
+        return self.table.io_bytes(self.point.batch, ITEM_BYTES[self.point.precision])
+
+    @property
+    def network(self) -> tuple[Floats, Floats, float, float]:
+        each = ITEM_BYTES[self.point.precision]
+        rows = self.table.at(self.point.batch, each, each)
+        return rows, self.table.counts, self.table.weight_bytes(each), self.io_bytes
+
+    def predicted(self, seconds: float) -> Predicted:
+        """The prediction of which the formula says `seconds`, before the kin's say."""
+        if self.likely is not None:
+            around = self.figures.dispatch_s + self.io_bytes / self.figures.value("io_gbytes_s")
+            seconds = around + (seconds - around) * self.likely.factor
+        spec, batch = device_of(self.point.device), self.point.batch
+        evidence = device_evidence("", spec, self.figures, batch, None, self.likely)
+        return Predicted(seconds, math.exp(HALF_WIDTH * evidence.sd))
+
+
+def with_shipped(
+    points: Iterable[FidelityPoint], tables: Mapping[str, KernelTable]
+) -> list[FidelityPoint]:
+    """Return the points with what the catalog predicts today; None where it predicts nothing.
+
+    Kernels of the network's table by the figures of the precision, what its kin say of the
+    network, one dispatch, and inputs and outputs as they moved in what was measured.
+    O(kernels of all points).
+    """
+    found = [replace(point, shipped=None) for point in points]
+    said: dict[tuple[str, str, int], Likely | None] = {}
+    asked = []
+    for index, point in enumerate(found):
+        figures, table = figures_of(point.device, point.precision), tables.get(point.network)
+        if figures is None or table is None:
+            continue
+        key = (figures.kin if figures.likeness else "", point.network, point.batch)
+        if key not in said:
+            said[key] = _likely(*key, table)
+        asked.append(_Asked(index, point, figures, table, said[key]))
+    if not asked:
+        return found
+    sets: dict[tuple[float, ...], int] = {}
+    for one in asked:
+        sets.setdefault(one.figures.values, len(sets))
+    logs = log_total(
+        np.log(np.array(list(sets))),
+        Networks.of(one.network for one in asked),
+        np.array([sets[one.figures.values] for one in asked], dtype=np.int64),
+    )
+    for one, log in zip(asked, logs.tolist(), strict=True):
+        found[one.index] = replace(one.point, shipped=one.predicted(math.exp(log)))
+    return found
+
+
+def _likely(kin: str, network: str, batch: int, table: KernelTable) -> Likely | None:
+    """What a kin says of a network at a batch, as a problem at that batch asks it."""
+    if not kin:
+        return None
+    known = _likeness(kin)
+    return known.predict(traits_of(table, batch, known.kin), batch)
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(device_names())
+
+
+@cache
+def _likeness(kin: str) -> Likeness:
+    return Likeness.of(load_kin(kin))
+
+
+def figures_of(device: str, precision: str) -> KernelFigures | None:
+    """Return the figures of a device of the catalog in a precision, if it has them."""
+    if device not in _names():
+        return None
+    return device_of(device).kernels.get(precision)
+
+
+@cache
+def device_of(name: str) -> DeviceSpec:
+    """Return a device of the catalog; each is read once."""
+    return load_device(name)
+
+
+def forget() -> None:
+    """Forget figures that were read: files of the catalog were written since."""
+    device_of.cache_clear()
+    _likeness.cache_clear()
