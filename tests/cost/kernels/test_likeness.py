@@ -224,7 +224,7 @@ def test_a_network_that_was_run_is_surer_and_one_like_none_less() -> None:
     own = error.sd**2 - error.common**2
     for ratio in (0.0, 0.5, 1.7):
         sd, common = with_sd(0.2 * ratio)
-        assert common == pytest.approx(error.common * ratio)
+        assert common == pytest.approx(error.common * ratio**2)
         assert sd**2 == pytest.approx(own + common**2)
 
 
