@@ -53,7 +53,7 @@ def test_one_network_tells_by_the_closed_form() -> None:
         assert found.factor == math.exp(found.effect)
         # Nothing tells of the only network but itself.
         assert found.usual_sd == pytest.approx(0.25)
-        assert found.same == (apart < 0.05)
+        assert found.same == (apart < 0.1)
         assert found.networks == (("anet",) if apart < 0.9 else ())
     assert str(known.predict(np.array(place()), 1)) == "as anet: +33 %"
 
@@ -101,17 +101,21 @@ def test_what_is_usual_is_what_the_others_tell_of_each() -> None:
     )
 
 
-def test_one_odd_network_is_clipped() -> None:
+def test_an_odd_network_moves_its_neighbours_no_more_than_they_bear() -> None:
     told = [("a", 1, 9, 5.0, place()), ("b", 1, 9, 0.0, place(0.4))]
-    wild = Likeness.of(kin_record(told)).predict(np.array(place(0.2)), 1)
+    wild = Likeness.of(kin_record(told))
     told[0] = ("a", 1, 9, 2.5 * math.sqrt(0.25**2 + 0.1**2 / 9), place())
-    tamed = Likeness.of(kin_record(told)).predict(np.array(place(0.2)), 1)
-    assert wild.effect == pytest.approx(tamed.effect)
+    tamed = Likeness.of(kin_record(told))
+    for beside in (-0.6, -0.45):
+        one, two = (each.predict(np.array(place(beside)), 1).effect for each in (wild, tamed))
+        assert one == pytest.approx(two, abs=1e-3)
+    # It is what it is where it was run.
+    assert wild.predict(np.array(place()), 1).effect == pytest.approx(5, rel=0.02)
 
 
 def test_a_kin_whose_networks_have_nothing_in_common_says_nothing_of_others() -> None:
     known = Likeness.of(kin_record([("a", 1, 9, 0.4, place())], shared=0.0))
-    beside = known.predict(np.array(place(0.4)), 1)
+    beside = known.predict(np.array(place(0.9)), 1)
     assert (beside.effect, beside.networks) == (pytest.approx(0, abs=1e-9), ())
     assert known.predict(np.array(place()), 1).effect == pytest.approx(0.4, rel=0.05)
 
