@@ -11,17 +11,19 @@ from pathlib import Path
 from hetsim.calibration.correcting import corrections
 from hetsim.calibration.design.networks import VERSION
 from hetsim.calibration.fitting import Fit, fit
+from hetsim.calibration.joining import learnt_joins
 from hetsim.calibration.journal import Journal
 from hetsim.calibration.judging import Judged, figure_errors, judge
 from hetsim.calibration.machine import cores, machine
 from hetsim.calibration.measuring import Progress, measure
-from hetsim.calibration.points import Network, network_of
+from hetsim.calibration.points import network_of
 from hetsim.calibration.priors import prior
-from hetsim.calibration.record import Setting, merged
+from hetsim.calibration.record import Setting, Taken, merged
 from hetsim.calibration.tasks import Task, rounds
 from hetsim.calibration.writing import device_file
 from hetsim.device.kernels.timing import provider_of, runtime_version
 from hetsim.errors import InvalidInput, UsageError
+from hetsim.graph.model import Model
 from hetsim.graph.zoo.models import source_path
 from hetsim.hardware.kernel_correction import Correction
 from hetsim.hardware.kernel_figures import FigureError
@@ -137,13 +139,18 @@ def calibrate(
     journal = Journal(path.with_suffix(".journal.jsonl"), setting)
     tasks = list(_tasks(networks, models))
     complete = measure(tasks, journal, setting, budget_s, report, fewest=FEWEST)
-    fitted_to, left_out, spread, waited = _networks(journal, tasks, report)
+    read = _read(journal, tasks, report)
+    joins = learnt_joins((model, taken) for model, taken, fits in read if fits)
+    fitted_to = [network_of(model, taken, joins) for model, taken, fits in read if fits]
+    left_out = [network_of(model, taken, joins) for model, taken, fits in read if not fits]
+    spread = _median([taken.spread for _, taken, _ in read])
+    waited = _median([taken.waited for _, taken, _ in read])
     found = fit(fitted_to, *prior(provider, threads))
     factors = corrections(fitted_to, found)
     judged = judge(left_out, found, factors)
     errors = figure_errors(judged)
     today = datetime.date.today().isoformat() if date is None else date
-    text = device_file(setting, today, len(fitted_to), found, factors, errors)
+    text = device_file(setting, today, len(fitted_to), found, factors, joins, errors)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -163,26 +170,18 @@ def _tasks(networks: int | None, models: Sequence[str] | None) -> Sequence[tuple
     return tuple(rounds(MOST_NETWORKS if networks is None else networks, models))
 
 
-def _networks(
+def _read(
     journal: Journal, tasks: Sequence[tuple[int, Task]], report: Callable[[Progress], None]
-) -> tuple[list[Network], list[Network], float, float]:
-    """What was measured, to fit to and to judge by; the usual spread, and what was waited."""
+) -> list[tuple[Model, Taken, bool]]:
+    """What was measured: each network, what it took, and whether it is fitted to."""
     named = {task.name: task for _, task in tasks}
-    fitted_to: list[Network] = []
-    left_out: list[Network] = []
-    spreads: list[float] = []
-    waits: list[float] = []
+    found: list[tuple[Model, Taken, bool]] = []
     for name, times in journal.by_network().items():
         task = named.get(name)
-        if task is None:
-            continue
-        report(Progress(f"{name}: its kernels", len(journal), 0.0))
-        taken = merged(times)
-        network = network_of(task.load(), taken)
-        (fitted_to if task.fitted else left_out).append(network)
-        spreads.append(taken.spread)
-        waits.append(taken.waited)
-    return fitted_to, left_out, _median(spreads), _median(waits)
+        if task is not None:
+            report(Progress(f"{name}: its kernels", len(journal), 0.0))
+            found.append((task.load(), merged(times), task.fitted))
+    return found
 
 
 def _median(values: Sequence[float]) -> float:

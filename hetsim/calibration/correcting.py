@@ -32,6 +32,11 @@ _ITERATIONS = 50
 _SLOPE = 0.03
 """Of the logarithm of the factor over a deviation of a coordinate, before anything is measured."""
 
+_HEIGHT, _HEIGHT_OFF = 0.25, 0.4
+"""Of bells, as a logarithm of the factor, and how far its own logarithm may be off."""
+
+_FAR = 1.5
+_REWEIGHTED = 4
 _DIGITS = 4
 
 
@@ -75,7 +80,8 @@ def _learnt(
     offset = float(np.average(target, weights=1.0 / (noise**2 + 0.04)))
     if not len(varying):
         return Correction(form, _rounded(offset), (), (), ())
-    scales, height, extra = _likely(used[some], target[some] - offset, noise[some])
+    slopes_off = _slopes(varying)
+    scales, height, extra = _likely(used[some], target[some] - offset, noise[some], slopes_off)
     spans = used.std(axis=0)
     placed = used / scales
     chosen = _telling(placed, _CENTRES)
@@ -84,10 +90,17 @@ def _learnt(
     terms = np.concatenate([bells, (used - middle) / spans], axis=1)
     ridge = np.zeros((terms.shape[1], terms.shape[1]))
     ridge[: len(chosen), : len(chosen)] = bell(placed[chosen], placed[chosen]) / height**2
-    ridge[len(chosen) :, len(chosen) :] = np.eye(len(varying)) / _SLOPE**2
-    trust = 1.0 / (noise**2 + extra**2)
-    gram = terms.T @ (terms * trust[:, None]) + ridge + 1e-6 * np.eye(terms.shape[1])
-    solved = np.linalg.solve(gram, terms.T @ (trust * (target - offset)))
+    ridge[len(chosen) :, len(chosen) :] = np.diag(1.0 / slopes_off**2)
+    ridge += 1e-6 * np.eye(terms.shape[1])
+    off2 = noise**2 + extra**2
+    trust = 1.0 / off2
+    solved: NDArray[np.float64] = np.zeros(terms.shape[1])
+    for _ in range(_REWEIGHTED):
+        gram = terms.T @ (terms * trust[:, None]) + ridge
+        solved = np.asarray(np.linalg.solve(gram, terms.T @ (trust * (target - offset))))
+        # As far-off ones are of what the runtime did otherwise, they count for less.
+        left = target - offset - terms @ solved
+        trust = 1.0 / (off2 + (left / _FAR) ** 2)
     weights, slopes = solved[: len(chosen)], solved[len(chosen) :] / spans
     return Correction(
         form=form,
@@ -107,15 +120,25 @@ def _learnt(
     )
 
 
+def _slopes(varying: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How far slopes along coordinates may be from none, over a deviation of each."""
+    told = np.array([COORDINATES[index] == "exponential" for index in varying])
+    return np.where(told, 1.0, _SLOPE)
+
+
 def _likely(
-    places: NDArray[np.float64], target: NDArray[np.float64], noise: NDArray[np.float64]
+    places: NDArray[np.float64],
+    target: NDArray[np.float64],
+    noise: NDArray[np.float64],
+    slopes_off: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], float, float]:
     """Scales, height and further noise of most likelihood, under a prior on the scales."""
     spans = places.std(axis=0) + 1e-3
     usual = np.log(4.0 * spans)
     count = places.shape[1]
     line = (places - places.mean(axis=0)) / spans
-    sloping = _SLOPE**2 * (line @ line.T)
+    line = line * slopes_off
+    sloping = line @ line.T
 
     def cost(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         scales, height, extra = np.exp(p[:count]), np.exp(2 * p[count]), np.exp(2 * p[count + 1])
@@ -136,6 +159,9 @@ def _likely(
         slopes[count + 1] = -float(np.trace(pull)) * extra
         value += 0.5 * float(((p[:count] - usual) ** 2).sum())
         slopes[:count] += p[:count] - usual
+        low = (p[count] - np.log(_HEIGHT)) / _HEIGHT_OFF
+        value += 0.5 * float(low * low)
+        slopes[count] += low / _HEIGHT_OFF
         return value, slopes
 
     start = np.concatenate([np.log(3.0 * spans), [np.log(0.3), np.log(0.06)]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,8 +72,12 @@ class Network:
     points: tuple[Point, ...]
 
 
-def lowered(graph: Graph) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.float64]]:
+def lowered(
+    graph: Graph, joins: Mapping[str, frozenset[str]] | None = None
+) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.float64]]:
     """Return the kernels of a float graph, as devices with figures are priced, views left out.
+
+    `joins` says what joins a kernel on the device, as ``epilogues`` takes it.
 
     Returns
     -------
@@ -84,7 +88,7 @@ def lowered(graph: Graph) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.float
     O(V + E).
     """
     works, uses = graph_work(graph), Uses.of(graph)
-    sets = epilogues(graph, works, [True] * len(graph.nodes))
+    sets = epilogues(graph, works, [True] * len(graph.nodes), joins=joins)
     joined = {v for members in sets for v in members}
     alone = [(node.id,) for node in graph.nodes if node.id not in joined]
     kernels = sorted((*sets, *alone))
@@ -99,10 +103,12 @@ def lowered(graph: Graph) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.float
     )
 
 
-def network_of(model: Model, taken: Taken) -> Network:
+def network_of(
+    model: Model, taken: Taken, joins: Mapping[str, frozenset[str]] | None = None
+) -> Network:
     """Put what a network took beside its kernels."""
     graph = model.graph
-    kernels, rows = lowered(graph)
+    kernels, rows = lowered(graph, joins)
     points: tuple[Point, ...] = ()
     if taken.kernels:
         points = _points(model, kernels, rows, taken)
@@ -119,6 +125,18 @@ def network_of(model: Model, taken: Taken) -> Network:
     )
 
 
+def matched_nodes(model: Model, taken: Taken) -> tuple[list[TimedKernel], list[tuple[int, ...]]]:
+    """Return the kernels that the runtime ran, and the nodes of the graph that each did."""
+    graph = model.graph
+    timed = [
+        TimedKernel(k.name, k.seconds, k.seconds, k.seconds, op=k.op, elements=k.elements)
+        for k in taken.kernels
+    ]
+    classes = [work.op_class for work in graph_work(graph)]
+    found = match(graph, classes, Names.of(model), timed, [True] * len(timed), ordered=True)
+    return timed, found.nodes
+
+
 def _points(
     model: Model,
     kernels: Sequence[Sequence[int]],
@@ -126,13 +144,7 @@ def _points(
     taken: Taken,
 ) -> tuple[Point, ...]:
     """Kernels here and kernels there, put together where they share nodes."""
-    graph = model.graph
-    timed = [
-        TimedKernel(k.name, k.seconds, k.seconds, k.seconds, op=k.op, elements=k.elements)
-        for k in taken.kernels
-    ]
-    classes = [work.op_class for work in graph_work(graph)]
-    matched = match(graph, classes, Names.of(model), timed, [True] * len(timed), ordered=True)
+    timed, nodes = matched_nodes(model, taken)
     owner = {v: index for index, members in enumerate(kernels) for v in members}
     group = list(range(len(kernels)))
 
@@ -142,7 +154,7 @@ def _points(
             index = group[index]
         return index
 
-    owners = [sorted({owner[v] for v in nodes if v in owner}) for nodes in matched.nodes]
+    owners = [sorted({owner[v] for v in each if v in owner}) for each in nodes]
     for found in owners:
         for other in found[1:]:
             a, b = sorted((leader(found[0]), leader(other)))

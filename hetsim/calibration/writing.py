@@ -32,6 +32,7 @@ def device_file(
     networks: int,
     fitted: Fit,
     corrections: Sequence[Correction],
+    joins: Mapping[str, frozenset[str]] | None,
     errors: Sequence[FigureError],
 ) -> str:
     """Return the YAML text of the device, which ``load_device`` reads.
@@ -78,6 +79,8 @@ def device_file(
             }
             for one in errors
         ]  # fmt: skip
+    if joins is not None:
+        kernels["joins"] = {form: sorted(words) for form, words in sorted(joins.items())}
     if corrections:
         kernels["corrections"] = {one.form: _correction(one) for one in corrections}
     data: dict[str, Any] = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from hetsim.cost.fusion import fused_chains, with_usual_chain
 from hetsim.cost.joined import Uses, joined_kernel
+from hetsim.cost.kernels.chosen import model_figures
 from hetsim.cost.kernels.epilogues import epilogues
 from hetsim.cost.model import CostModel, Kernel
 from hetsim.cost.quantized import (
@@ -133,7 +134,9 @@ class Prices:
         kinds = None
         if self.spec.executes == INT8:
             kinds = [integer_node(self.spec, graph, node) for node in graph.nodes]
-        return epilogues(graph, works, free, kinds)
+        figures = model_figures(self.spec, graph, works)
+        joins = None if figures is None else figures.joins
+        return epilogues(graph, works, free, kinds, joins)
 
     def loads(self, graph: Graph, support: Support) -> dict[int, float]:
         """Return the seconds of nodes alone that share a DequantizeLinear, and of that: none.

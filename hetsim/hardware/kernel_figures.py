@@ -183,6 +183,7 @@ class KernelFigures:
     source: str
     errors: tuple[FigureError, ...] = field(default=())
     corrections: tuple[Correction, ...] = field(default=())
+    joins: Mapping[str, frozenset[str]] | None = None
     likeness: str = ""
 
     def value(self, name: str) -> float:

@@ -306,3 +306,17 @@ def test_a_correction_is_read_line_by_line(tmp_path: Path) -> None:
         (0.25, -0.001),
     )
     assert matmul == Correction("matmul", 0.5, (), (), ())
+
+
+def test_what_joins_kernels_is_read_and_changes_prices(tmp_path: Path) -> None:
+    block = kernels_block()
+    assert kernel_figures("float32").joins is None
+    block["joins"] = {"dense": ["Relu", "Add/2"], "matmul": []}
+    read = load_device(str(own_device(tmp_path, kernels={"float32": block})))
+    assert read.kernels["float32"].joins == {
+        "dense": frozenset({"Relu", "Add/2"}),
+        "matmul": frozenset(),
+    }
+    block["joins"] = {"dense": ["Add/3"]}
+    with pytest.raises(PlatformError, match="write 'Relu', 'Add/2' for a sum of two values"):
+        load_device(str(own_device(tmp_path, kernels={"float32": block})))

@@ -8,7 +8,7 @@ OSDI 2018, section 3; unlike there, no operand of a product is computed within i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hetsim.cost.kernels.features import PRODUCTS
@@ -35,6 +35,7 @@ def epilogues(
     works: Sequence[Work],
     supported: Sequence[bool],
     kinds: Sequence[object] | None = None,
+    joins: Mapping[str, frozenset[str]] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
     """Return the sets of two nodes or more that are one kernel, each ascending, by first node.
 
@@ -52,13 +53,54 @@ def epilogues(
         By node: those that the device refuses, or that belong to a composite, join nothing.
     kinds : sequence, optional
         By node: nodes of unlike kinds, as of integers and of floats, are never one kernel.
+    joins : mapping of str to frozenset of str, optional
+        By form of a kernel: what joins it on the device, in the words of `Joint`; absent: all.
 
     Complexity: O(V + E).
     """
-    search = _Search(graph, works, supported, kinds)
+    search = _search(graph, works, supported, kinds, joins)
+    return tuple(tuple(sorted(kernel.nodes)) for kernel in search.kernels if len(kernel.nodes) > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Nodes that join a kernel.
+
+    Attributes
+    ----------
+    form : str
+        Of the kernel.
+    word : str
+        What joins it: an op type, ``Add/2`` where it reads two values that nodes make, and
+        ``Sigmoid/gate`` for a gate that begins so.
+    root : int
+        The node that the kernel began with.
+    nodes : tuple of int
+        Without views.
+    """
+
+    form: str
+    word: str
+    root: int
+    nodes: tuple[int, ...]
+
+
+def joints(graph: Graph, works: Sequence[Work]) -> tuple[Joint, ...]:
+    """Return all that joins a kernel where nothing is said of what does. O(V + E)."""
+    return tuple(_search(graph, works, (True,) * len(works), None, None).joints)
+
+
+def _search(
+    graph: Graph,
+    works: Sequence[Work],
+    supported: Sequence[bool],
+    kinds: Sequence[object] | None,
+    joins: Mapping[str, frozenset[str]] | None,
+) -> _Search:
+    search = _Search(graph, works, supported, kinds, joins)
     for node in graph.nodes:
         search.place(node)
-    return tuple(tuple(sorted(kernel.nodes)) for kernel in search.kernels if len(kernel.nodes) > 1)
+    return search
 
 
 @dataclass(slots=True)
@@ -79,11 +121,14 @@ class _Search:
         works: Sequence[Work],
         supported: Sequence[bool],
         kinds: Sequence[object] | None,
+        joins: Mapping[str, frozenset[str]] | None,
     ) -> None:
         self.graph = graph
         self.works = works
         self.supported = supported
         self.kinds = kinds
+        self.joins = joins
+        self.joints: list[Joint] = []
         self.readers = graph.consumers()
         self.producers = graph.producers()
         self.outputs = frozenset(graph.outputs)
@@ -100,7 +145,10 @@ class _Search:
             found = self._best(node, gate)
             if found is not None:
                 kernel, views = found
-                members = [*views, *(gate or [node.id])]
+                joining = gate or [node.id]
+                word = self._word(node, gate)
+                self.joints.append(Joint(kernel.form, word, kernel.nodes[0], tuple(joining)))
+                members = [*views, *joining]
                 kernel.nodes += members
                 kernel.last = members[-1]
                 self.of_node.update(dict.fromkeys(members, kernel))
@@ -125,10 +173,20 @@ class _Search:
                 and kernel.form in allowed
                 and len(self.graph.nodes[kernel.last].writes) == 1
                 and self._elements(name) == self._elements(node.writes[0])
+                and (
+                    self.joins is None
+                    or self._word(node, gate) in self.joins.get(kernel.form, frozenset())
+                )
                 and (self.kinds is None or self.kinds[kernel.nodes[0]] == self.kinds[node.id])
             ):
                 found[kernel.last] = kernel, views
         return found[max(found)] if found else None
+
+    def _word(self, node: Node, gate: Sequence[int]) -> str:
+        """What would join a kernel, as `Joint` has it."""
+        if gate:
+            return f"{op_key(node)}/gate"
+        return op_key(node) + ("/2" if len(self._operands(node)) > 1 else "")
 
     def _maker(self, name: str) -> tuple[list[int], int | None]:
         """The views before a value, first to last, and the node that makes what they show."""

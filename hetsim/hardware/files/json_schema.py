@@ -101,6 +101,7 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "errors": "Errors over measurements that were left out of the fit, by batch size.",
         "corrections": "By form of kernels: a factor by geometry, where kernels were timed one by "
         "one; 'hetsim calibrate' writes it.",
+        "joins": "By form of kernels: the ops that join them; absent: as compilers usually do.",
     },
     CorrectionModel.__name__: {
         "offset": "Logarithm of the factor where nothing else adds to it.",

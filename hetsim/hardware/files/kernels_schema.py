@@ -14,6 +14,7 @@ from hetsim.hardware.files.figures import (
     DTYPE_ABBREVIATIONS,
     Count,
     Figure,
+    Matching,
     NotNegative,
     Number,
     OneOf,
@@ -32,6 +33,14 @@ Precision = Annotated[StrictStr, OneOf("precision", PRECISIONS, DTYPE_ABBREVIATI
 ParameterName = Annotated[StrictStr, OneOf("parameter", tuple(one.name for one in PARAMETERS))]
 BatchRange = Annotated[StrictStr, OneOf("range of batch sizes", BATCHES)]
 FormName = Annotated[StrictStr, OneOf("form of kernels", FORMS)]
+JoinName = Annotated[
+    StrictStr,
+    Matching(
+        "an op that joins a kernel",
+        r"([A-Za-z_][A-Za-z0-9_.-]*:)?[A-Za-z_][A-Za-z0-9_]*(/2|/gate)?",
+        "write 'Relu', 'Add/2' for a sum of two values, 'Sigmoid/gate' for x * sigmoid(x)",
+    ),
+]
 CoordinateName = Annotated[StrictStr, OneOf("coordinate", COORDINATES)]
 Parameters = Annotated[
     dict[ParameterName, Figure[Positive]],
@@ -141,6 +150,7 @@ class KernelsModel(Strict):
     parameters: Parameters
     errors: tuple[ErrorModel, ...] = ()
     corrections: dict[FormName, CorrectionModel] = Field(default_factory=dict)
+    joins: dict[FormName, tuple[JoinName, ...]] | None = None
 
     @checked("errors")
     @classmethod

@@ -1,0 +1,42 @@
+"""What the runtime runs as one kernel, learnt from its profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from hetsim.calibration.points import matched_nodes
+from hetsim.calibration.record import Taken
+from hetsim.cost.kernels.epilogues import joints
+from hetsim.graph.model import Model
+from hetsim.graph.work import graph_work
+
+
+def learnt_joins(
+    measured: Iterable[tuple[Model, Taken]],
+) -> Mapping[str, frozenset[str]] | None:
+    """Return by form what joins kernels in most of the places where it could.
+
+    None where the runtime told of no kernels. O(nodes).
+    """
+    tries: dict[tuple[str, str], list[bool]] = {}
+    told = False
+    for model, taken in measured:
+        if not taken.kernels:
+            continue
+        told = True
+        _, nodes = matched_nodes(model, taken)
+        kernels: dict[int, set[int]] = {}
+        for index, each in enumerate(nodes):
+            for v in each:
+                kernels.setdefault(v, set()).add(index)
+        for joint in joints(model.graph, graph_work(model.graph)):
+            root = kernels.get(joint.root, set())
+            within = all(kernels.get(v, root) & root for v in joint.nodes)
+            tries.setdefault((joint.form, joint.word), []).append(within)
+    if not told:
+        return None
+    found: dict[str, set[str]] = {}
+    for (form, word), often in sorted(tries.items()):
+        if 2 * sum(often) > len(often):
+            found.setdefault(form, set()).add(word)
+    return {form: frozenset(words) for form, words in found.items()}

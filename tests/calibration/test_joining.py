@@ -1,0 +1,86 @@
+"""What joins a kernel: learnt where the runtime ran it within the kernel, and kept where said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hetsim.calibration.joining import learnt_joins
+from hetsim.calibration.points import lowered, matched_nodes, network_of
+from hetsim.calibration.record import Setting, Taken, taken
+from hetsim.calibration.tasks import generated
+from hetsim.cost.kernels.epilogues import epilogues, joints
+from hetsim.device.kernels.timing import time_network
+from hetsim.graph.inputs.samples import random_inputs
+from hetsim.graph.model import Model
+from hetsim.graph.work import graph_work
+from kernel_graphs import graph_of
+
+GRAPH = graph_of(
+    [
+        ("Conv", ["x", "w"], ["c"], {}),
+        ("HardSwish", ["c"], ["h"], {}),
+        ("Add", ["h", "r"], ["a"], {}),
+        ("Relu", ["a"], ["y"], {}),
+        ("Sigmoid", ["y"], ["s"], {}),
+        ("Mul", ["y", "s"], ["z"], {}),
+    ],
+    {"x": (1, 8, 4, 4), "w": (8, 8, 1, 1)} | dict.fromkeys("rchaysz", (1, 8, 4, 4)),
+    constants=("w",),
+)
+
+
+def sets(**joins: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    said = {form: frozenset(words) for form, words in joins.items()}
+    return epilogues(GRAPH, graph_work(GRAPH), [True] * 6, joins=said)
+
+
+def test_all_joins_where_nothing_is_said() -> None:
+    works = graph_work(GRAPH)
+    assert epilogues(GRAPH, works, [True] * 6) == ((0, 1, 2, 3, 4, 5),)
+    found = joints(GRAPH, works)
+    assert [(one.form, one.word, one.root) for one in found] == [
+        ("pointwise", word, 0) for word in ("HardSwish", "Add/2", "Relu", "Sigmoid/gate")
+    ]
+    assert found[-1].nodes == (4, 5)
+
+
+def test_only_what_is_said_joins() -> None:
+    assert sets() == ()
+    assert sets(pointwise=("HardSwish", "Add")) == ((0, 1),)
+    assert sets(elementwise=("Relu",)) == ((2, 3),)
+    assert sets(pointwise=("HardSwish", "Add/2"), elementwise=("Mul/2",)) == ((0, 1, 2), (4, 5))
+
+
+@pytest.fixture(scope="module")
+def measured() -> tuple[Model, Taken]:
+    model = generated(1, 2)[0].load()
+    timed = time_network(
+        model.proto.SerializeToString(), random_inputs(model), "CPUExecutionProvider", 1,
+        runs=2, most_s=1.0,
+    )  # fmt: skip
+    return model, taken("n", 0, timed, Setting("cpu", 1, "r"))
+
+
+def test_what_ran_within_a_kernel_is_learnt(measured: tuple[Model, Taken]) -> None:
+    model, times = measured
+    found = learnt_joins([measured])
+    assert found is not None
+    _, nodes = matched_nodes(model, times)
+    together = {frozenset(each) for each in nodes}
+    for one in joints(model.graph, graph_work(model.graph)):
+        within = any({one.root, *one.nodes} <= each for each in together)
+        if within:
+            assert one.word in found.get(one.form, frozenset())
+    assert learnt_joins([]) is None
+    assert learnt_joins([(model, Taken("n", 0, 1.0, 0.0, 0.0, ()))]) is None
+
+
+def test_points_are_all_that_was_timed_but_views(measured: tuple[Model, Taken]) -> None:
+    model, times = measured
+    network = network_of(model, times, learnt_joins([measured]))
+    in_points = sum(point.seconds for point in network.points)
+    assert 0.9 * network.timed_s <= in_points <= network.timed_s * (1 + 1e-9)
+    kernels, rows = lowered(model.graph, learnt_joins([measured]))
+    assert len(kernels) == len(rows) == sum(len(point.rows) for point in network.points)
+    assert np.array_equal(network.rows, rows)
