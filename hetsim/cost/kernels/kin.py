@@ -7,6 +7,7 @@ from typing import Any
 
 from hetsim.cost.kernels.likeness import Likeness, traits_of
 from hetsim.cost.kernels.table import KernelTable, network_table
+from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph
 from hetsim.hardware.catalog import load_kin
 from hetsim.hardware.kernel_figures import KernelFigures
@@ -16,7 +17,9 @@ _KEPT = "kernel table"
 
 
 def said_by_kin(graph: Graph, figures: KernelFigures, batch: int) -> Likely | None:
-    """Return what the networks of the kin of `figures` say of `graph`; None without their file.
+    """Return what the networks of the kin of `figures` say of `graph`.
+
+    None where their file is not there, or shapes inside a node are open: it is not priced then.
 
     The network is told by its kernels as a device of the kin runs it whole, whatever part of it
     the device takes. `batch` is how many samples it takes at once.
@@ -31,7 +34,11 @@ def said_by_kin(graph: Graph, figures: KernelFigures, batch: int) -> Likely | No
     if not figures.likeness:
         return None
     known = _likeness(figures.kin, figures.likeness)
-    return known.predict(traits_of(_table(graph), 1, known.kin), batch)
+    try:
+        table = _table(graph)
+    except UnboundDimension:
+        return None
+    return known.predict(traits_of(table, 1, known.kin), batch)
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 import yaml
 
@@ -18,6 +20,7 @@ from hetsim.cost.kernels.form import kernel_seconds, streamed_share
 from hetsim.cost.kernels.kin import said_by_kin
 from hetsim.cost.kernels.likeness import SAME, Likeness, covariance, traits_of
 from hetsim.cost.kernels.table import network_table
+from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import load_device
 from hetsim.hardware.files import catalog_files
@@ -213,6 +216,20 @@ def test_the_factor_is_said_wherever_figures_are(resnet: Model, kin_of_resnet: K
         "factor": said.factor, "sd": said.sd, "usual_sd": said.usual_sd, "same": True,
         "networks": ["a_resnet"],
     }  # fmt: skip
+
+
+def test_nothing_is_said_of_what_is_not_priced(kin_of_resnet: Kin) -> None:
+    proto = onnx.parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 17]>
+    counted (bool c, float[4, 8] x) => (float y)
+    { y = If(c) <
+        then_branch = t () => (float a)
+            { n = NonZero(x) m = Cast <to = 1> (n) a = ReduceSum <keepdims = 0> (m) },
+        else_branch = e () => (float b) { b = ReduceSum <keepdims = 0> (x) }> }
+    """)
+    problem = hetsim.Problem.of(model_of(proto), alone("of this test"), cost="fitted")
+    assert problem.evidence[0].likely is None
+    assert problem.unpriced
 
 
 def test_a_network_that_was_run_is_surer_and_one_like_none_less() -> None:
