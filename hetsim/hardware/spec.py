@@ -251,6 +251,8 @@ class Platform:
     sha256 : str
         Digest of everything above but `source`, so that a plan can be matched to its
         platform; of what was read, where devices execute in another precision since.
+    power_w : float or None
+        What all devices together may draw for long; None where nothing says it.
     """
 
     name: str
@@ -259,6 +261,7 @@ class Platform:
     host: str
     source: str
     sha256: str
+    power_w: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,14 @@ from hetsim.simulation.clock.metrics import energy, held_by_device
 from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.failure import Failure, check_failures
 from hetsim.simulation.failures.remaining_tasks import Task
+from hetsim.simulation.power import within_power
 
 
 @checks.takes(
     plan=checks.instance("hetsim.plans.plan:Plan"),
     contention=checks.text,
     trace=checks.flag,
+    sustained=checks.flag,
     failures=checks.sequence(checks.instance("hetsim.simulation.failures.failure:Failure")),
 )
 def simulate(
@@ -31,6 +33,7 @@ def simulate(
     arrivals_s: Sequence[float] | None = None,
     contention: Contention | None = None,
     trace: bool = True,
+    sustained: bool = False,
     failures: Sequence[Failure] = (),
 ) -> Timeline:
     """Play `plan` on the virtual clock and return what happened and what it cost.
@@ -54,6 +57,10 @@ def simulate(
         Whether to give events and their critical path. Without, and with several requests,
         memory over time is not followed: `peak_memory_bytes` is empty and only the weights
         are checked against the capacity.
+    sustained : bool
+        Whether devices slow down where together they draw more, over the requests, than the
+        ``power_w`` of their platform; see ``hetsim.simulation.power``. Without, each is as fast
+        as it is alone, as in a burst.
     failures : sequence of Failure
         With any, memory over time is not followed, and there is no critical path.
 
@@ -71,6 +78,11 @@ def simulate(
     clock that is some ten times slower where there are failures.
     """
     failing = check_failures(failures, plan.problem.devices)
+    if sustained:
+        burst = clock.simulate(
+            plan, requests, arrivals_s=arrivals_s, contention=contention, trace=False
+        )
+        plan = within_power(plan, burst)
     if not failing:
         return clock.simulate(
             plan, requests, arrivals_s=arrivals_s, contention=contention, trace=trace

@@ -165,6 +165,7 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "name": "Name of the platform; absent: that of the file.",
         "full_name": "What people call it.",
         "host": "The device on which inputs start and outputs end.",
+        "power_w": "What all devices together may draw for long, in watts.",
         "devices": "By the name that plans use: a device of the catalog, a path, or a mapping.",
         "links": "How the devices are joined.",
     },

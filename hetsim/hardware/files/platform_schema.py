@@ -105,6 +105,7 @@ class PlatformModel(Strict):
     name: Name | None = None
     full_name: Text | None = None
     host: StrictStr
+    power_w: Figure[Positive] | None = None
     devices: Annotated[dict[Name, DeviceUse], Field(min_length=1)]
     links: tuple[LinkUse, ...] = ()
 

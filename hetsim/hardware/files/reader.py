@@ -147,19 +147,22 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
         host=model.host,
         source=given,
         sha256="",
+        power_w=None if model.power_w is None else model.power_w.value,
     )
     return dataclasses.replace(platform, sha256=digest(platform)), ()
 
 
 def digest(platform: Platform) -> str:
     """SHA-256, in hex, of everything in `platform` but where it was read from."""
-    record = {
+    record: dict[str, Any] = {
         "name": platform.name,
         # A list, for the order of devices is part of the platform.
         "devices": [[name, dataclasses.asdict(spec)] for name, spec in platform.devices.items()],
         "links": [dataclasses.asdict(link) for link in platform.links],
         "host": platform.host,
     }
+    if platform.power_w is not None:
+        record["power_w"] = platform.power_w
     # What JSON cannot write are the frozensets of op types and dtypes.
     text = json.dumps(record, sort_keys=True, separators=(",", ":"), default=sorted)
     return hashlib.sha256(text.encode()).hexdigest()
