@@ -308,7 +308,7 @@ def test_a_correction_is_read_line_by_line(tmp_path: Path) -> None:
     assert matmul == Correction("matmul", 0.5, (), (), ())
 
 
-def test_what_joins_kernels_is_read_and_changes_prices(tmp_path: Path) -> None:
+def test_what_joins_kernels_is_read(tmp_path: Path) -> None:
     block = kernels_block()
     assert kernel_figures("float32").joins is None
     block["joins"] = {"dense": ["Relu", "Add/2"], "matmul": []}

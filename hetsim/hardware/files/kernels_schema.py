@@ -179,6 +179,9 @@ class KernelsModel(Strict):
             source=self.source,
             errors=tuple(FigureError(**error.model_dump()) for error in self.errors),
             corrections=tuple(one.to_correction(form) for form, one in self.corrections.items()),
+            joins=None
+            if self.joins is None
+            else {form: frozenset(words) for form, words in self.joins.items()},
         )
 
 

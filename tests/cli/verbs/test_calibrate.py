@@ -57,7 +57,7 @@ def test_a_machine_is_measured_and_its_file_is_read_at_once(
     whole = record["judged"][0]
     moved_s = 4 * (3 * 224 * 224 + 1000) / figures.value("io_gbytes_s")
     # Prices join nothing where that would cost more, as it may by the figures of few networks.
-    assert 0.5 < (latency_s + moved_s) / whole["predicted_s"] < 1.001
+    assert 0.9 < (latency_s + moved_s) / whole["predicted_s"] < 1.001
 
     # Run again it measures nothing, and says the same.
     before = (tmp_path / "my-cpu.journal.jsonl").read_bytes()
