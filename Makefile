@@ -5,6 +5,7 @@
 # make coverage  what make test runs, and SHARE of the sweep, with the lines and branches they reach
 # make check     ruff, mypy --strict, import-linter
 # make bench     the benchmarks, as JSON lines
+# make fit       devices/fitted, out of data/measured
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +14,7 @@ STAMP := $(VENV)/.installed
 PYTEST := -n 2 --dist loadgroup --durations 20
 
 .DEFAULT_GOAL := install
-.PHONY: install demo test test-all coverage check bench format clean
+.PHONY: install demo test test-all coverage check bench fit format clean
 
 install: $(STAMP)
 
@@ -45,6 +46,9 @@ check: install
 
 bench: install
 	@for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+
+fit: install
+	OMP_NUM_THREADS=1 $(BIN)/hetsim devices fit
 
 format: install
 	$(BIN)/ruff format .

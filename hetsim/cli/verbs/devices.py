@@ -16,6 +16,7 @@ from hetsim.cli.options import (
     model_options,
     wide_option,
 )
+from hetsim.cli.verbs.devices_fit import fit_devices
 from hetsim.errors import PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ SORTS = ("device", "link", "platform", "fitted", "kin")
 @common_options
 def devices() -> None:
     """The catalog's devices, links and platforms, and files that describe others."""
+
+
+devices.add_command(fit_devices)
 
 
 @devices.command("list")

@@ -1,0 +1,72 @@
+"""``hetsim devices fit``: the catalog's figures of kernels, out of published measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hetsim.cli.invocation import current
+from hetsim.cli.options import common_options, json_option
+
+
+@click.command("fit")
+@click.argument("names", metavar="[DEVICE]...", nargs=-1)
+@click.option(
+    "--measured",
+    "measured",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The measurements, as data/measured of a checkout, the default.",
+)
+@click.option(
+    "--out",
+    "-o",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the files go instead of devices/fitted.",
+)
+@json_option
+@common_options
+def fit_devices(
+    names: tuple[str, ...], measured: Path | None, out: Path | None, as_json: bool
+) -> None:
+    """Fit what kernels take on the catalog's devices to published measurements of them.
+
+    Of all that name measurements, or of each DEVICE alone. Writes devices/fitted/DEVICE.yaml, the
+    same bytes for the same measurements, and prints how far predictions were from what was left
+    out. Minutes for the whole catalog.
+    """
+    from hetsim.errors import UsageError, nearest
+    from hetsim.fitting.figures import figures_of
+    from hetsim.fitting.kin_fits import Measurements
+    from hetsim.fitting.measured import measured_folder
+    from hetsim.fitting.writing import write_fitted
+    from hetsim.hardware.files.catalog_files import catalog_folder
+    from hetsim.hardware.kernel_figures import KernelFigures
+    from hetsim.reporting.tables.fitted import fitted_record, fitted_report
+
+    invocation = current()
+    measurements = Measurements.read(measured_folder(measured))
+    known = sorted({asked.device for asked in measurements.asks})
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"no device '{name}' of the catalog names measurements", hint=nearest(name, known)
+            )
+    figures: dict[str, list[KernelFigures]] = {}
+    with invocation.progress("fitting") as step:
+        for asked in measurements.asks:
+            if not names or asked.device in names:
+                step(asked.kin)
+                figures.setdefault(asked.device, []).append(figures_of(measurements, asked))
+    folder = out or catalog_folder() / "fitted"
+    kins = sorted({one.kin for found in figures.values() for one in found})
+    records = [measurements.fitted(kin).record() for kin in kins]
+    changed = write_fitted(folder, figures, records, all_of_them=not names and out is None)
+    total = len(figures) + len(kins)
+    invocation.note(f"{len(changed)} of {total} files in {folder} changed")
+    if as_json:
+        invocation.show_json(fitted_record(figures))
+    else:
+        invocation.show(fitted_report(figures))

@@ -1,0 +1,97 @@
+"""All kins of the measurements, read once and fitted one by one when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hetsim.fitting.catalog import Asked, catalog_asks, with_catalog
+from hetsim.fitting.chips import Chips, Datasheet, raw_covariates, read_chips
+from hetsim.fitting.graphs import read_graphs
+from hetsim.fitting.leaving_out import Unseen, without_chip, without_network
+from hetsim.fitting.likeness import kin_of, traits_of_keys
+from hetsim.fitting.measured import read_rows
+from hetsim.fitting.mixed import KinFit, fit_kin
+from hetsim.fitting.observing import KinData, kin_data
+from hetsim.fitting.points import Points, Series, points_of
+from hetsim.fitting.priors import Prior, prior_of
+from hetsim.fitting.tables import Tables
+from hetsim.hardware.kin import Kin
+
+LEAST_NETWORKS = 3
+"""Of a series without a device in the catalog, to be worth fitting."""
+
+
+@dataclass(frozen=True, slots=True)
+class FittedKin:
+    """A kin, its fit, and what the fit says of what it has not seen.
+
+    Attributes
+    ----------
+    data : KinData
+    prior : Prior
+    fit : KinFit
+    networks_out : list of Unseen
+        Each network predicted for each device without any device's rows of it.
+    chips_out : list of Unseen
+        Each chip predicted from its datasheet; empty where there is one chip alone.
+    """
+
+    data: KinData
+    prior: Prior
+    fit: KinFit
+    networks_out: list[Unseen]
+    chips_out: list[Unseen]
+
+    def record(self) -> Kin:
+        """Return what goes to the kin's file."""
+        return kin_of(self.data, self.fit, traits_of_keys(self.data, self.fit))
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """What is fitted to: points, chips, graphs, and what the catalog asks for."""
+
+    points: Points
+    chips: Chips
+    asks: list[Asked]
+    tables: Tables
+    sheets: Mapping[Series, Datasheet]
+    _fitted: dict[str, FittedKin] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path, devices: Path | None = None) -> Measurements:
+        """Read the measurements in `folder`, and what the device files in `devices` ask for."""
+        chips = read_chips(folder)
+        points = points_of(read_rows(folder), chips.called)
+        asks = catalog_asks(points, chips, devices)
+        sheets = with_catalog(chips, asks)
+        return cls(points, chips, asks, Tables(read_graphs(folder)), sheets)
+
+    def datasheet(self, series: Series) -> Datasheet:
+        """Return what is known of the unit that a series ran on."""
+        found = self.sheets.get(series)
+        return self.chips.datasheet(series) if found is None else found
+
+    def data(self, kin: str) -> KinData:
+        """Return the series of a kin that are worth fitting, or that a device stands on."""
+        wanted = {asked.series for asked in self.asks}
+        series = {
+            one: found
+            for one, found in self.points.kin(kin).items()
+            if one in wanted or len({point.network for point in found}) >= LEAST_NETWORKS
+        }
+        series = series or self.points.kin(kin)
+        covariates = {one: raw_covariates(self.datasheet(one)) for one in series}
+        return kin_data(kin, series, self.tables, covariates)
+
+    def fitted(self, kin: str) -> FittedKin:
+        """Return the fit of a kin; each is made once."""
+        if kin not in self._fitted:
+            data, prior = self.data(kin), prior_of(kin)
+            fit = fit_kin(data, prior)
+            self._fitted[kin] = FittedKin(
+                data, prior, fit, without_network(data, prior, fit), without_chip(data, prior, fit)
+            )
+        return self._fitted[kin]

@@ -1,0 +1,97 @@
+"""What a kin's fit leaves of each network, as predictions of other networks take it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hetsim.cost.kernels.likeness import LENGTH, Likeness, covariance, traits
+from hetsim.fitting.kins import runtime_of
+from hetsim.fitting.mixed import Floats, KinFit
+from hetsim.fitting.observing import KinData
+from hetsim.fitting.tables import bytes_of
+from hetsim.hardware.files.kin_schema import MOST_NETWORKS
+from hetsim.hardware.kin import Kin, KnownNetwork, Likely
+
+SHARED = (0.0, 0.2, 0.4, 0.6, 0.8)
+"""Parts of an effect that networks that are alike may share; the likeliest holds."""
+FAR = 3.0
+"""Scales of effects beyond which one counts no more for their variance."""
+SD_LEAST = 0.03
+
+
+def traits_of_keys(data: KinData, fit: KinFit) -> Floats:
+    """Return the traits [keys, TRAITS] of networks and batches at the kin's mean figures."""
+    mean = np.exp(fit.mean).tolist()
+    found = []
+    for key in range(len(data.keys)):
+        at = int(np.flatnonzero(data.key == key)[0])
+        rows = slice(data.kernels.first[at], data.kernels.first[at + 1])
+        weight_bytes = float(data.kernels.weight_bytes[at])
+        found.append(traits(data.kernels.rows[rows], data.kernels.counts[rows], weight_bytes, mean))
+    return np.array(found)
+
+
+def kin_of(data: KinData, fit: KinFit, places: Floats, left: Floats | None = None) -> Kin:
+    """Return the record of a kin: its mean, and the median of what devices leave of each network.
+
+    Parameters
+    ----------
+    data : KinData
+        Points of weight 0 count as not measured.
+    fit : KinFit
+    places : array [keys, TRAITS]
+    left : array [points], optional
+        Log of measured over predicted, where that is known already.
+    """
+    if left is None:
+        left = data.log_seconds - data.logs(fit.theta(data.covariates))
+    chips = np.array([series.chip for series in data.series])[data.owner]
+    networks = []
+    for key, (file, batch) in enumerate(data.keys):
+        ran = (data.key == key) & (data.weights > 0)
+        if ran.any():
+            effect = float(np.median(left[ran]))
+            devices = len(set(chips[ran].tolist()))
+            told = tuple(places[key].tolist())
+            name = file.removesuffix(".onnx")
+            networks.append(KnownNetwork(name, batch, devices, effect, told))
+    most = sorted(range(len(networks)), key=lambda at: (-networks[at].devices, at))
+    networks = [networks[at] for at in sorted(most[:MOST_NETWORKS])]
+    precision = data.series[0].precision
+    activation_bytes, weight_bytes = bytes_of(data.name, precision)
+    effects = np.array([one.effect for one in networks])
+    sd = max(float(np.sqrt(np.minimum(effects**2, (FAR * fit.tau) ** 2).mean())), SD_LEAST)
+    kin = Kin(
+        name=data.name,
+        runtime=runtime_of(data.name),
+        source=f"data/measured: {len(set(chips.tolist()))} chips",
+        activation_bytes=float(activation_bytes),
+        weight_bytes=float(weight_bytes),
+        mean=tuple(np.exp(fit.mean).tolist()),
+        sd=sd,
+        shared=0.0,
+        length=LENGTH,
+        noise=fit.eps,
+        networks=tuple(networks),
+    )
+    return max((replace(kin, shared=shared) for shared in SHARED), key=_likelihood)
+
+
+def said(kin: Kin, place: Floats, batch: int) -> Likely:
+    """Return what a kin says of the network with traits `place`."""
+    return Likeness.of(kin).predict(place, batch)
+
+
+def _likelihood(kin: Kin) -> float:
+    """Log of the density of a kin's effects, but for a constant."""
+    places = np.array([one.traits for one in kin.networks])
+    noise = kin.noise**2 / np.array([one.devices for one in kin.networks])
+    together = kin.sd**2 * covariance(places, places, kin.shared, kin.length)
+    together += np.diag(noise + 1e-9)
+    most = FAR * np.sqrt(np.diag(together))
+    effects = np.clip([one.effect for one in kin.networks], -most, most)
+    root = np.linalg.cholesky(together)
+    half = np.linalg.solve(root, effects)
+    return float(-half @ half / 2 - np.log(np.diag(root)).sum())

@@ -1,0 +1,125 @@
+"""Points of a kin as its fit sees them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.cost.kernels.form import Networks, log_total, log_total_and_gradient
+from hetsim.fitting.chips import about, centre
+from hetsim.fitting.points import Point, Series
+from hetsim.fitting.tables import Tables, bytes_of
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class KinData:
+    """A kin ready to be fitted; its points one series behind the other.
+
+    Attributes
+    ----------
+    name : str
+    series : tuple of Series
+    points : tuple of Point [points]
+    first : int array [series + 1]
+        Points of series s are ``points[first[s]:first[s + 1]]``.
+    owner : int array [points]
+        The series of each point.
+    kernels : Networks
+        Of each point.
+    log_seconds : array [points]
+    weights : array [points]
+        Information of each: below 1 where a network has several batches in its series, 0 where
+        it is left out.
+    keys : tuple of (str, int)
+        Networks and batches that points have, sorted.
+    key : int array [points]
+    network : int array [keys]
+        Index of each key's network among the sorted ones.
+    covariates : array [series, covariates]
+        Logs of datasheet figures, about `middle`; 0 where unknown.
+    middle : array [covariates]
+    """
+
+    name: str
+    series: tuple[Series, ...]
+    points: tuple[Point, ...]
+    first: Indices
+    owner: Indices
+    kernels: Networks
+    log_seconds: Floats
+    weights: Floats
+    keys: tuple[tuple[str, int], ...]
+    key: Indices
+    network: Indices
+    covariates: Floats
+    middle: Floats
+
+    def slices(self) -> list[slice]:
+        """Return where the points of each series are."""
+        return [slice(a, b) for a, b in zip(self.first[:-1], self.first[1:], strict=True)]
+
+    def networks_of(self) -> list[str]:
+        """Return the networks, by the index that `network` has for them."""
+        return sorted({name for name, _ in self.keys})
+
+    def logs(self, theta: Floats) -> Floats:
+        """Log seconds of all points by the log values [series, parameters] of their series."""
+        return log_total(theta, self.kernels, self.owner.astype(np.int64))
+
+    def logs_and_slopes(self, theta: Floats) -> tuple[Floats, Floats]:
+        """The same with the derivatives [points, parameters] by their series' log values."""
+        return log_total_and_gradient(theta, self.kernels, self.owner.astype(np.int64))
+
+
+def kin_data(
+    name: str,
+    series: Mapping[Series, Sequence[Point]],
+    tables: Tables,
+    covariates: Mapping[Series, Floats],
+) -> KinData:
+    """Lay out a kin.
+
+    Parameters
+    ----------
+    name : str
+    series : mapping of Series to sequence of Point
+    tables : Tables
+    covariates : mapping of Series to array [covariates]
+        Logs as ``chips.raw_covariates`` gives them, NaN where unknown.
+    """
+    pairs = [(point.network, point.batch) for found in series.values() for point in found]
+    keys = sorted(set(pairs))
+    index = {key: at for at, key in enumerate(keys)}
+    networks = sorted({network for network, _ in keys})
+    sizes = [len(found) for found in series.values()]
+    asked, weights = [], []
+    for one, found in series.items():
+        batches = Counter(point.network for point in found)
+        item_bytes, weight_bytes = bytes_of(name, one.precision)
+        asked += [(point.network, point.batch, item_bytes, weight_bytes) for point in found]
+        weights += [batches[point.network] ** -0.5 for point in found]
+    raw = [covariates[one] for one in series]
+    middle = centre(raw)
+    points = tuple(point for found in series.values() for point in found)
+    return KinData(
+        name=name,
+        series=tuple(series),
+        points=points,
+        first=np.cumsum([0, *sizes]).astype(np.intp),
+        owner=np.repeat(np.arange(len(sizes)), sizes).astype(np.intp),
+        kernels=tables.networks(asked),
+        log_seconds=np.log([point.seconds for point in points]),
+        weights=np.array(weights),
+        keys=tuple(keys),
+        key=np.array([index[pair] for pair in pairs], dtype=np.intp),
+        network=np.array([networks.index(network) for network, _ in keys], dtype=np.intp),
+        covariates=np.array([about(middle, values) for values in raw]),
+        middle=middle,
+    )

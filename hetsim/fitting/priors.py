@@ -1,0 +1,227 @@
+"""What is known of a kin before its rows: where its mean lies, how far devices differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.hardware.kernel_figures import PARAMETERS
+
+Floats = NDArray[np.float64]
+
+COVARIATES = ("peak", "bandwidth", "threads", "beyond_8_threads")
+"""Datasheet figures, as logs: FLOP/s of the threads or of the unit, bytes/s, threads, and by how
+much there are more than eight of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """Means and standard deviations of logs of parameters, for one kin.
+
+    Attributes
+    ----------
+    mean, mean_sd : array [parameters]
+        Of the kin's mean.
+    own_sd : array [parameters]
+        Of a device about it.
+    first_sd : array [parameters]
+        The same before any device was seen: wide where devices differ by orders.
+    slopes, slopes_sd : array [covariates, parameters]
+        What a covariate adds.
+    """
+
+    mean: Floats
+    mean_sd: Floats
+    own_sd: Floats
+    first_sd: Floats
+    slopes: Floats
+    slopes_sd: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Belief:
+    """Of one parameter: its usual value (SI), the sd of its log in a kin and of a device."""
+
+    value: float
+    kin_sd: float
+    own_sd: float
+
+
+_FIXED = 1e-3
+"""Deviation of what a kin does not have: its value stays."""
+
+_BELIEFS: Mapping[str, _Belief] = {
+    "rate_tflops": _Belief(5e10, 1.5, 1.5),
+    "pointwise": _Belief(1.0, 0.4, 0.25),
+    "depthwise": _Belief(0.22, 0.8, 0.4),
+    "grouped": _Belief(0.5, 0.7, 0.3),
+    "matmul": _Belief(0.74, 0.4, 0.3),
+    "batched": _Belief(0.5, 0.7, 0.3),
+    "winograd": _Belief(1.22, 0.35, 0.25),
+    "fill_columns": _Belief(4.0, 1.2, 0.5),
+    "fill_depth": _Belief(16.0, 1.2, 0.5),
+    "fill_rows": _Belief(2.0, 1.2, 0.5),
+    "fill_outputs": _Belief(300.0, 1.2, 0.8),
+    "channel_granule": _Belief(2.0, 1.0, 0.4),
+    "tile_compute": _Belief(1.0, _FIXED, _FIXED),
+    "tile_traffic": _Belief(1.0, _FIXED, _FIXED),
+    "bandwidth_gbytes_s": _Belief(1.5e10, 1.2, 1.5),
+    "movement": _Belief(1.35, 0.6, 0.3),
+    "concat": _Belief(1.0, _FIXED, _FIXED),
+    "normalization": _Belief(2.0, 0.7, 0.35),
+    "softmax": _Belief(2.0, 0.7, 0.35),
+    "transpose": _Belief(1.65, 0.7, 0.35),
+    "pooling": _Belief(1.35, 0.6, 0.3),
+    "elementwise": _Belief(1.0, 0.5, 0.3),
+    "resize": _Belief(2.7, 0.7, 0.3),
+    "exponential": _Belief(1.0, 1.0, 0.4),
+    "cache_mib": _Belief(2e6, 1.5, 0.5),
+    "beyond_cache": _Belief(0.5, 0.5, 0.3),
+    # Tight: with a loose one the fit hides traffic of weights elsewhere.
+    "weights_gbytes_s": _Belief(8e9, 0.6, 1.5),
+    "weights_on_chip_mib": _Belief(1e6, 0.8, 0.3),
+    "overlap": _Belief(1.5, 0.3, 0.15),
+    "launch_us": _Belief(5e-6, 1.2, 0.8),
+    "launch_other": _Belief(0.5, 0.8, 0.3),
+    "dispatch_us": _Belief(5e-5, 2.0, 0.8),
+    "io_gbytes_s": _Belief(3e9, 2.0, 0.8),
+}
+
+_KINS: Sequence[tuple[str, Mapping[str, float]]] = (
+    # Tiles tell what granules and columns would: those begin where they do nothing.
+    ("aihub-npu", {"rate_tflops": 2e13, "bandwidth_gbytes_s": 6e10, "weights_gbytes_s": 4e10,
+                   "launch_us": 1e-6, "fill_outputs": 3e3, "channel_granule": 1,
+                   "fill_columns": 1, "overlap": 2, "matmul": 1}),
+    ("aihub-cpu", {"rate_tflops": 5e10}),
+    ("hailort", {"matmul": 1,
+                  "rate_tflops": 1e13, "bandwidth_gbytes_s": 6e10, "weights_gbytes_s": 4e9,
+                 "launch_us": 2e-6, "fill_outputs": 3e3, "channel_granule": 4}),
+    ("edgetpu", {"rate_tflops": 2e12, "bandwidth_gbytes_s": 5e9, "weights_gbytes_s": 3.5e8,
+                 "launch_us": 1e-6, "fill_outputs": 1e3, "channel_granule": 4,
+                 "weights_on_chip_mib": 7.6e6, "io_gbytes_s": 3e8, "matmul": 1}),
+    ("rknn", {"matmul": 1,
+                  "rate_tflops": 1e12, "bandwidth_gbytes_s": 5e9, "weights_gbytes_s": 5e9,
+              "launch_us": 1e-5, "fill_outputs": 1e3, "channel_granule": 8}),
+    ("sophon", {"matmul": 1,
+                  "rate_tflops": 1e13, "bandwidth_gbytes_s": 5e10, "weights_gbytes_s": 5e10,
+                "launch_us": 2e-6, "fill_outputs": 1e4}),
+    ("tensorrt", {"matmul": 1,
+                  "rate_tflops": 1e14, "bandwidth_gbytes_s": 5e11, "weights_gbytes_s": 5e11,
+                  "launch_us": 2e-6, "fill_outputs": 2e5, "dispatch_us": 3e-5}),
+    ("paddle-gpu", {"rate_tflops": 1e13, "bandwidth_gbytes_s": 2e11, "weights_gbytes_s": 2e11,
+                    "fill_outputs": 1e5}),
+    ("framework-gpu", {"matmul": 1,
+                  "rate_tflops": 3e13, "bandwidth_gbytes_s": 5e11, "weights_gbytes_s": 5e11,
+                       "launch_us": 2e-5, "fill_outputs": 1e5}),
+    ("pytorch-gpu", {"rate_tflops": 3e12, "bandwidth_gbytes_s": 1e11, "weights_gbytes_s": 1e11,
+                     "launch_us": 2e-5, "fill_outputs": 3e4}),
+    ("onnxruntime-gpu", {"rate_tflops": 3e12, "bandwidth_gbytes_s": 1e11,
+                         "weights_gbytes_s": 1e11, "launch_us": 1e-5, "fill_outputs": 3e4}),
+    ("onnxruntime-tensorrt", {"rate_tflops": 3e12, "bandwidth_gbytes_s": 5e10,
+                              "weights_gbytes_s": 5e10, "fill_outputs": 3e4}),
+    ("mlperf-gpu", {"rate_tflops": 1e13, "bandwidth_gbytes_s": 1e11, "weights_gbytes_s": 1e11,
+                    "fill_outputs": 1e5}),
+    ("mlperf-npu", {"rate_tflops": 1e14, "bandwidth_gbytes_s": 2e11, "weights_gbytes_s": 1e11,
+                    "fill_outputs": 1e4}),
+    ("mlperf-cpu", {"rate_tflops": 2e12, "bandwidth_gbytes_s": 1e11, "weights_gbytes_s": 1e11}),
+    ("openvino-gpu", {"rate_tflops": 5e12, "bandwidth_gbytes_s": 5e10, "weights_gbytes_s": 5e10,
+                      "fill_outputs": 2e4}),
+    ("openvino-npu", {"rate_tflops": 2e12, "bandwidth_gbytes_s": 3e10, "weights_gbytes_s": 3e10,
+                      "fill_outputs": 1e4}),
+    ("openvino-cpu", {"rate_tflops": 2e12, "bandwidth_gbytes_s": 1e11, "weights_gbytes_s": 1e11,
+                      "launch_us": 3e-6, "weights_on_chip_mib": 2e6}),
+    ("ncnn-gpu", {"rate_tflops": 5e11, "bandwidth_gbytes_s": 2e10, "weights_gbytes_s": 1.5e10,
+                  "launch_us": 3e-5, "fill_outputs": 1e4, "weights_on_chip_mib": 1e5}),
+    ("armnn-gpu", {"rate_tflops": 1e11, "bandwidth_gbytes_s": 5e9, "weights_gbytes_s": 5e9,
+                   "launch_us": 5e-5, "fill_outputs": 3e3, "weights_on_chip_mib": 1e5}),
+    ("phone-gpu", {"rate_tflops": 1e11, "bandwidth_gbytes_s": 8e9, "weights_gbytes_s": 8e9,
+                   "launch_us": 5e-5, "fill_outputs": 3e3, "weights_on_chip_mib": 1e5}),
+    ("tflite-cpu", {"rate_tflops": 2e10, "bandwidth_gbytes_s": 6e9, "weights_gbytes_s": 4e9}),
+    ("phone-cpu", {"rate_tflops": 2e10, "bandwidth_gbytes_s": 8e9, "weights_gbytes_s": 6e9}),
+)  # fmt: skip
+"""Where kins lie by order of magnitude, by the start of their name; the first that fits holds."""
+
+_HAVE: Sequence[tuple[str, Mapping[str, _Belief]]] = (
+    ("aihub-npu", {"concat": _Belief(0.135, 0.7, 0.3), "tile_compute": _Belief(1.62, 0.28, 0.21),
+                   "tile_traffic": _Belief(1.62, 0.28, 0.21)}),
+    ("openvino", {"concat": _Belief(0.135, 0.7, 0.3)}),
+    ("edgetpu", {"weights_on_chip_mib": _Belief(7.6e6, 0.08, 0.08)}),
+)  # fmt: skip
+"""What some kin have and others have not, or what is known of them well."""
+
+_FLOATS_WITHIN_INT8 = ("normalization", "softmax", "exponential")
+"""What OpenVINO leaves in floats in a quantized network: four bytes an element, not one."""
+_FLOAT_TRAFFIC = 3.0
+
+_ACCELERATORS = ("aihub-npu", "hailort", "rknn", "sophon", "tensorrt", "paddle-gpu",
+                 "framework-gpu", "pytorch-gpu", "onnxruntime-gpu", "onnxruntime-tensorrt",
+                 "mlperf-gpu", "mlperf-npu", "openvino-gpu", "openvino-npu")  # fmt: skip
+_ON_CHIP_OF_ACCELERATORS = 1e5
+
+_FIRST = {"rate_tflops": 1.4, "bandwidth_gbytes_s": 1.4, "weights_gbytes_s": 1.0}
+
+_SLOPES: Mapping[str, Mapping[str, float]] = {
+    "peak": {"rate_tflops": 1.0, "fill_outputs": 0.7},
+    "bandwidth": {"bandwidth_gbytes_s": 1.0, "weights_gbytes_s": 1.0},
+    "threads": {},
+    "beyond_8_threads": {},
+}
+_CPU_SLOPES: Mapping[str, Mapping[str, float]] = {
+    # The peak is of all threads: what a thread has, and how many there are, count unlike.
+    "peak": {"rate_tflops": 1.0, "bandwidth_gbytes_s": 0.8, "weights_gbytes_s": 0.4,
+             "launch_us": -0.6, "dispatch_us": -0.6},
+    "bandwidth": {},
+    "threads": {"rate_tflops": -0.25, "bandwidth_gbytes_s": -0.2, "weights_gbytes_s": -0.1,
+                "fill_outputs": 0.8, "launch_us": 0.9, "dispatch_us": 0.6},
+    "beyond_8_threads": {},
+}  # fmt: skip
+_VULKAN_SLOPES: Mapping[str, Mapping[str, float]] = {
+    "peak": {"rate_tflops": 1.0, "bandwidth_gbytes_s": 0.8, "weights_gbytes_s": 0.7,
+             "fill_outputs": 0.7, "launch_us": -0.3, "dispatch_us": -0.2},
+    "bandwidth": {},
+    "threads": {},
+    "beyond_8_threads": {},
+}  # fmt: skip
+_HEXAGON_SLOPES: Mapping[str, Mapping[str, float]] = {
+    # Peaks of makers' pages, which count what a kernel never sees.
+    "peak": {"rate_tflops": 0.5},
+    "bandwidth": {"bandwidth_gbytes_s": 0.5, "weights_gbytes_s": 0.5},
+    "threads": {},
+    "beyond_8_threads": {},
+}
+_SLOPE_SD = 0.25
+
+
+def prior_of(kin: str) -> Prior:
+    """Return what is known of the kin called `kin` before its rows."""
+    own = next((given for start, given in _HAVE if kin.startswith(start)), {})
+    beliefs = {**_BELIEFS, **own}
+    values = {name: belief.value for name, belief in beliefs.items()}
+    if kin.startswith(_ACCELERATORS):
+        values["weights_on_chip_mib"] = _ON_CHIP_OF_ACCELERATORS
+    values.update(next((given for start, given in _KINS if kin.startswith(start)), {}))
+    if kin.startswith("openvino") and kin.endswith("int8"):
+        for name in _FLOATS_WITHIN_INT8:
+            values[name] *= _FLOAT_TRAFFIC
+    names = [parameter.name for parameter in PARAMETERS]
+    slopes = _slopes_of(kin)
+    own_sd = np.array([beliefs[name].own_sd for name in names])
+    return Prior(
+        mean=np.log([values[name] for name in names]),
+        mean_sd=np.array([beliefs[name].kin_sd for name in names]),
+        own_sd=own_sd,
+        first_sd=np.maximum(own_sd, [_FIRST.get(name, 0.0) for name in names]),
+        slopes=np.array([[slopes[c].get(name, 0.0) for name in names] for c in COVARIATES]),
+        slopes_sd=np.tile(np.minimum(_SLOPE_SD, 5 * own_sd), (len(COVARIATES), 1)),
+    )
+
+
+def _slopes_of(kin: str) -> Mapping[str, Mapping[str, float]]:
+    if "-cpu-" in kin:
+        return _CPU_SLOPES
+    if kin.startswith(("ncnn-gpu", "armnn-gpu", "phone-gpu")):
+        return _VULKAN_SLOPES
+    return _HEXAGON_SLOPES if kin.startswith("aihub") else _SLOPES

@@ -1,0 +1,50 @@
+"""Kernels of the measured networks, at the batches and in the precisions of points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hetsim.cost.kernels.form import Networks
+from hetsim.cost.kernels.table import KernelTable, network_table
+from hetsim.fitting.graphs import Graphs
+from hetsim.fitting.precisions import ITEM_BYTES, WEIGHT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Kernel tables by graph; each is made when it is first asked for, in about 0.1 s."""
+
+    graphs: Graphs
+    _made: dict[str, KernelTable] = field(default_factory=dict)
+
+    def table(self, file: str) -> KernelTable:
+        """Return the kernels of the network of the file called `file`."""
+        if file not in self._made:
+            self._made[file] = network_table(self.graphs.load(file).graph)
+        return self._made[file]
+
+    def networks(self, points: Iterable[tuple[str, int, int, int]]) -> Networks:
+        """Lay points end to end: each a file, a batch, bytes of an activation and of a weight."""
+        found = []
+        for file, batch, item_bytes, weight_bytes in points:
+            table = self.table(file)
+            found.append(
+                (
+                    table.at(batch, item_bytes, weight_bytes),
+                    table.counts,
+                    table.weight_bytes(weight_bytes),
+                    table.io_bytes(batch, item_bytes),
+                )
+            )
+        return Networks.of(found)
+
+
+def bytes_of(kin: str, precision: str) -> tuple[int, int]:
+    """Return the bytes of an activation and of a weight in a kin's precision.
+
+    Runtimes of floats hold halves on graphics; processors of that kin are counted as float32.
+    """
+    if precision == "float" and "-gpu-" in kin:
+        return 2, 2
+    return ITEM_BYTES[precision], WEIGHT_BYTES[precision]

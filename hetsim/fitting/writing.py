@@ -1,0 +1,122 @@
+"""Files of fitted devices: YAML that is the same for the same figures, byte by byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hetsim.fitting.figures import rounded
+from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
+from hetsim.hardware.kin import Kin
+
+_HEADER = """\
+# What kernels take on {device}. Written by `make fit` out of data/measured and of what
+# devices/{device}.yaml says under `measured`: change those, never this file.
+kernels:
+"""
+
+
+def fitted_text(device: str, figures: Iterable[KernelFigures]) -> str:
+    """Return the file of ``devices/fitted`` for the catalog's `device`."""
+    return _HEADER.format(device=device) + "".join(_precision(one) for one in figures)
+
+
+def kin_text(kin: Kin) -> str:
+    """Return the file of ``devices/fitted/kin`` for a kin."""
+    lines = [
+        f"# What devices of {kin.name} have in common. Written by `make fit`.",
+        f"runtime: {_quoted(kin.runtime)}",
+        f"source: {_quoted(kin.source)}",
+        f"activation_bytes: {kin.activation_bytes:g}",
+        f"weight_bytes: {kin.weight_bytes:g}",
+        "mean:",
+        "  value:",
+    ]
+    for parameter, value in zip(PARAMETERS, kin.mean, strict=True):
+        lines.append(f"    {parameter.name}: {parameter.in_key_unit(value):.4g}")
+    lines += ["  status: fitted", f"  source: {_quoted(kin.source)}", "likeness:"]
+    for name in ("sd", "shared", "length", "noise"):
+        lines.append(f"  {name}: {_float(getattr(kin, name))}")
+    lines.append("  networks: |")
+    for one in kin.networks:
+        traits = " ".join(f"{trait:.4g}" for trait in one.traits)
+        lines.append(f"    {one.name} {one.batch} {one.devices} {one.effect:.4g} {traits}")
+    return "\n".join(lines) + "\n"
+
+
+def write_fitted(
+    folder: Path,
+    figures: Mapping[str, Iterable[KernelFigures]],
+    kins: Iterable[Kin],
+    all_of_them: bool = True,
+) -> list[Path]:
+    """Write a file for each device and kin into `folder`; return those that changed.
+
+    Parameters
+    ----------
+    folder : Path
+        Made where it is not there.
+    figures : mapping of str to iterable of KernelFigures
+        By device.
+    kins : iterable of Kin
+        Go to ``kin`` below it.
+    all_of_them : bool
+        Whether files of others are out of date, and are deleted.
+    """
+    (folder / "kin").mkdir(parents=True, exist_ok=True)
+    texts = {folder / f"{device}.yaml": fitted_text(device, of) for device, of in figures.items()}
+    texts |= {folder / "kin" / f"{kin.name}.yaml": kin_text(kin) for kin in kins}
+    changed = []
+    if all_of_them:
+        for path in sorted({*folder.glob("*.yaml"), *folder.glob("kin/*.yaml")} - set(texts)):
+            path.unlink()
+            changed.append(path)
+    for path, text in texts.items():
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            changed.append(path)
+    return changed
+
+
+def _precision(figures: KernelFigures) -> str:
+    status, source = next(iter(figures.provenance.values()))
+    lines = [
+        f"  {figures.precision}:",
+        f"    kin: {figures.kin}",
+        f"    runtime: {_quoted(figures.runtime)}",
+        f"    source: {_quoted(f'data/measured: {figures.source}')}",
+        "    parameters:",
+        "      value:",
+    ]
+    for parameter, value in zip(PARAMETERS, figures.values, strict=True):
+        shown = rounded(parameter.in_key_unit(value))
+        lines.append(f"        {parameter.name}: {shown:.4g}")
+    lines += [f"      status: {status}", f"      source: {_quoted(source)}"]
+    if figures.errors:
+        lines.append("    errors:")
+        lines += [f"      - {_error(error)}" for error in figures.errors]
+    return "\n".join(lines) + "\n"
+
+
+def _error(error: FigureError) -> str:
+    parts = [
+        f'batch: "{error.batch}"',
+        f"networks: {error.networks}",
+        f"rows: {error.rows}",
+        f"median: {error.median:.4g}",
+        f"p90: {error.p90:.4g}",
+    ]
+    if error.spread is not None:
+        parts.append(f"spread: {error.spread:.4g}")
+    parts += [f"sd: {error.sd:.4g}", f"common: {error.common:.4g}"]
+    return "{" + ", ".join(parts) + "}"
+
+
+def _float(value: float) -> str:
+    text = f"{value:.4g}"
+    return text if any(mark in text for mark in ".en") else f"{text}.0"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

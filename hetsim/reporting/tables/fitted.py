@@ -1,0 +1,63 @@
+"""What was fitted for devices, and how far it is from what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.hardware.kernel_figures import KernelFigures
+from hetsim.reporting.words.console import cell, new_table
+from hetsim.reporting.words.text import percent
+
+
+def fitted_report(figures: Mapping[str, Sequence[KernelFigures]]) -> Table:
+    """Return a line for each device, precision and range of batch sizes."""
+    table = new_table()
+    for title in ("device", "as", "kin", "figures"):
+        table.add_column(Text(title), no_wrap=True)
+    for title in ("batch", "networks", "median", "90 %", "repeats"):
+        table.add_column(Text(title), justify="right", no_wrap=True)
+    for device, found in figures.items():
+        for one in found:
+            start = (device, one.precision, one.kin, one.status)
+            if not one.errors:
+                table.add_row(*map(cell, (*start, "", "", "", "", "")))
+            for error in one.errors:
+                spread = "" if error.spread is None else percent(error.spread)
+                shown = (error.batch, str(error.networks), percent(error.median))
+                table.add_row(*map(cell, (*start, *shown, percent(error.p90), spread)))
+                start = ("", "", "", "")
+    return table
+
+
+def fitted_record(figures: Mapping[str, Sequence[KernelFigures]]) -> dict[str, Any]:
+    """Return the same as JSON takes it."""
+    return {
+        "schema": "hetsim-fitted/1",
+        "devices": {
+            device: {
+                one.precision: {
+                    "kin": one.kin,
+                    "status": one.status,
+                    "errors": [
+                        {
+                            "batch": error.batch,
+                            "networks": error.networks,
+                            "rows": error.rows,
+                            "median": error.median,
+                            "p90": error.p90,
+                            "spread": error.spread,
+                            "sd": error.sd,
+                            "common": error.common,
+                        }
+                        for error in one.errors
+                    ],
+                }
+                for one in found
+            }
+            for device, found in figures.items()
+        },
+    }
