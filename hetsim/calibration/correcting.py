@@ -35,7 +35,7 @@ _SLOPE = 0.03
 _HEIGHT, _HEIGHT_OFF = 0.25, 0.4
 """Of bells, as a logarithm of the factor, and how far its own logarithm may be off."""
 
-_FAR = 1.5
+_FAR = 1.0
 _REWEIGHTED = 4
 _DIGITS = 4
 

@@ -52,6 +52,16 @@ def test_only_what_is_said_joins() -> None:
     assert sets(pointwise=("HardSwish", "Add/2"), elementwise=("Mul/2",)) == ((0, 1, 2), (4, 5))
 
 
+def test_a_sum_of_two_is_an_addition() -> None:
+    graph = graph_of(
+        [("Conv", ["x", "w"], ["c"], {}), ("Sum", ["c", "r"], ["y"], {})],
+        {"x": (1, 8, 4, 4), "w": (8, 8, 1, 1)} | dict.fromkeys("rcy", (1, 8, 4, 4)),
+        constants=("w",),
+    )
+    said = {"pointwise": frozenset({"Add/2"})}
+    assert epilogues(graph, graph_work(graph), [True] * 2, joins=said) == ((0, 1),)
+
+
 @pytest.fixture(scope="module")
 def measured() -> tuple[Model, Taken]:
     model = generated(1, 2)[0].load()

@@ -9,7 +9,7 @@ import onnx
 
 from hetsim.calibration.design.builder import Builder
 
-_LENGTHS = (4, 8, 16, 32, 48, 64, 77, 100, 128, 196, 197, 256, 384)
+_LENGTHS = (4, 8, 16, 32, 48, 64, 64, 77, 100, 128, 128, 196, 197, 197, 256, 384)
 _WIDTHS = (64, 96, 128, 192, 256, 312, 384, 512, 768, 1024)
 
 

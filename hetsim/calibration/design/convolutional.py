@@ -10,7 +10,12 @@ import onnx
 
 from hetsim.calibration.design.builder import Builder
 
-_WIDTHS = (16, 24, 32, 40, 48, 64, 72, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 512, 768)
+_WIDTHS = (
+    16, 24, 32, 32, 40, 48, 64, 64, 64, 72, 80, 96, 112, 128, 128, 128, 160, 192, 224, 256, 256,
+    256, 320, 384, 512, 512, 768,
+)  # fmt: skip
+"""Channels that published networks have, the usual ones more often."""
+
 _SIDES = (7, 10, 13, 14, 19, 20, 26, 27, 28, 32, 40, 52, 56, 64, 80, 104, 112, 128, 160, 224)
 _ACTIVATIONS = ("relu", "relu", "relu", "clip", "silu", "hardswish", "leaky", "none", "sigmoid")
 _MOST_ELEMENTS = 1 << 21

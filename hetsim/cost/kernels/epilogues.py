@@ -72,7 +72,7 @@ class Joint:
         Of the kernel.
     word : str
         What joins it: an op type, ``Add/2`` where it reads two values that nodes make, and
-        ``Sigmoid/gate`` for a gate that begins so.
+        ``Sigmoid/gate`` for a gate that begins so. Sum is Add.
     root : int
         The node that the kernel began with.
     nodes : tuple of int
@@ -186,7 +186,9 @@ class _Search:
         """What would join a kernel, as `Joint` has it."""
         if gate:
             return f"{op_key(node)}/gate"
-        return op_key(node) + ("/2" if len(self._operands(node)) > 1 else "")
+        # A sum of two is an addition under another name.
+        word = "Add" if op_key(node) == "Sum" else op_key(node)
+        return word + ("/2" if len(self._operands(node)) > 1 else "")
 
     def _maker(self, name: str) -> tuple[list[int], int | None]:
         """The views before a value, first to last, and the node that makes what they show."""
