@@ -10,9 +10,10 @@ what the form misses of a network under this runtime, on all devices alike, Stud
 `tau`, and nearly the same at all batches of a network; the noise is robust (Huber), scale `eps`.
 Without ``eta`` the mean would take forty networks on thirty devices for twelve hundred.
 
-Gauss-Newton in mu, delta and eta at once: delta is eliminated series by series, so a step costs
-O(series x points x parameters^2). Variances by EM from the posterior of the linear model; mu and
-eta are integrated out of each other there, as REML does. All counts of iterations are fixed.
+In turns: mu from the averages of networks (``hetsim.fitting.common_mean``), then Gauss-Newton in
+delta and eta at once, where delta is eliminated series by series, so that a step costs O(series x
+points x parameters^2). Variances by EM from the posterior of the linear model, eps by the freedom
+that all unknowns leave. All counts of iterations are fixed.
 References: Lindstrom and Bates, Nonlinear mixed effects models for repeated measures data,
 Biometrics 46 (1990); Lange, Little and Taylor, Robust statistical modeling using the t
 distribution, JASA 84 (1989).
@@ -26,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.fitting.common_mean import common_mean
 from hetsim.fitting.observing import KinData
 from hetsim.fitting.priors import Prior
 
@@ -41,7 +43,11 @@ TAU_USUAL, TAU_NETWORKS = 0.2, 6.0
 """Scale of network effects over all kins, and how many networks it counts for: few networks do
 not hold it."""
 TAU_BOUNDS = (0.04, 0.5)
-EPS_LEAST = 0.02
+EPS_LEAST = 0.05
+_HELD = 1e-4
+"""Deviation of a mean that stays."""
+FREEDOM_LEAST = 0.1
+"""Share of the points that is left to noise at the least, however many unknowns there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,7 @@ class _Solved:
     own: Floats
     own_covariance: Floats  # [series, parameters, parameters]
     effects_variance: Floats  # [keys]
+    spent: float  # points' worth of freedom that all unknowns together take
 
 
 def fit_kin(kin: KinData, prior: Prior, start: KinFit | None = None, rounds: int = 8) -> KinFit:
@@ -113,14 +120,24 @@ def fit_kin(kin: KinData, prior: Prior, start: KinFit | None = None, rounds: int
     """
     state = _begin(kin, prior) if start is None else start
     for _ in range(rounds):
-        state, solved = _steps(kin, prior, state, 3)
+        state, solved = _turn(kin, prior, state, 3)
         state = _variances(kin, prior, state, solved)
-    return _steps(kin, prior, state, 3)[0]
+    return _turn(kin, prior, state, 3)[0]
 
 
 def refit(kin: KinData, prior: Prior, state: KinFit, steps: int = 2) -> KinFit:
     """Fit mean, devices and effects anew with the variances and slopes of `state`."""
-    return _steps(kin, prior, state, steps)[0]
+    for _ in range(steps):
+        state, _ = _turn(kin, prior, state, 2)
+    return state
+
+
+def _turn(kin: KinData, prior: Prior, state: KinFit, steps: int) -> tuple[KinFit, _Solved]:
+    """Take the mean of networks, then steps of devices and effects about it."""
+    apart = state.theta(kin.covariates) - state.mean
+    mean = common_mean(kin, prior, state.mean, apart, state.tau, state.eps)
+    held = replace(prior, mean=mean, mean_sd=np.full_like(mean, _HELD))
+    return _steps(kin, held, replace(state, mean=mean), steps)
 
 
 def _begin(kin: KinData, prior: Prior) -> KinFit:
@@ -267,8 +284,22 @@ def _solve(
     change = np.zeros(size) if alone else common @ right
     own = np.einsum("ipq,iq->ip", inverses, gradients) - np.einsum("ijp,j->ip", spreads, change)
     covariance = inverses + np.swapaxes(spreads, 1, 2) @ common @ spreads
+    spent = 0.0
+    for index, part in enumerate(kin.slices()):
+        # What a point shares with the others, less what its device takes over of that.
+        shared = -at.slopes[part] @ spreads[index].T
+        shared[:, :parameters] += at.slopes[part]
+        shared[np.arange(len(shared)), parameters + kin.key[part]] += 1.0
+        variance = np.einsum("ip,pq,iq->i", at.slopes[part], inverses[index], at.slopes[part])
+        variance += np.einsum("ip,pq,iq->i", shared, common, shared)
+        spent += float(weight[part] @ variance)
     return _Solved(
-        change[:parameters], change[parameters:], own, covariance, np.diag(common)[parameters:]
+        change[:parameters],
+        change[parameters:],
+        own,
+        covariance,
+        np.diag(common)[parameters:],
+        spent,
     )
 
 
@@ -288,10 +319,11 @@ def _variances(kin: KinData, prior: Prior, state: KinFit, solved: _Solved) -> Ki
     misses = np.abs(
         kin.log_seconds - kin.logs(state.theta(kin.covariates)) - state.effects[kin.key]
     )
-    precision = _inverse(state.sigma)
-    spent = prior.mean.size * count - float(np.einsum("pq,iqp->", precision, solved.own_covariance))
-    freedom = max(misses.size - spent, 0.3 * misses.size)
-    eps = 1.4826 * float(np.median(misses)) * float(np.sqrt(misses.size / freedom))
+    seen = kin.weights > 0
+    points = int(seen.sum())
+    freedom = max(points - solved.spent, FREEDOM_LEAST * points)
+    clipped = np.minimum(misses[seen], HUBER * state.eps)
+    eps = float(np.sqrt(kin.weights[seen] @ clipped**2 / kin.weights[seen].mean() / freedom))
     return replace(
         state,
         slopes=slopes,

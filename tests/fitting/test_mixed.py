@@ -10,6 +10,7 @@ import pytest
 from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS
 from hetsim.cost.kernels.form import Networks, log_total
 from hetsim.fitting import mixed
+from hetsim.fitting.common_mean import FAR, common_mean
 from hetsim.fitting.leaving_out import without_chip, without_network
 from hetsim.fitting.mixed import KinFit, fit_kin
 from hetsim.fitting.observing import KinData
@@ -132,6 +133,39 @@ def test_a_step_is_that_of_the_dense_system(made, prior):
     step = scale * np.linalg.solve(matrix * scale[:, None] * scale, scale * right)
     found = np.concatenate([solved.mean, solved.effects, solved.own.ravel()])
     assert found == pytest.approx(step, rel=1e-5, abs=1e-7)
+    hat = (design * scale) @ np.linalg.solve(
+        matrix * scale[:, None] * scale, (design * scale).T * weight
+    )
+    assert solved.spent == pytest.approx(np.trace(hat), rel=1e-5)
+    assert solved.spent < left.size
+
+
+def test_the_mean_is_where_averages_of_networks_and_the_prior_balance(made, prior):
+    rng = np.random.default_rng(1)
+    apart = rng.normal(0, 0.1, (DEVICES, prior.mean.size)) * (prior.own_sd > 0.01)
+    tau, eps = 0.1, 0.05
+    odd = replace(
+        made,
+        log_seconds=made.log_seconds + np.where(made.key == 3, 2.0, 0.0),
+        weights=np.where(made.key == 7, 0.0, 1.0),
+    )
+    mean = prior.mean
+    for _ in range(30):
+        mean = common_mean(odd, prior, mean, apart, tau, eps)
+
+    def objective(at):
+        left = (odd.log_seconds - odd.logs(at + apart)).reshape(DEVICES, NETWORKS).mean(axis=0)
+        far = np.abs(np.delete(left, 7)) / np.hypot(tau, eps / np.sqrt(DEVICES))
+        huber = np.where(far < FAR, far**2 / 2, FAR * (far - FAR / 2))
+        return huber.sum() + (((at - prior.mean) / prior.mean_sd) ** 2).sum() / 2
+
+    least = objective(mean)
+    assert least < objective(prior.mean)
+    for parameter in np.flatnonzero(prior.mean_sd > 0.01):
+        for step in (-0.02, 0.02):
+            moved = mean.copy()
+            moved[parameter] += step
+            assert objective(moved) >= least - 1e-6, PARAMETERS[parameter].name
 
 
 def test_times_that_follow_the_model_are_fitted_to_their_noise(made, fit):
