@@ -30,7 +30,7 @@ def errors_of(kin: FittedKin, series: Series | None) -> tuple[FigureError, ...]:
     kin : FittedKin
     series : Series or None
         What the device stands on: networks were left out of it and of all its kin. None for a
-        device without rows: chips were left out.
+        device without rows: chips were left out, and each network was told by the others.
 
     The width of intervals is that by which 80 % of the misses are inside, of the device and of
     its kin weighed together on the log scale, widened by Student's t for as few networks as the
@@ -48,7 +48,7 @@ def errors_of(kin: FittedKin, series: Series | None) -> tuple[FigureError, ...]:
 
 def error_of(batch: str, own: Sequence[Unseen], pool: Sequence[Unseen]) -> FigureError:
     """Return the error of a device of which `own` was left out, among the `pool` of its kin."""
-    misses = np.array([one.total for one in own])
+    misses = np.array([one.of_new for one in own])
     relative = np.abs(np.expm1(misses))
     spreads = [one.point.spread for one in own if one.point.spread is not None]
     networks = len({one.point.network for one in own})
@@ -78,11 +78,11 @@ def _width(misses: NDArray[np.float64]) -> float:
 
 
 def _pooled(pool: Sequence[Unseen]) -> float:
-    return _width(np.array([abs(one.total) for one in pool]))
+    return _width(np.array([abs(one.of_new) for one in pool]))
 
 
 def _means_by_network(pool: Sequence[Unseen]) -> list[float]:
     misses: defaultdict[str, list[float]] = defaultdict(list)
     for one in pool:
-        misses[one.point.network].append(one.total)
+        misses[one.point.network].append(one.of_new)
     return [abs(float(np.mean(found))) for found in misses.values()]

@@ -83,7 +83,9 @@ def coverage(unseen: Sequence[Unseen]) -> float:
                 if one.point.network == network and pool:
                     own = [other for other in pool if other.series == one.series]
                     error = error_of("1", own or pool, pool)
-                    inside += abs(one.total) < HALF_WIDTH * error.sd
+                    own_part = math.sqrt(error.sd**2 - error.common**2)
+                    sd = math.hypot(own_part, error.common * one.surer)
+                    inside += abs(one.of_new) < HALF_WIDTH * sd
                     total += 1
     return inside / total if total else math.nan
 

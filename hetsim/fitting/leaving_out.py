@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.fitting.likeness import kin_of, said, traits_of_keys
+from hetsim.fitting.likeness import Said, said
 from hetsim.fitting.mixed import Floats, KinFit, refit, ridge
 from hetsim.fitting.observing import KinData
 from hetsim.fitting.points import Point, Series
@@ -33,18 +32,30 @@ class Unseen:
     miss : float
         Log of predicted over measured, by the form and the device's figures alone.
     effect : float
-        What networks of the kin that were not left out add to the log of the prediction.
+        What networks of the kin add to the log of the prediction: the network itself among them
+        where other chips ran it.
+    by_others : float
+        The same by other networks alone.
+    surer : float
+        Variance of that relative to the usual one of the kin.
     """
 
     series: Series
     point: Point
     miss: float
     effect: float = 0.0
+    by_others: float = 0.0
+    surer: float = 1.0
 
     @property
     def total(self) -> float:
         """Log of what is predicted in all over measured."""
         return self.miss + self.effect
+
+    @property
+    def of_new(self) -> float:
+        """The same as if no chip had run the network."""
+        return self.miss + self.by_others
 
 
 def without_network(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
@@ -53,7 +64,6 @@ def without_network(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
     Mean, devices and effects are fitted anew without it, from where the whole fit stands;
     variances and slopes of the datasheet stay. The effect is what the other networks say of it.
     """
-    places = traits_of_keys(kin, fit)
     count = int(kin.network.max()) + 1
     found = []
     for network in range(count):
@@ -61,12 +71,7 @@ def without_network(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
         left = _left(kin, gone)
         state = refit(left, prior, fit, STEPS)
         theta = state.theta(kin.covariates)
-        effects = np.zeros(len(kin.keys))
-        if count > 1:
-            others = kin_of(left, state, places, kin.log_seconds - kin.logs(theta))
-            for key in np.flatnonzero(kin.network == network):
-                effects[key] = said(others, places[key], kin.keys[key][1]).effect
-        found += _predicted(kin, theta, np.flatnonzero(gone), effects[kin.key])
+        found += _predicted(kin, theta, gone, said(left, state) if count > 1 else None)
     return found
 
 
@@ -88,10 +93,8 @@ def without_chip(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
         slopes = ridge(kin.covariates[~gone], departure[~gone], prior)
         own = np.where(gone[:, None], 0.0, departure - kin.covariates @ slopes)
         state = refit(left, prior, replace(fit, slopes=slopes, own=own), STEPS)
-        which = np.flatnonzero(gone[kin.owner])
-        seen = np.bincount(kin.key, left.weights > 0, len(kin.keys)) > 0
-        effects = np.where(seen, state.effects, 0.0)[kin.key]
-        found += _predicted(kin, state.expected(kin.covariates), which, effects)
+        theta = state.expected(kin.covariates)
+        found += _predicted(kin, theta, gone[kin.owner], said(left, state))
     return found
 
 
@@ -110,9 +113,8 @@ def without_network_on_chip(kin: KinData, prior: Prior, fit: KinFit) -> list[Uns
         gone = (network + chip) % NETWORK_PARTS == part
         left = _left(kin, gone)
         state = refit(left, prior, fit, STEPS)
-        seen = np.bincount(kin.key, left.weights > 0, len(kin.keys)) > 0
-        effects = np.where(seen, state.effects, 0.0)[kin.key]
-        found += _predicted(kin, state.theta(kin.covariates), np.flatnonzero(gone), effects)
+        if (left.weights > 0).any():
+            found += _predicted(kin, state.theta(kin.covariates), gone, said(left, state))
     return found
 
 
@@ -121,15 +123,19 @@ def _left(kin: KinData, gone: NDArray[np.bool_]) -> KinData:
 
 
 def _predicted(
-    kin: KinData, theta: Floats, which: Iterable[int], effects: Floats | None = None
+    kin: KinData, theta: Floats, gone: NDArray[np.bool_], known: Said | None
 ) -> list[Unseen]:
-    logs = kin.logs(theta)
-    return [
-        Unseen(
-            kin.series[kin.owner[at]],
-            kin.points[at],
-            float(logs[at] - kin.log_seconds[at]),
-            0.0 if effects is None else float(effects[at]),
-        )
-        for at in which
-    ]
+    misses = kin.logs(theta) - kin.log_seconds
+    found = []
+    for at in np.flatnonzero(gone):
+        one = Unseen(kin.series[kin.owner[at]], kin.points[at], float(misses[at]))
+        if known is not None:
+            key = kin.key[at]
+            one = replace(
+                one,
+                effect=float(known.effects[key]),
+                by_others=float(known.by_others[key]),
+                surer=float(known.surer[key]),
+            )
+        found.append(one)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from hetsim.fitting.mixed import Floats, KinFit
 from hetsim.fitting.observing import KinData
 from hetsim.fitting.tables import bytes_of
 from hetsim.hardware.files.kin_schema import MOST_NETWORKS
-from hetsim.hardware.kin import Kin, KnownNetwork, Likely
+from hetsim.hardware.kin import Kin, KnownNetwork
 
 SHARED = (0.0, 0.2, 0.4, 0.6, 0.8)
 """Parts of an effect that networks that are alike may share; the likeliest holds."""
@@ -33,7 +33,7 @@ def traits_of_keys(data: KinData, fit: KinFit) -> Floats:
     return np.array(found)
 
 
-def kin_of(data: KinData, fit: KinFit, places: Floats, left: Floats | None = None) -> Kin:
+def kin_of(data: KinData, fit: KinFit, places: Floats) -> Kin:
     """Return the record of a kin: its mean, and the median of what devices leave of each network.
 
     Parameters
@@ -42,11 +42,8 @@ def kin_of(data: KinData, fit: KinFit, places: Floats, left: Floats | None = Non
         Points of weight 0 count as not measured.
     fit : KinFit
     places : array [keys, TRAITS]
-    left : array [points], optional
-        Log of measured over predicted, where that is known already.
     """
-    if left is None:
-        left = data.log_seconds - data.logs(fit.theta(data.covariates))
+    left = data.log_seconds - data.logs(fit.theta(data.covariates))
     chips = np.array([series.chip for series in data.series])[data.owner]
     networks = []
     for key, (file, batch) in enumerate(data.keys):
@@ -55,7 +52,7 @@ def kin_of(data: KinData, fit: KinFit, places: Floats, left: Floats | None = Non
             effect = float(np.median(left[ran]))
             devices = len(set(chips[ran].tolist()))
             told = tuple(places[key].tolist())
-            name = file.removesuffix(".onnx")
+            name = called(file)
             networks.append(KnownNetwork(name, batch, devices, effect, told))
     most = sorted(range(len(networks)), key=lambda at: (-networks[at].devices, at))
     networks = [networks[at] for at in sorted(most[:MOST_NETWORKS])]
@@ -79,9 +76,48 @@ def kin_of(data: KinData, fit: KinFit, places: Floats, left: Floats | None = Non
     return max((replace(kin, shared=shared) for shared in SHARED), key=_likelihood)
 
 
-def said(kin: Kin, place: Floats, batch: int) -> Likely:
-    """Return what a kin says of the network with traits `place`."""
-    return Likeness.of(kin).predict(place, batch)
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a kin's networks say of each of its keys.
+
+    Attributes
+    ----------
+    effects : array [keys]
+        Logs of factors, by the network itself too, where it was run.
+    by_others : array [keys]
+        The same by networks of other names alone.
+    surer : array [keys]
+        Variance of `by_others` relative to the usual one.
+    """
+
+    effects: Floats
+    by_others: Floats
+    surer: Floats
+
+
+def said(data: KinData, fit: KinFit) -> Said:
+    """Return what those networks say that are left in `data`, of all that it names.
+
+    They are placed by the mean of `fit`, which has not seen what was left out.
+    """
+    places = traits_of_keys(data, fit)
+    known = Likeness.of(kin_of(data, fit, places))
+    index = {(one.name, one.batch): at for at, one in enumerate(known.kin.networks)}
+    effects, by_others, surer = (np.zeros(len(data.keys)) for _ in range(3))
+    for key, (file, batch) in enumerate(data.keys):
+        likely = known.predict(places[key], batch)
+        effects[key] = by_others[key] = likely.effect
+        variance = likely.sd**2
+        at = index.get((called(file), batch))
+        if at is not None:
+            by_others[key], variance = known.told[at], float(known.left_out[at])
+        surer[key] = variance / likely.usual_sd**2 if likely.usual_sd > 0 else 1.0
+    return Said(effects, by_others, surer)
+
+
+def called(file: str) -> str:
+    """Return what reports call the network of a file."""
+    return file.removesuffix(".onnx")
 
 
 def _likelihood(kin: Kin) -> float:

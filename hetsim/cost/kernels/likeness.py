@@ -126,8 +126,8 @@ class Likeness:
         The part of each network's effect that is clipped.
     inverse : float array [n, n]
         Of the covariance of what was measured.
-    left_out : float array [n]
-        Variance of the effect of each as all networks of other names tell it.
+    told, left_out : float array [n]
+        The effect of each as all networks of other names tell it, and its variance.
     """
 
     kin: Kin
@@ -135,6 +135,7 @@ class Likeness:
     weights: Floats
     beyond: Floats
     inverse: Floats
+    told: Floats
     left_out: Floats
 
     @classmethod
@@ -151,13 +152,23 @@ class Likeness:
         most = CLIPPED_AT * np.sqrt(np.diag(together))
         effects = np.array([one.effect for one in networks])
         clipped = np.clip(effects, -most, most)
+        weights = inverse @ clipped
         names = np.array([one.name for one in networks])
-        left_out = np.zeros(len(networks))
+        told, left_out = np.zeros(len(networks)), np.zeros(len(networks))
         for name in sorted(set(names.tolist())):
             own = np.flatnonzero(names == name)
-            told = np.linalg.inv(inverse[np.ix_(own, own)])
-            left_out[own] = np.maximum(np.diag(told) - noise[own], 0.0)
-        return cls(kin, places, inverse @ clipped, effects - clipped, inverse, left_out)
+            apart = np.linalg.inv(inverse[np.ix_(own, own)])
+            told[own] = clipped[own] - apart @ weights[own]
+            left_out[own] = np.maximum(np.diag(apart) - noise[own], 0.0)
+        return cls(
+            kin=kin,
+            places=places,
+            weights=weights,
+            beyond=effects - clipped,
+            inverse=inverse,
+            told=told,
+            left_out=left_out,
+        )
 
     def predict(self, traits: Floats, batch: int) -> Likely:
         """Return what the networks say of one with `traits`; `batch` is its own. O(networks^2)."""

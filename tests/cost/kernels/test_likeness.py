@@ -84,7 +84,13 @@ def test_names_decide_nothing_but_what_is_left_out_together() -> None:
 def test_what_is_usual_is_what_the_others_tell_of_each() -> None:
     generator = np.random.default_rng(7)
     told = [
-        (f"net{index // 2}", 1 + 7 * (index % 2), 1 + index, 0.1, generator.normal(0, 0.3, 17))
+        (
+            f"net{index // 2}",
+            1 + 7 * (index % 2),
+            1 + index,
+            0.02 * index,
+            generator.normal(0, 0.3, 17),
+        )
         for index in range(8)
     ]
     kin = kin_record(told)
@@ -93,6 +99,7 @@ def test_what_is_usual_is_what_the_others_tell_of_each() -> None:
         others = replace(kin, networks=tuple(x for x in kin.networks if x.name != one.name))
         told_by = Likeness.of(others).predict(np.array(one.traits), one.batch)
         assert known.left_out[index] == pytest.approx(told_by.sd**2, rel=1e-4)
+        assert known.told[index] == pytest.approx(told_by.effect, abs=1e-5)
     usual = known.predict(np.array(FAR), 1).usual_sd
     assert usual == pytest.approx(math.sqrt(known.left_out[::2].mean()))
     assert known.predict(np.array(FAR), 4).usual_sd == pytest.approx(
