@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hetsim.fitting.figures import rounded
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
-from hetsim.hardware.kin import Kin
+from hetsim.hardware.kin import TRAITS, Kin
 
 _HEADER = """\
 # What kernels take on {device}. Written by `make fit` out of data/measured and of what
@@ -38,6 +38,7 @@ def kin_text(kin: Kin) -> str:
     lines += ["  status: fitted", f"  source: {_quoted(kin.source)}", "likeness:"]
     for name in ("sd", "shared", "length", "noise"):
         lines.append(f"  {name}: {_float(getattr(kin, name))}")
+    lines.append(f"  # Name, batch, devices, log of measured over predicted; {', '.join(TRAITS)}.")
     lines.append("  networks: |")
     for one in kin.networks:
         traits = " ".join(f"{trait:.4g}" for trait in one.traits)
