@@ -34,7 +34,7 @@ def errors_of(kin: FittedKin, series: Series | None) -> tuple[FigureError, ...]:
 
     The width of intervals is that by which 80 % of the misses are inside, of the device and of
     its kin weighed together on the log scale, widened by Student's t for as few networks as the
-    kin has. What networks are missed by on average over the kin is what devices have in common.
+    kin has. What devices have in common of it is what networks are missed by on average.
     """
     unseen = kin.chips_out if series is None else kin.networks_out
     found = []
@@ -68,7 +68,7 @@ def error_of(batch: str, own: Sequence[Unseen], pool: Sequence[Unseen]) -> Figur
         p90=float(np.quantile(relative, 0.9)),
         spread=float(np.median(spreads)) if spreads else None,
         sd=sd,
-        common=min(sd, _width(np.array(_means_by_network(pool)))),
+        common=sd * math.sqrt(_share_in_common(pool)),
     )
 
 
@@ -81,8 +81,23 @@ def _pooled(pool: Sequence[Unseen]) -> float:
     return _width(np.array([abs(one.of_new) for one in pool]))
 
 
-def _means_by_network(pool: Sequence[Unseen]) -> list[float]:
+def _share_in_common(pool: Sequence[Unseen]) -> float:
+    """Share of the variance of misses that is of networks, missed alike on all devices of a kin.
+
+    Never all: a device differs from its kin on a network that they ran, too. Half where no
+    network was run by two.
+    """
     misses: defaultdict[str, list[float]] = defaultdict(list)
     for one in pool:
         misses[one.point.network].append(one.of_new)
-    return [abs(float(np.mean(found))) for found in misses.values()]
+    means = np.array([float(np.mean(found)) for found in misses.values()])
+    about = [
+        (miss - mean) * math.sqrt(len(found) / (len(found) - 1))
+        for found, mean in zip(misses.values(), means.tolist(), strict=True)
+        if len(found) > 1
+        for miss in found
+    ]
+    if not about:
+        return 0.5
+    common, own = _width(np.abs(means)) ** 2, _width(np.abs(np.array(about))) ** 2
+    return common / (common + own)
