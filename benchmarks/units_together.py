@@ -10,7 +10,8 @@ fits take for rates, requests dealt out by ``multi``, within the power that the 
 for long; a rate. *Fallback* (an NPU whose runtime leaves some ops to the cores): ``hetero`` with
 the ops that the runtime refuses; a latency.
 
-``--without power`` lets devices that are busy at once keep the speed that they have alone,
+``--without power`` and ``--without memory`` let devices that are busy at once keep the power or the
+bandwidth that they have alone,
 ``--without dequantizing`` lets weights that the cores read be stored in floats, ``--without
 datasheet`` prices these products by the figures of another runtime that the catalog has for the
 cores, ``--without fallback`` gives the NPU all of the network: what each of these is worth.
@@ -27,30 +28,36 @@ import math
 import statistics
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import yaml
 from onnx import numpy_helper
 
 import hetsim
-from hetsim.cost.default import DEFAULT_COST
+from hetsim.cost.kernels.chosen import figures_for
+from hetsim.cost.kernels.features import COLUMN
+from hetsim.cost.kernels.form import kernels_seconds, streamed_share
+from hetsim.cost.kernels.table import KernelTable, network_table
 from hetsim.errors import HetsimError, OutOfMemory
 from hetsim.fitting.comparable import BULK_BATCH
 from hetsim.fitting.graphs import Graphs, read_graphs
 from hetsim.fitting.measured import measured_folder, read_rows
-from hetsim.fitting.precisions import precision_of
+from hetsim.fitting.precisions import ITEM_BYTES, precision_of
 from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
+from hetsim.hardware.kernel_figures import INDEX
 from hetsim.hardware.spec import Platform
+from hetsim.problem.scaled import scaled
 
 Row = Mapping[str, Any]
 
-WITHOUT = ("power", "dequantizing", "datasheet", "fallback")
+WITHOUT = ("power", "memory", "dequantizing", "datasheet", "fallback")
 
 REQUESTS = 200
 """Batches that are dealt out: beginning and end of the stream are a hundredth of it."""
@@ -147,16 +154,28 @@ def batched(proto: onnx.ModelProto, batch: int) -> onnx.ModelProto:
     return larger
 
 
+_MOVED = [COLUMN[name] for name in ("read_bytes", "write_bytes", "weight_bytes")]
+_BANDWIDTHS = [INDEX[name] for name in ("bandwidth_gbytes_s", "weights_gbytes_s")]
+
+
 class Networks:
     """Networks of the archive, the last one loaded kept: rows come sorted by them."""
 
     def __init__(self, graphs: Graphs) -> None:
         self.graphs = graphs
         self._last: tuple[tuple[str, int], Model] | None = None
+        self._tables: dict[str, KernelTable] = {}
 
     def proto(self, file: str) -> onnx.ModelProto:
         """Return the network as its file has it."""
         return onnx.load_model_from_string(self.graphs.content(file))
+
+    def table(self, row: Row) -> KernelTable:
+        """Return the kernels of the row's network."""
+        file = network_of(row)
+        if file not in self._tables:
+            self._tables[file] = network_table(self.graphs.load(file).graph)
+        return self._tables[file]
 
     def load(self, file: str, batch: int = 1) -> Model:
         """Return the network for so many samples."""
@@ -188,17 +207,66 @@ def copies_s(
             if batch == 1:
                 raise
             batch //= 2
+    alone = {unit: _rate(problem, unit, batch) for unit in units}
+    slower = dict.fromkeys(units, 1.0)
+    if "memory" not in without and cost == "fitted":
+        slower = by_shared_memory(problem, units, precision, batch, alone, networks.table(row))
+    factors = np.array([slower.get(name, 1.0) for name in problem.devices])
+    shared = scaled(problem, factors, np.ones((len(factors), len(factors))))
+    plan = hetsim.plan(shared, f"multi:{','.join(units)}")
     spent = hetsim.simulate(plan, REQUESTS, trace=False, sustained="power" not in without)
-    alone = {
-        unit: batch / hetsim.simulate(one, REQUESTS, trace=False).makespan_s * REQUESTS
-        for unit in units
-        for one in [hetsim.plan(problem, f"multi:{unit}")]
-    }
     return spent.makespan_s / (REQUESTS * batch), {
         "batch": batch,
         "deal": list(plan.deal),
         "alone_per_s": {unit: round(rate, 2) for unit, rate in alone.items()},
+        "slower_by_memory": {unit: round(factor, 3) for unit, factor in slower.items()},
     }
+
+
+def _rate(problem: hetsim.Problem, unit: str, batch: int) -> float:
+    """Return the samples a second of one unit alone."""
+    plan = hetsim.plan(problem, f"multi:{unit}")
+    return batch * REQUESTS / hetsim.simulate(plan, REQUESTS, trace=False).makespan_s
+
+
+def by_shared_memory(
+    problem: hetsim.Problem,
+    units: Sequence[str],
+    precision: str,
+    batch: int,
+    alone_per_s: Mapping[str, float],
+    table: KernelTable,
+) -> dict[str, float]:
+    """Return by what factor each unit is slower as others draw on the memory that all share.
+
+    What a unit's kernels get of the bandwidth that it has alone is what the others leave of the
+    memory's: of its peak times the best share that one of the units reaches. Each stream of a
+    device is one that draws. Iterated, for slower units draw less. O(k).
+    """
+    assert problem.platform is not None
+    specs = {unit: problem.platform.devices[unit] for unit in units}
+    if not all(spec.kernels for spec in specs.values()):
+        return dict.fromkeys(units, 1.0)
+    most = max(spec.bytes_per_s * spec.memory_efficiency for spec in specs.values())
+    item = ITEM_BYTES[precision]
+    rows = table.at(batch, item)
+    moved = float(table.counts @ rows[:, _MOVED].sum(axis=1)) / batch
+    slower = dict.fromkeys(units, 1.0)
+    for _ in range(30):
+        drawn = {unit: alone_per_s[unit] / slower[unit] * moved for unit in units}
+        for unit, spec in specs.items():
+            others = sum(drawn.values()) - drawn[unit] / spec.streams
+            left = max(0.05, 1.0 - others / most)
+            figures, _ = figures_for(spec, precision)
+            values = np.array(figures.values)
+            held = streamed_share(
+                figures.value("weights_on_chip_mib"), table.weight_bytes(float(item))
+            )
+            full_s = float(table.counts @ kernels_seconds(values, rows, held))
+            values[_BANDWIDTHS] *= left
+            found = float(table.counts @ kernels_seconds(values, rows, held)) / full_s
+            slower[unit] = math.sqrt(slower[unit] * found)
+    return slower
 
 
 # An NPU with others to fall back to -------------------------------------------------------------
@@ -386,7 +454,7 @@ def emit(**record: Any) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cost", default=DEFAULT_COST, help="the cost model")
+    parser.add_argument("--cost", default="fitted", help="the cost model")
     parser.add_argument("--units", action="append", help="of these units alone, as rows say them")
     parser.add_argument("--without", action="append", choices=WITHOUT, help="one of its reasons")
     asked = parser.parse_args()
