@@ -91,6 +91,8 @@ class Likely:
     usual_sd : float
         The same for the networks of the kin, each told by the others: what the errors of
         predictions of networks that were left out have in them.
+    noise : float
+        Standard deviation of one device's effect about the common one.
     same : bool
         Whether the kin ran this very network, as far as its kernels tell.
     networks : tuple of str
@@ -100,6 +102,7 @@ class Likely:
     effect: float
     sd: float
     usual_sd: float
+    noise: float
     same: bool
     networks: tuple[str, ...]
 

@@ -176,7 +176,7 @@ class Likeness:
         variance = kin.sd**2
         usual = math.sqrt(self._usual_variance(batch))
         if not kin.networks:
-            return Likely(0.0, kin.sd, usual, False, ())
+            return Likely(0.0, kin.sd, usual, kin.noise, False, ())
         at = traits[None, :]
         near = variance * covariance(at, self.places, kin.shared, kin.length)[0]
         left = variance - float(near @ self.inverse @ near)
@@ -186,6 +186,7 @@ class Likeness:
             effect=float(near @ self.weights + same @ self.beyond / max(same.sum(), 1.0)),
             sd=math.sqrt(max(left, 0.0)),
             usual_sd=usual,
+            noise=kin.noise,
             same=bool(same.max() > 0.5),
             networks=self._names(same if same.max() > 0.5 else nearby),
         )

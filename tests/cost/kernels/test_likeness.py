@@ -243,8 +243,8 @@ def test_a_network_that_was_run_is_surer_and_one_like_none_less() -> None:
     figures = kernel_figures()
     error = figures.errors[0]
 
-    def with_sd(sd: float) -> tuple[float, float]:
-        said = Likely(0.1, sd, 0.2, False, ("x",))
+    def with_sd(sd: float, noise: float = 0.0) -> tuple[float, float]:
+        said = Likely(0.1, sd, 0.2, noise, False, ("x",))
         found = device_evidence("gpu", CARD, figures, 1, likely=said)
         return found.sd, found.common
 
@@ -254,6 +254,8 @@ def test_a_network_that_was_run_is_surer_and_one_like_none_less() -> None:
         sd, common = with_sd(0.2 * ratio)
         assert common == pytest.approx(error.common * ratio**2)
         assert sd**2 == pytest.approx(own + common**2)
+    # Devices differ on a network by more than the errors have of it.
+    assert with_sd(0.0, noise=0.5) == (pytest.approx(0.5), 0.0)
 
 
 def test_estimates_name_the_networks(resnet: Model) -> None:
@@ -262,7 +264,7 @@ def test_estimates_name_the_networks(resnet: Model) -> None:
 
     works = graph_work(resnet.graph)
     spec = replace(CARD, kernels={"float32": kernel_figures()}, execution_dtype={})
-    said = Likely(math.log(1.1), 0.1, 0.2, False, ("anet", "bnet"))
+    said = Likely(math.log(1.1), 0.1, 0.2, 0.0, False, ("anet", "bnet"))
     found = Fitted().of_works(works, said).estimate(spec, Kernel((works[0],)))
     plain = Fitted().of_works(works).estimate(spec, Kernel((works[0],)))
     assert found.seconds == pytest.approx(1.1 * plain.seconds)
