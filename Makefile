@@ -5,7 +5,8 @@
 # make coverage  what make test runs, and SHARE of the sweep, with the lines and branches they reach
 # make check     ruff, mypy --strict, import-linter
 # make bench     the benchmarks, as JSON lines
-# make fit       devices/fitted, out of data/measured
+# make fit       devices/fitted and data/fidelity, out of data/measured
+# make fidelity  docs/fidelity.md and the points that the guard holds; ACCEPT=1 where worse is meant
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,7 +15,7 @@ STAMP := $(VENV)/.installed
 PYTEST := -n 2 --dist loadgroup --durations 20
 
 .DEFAULT_GOAL := install
-.PHONY: install demo test test-all coverage check bench fit format clean
+.PHONY: install demo test test-all coverage check bench fit fidelity format clean
 
 install: $(STAMP)
 
@@ -49,6 +50,9 @@ bench: install
 
 fit: install
 	OMP_NUM_THREADS=1 $(BIN)/hetsim devices fit
+
+fidelity: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m hetsim.fidelity $(if $(ACCEPT),--accept)
 
 format: install
 	$(BIN)/ruff format .

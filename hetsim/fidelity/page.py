@@ -132,8 +132,8 @@ def _orders(points: Sequence[FidelityPoint]) -> str:
         told = f"units of one chip, {words} alone"
         lines.append(_order(_WAYS[0][0], told, chosen, _seconds_of(_WAYS[0][1]), True))
     lines.append(
-        "\nSplits of one network over several units are in no table here: published rows of them "
-        "do not say which node ran where."
+        "\nRows of several units at once are not among these points: what a split takes is no "
+        "error of one device."
     )
     return "\n".join(lines) + "\n"
 

@@ -18,6 +18,7 @@ HALF_WIDTH = 1.2816
 
 Key = tuple[str, str, str, int]
 K = TypeVar("K")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +96,9 @@ class FidelityPoint:
         return f"{self.network}{batch} on {self.device} in {self.precision}"
 
 
-def grouped(
-    points: Iterable[FidelityPoint], key: Callable[[FidelityPoint], K]
-) -> dict[K, list[FidelityPoint]]:
-    """Return the points by a key, in the order in which keys come up."""
-    found: defaultdict[K, list[FidelityPoint]] = defaultdict(list)
+def grouped(points: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return what is given by a key, in the order in which keys come up."""
+    found: defaultdict[K, list[T]] = defaultdict(list)
     for point in points:
         found[key(point)].append(point)
     return dict(found)

@@ -35,9 +35,11 @@ def fit_devices(
 
     Of all that name measurements, or of each DEVICE alone. Writes devices/fitted/DEVICE.yaml, the
     same bytes for the same measurements, and prints how far predictions were from what was left
-    out. Minutes for the whole catalog.
+    out. Minutes for the whole catalog. All of a checkout also writes data/fidelity, and names
+    the points of it that are predicted worse than before.
     """
     from hetsim.errors import UsageError, nearest
+    from hetsim.fidelity.writing import write_judged
     from hetsim.fitting.figures import figures_of
     from hetsim.fitting.kin_fits import Measurements
     from hetsim.fitting.measured import measured_folder
@@ -66,6 +68,11 @@ def fit_devices(
     changed = write_fitted(folder, figures, records, all_of_them=not names and out is None)
     total = len(figures) + len(kins)
     invocation.note(f"{len(changed)} of {total} files in {folder} changed")
+    if not names and out is None and measured is None:
+        with invocation.progress("judging"):
+            lost = write_judged(measurements)
+        for line in ("worse than before:", *lost.text().splitlines()) if lost else ():
+            invocation.note(line)
     if as_json:
         invocation.show_json(fitted_record(figures))
     else:
