@@ -133,11 +133,19 @@ def refit(kin: KinData, prior: Prior, state: KinFit, steps: int = 2) -> KinFit:
 
 
 def _turn(kin: KinData, prior: Prior, state: KinFit, steps: int) -> tuple[KinFit, _Solved]:
-    """Take the mean of networks, then steps of devices and effects about it."""
+    """Take the mean of networks, then steps of devices and effects about it.
+
+    What devices differ by on average goes back to the mean: else each turn the mean gives up some
+    rate for less of something else, all devices take it back, and what is expected of a new
+    device drifts off.
+    """
     apart = state.theta(kin.covariates) - state.mean
     mean = common_mean(kin, prior, state.mean, apart, state.tau, state.eps)
     held = replace(prior, mean=mean, mean_sd=np.full_like(mean, _HELD))
-    return _steps(kin, held, replace(state, mean=mean), steps)
+    state, solved = _steps(kin, held, replace(state, mean=mean), steps)
+    seen = np.bincount(kin.owner, kin.weights > 0, len(kin.series)) > 0
+    middle = state.own[seen].mean(axis=0)
+    return replace(state, mean=state.mean + middle, own=state.own - middle), solved
 
 
 def _begin(kin: KinData, prior: Prior) -> KinFit:

@@ -108,6 +108,15 @@ def test_times_that_follow_the_model_are_fitted_to_their_noise(made, fit):
     assert fit.eps < 3 * NOISE
 
 
+def test_what_is_expected_of_a_new_device_is_what_devices_are_on_average(made, prior, fit):
+    """However many turns are taken: the mean does not drift off with devices taking it back."""
+    for found in (fit, fit_kin(made, prior, fit, rounds=6)):
+        assert found.own.mean(axis=0) == pytest.approx(np.zeros(prior.mean.size), abs=1e-9)
+        expected = np.broadcast_to(found.expected(made.covariates), found.own.shape)
+        misses = made.logs(expected) - made.log_seconds
+        assert abs(np.median(misses)) < 0.15
+
+
 def test_networks_and_chips_that_were_left_out_are_predicted(made, prior, fit):
     networks = without_network(made, prior, fit)
     assert len(networks) == len(made.points)
