@@ -144,6 +144,8 @@ def _turn(kin: KinData, prior: Prior, state: KinFit, steps: int) -> tuple[KinFit
     held = replace(prior, mean=mean, mean_sd=np.full_like(mean, _HELD))
     state, solved = _steps(kin, held, replace(state, mean=mean), steps)
     seen = np.bincount(kin.owner, kin.weights > 0, len(kin.series)) > 0
+    if not seen.any():
+        return state, solved
     middle = state.own[seen].mean(axis=0)
     return replace(state, mean=state.mean + middle, own=state.own - middle), solved
 

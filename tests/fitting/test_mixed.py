@@ -117,6 +117,12 @@ def test_what_is_expected_of_a_new_device_is_what_devices_are_on_average(made, p
         assert abs(np.median(misses)) < 0.15
 
 
+def test_where_all_is_left_out_the_fit_stays_as_it_is(made, prior, fit):
+    nothing = replace(made, weights=np.zeros_like(made.weights))
+    found = mixed.refit(nothing, prior, fit)
+    assert np.isfinite(found.theta(made.covariates)).all()
+
+
 def test_networks_and_chips_that_were_left_out_are_predicted(made, prior, fit):
     networks = without_network(made, prior, fit)
     assert len(networks) == len(made.points)
