@@ -1,3 +1,3 @@
 """The cost model that prices where nobody names one."""
 
-DEFAULT_COST = "roofline"
+DEFAULT_COST = "fitted"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from datasheets import by_datasheet
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +29,7 @@ from hetsim.hardware.spec import DeviceSpec, Platform
 from sweeps import examples
 
 DEVICE = replace(
-    load_device("nvidia-t4"),
+    by_datasheet(load_device("nvidia-t4")),
     flops_per_s={"float32": 1e12, "float16": 8e12, "int8": 16e12},
     execution_dtype={},
 )
@@ -214,7 +215,7 @@ def test_fusing_never_costs_more_than_the_parts_where_bytes_stay(
 def test_a_subgraph_costs_the_dispatch_of_the_precision_that_the_model_runs_in(
     resnet: Model, laptop: Platform
 ) -> None:
-    roofline = hetsim.Problem.of(resnet, laptop)
+    roofline = hetsim.Problem.of(resnet, laptop, cost="roofline")
     assert roofline.dispatch_s == tuple(spec.dispatch_s for spec in laptop.devices.values())
     npu = laptop.devices["npu"].dispatch_s
     assert hetsim.Problem.of(resnet, laptop, cost="fitted").dispatch_s == (11e-6, 13e-6, npu)

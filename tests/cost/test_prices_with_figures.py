@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from datasheets import by_datasheet
+
 from figure_builders import kernel_figures
 from hetsim.cost.joined import Uses, joined_kernel
 from hetsim.cost.kernels.epilogues import epilogues
@@ -20,7 +22,7 @@ from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.executing import executing
 from kernel_graphs import chain, graph_of
 
-SPEC = load_platform("laptop").devices["npu"]
+SPEC = by_datasheet(load_platform("laptop").devices["npu"])
 FIGURES = {name: kernel_figures(name) for name in ("float32", "float16", "int8")}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from datasheets import by_datasheet
 
 import hetsim
 from hetsim.graph.loading import model_of
@@ -23,7 +24,7 @@ from onnx_builders import load, make_model, op, value
 from sweeps import sweep
 
 F32 = np.float32
-SPECS = {name: hetsim.load_device(name) for name in device_names()}
+SPECS = {name: by_datasheet(hetsim.load_device(name)) for name in device_names()}
 INTEGERS_ALONE = {name for name, spec in SPECS.items() if set(spec.flops_per_s) == {"int8"}}
 FAST = sorted(name for name, spec in SPECS.items() if "int8" in spec.flops_per_s)
 FAST = [name for name in FAST if name not in INTEGERS_ALONE]

@@ -146,7 +146,8 @@ def test_links_of_their_own_are_not_added_up() -> None:
 
 @sweep("model, border", quick=CUT[:2], full=CUT)
 def test_models_are_cut_within_what_latency_joins(model: str, border: int | None) -> None:
-    problem = hetsim.Problem.of(hetsim.load_model(model), hetsim.load_platform("two-hosts"))
+    platform = hetsim.load_platform("two-hosts")
+    problem = hetsim.Problem.of(hetsim.load_model(model), platform, cost="roofline")
     plan = hetsim.plan(problem, "ideal-dp")
     reached = measure(plan, "throughput")
     assert plan.reason.startswith("least bottleneck of all contiguous stages")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cost.test_quantized import FAST, NETWORKS, alone, quantized
+from datasheets import by_datasheet
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +29,7 @@ from onnx_builders import make_model, op, save, value
 from oracles.every_plan import every_plan
 
 F32 = np.float32
-SPECS = {name: hetsim.load_device(name) for name in device_names()}
+SPECS = {name: by_datasheet(hetsim.load_device(name)) for name in device_names()}
 T4, TPU, NPU = (SPECS[n] for n in ("nvidia-t4", "google-edge-tpu", "rockchip-rk3588-npu"))
 REQUANTIZE, SCALE = 4, 2
 NARROWER = [

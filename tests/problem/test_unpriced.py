@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from datasheets import all_by_datasheet
 
 import hetsim
 from hetsim.cost.prices import Prices
@@ -23,7 +24,7 @@ from onnx_builders import WIDE, if_model, make_model, op, texts_model, value
 
 @pytest.fixture(scope="module")
 def laptop():
-    return hetsim.load_platform("laptop")
+    return all_by_datasheet(hetsim.load_platform("laptop"))
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from hetsim.reporting.tables.kernel_figures import (
     kernels_record,
     kernels_table,
     parameters_table,
+    standing_table,
 )
 from hetsim.reporting.tables.links import links_table, provenance_table
 from hetsim.reporting.words.console import cell, new_table, pairs
@@ -180,6 +181,7 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
     parts: list[RenderableType] = [pairs(rows), Text(""), _peaks_table(spec)]
     if spec.kernels:
         parts += [Text(""), kernels_table(spec.kernels)]
+        parts += [Text(""), standing_table(spec.kernels)]
         errors = errors_table(spec.kernels)
         if errors is not None:
             parts += [Text(""), errors]

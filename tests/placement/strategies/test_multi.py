@@ -135,7 +135,7 @@ def test_replicas_are_never_below_any_deal_nor_memory(problem: Problem) -> None:
 def test_the_clock_keeps_the_rate_that_is_stated() -> None:
     """Here plans made for prices would block each other's transfers, which cross three links."""
     model = hetsim.load_model("zoo:vgg19")
-    problem = hetsim.Problem.of(model, hetsim.load_platform("two-hosts"))
+    problem = hetsim.Problem.of(model, hetsim.load_platform("two-hosts"), cost="roofline")
     copies, _ = whole_models(problem, range(len(problem.devices)))
     pool = [*copies, hetsim.plan(problem, "slice")]
     found = replicated(problem, pool)
