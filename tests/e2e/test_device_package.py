@@ -97,7 +97,7 @@ def test_its_device_conforms(installed: Path) -> None:
         "check_device(lambda: make_device('npu', spec))\n"
         "print(type(make_device('npu', spec)).__name__)\n"
         "m, p = hetsim.load_model('zoo:squeezenet'), hetsim.load_platform('box.yaml')\n"
-        "one, two = hetsim.Problem.of(m, p), hetsim.Problem.of(m, p, cost='twice')\n"
+        "one, two = (hetsim.Problem.of(m, p, cost=name) for name in ('roofline', 'twice'))\n"
         "print(float(two.seconds[0, 0] / one.seconds[0, 0]))\n"
     )
     assert call(installed, script) == "ToyNpu\n2.0\n"

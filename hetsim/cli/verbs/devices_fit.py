@@ -6,24 +6,25 @@ from pathlib import Path
 
 import click
 
+from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options import common_options, json_option
 
 
-@click.command("fit")
+@click.command("fit", cls=Command)
 @click.argument("names", metavar="[DEVICE]...", nargs=-1)
 @click.option(
     "--measured",
     "measured",
-    metavar="FOLDER",
-    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    type=click.Path(path_type=Path),
     help="The measurements, as data/measured of a checkout, the default.",
 )
 @click.option(
     "--out",
     "-o",
-    metavar="FOLDER",
-    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    type=click.Path(path_type=Path),
     help="Where the files go instead of devices/fitted.",
 )
 @json_option
