@@ -190,8 +190,9 @@ def test_half_precision_is_never_dearer_where_it_is_faster(name: str, level: str
         model = model_of(network(half=half), canonical=level)  # type: ignore[arg-type]
         problem = Problem.of(model, platform)
         if not problem.runnable.all():
+            # Some take no Exp, or no MatMul: then they say so.
             lacking = np.flatnonzero(~problem.runnable.all(axis=1))
-            assert {problem.op_types[v] for v in lacking} <= {"Exp", "Tanh"}
+            assert all(problem.refusals[0][v] for v in lacking.tolist())
             return
         plan = hetsim.plan(problem, "single", device="d")
         took.append(hetsim.simulate(plan).latency_s)
