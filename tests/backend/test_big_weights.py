@@ -18,7 +18,7 @@ from big_weights import generate, measure
 from hetsim.execution.transports.ray_connection.connection import ray_connection
 with ray_connection(), tempfile.TemporaryDirectory() as folder:
     for executor in ("threads", "ray"):
-        for megabytes in (2, 100):
+        for megabytes in (2, 250):
             made = generate(Path(folder), megabytes * 10**6, rows=64)
             print(json.dumps(measure(*made, executor, "basic")), flush=True)
 """
