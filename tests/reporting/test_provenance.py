@@ -27,6 +27,7 @@ from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.comparison import question
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.provenance import evidence_text, figures_text
+from sweeps import sweep
 
 FIGURES = ("bytes_per_s", "memory_bytes", "launch_s", "dispatch_s", "streams", "idle_w", "busy_w",
            "memory_efficiency")  # fmt: skip
@@ -72,8 +73,10 @@ def test_every_figure_of_a_device_has_a_source(name: str) -> None:
     check_device(hetsim.load_device(name))
 
 
-@pytest.mark.parametrize("platform", platform_names())
-@pytest.mark.parametrize("name", zoo.names())
+WALK = [(name, platform) for name in zoo.names() for platform in platform_names()]
+
+
+@sweep("name, platform", quick=WALK[::5], full=WALK)
 def test_every_price_has_evidence_and_the_header_tells_it(name: str, platform: str) -> None:
     problem = Problem.of(model(name), loaded(platform))
     assert problem.platform is not None
