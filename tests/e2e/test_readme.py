@@ -48,7 +48,7 @@ def test_the_table_is_the_one_that_is_printed(hetsim: Call) -> None:
     printed = hetsim("hetsim compare zoo:resnet50 --platform laptop").splitlines()
     assert report == printed
     assert (blank, verdict) == ("", "outputs bitwise equal to the whole model: yes")
-    assert re.fullmatch(r"heft on ray: .* wall clock", wall)
+    assert re.fullmatch(r"auto on ray: .* wall clock", wall)
 
 
 def test_commands_are_found() -> None:
