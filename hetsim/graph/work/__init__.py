@@ -37,8 +37,7 @@ from hetsim.graph.work import (
 )  # fmt: skip
 from hetsim.graph.work.control import Ways, ways
 from hetsim.graph.work.form import PRODUCTS, exp_elements, form_of
-from hetsim.graph.work.geometry import PRODUCTS as MEASURES
-from hetsim.graph.work.geometry import as_product
+from hetsim.graph.work.geometry import as_product, product_of
 from hetsim.graph.work.product import Product
 from hetsim.graph.work.record import Work
 from hetsim.graph.work.rule import NodeView, Rule, key_of_op, moved_bytes, op_key
@@ -110,7 +109,7 @@ def _counted(graph: Graph, node: Node) -> Work:
         ) from error
     read, constant, written = moved
     op_class = "other" if rule is None else rule.op_class
-    product = _product(view, key, op_class, least or flops or 0)
+    product = _product(view, op_class, least or flops or 0)
     work = Work(
         flops=flops or 0,
         read_bytes=read,
@@ -130,15 +129,13 @@ def _counted(graph: Graph, node: Node) -> Work:
     return work
 
 
-def _product(view: NodeView, key: str, op_class: str, flops: int) -> Product | None:
+def _product(view: NodeView, op_class: str, flops: int) -> Product | None:
     """The product that a node computes; of its FLOP alone where no more is known of it."""
-    measure = MEASURES.get(key)
-    if measure is not None:
-        # Sizes of nothing, as of no channels at all, are no product.
-        with suppress(ArithmeticError, LookupError, ValueError, ModelError):
-            found = measure(view)
-            if found is not None:
-                return found
+    # Sizes of nothing, as of no channels at all, are no product.
+    with suppress(ModelError):
+        found = product_of(view.graph, view.node)
+        if found is not None:
+            return found
     if op_class in PRODUCTS and flops:
         return as_product(view, PRODUCTS[op_class], flops)
     return None
