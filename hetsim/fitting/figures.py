@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -55,18 +54,6 @@ def figures_of(measurements: Measurements, asked: Asked) -> KernelFigures:
         source=source,
         errors=tuple(_rounded(error) for error in errors_of(kin, asked.series)),
     )
-
-
-def all_figures(
-    measurements: Measurements, devices: Iterable[str] | None = None
-) -> dict[str, list[KernelFigures]]:
-    """Return the figures by device, of all that stand on measurements or of `devices` alone."""
-    wanted = None if devices is None else set(devices)
-    found: dict[str, list[KernelFigures]] = {}
-    for asked in measurements.asks:
-        if wanted is None or asked.device in wanted:
-            found.setdefault(asked.device, []).append(figures_of(measurements, asked))
-    return found
 
 
 def _of_kin(kin: FittedKin) -> str:

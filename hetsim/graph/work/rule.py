@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -171,11 +170,6 @@ def per_output(op_class: str, weight: int) -> Rule:
 def per_input(op_class: str, weight: int) -> Rule:
     """Return a rule of `weight` FLOP an element of the first input."""
     return Rule(op_class, lambda view: weight * view.elements())
-
-
-def volume(dims: tuple[int, ...]) -> int:
-    """Product of `dims`."""
-    return math.prod(dims)
 
 
 def op_key(node: Node) -> str:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.hardware.kernel_figures import KernelFigures
+from hetsim.reporting.tables.kernel_figures import error_record
 from hetsim.reporting.words.console import cell, new_table
 from hetsim.reporting.words.text import percent
 
@@ -42,19 +43,7 @@ def fitted_record(figures: Mapping[str, Sequence[KernelFigures]]) -> dict[str, A
                 one.precision: {
                     "kin": one.kin,
                     "status": one.status,
-                    "errors": [
-                        {
-                            "batch": error.batch,
-                            "networks": error.networks,
-                            "rows": error.rows,
-                            "median": error.median,
-                            "p90": error.p90,
-                            "spread": error.spread,
-                            "sd": error.sd,
-                            "common": error.common,
-                        }
-                        for error in one.errors
-                    ],
+                    "errors": [error_record(error) for error in one.errors],
                 }
                 for one in found
             }

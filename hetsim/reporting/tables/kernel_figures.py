@@ -102,13 +102,14 @@ def kernels_record(kernels: Mapping[str, KernelFigures]) -> dict[str, Any]:
                 }
                 for parameter in PARAMETERS
             },
-            "errors": [_error_record(error) for error in figures.errors],
+            "errors": [error_record(error) for error in figures.errors],
         }
         for precision, figures in kernels.items()
     }
 
 
-def _error_record(error: FigureError) -> dict[str, Any]:
+def error_record(error: FigureError) -> dict[str, Any]:
+    """Return an error as a record for ``to_json``, as shares of one."""
     return {
         "batch": error.batch,
         "networks": error.networks,
