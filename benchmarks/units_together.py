@@ -42,8 +42,9 @@ from onnx import numpy_helper
 import hetsim
 from hetsim.cost.kernels.chosen import figures_for
 from hetsim.cost.kernels.features import COLUMN
-from hetsim.cost.kernels.form import kernels_seconds, streamed_share
+from hetsim.cost.kernels.form import streamed_share
 from hetsim.cost.kernels.table import KernelTable, network_table
+from hetsim.cost.kernels.totals import kernels_seconds
 from hetsim.errors import HetsimError, OutOfMemory
 from hetsim.fitting.comparable import BULK_BATCH
 from hetsim.fitting.graphs import Graphs, read_graphs

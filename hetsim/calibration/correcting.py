@@ -19,7 +19,8 @@ from hetsim.calibration.fitting import Fit, undisturbed
 from hetsim.calibration.points import Network
 from hetsim.cost.kernels.correction import bell, coordinates
 from hetsim.cost.kernels.features import COLUMN, FORMS
-from hetsim.cost.kernels.form import kernels_seconds, streamed_share
+from hetsim.cost.kernels.form import streamed_share
+from hetsim.cost.kernels.totals import kernels_seconds
 from hetsim.hardware.kernel_correction import COORDINATES, Coordinate, Correction
 from hetsim.hardware.kernel_figures import INDEX
 

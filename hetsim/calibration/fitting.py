@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from hetsim.calibration.points import Network, Point
-from hetsim.cost.kernels.form import Networks, log_total_and_gradient
+from hetsim.cost.kernels.totals import Networks, log_total_and_gradient
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
 
 _FORM_OFF, _WHOLE_OFF = 0.10, 0.05

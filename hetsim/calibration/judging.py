@@ -10,7 +10,8 @@ import numpy as np
 from hetsim.calibration.fitting import Fit
 from hetsim.calibration.points import Network
 from hetsim.cost.kernels.correction import factors
-from hetsim.cost.kernels.form import kernels_seconds, streamed_share
+from hetsim.cost.kernels.form import streamed_share
+from hetsim.cost.kernels.totals import kernels_seconds
 from hetsim.hardware.kernel_correction import Correction
 from hetsim.hardware.kernel_figures import INDEX, FigureError
 

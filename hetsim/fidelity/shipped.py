@@ -10,9 +10,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.cost.kernels.form import Networks, log_total
 from hetsim.cost.kernels.likeness import Likeness, traits_of
 from hetsim.cost.kernels.table import KernelTable
+from hetsim.cost.kernels.totals import Networks, log_total
 from hetsim.fidelity.points import HALF_WIDTH, FidelityPoint, Predicted
 from hetsim.fitting.precisions import ITEM_BYTES
 from hetsim.hardware.catalog import device_names, load_device, load_kin

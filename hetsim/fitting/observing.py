@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.cost.kernels.form import Networks, log_total, log_total_and_gradient
+from hetsim.cost.kernels.totals import Networks, log_total, log_total_and_gradient
 from hetsim.fitting.chips import about, centre
 from hetsim.fitting.points import Point, Series
 from hetsim.fitting.tables import Tables, bytes_of
@@ -64,10 +64,6 @@ class KinData:
     def slices(self) -> list[slice]:
         """Return where the points of each series are."""
         return [slice(a, b) for a, b in zip(self.first[:-1], self.first[1:], strict=True)]
-
-    def networks_of(self) -> list[str]:
-        """Return the networks, by the index that `network` has for them."""
-        return sorted({name for name, _ in self.keys})
 
     def logs(self, theta: Floats) -> Floats:
         """Log seconds of all points by the log values [series, parameters] of their series."""

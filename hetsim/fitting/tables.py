@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hetsim.cost.kernels.form import Networks
 from hetsim.cost.kernels.table import KernelTable, network_table
+from hetsim.cost.kernels.totals import Networks
 from hetsim.fitting.graphs import Graphs
 from hetsim.fitting.precisions import ITEM_BYTES, WEIGHT_BYTES
 

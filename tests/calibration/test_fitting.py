@@ -15,7 +15,8 @@ from hetsim.calibration.priors import prior
 from hetsim.calibration.tasks import generated
 from hetsim.cost.kernels.correction import factors
 from hetsim.cost.kernels.features import COLUMN, FORMS
-from hetsim.cost.kernels.form import kernels_seconds, streamed_share
+from hetsim.cost.kernels.form import streamed_share
+from hetsim.cost.kernels.totals import kernels_seconds
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
 
 MEAN, DEVIATION = prior("cpu", 1)

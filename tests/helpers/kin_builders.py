@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS
-from hetsim.cost.kernels.form import Networks, log_total
+from hetsim.cost.kernels.totals import Networks, log_total
 from hetsim.fitting.observing import KinData
 from hetsim.fitting.points import Point, Series
 from hetsim.fitting.priors import COVARIATES, Prior

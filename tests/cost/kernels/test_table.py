@@ -11,8 +11,9 @@ import pytest
 
 from figure_builders import kernel_figures
 from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS
-from hetsim.cost.kernels.form import kernels_seconds, streamed_share
+from hetsim.cost.kernels.form import streamed_share
 from hetsim.cost.kernels.table import network_table
+from hetsim.cost.kernels.totals import kernels_seconds
 from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.work import graph_work, node_work
 from hetsim.graph.zoo import models as zoo
