@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
@@ -13,6 +15,17 @@ TERA = 1e12
 
 _TIME_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _BYTE_STEPS = ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
+
+
+def significant(value: float, digits: int = 4) -> float:
+    """Return `value` to so many significant digits.
+
+    >>> significant(71234.5), significant(0.00123456)
+    (71230.0, 0.001235)
+    """
+    if value == 0 or not math.isfinite(value):
+        return value
+    return round(value, digits - 1 - math.floor(math.log10(abs(value))))
 
 
 def format_seconds(seconds: float) -> str:

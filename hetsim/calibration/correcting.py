@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
+from hetsim.base.units import significant
 from hetsim.calibration.fitting import Fit, undisturbed
 from hetsim.calibration.points import Network
 from hetsim.cost.kernels.correction import bell, coordinates
@@ -38,7 +39,6 @@ _HEIGHT, _HEIGHT_OFF = 0.25, 0.4
 
 _FAR = 1.0
 _REWEIGHTED = 4
-_DIGITS = 4
 
 
 def corrections(networks: Sequence[Network], fitted: Fit) -> tuple[Correction, ...]:
@@ -80,7 +80,7 @@ def _learnt(
     some = _spread_out(len(target), _LEARNT)
     offset = float(np.average(target, weights=1.0 / (noise**2 + 0.04)))
     if not len(varying):
-        return Correction(form, _rounded(offset), (), (), ())
+        return Correction(form, significant(offset), (), (), ())
     slopes_off = _slopes(varying)
     scales, height, extra = _likely(used[some], target[some] - offset, noise[some], slopes_off)
     spans = used.std(axis=0)
@@ -105,19 +105,19 @@ def _learnt(
     weights, slopes = solved[: len(chosen)], solved[len(chosen) :] / spans
     return Correction(
         form=form,
-        offset=_rounded(offset - float(slopes @ middle)),
+        offset=significant(offset - float(slopes @ middle)),
         coordinates=tuple(
             Coordinate(
                 COORDINATES[index],
-                _rounded(float(used[:, j].min())),
-                _rounded(float(used[:, j].max())),
-                _rounded(float(scales[j])),
-                _rounded(float(slopes[j])),
+                significant(float(used[:, j].min())),
+                significant(float(used[:, j].max())),
+                significant(float(scales[j])),
+                significant(float(slopes[j])),
             )
             for j, index in enumerate(varying)
         ),
-        centres=tuple(tuple(_rounded(float(x)) for x in used[index]) for index in chosen),
-        weights=tuple(_rounded(float(weight)) for weight in weights),
+        centres=tuple(tuple(significant(float(x)) for x in used[index]) for index in chosen),
+        weights=tuple(significant(float(weight)) for weight in weights),
     )
 
 
@@ -198,7 +198,3 @@ def _spread_out(count: int, most: int) -> NDArray[np.int64]:
     """Indices of at most `most` of `count`, drawn by a fixed seed."""
     order = np.random.default_rng(count).permutation(count)
     return np.sort(order[:most])
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")

@@ -13,9 +13,9 @@ from hetsim.cost.kernels.correction import factors
 from hetsim.cost.kernels.form import streamed_share
 from hetsim.cost.kernels.totals import kernels_seconds
 from hetsim.hardware.kernel_correction import Correction
-from hetsim.hardware.kernel_figures import INDEX, FigureError
+from hetsim.hardware.kernel_figures import HALF_WIDTH, INDEX, FigureError
 
-_COVERED, _NORMAL = 0.8, 1.2816
+_COVERED = 0.8
 _FEWEST = 2
 
 
@@ -89,7 +89,7 @@ def figure_errors(judged: Sequence[Judged]) -> tuple[FigureError, ...]:
     if found is None or len(whole) < _FEWEST:
         return ()
     logs = np.abs([np.log(one.predicted_s / one.measured_s) for one in whole])
-    sd = max(float(np.quantile(logs, _COVERED)) / _NORMAL, 1e-3)
+    sd = max(float(np.quantile(logs, _COVERED)) / HALF_WIDTH, 1e-3)
     return (
         FigureError(
             batch="1",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from hetsim.base.units import significant
 from hetsim.calibration.fitting import Fit
 from hetsim.calibration.machine import memory_bytes
 from hetsim.calibration.record import Setting
@@ -52,7 +53,7 @@ def device_file(
     fastest = max(1.0, *(float(values[INDEX[name]]) for name in _RELATIVE))
 
     def figure(value: float, status: str = "fitted", of: str = source) -> dict[str, Any]:
-        return {"value": _rounded(value), "status": status, "source": of}
+        return {"value": significant(value), "status": status, "source": of}
 
     def si(name: str) -> float:
         return PARAMETERS[INDEX[name]].in_key_unit(float(values[INDEX[name]]))
@@ -64,7 +65,7 @@ def device_file(
         "runtime": setting.runtime,
         "source": f"{source}; {networks} generated networks",
         "parameters": {
-            "value": {one.name: _rounded(si(one.name)) for one in PARAMETERS},
+            "value": {one.name: significant(si(one.name)) for one in PARAMETERS},
             "status": "fitted",
             "source": source,
         },
@@ -73,9 +74,9 @@ def device_file(
         kernels["errors"] = [
             {
                 "batch": one.batch, "networks": one.networks, "rows": one.rows,
-                "median": _rounded(one.median), "p90": _rounded(one.p90),
-                "spread": None if one.spread is None else _rounded(one.spread),
-                "sd": _rounded(one.sd), "common": _rounded(one.common),
+                "median": significant(one.median), "p90": significant(one.p90),
+                "spread": None if one.spread is None else significant(one.spread),
+                "sd": significant(one.sd), "common": significant(one.common),
             }
             for one in errors
         ]  # fmt: skip
@@ -128,10 +129,6 @@ def _correction(one: Correction) -> dict[str, Any]:
         },
         "centres": _Block("\n".join(lines) + "\n"),
     }
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.4g}")
 
 
 class _Block(str):

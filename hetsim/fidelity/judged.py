@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from hetsim.fidelity.points import HALF_WIDTH, FidelityPoint, Key, Predicted, grouped
+from hetsim.fidelity.points import FidelityPoint, Key, Predicted, grouped
 from hetsim.fitting.errors import error_of
 from hetsim.fitting.kin_fits import Measurements
 from hetsim.fitting.leaving_out import Unseen
 from hetsim.fitting.points import Series
-from hetsim.hardware.kernel_figures import BATCHES, batch_range
+from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, batch_range
 from hetsim.problem.evidence_of_platform import DATASHEET_SD
 
 

@@ -13,9 +13,6 @@ from typing import TypeVar
 
 from hetsim.errors import UsageError
 
-HALF_WIDTH = 1.2816
-"""Standard deviations to either side that hold 80 % of a normal distribution."""
-
 Key = tuple[str, str, str, int]
 K = TypeVar("K")
 T = TypeVar("T")

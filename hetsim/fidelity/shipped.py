@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from hetsim.cost.kernels.likeness import Likeness, traits_of
 from hetsim.cost.kernels.table import KernelTable
 from hetsim.cost.kernels.totals import Networks, log_total
-from hetsim.fidelity.points import HALF_WIDTH, FidelityPoint, Predicted
+from hetsim.fidelity.points import FidelityPoint, Predicted
 from hetsim.fitting.precisions import ITEM_BYTES
 from hetsim.hardware.catalog import device_names, load_device, load_kin
-from hetsim.hardware.kernel_figures import KernelFigures
+from hetsim.hardware.kernel_figures import HALF_WIDTH, KernelFigures
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.spec import DeviceSpec
 from hetsim.problem.evidence_of_platform import device_evidence

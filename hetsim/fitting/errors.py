@@ -13,10 +13,8 @@ from scipy.stats import t as student
 from hetsim.fitting.kin_fits import FittedKin
 from hetsim.fitting.leaving_out import Unseen
 from hetsim.fitting.points import Series
-from hetsim.hardware.kernel_figures import BATCHES, FigureError, batch_range
+from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, FigureError, batch_range
 
-HALF_WIDTH = 1.2816
-"""Standard deviations to either side that hold 80 % of a normal distribution."""
 KIN_NETWORKS = 8.0
 """How many networks of its own a device's spread must have to count as much as its kin's."""
 SD_LEAST = 0.03

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from hetsim.base.units import significant
 from hetsim.fitting.catalog import Asked
 from hetsim.fitting.chips import about, raw_covariates
 from hetsim.fitting.errors import errors_of
 from hetsim.fitting.kin_fits import FittedKin, Measurements
 from hetsim.fitting.kins import runtime_of
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
-
-DIGITS = 4
-
-
-def rounded(value: float, digits: int = DIGITS) -> float:
-    """Return `value` to so many significant digits.
-
-    >>> rounded(71234.5), rounded(0.00123456)
-    (71230.0, 0.001235)
-    """
-    if value == 0 or not math.isfinite(value):
-        return value
-    return round(value, digits - 1 - math.floor(math.log10(abs(value))))
 
 
 def figures_of(measurements: Measurements, asked: Asked) -> KernelFigures:
@@ -45,7 +31,7 @@ def figures_of(measurements: Measurements, asked: Asked) -> KernelFigures:
     return KernelFigures(
         precision=asked.precision,
         values=tuple(
-            parameter.si(rounded(parameter.in_key_unit(float(np.exp(log)))))
+            parameter.si(significant(parameter.in_key_unit(float(np.exp(log)))))
             for parameter, log in zip(PARAMETERS, theta, strict=True)
         ),
         provenance={parameter.name: (status, source) for parameter in PARAMETERS},
@@ -67,9 +53,9 @@ def _rounded(error: FigureError) -> FigureError:
         batch=error.batch,
         networks=error.networks,
         rows=error.rows,
-        median=rounded(error.median),
-        p90=rounded(error.p90),
-        spread=None if error.spread is None else rounded(error.spread),
-        sd=rounded(error.sd),
-        common=rounded(error.common),
+        median=significant(error.median),
+        p90=significant(error.p90),
+        spread=None if error.spread is None else significant(error.spread),
+        sd=significant(error.sd),
+        common=significant(error.common),
     )

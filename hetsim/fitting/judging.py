@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetsim.fitting.errors import HALF_WIDTH, error_of
+from hetsim.fitting.errors import error_of
 from hetsim.fitting.leaving_out import Unseen
 from hetsim.fitting.observing import KinData
-from hetsim.hardware.kernel_figures import BATCHES, batch_range
+from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, batch_range
 
 LEAST_NETWORKS = 5
 """Of a series, for its predictions to be judged."""

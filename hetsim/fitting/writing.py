@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hetsim.fitting.figures import rounded
+from hetsim.base.units import significant
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
 from hetsim.hardware.kin import TRAITS, Kin
 
@@ -91,7 +91,7 @@ def _precision(figures: KernelFigures) -> str:
         "      value:",
     ]
     for parameter, value in zip(PARAMETERS, figures.values, strict=True):
-        shown = rounded(parameter.in_key_unit(value))
+        shown = significant(parameter.in_key_unit(value))
         lines.append(f"        {parameter.name}: {shown:.4g}")
     lines += [f"      status: {status}", f"      source: {_quoted(source)}"]
     if figures.errors:

@@ -114,6 +114,10 @@ def batch_range(batch: int) -> str:
     return BATCHES[0] if batch <= 1 else BATCHES[1] if batch <= 16 else BATCHES[2]
 
 
+HALF_WIDTH = 1.2816
+"""Standard deviations to either side that hold 80 % of a normal distribution."""
+
+
 @dataclass(frozen=True, slots=True)
 class FigureError:
     """How far predictions were from measurements that were left out of the fit.

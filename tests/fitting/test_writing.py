@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hetsim.base.units import significant
 from hetsim.errors import PlatformError
 from hetsim.fitting.catalog import picked
-from hetsim.fitting.figures import figures_of, rounded
+from hetsim.fitting.figures import figures_of
 from hetsim.fitting.kin_fits import Measurements
 from hetsim.fitting.measured import measured_folder
 from hetsim.fitting.writing import fitted_text, write_fitted
@@ -57,7 +58,7 @@ def test_what_is_written_is_read_back(figures):
 def test_figures_have_four_digits_and_say_that_they_are_fitted(figures):
     for parameter, value in zip(PARAMETERS, figures.values, strict=True):
         shown = parameter.in_key_unit(value)
-        assert shown == pytest.approx(rounded(shown), rel=1e-12)
+        assert shown == pytest.approx(significant(shown), rel=1e-12)
     assert figures.status == "fitted"
     assert CHIP in figures.source
     (error,) = figures.errors
