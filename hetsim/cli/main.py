@@ -14,7 +14,7 @@ import click
 
 from hetsim.cli.invocation import Invocation, one_line
 from hetsim.cli.lazy import LazyGroup, Verb
-from hetsim.cli.options import common_options
+from hetsim.cli.options.output import common_options
 from hetsim.errors import HetsimError
 from hetsim.version import __version__
 

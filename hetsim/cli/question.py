@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from hetsim.cli.invocation import current
-from hetsim.cli.options import FROM_MODEL
+from hetsim.cli.options.planning import FROM_MODEL
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:

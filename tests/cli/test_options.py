@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.cli.main import main
-from hetsim.cli.options import whole_number
+from hetsim.cli.options.values import whole_number
 
 Cli = Callable[..., Result]
 

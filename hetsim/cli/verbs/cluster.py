@@ -9,7 +9,8 @@ import click
 
 from hetsim.cli.given_once import Family
 from hetsim.cli.invocation import current
-from hetsim.cli.options import common_options, json_option, platform_option
+from hetsim.cli.options.hardware import platform_option
+from hetsim.cli.options.output import common_options, json_option
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:

@@ -9,22 +9,16 @@ import click
 
 from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options import (
-    common_options,
+from hetsim.cli.options.hardware import (
     contention_option,
-    draws_option,
-    json_option,
-    limit_options,
-    model_options,
-    objective_option,
-    output_options,
     pessimistic_option,
     platform_options,
     price_options,
-    run_options,
-    target_option,
-    wide_option,
 )
+from hetsim.cli.options.model import model_options
+from hetsim.cli.options.output import common_options, json_option, output_options, wide_option
+from hetsim.cli.options.planning import draws_option, limit_options, objective_option, target_option
+from hetsim.cli.options.running import run_options
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,13 +9,9 @@ import click
 
 from hetsim.cli.given_once import Family
 from hetsim.cli.invocation import current
-from hetsim.cli.options import (
-    common_options,
-    execute_option,
-    json_option,
-    model_options,
-    wide_option,
-)
+from hetsim.cli.options.hardware import execute_option
+from hetsim.cli.options.model import model_options
+from hetsim.cli.options.output import common_options, json_option, wide_option
 from hetsim.cli.verbs.devices_fit import fit_devices
 from hetsim.errors import PlatformError, UsageError, nearest
 

@@ -8,7 +8,7 @@ import click
 
 from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options import common_options, json_option
+from hetsim.cli.options.output import common_options, json_option
 
 
 @click.command("fit", cls=Command)

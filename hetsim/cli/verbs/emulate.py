@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetsim.cli.invocation import current
-from hetsim.cli.options import above_zero
+from hetsim.cli.options.values import above_zero
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,13 +8,9 @@ import click
 
 from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options import (
-    common_options,
-    json_option,
-    model_options,
-    platform_options,
-    wide_option,
-)
+from hetsim.cli.options.hardware import platform_options
+from hetsim.cli.options.model import model_options
+from hetsim.cli.options.output import common_options, json_option, wide_option
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:

@@ -12,15 +12,10 @@ import click
 
 from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options import (
-    FROM_MODEL,
-    common_options,
-    json_option,
-    model_options,
-    pessimistic_option,
-    platform_options,
-    price_options,
-)
+from hetsim.cli.options.hardware import pessimistic_option, platform_options, price_options
+from hetsim.cli.options.model import model_options
+from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.planning import FROM_MODEL
 from hetsim.errors import InvalidInput, UsageError, nearest
 
 if TYPE_CHECKING:

@@ -11,16 +11,11 @@ from click.core import ParameterSource
 from hetsim.cli.given_once import Command
 from hetsim.cli.inject import inject_option, recovery_lines
 from hetsim.cli.invocation import current
-from hetsim.cli.options import (
-    common_options,
-    draws_option,
-    json_option,
-    model_options,
-    output_options,
-    platform_options,
-    run_options,
-    strategy_options,
-)
+from hetsim.cli.options.hardware import platform_options
+from hetsim.cli.options.model import model_options
+from hetsim.cli.options.output import common_options, json_option, output_options
+from hetsim.cli.options.planning import draws_option, strategy_options
+from hetsim.cli.options.running import run_options
 from hetsim.cli.verbs.emulate import check_emulate, emulate_options, run_emulated
 from hetsim.errors import UsageError
 

@@ -10,18 +10,12 @@ import click
 from hetsim.cli.given_once import Command
 from hetsim.cli.inject import inject_option
 from hetsim.cli.invocation import current
-from hetsim.cli.options import (
-    common_options,
-    draws_option,
-    from_zero,
-    json_option,
-    model_options,
-    output_options,
-    platform_options,
-    seed_option,
-    strategy_options,
-    target_option,
-)
+from hetsim.cli.options.hardware import platform_options
+from hetsim.cli.options.model import model_options
+from hetsim.cli.options.output import common_options, json_option, output_options
+from hetsim.cli.options.planning import draws_option, strategy_options, target_option
+from hetsim.cli.options.running import seed_option
+from hetsim.cli.options.values import from_zero
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical

@@ -1,0 +1,111 @@
+"""Options that say how a model is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from hetsim.cli.options.values import all_of, by_name, shapes, sizes
+
+
+def _set_inputs(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+    """Take ``FILE.npz``, all inputs in one file, or ``NAME=FILE.npy`` for each of them."""
+    if not given:
+        return
+
+    def one(text: str) -> tuple[str, Path]:
+        name, _, path = text.partition("=")
+        if not name or not path:
+            raise ValueError(f"'{text}' is not NAME=FILE.npy, e.g. x=image.npy, and no FILE.npz")
+        return name, Path(path)
+
+    invocation = ctx.find_root().obj
+    if any(text.endswith(".npz") for text in given):
+        if len(given) > 1:
+            raise click.BadParameter(
+                "a .npz file holds all inputs: give it alone, or NAME=FILE.npy for each", ctx, param
+            )
+        invocation.inputs = given[0]
+        return
+    from hetsim.graph.inputs.files import read_npy
+
+    invocation.inputs = {
+        name: read_npy(path, f"--input {name}={path}")
+        for name, path in by_name(ctx, param, given, one).items()
+    }
+
+
+def _set_frozen(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+    """Read ``NAME=VALUE`` values: a number, true or false, a list of them, or text."""
+    import json
+
+    def one(text: str) -> tuple[str, object]:
+        name, separator, value = text.partition("=")
+        if not name or not separator:
+            raise ValueError(f"'{text}' is not NAME=VALUE, e.g. sr=16000")
+        try:
+            return name, json.loads(value)
+        except ValueError:
+            return name, value
+
+    ctx.find_root().obj.frozen = by_name(ctx, param, given, one)
+
+
+def _set_extensions(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+    if given:
+        from hetsim.graph.reading.extension import load_extension
+
+        ctx.find_root().obj.extensions = tuple(load_extension(text) for text in given)
+
+
+model_options = all_of(
+    click.option(
+        "--dim",
+        "dims",
+        metavar="NAME=N",
+        multiple=True,
+        callback=sizes,
+        help="Bind an open dimension, e.g. --dim batch=1, 'x[2]=48', or '*=1': all. Repeatable.",
+    ),
+    click.option(
+        "--shape",
+        "shapes",
+        metavar="NAME=D,D,...",
+        multiple=True,
+        callback=shapes,
+        help="Set an input's shape, e.g. --shape x=1,3,224,224. Repeatable.",
+    ),
+    click.option(
+        "--input",
+        metavar="FILE.npz|NAME=FILE.npy",
+        multiple=True,
+        expose_value=False,
+        callback=_set_inputs,
+        help="The inputs; they bind dimensions, and a run that measures shapes is on them.",
+    ),
+    click.option(
+        "--freeze",
+        metavar="NAME=VALUE",
+        multiple=True,
+        expose_value=False,
+        callback=_set_frozen,
+        help="Make an input constant, e.g. --freeze sr=16000. Repeatable.",
+    ),
+    click.option(
+        "--canonical",
+        type=click.Choice(["none", "basic", "extended"]),
+        default=None,
+        help="How far ONNX Runtime may rewrite the graph first.  [default: basic]",
+    ),
+    click.option(
+        "--extension",
+        metavar="FILE",
+        multiple=True,
+        expose_value=False,
+        callback=_set_extensions,
+        help="Custom ops: BODIES.onnx, LIBRARY or LIBRARY=BODIES.onnx. Repeatable.",
+    ),
+)
+"""How a model is read."""

@@ -1,0 +1,87 @@
+"""Options that say how a plan is made, and what it is held to and judged by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from hetsim.cli.options.hardware import contention_option, pessimistic_option, price_options
+from hetsim.cli.options.values import above_zero, all_of
+
+FROM_MODEL: Final = "model"
+"""What stands for the notes on a model's nodes in place of an affinity file."""
+
+
+def _set_settings(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> None:
+    ctx.find_root().obj.settings = given
+
+
+def _set_affinity(ctx: click.Context, param: click.Parameter, given: str | None) -> None:
+    if given is not None and given != FROM_MODEL:
+        from hetsim.partitioning.affinity.file import load_affinity
+
+        ctx.find_root().obj.affinity = load_affinity(given)
+    else:
+        ctx.find_root().obj.affinity = given
+
+
+limit_options = all_of(
+    click.option(
+        "--set",
+        metavar="KEY=VALUE",
+        multiple=True,
+        expose_value=False,
+        callback=_set_settings,
+        help="Option of the strategy, e.g. --set max_devices=2. Repeatable.",
+    ),
+    click.option(
+        "--affinity",
+        metavar="FILE",
+        default=None,
+        expose_value=False,
+        callback=_set_affinity,
+        help="Pins and exclusions, JSON or YAML; `model`: as the model's nodes note.",
+    ),
+)
+"""What a strategy is held to."""
+
+objective_option = click.option(
+    "--objective",
+    type=click.Choice(["latency", "throughput"]),
+    default=None,
+    help="One request's latency, or seconds a request with many in flight.  [default: latency]",
+)
+"""What plans are for, and weighed by."""
+
+target_option = click.option(
+    "--target-ms",
+    default=None,
+    callback=above_zero,
+    metavar="MS",
+    help="End with exit code 5 where the plan takes longer, by the objective.",
+)
+"""What a user asks of the best plan."""
+
+strategy_options = all_of(
+    click.option(
+        "--strategy",
+        metavar="NAME",
+        help="Strategy; `hetsim strategies` lists them.  [default: heft]",
+    ),
+    objective_option,
+    limit_options,
+    contention_option,
+    price_options,
+    pessimistic_option,
+)
+"""How a plan is made."""
+
+draws_option = click.option(
+    "--draws",
+    type=click.IntRange(min=0, max=100_000),
+    default=200,
+    show_default=True,
+    help="Play plans on so many draws of what figures may be off by; 0: on none.",
+)
+"""How sure an answer is."""

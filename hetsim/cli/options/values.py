@@ -1,0 +1,107 @@
+"""Values of options: how they are read, and how several options are one decorator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Decorator = Callable[[Decorated], Decorated]
+Item = TypeVar("Item")
+
+
+def sizes(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, int]:
+    """Read ``NAME=N`` values, N a whole number above 0."""
+
+    def one(text: str) -> tuple[str, int]:
+        name, _, size = text.rpartition("=")
+        number = whole_number(size)
+        if not name or number is None:
+            raise ValueError(f"'{text}' is not NAME=N with N a whole number above 0, e.g. batch=1")
+        return name, number
+
+    return by_name(ctx, param, given, one)
+
+
+def shapes(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str]
+) -> dict[str, tuple[int, ...]]:
+    """Read ``NAME=D,D,...`` values: an input and all its dimensions."""
+
+    def one(text: str) -> tuple[str, tuple[int, ...]]:
+        name, _, dims = text.rpartition("=")
+        shape = [whole_number(dim) for dim in dims.split(",")]
+        if not name or None in shape:
+            raise ValueError(
+                f"'{text}' is not NAME=D,D,... with whole numbers above 0, e.g. x=1,3,224,224"
+            )
+        return name, tuple(dim for dim in shape if dim is not None)
+
+    return by_name(ctx, param, given, one)
+
+
+def above_zero(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    """Read a finite number above 0, where one is given."""
+    if text is None:
+        return None
+    number = _number(text)
+    if number is None or number <= 0:
+        raise click.BadParameter(f"'{text}' is not a finite number above 0", ctx, param)
+    return number
+
+
+def from_zero(ctx: click.Context, param: click.Parameter, text: str) -> float:
+    """Read a finite number from 0 on."""
+    number = _number(text)
+    if number is None or number < 0:
+        raise click.BadParameter(f"'{text}' is not a finite number from 0 on", ctx, param)
+    return number
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def whole_number(text: str) -> int | None:
+    """Return the positive integer that `text` writes in plain digits, else None."""
+    text = text.strip()
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        return None
+    return int(text) or None
+
+
+def by_name(
+    ctx: click.Context,
+    param: click.Parameter,
+    given: Sequence[str],
+    read: Callable[[str], tuple[str, Item]],
+) -> dict[str, Item]:
+    """Return the (name, value) pairs that `read` gives; each name may come once."""
+    found: dict[str, Item] = {}
+    for text in given:
+        try:
+            name, value = read(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+        if name in found:
+            raise click.BadParameter(f"'{name}' is given twice", ctx, param)
+        found[name] = value
+    return found
+
+
+def all_of(*options: Decorator[Any]) -> Decorator[Any]:
+    """Return the decorator that adds all `options`, the first of them first in the help."""
+
+    def decorate(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
