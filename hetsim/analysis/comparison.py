@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hetsim.analysis.draws import DRAWS, MOST_DRAWS, draw
 from hetsim.analysis.sureness import Sureness, how_sure
+from hetsim.analysis.sustaining import Sustaining
 from hetsim.analysis.target import check_target
 from hetsim.base import checks
 from hetsim.errors import Infeasible, OutOfMemory, UsageError, all_refused, nearest
@@ -28,6 +29,7 @@ from hetsim.placement.replicas.deal import PLAY, sustained_s
 from hetsim.placement.starting.alone import expand
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
+from hetsim.problem.parts import Slower
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import simulate
 
@@ -40,8 +42,15 @@ DEFAULT_STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
 COPIES = "multi"
 """The strategy that ``copies`` are of."""
 
-Attempt = tuple[Plan | None, Timeline | None, Infeasible | None]
-"""A plan and how it was played, or why there is none."""
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A plan, the same at the speed at which it is judged, and how that went; or why none is."""
+
+    plan: Plan | None = None
+    judged: Plan | None = None
+    timeline: Timeline | None = None
+    refusal: Infeasible | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,9 @@ class Row:
         The error that `reason` is the text of.
     sure : Sureness or None
         How sure `cost_s` is, and that it is the least; None where nothing was drawn.
+    slower : Slower or None
+        By what factor its devices are slower than alone, where that is asked; None where they
+        are as fast.
     """
 
     strategy: str
@@ -87,6 +99,7 @@ class Row:
     kept_s: float | None = None
     refusal: Infeasible | None = field(default=None, repr=False, compare=False)
     sure: Sureness | None = None
+    slower: Slower | None = None
 
     @property
     def lags(self) -> bool:
@@ -140,6 +153,9 @@ class Comparison:
     draws, draw_seed : int
         How many draws of what figures are off by the rows were played on; 0 where all is taken as
         exact, or at the bad end.
+    sustained : bool
+        Whether devices that are busy at once share the power and the memory that the platform
+        states.
     """
 
     problem: Problem
@@ -151,6 +167,7 @@ class Comparison:
     copies: Copies | None = None
     draws: int = 0
     draw_seed: int = 0
+    sustained: bool = False
 
     def busy(self, row: Row) -> dict[str, float]:
         """Return, by device, the share of the time in which it computes.
@@ -162,9 +179,10 @@ class Comparison:
         if self.objective == "latency":
             return dict(row.timeline.device_utilization)
         device_s, _ = seconds_a_request(row.plan)
+        slower = (1.0,) * len(device_s) if row.slower is None else row.slower.factors
         return {
-            name: min(seconds / row.cost_s, 1.0) if row.cost_s else 0.0
-            for name, seconds in zip(self.problem.devices, device_s, strict=True)
+            name: min(seconds * factor / row.cost_s, 1.0) if row.cost_s else 0.0
+            for name, seconds, factor in zip(self.problem.devices, device_s, slower, strict=True)
         }
 
     def require(self, target_s: float | None = None) -> Row:
@@ -209,6 +227,7 @@ class Comparison:
     affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
     draws=checks.whole(0, MOST_DRAWS),
     draw_seed=checks.whole(0),
+    sustained=checks.flag,
 )
 def compare(
     problem: Problem,
@@ -218,6 +237,7 @@ def compare(
     affinity: Affinity | None = None,
     draws: int = DRAWS,
     draw_seed: int = 0,
+    sustained: bool = False,
     **options: Any,
 ) -> Comparison:
     """Plan and simulate one request by each strategy.
@@ -237,6 +257,11 @@ def compare(
     draws, draw_seed : int
         On how many draws of what the figures of devices and links may be off by every plan is
         played, for ``Row.sure``; the same seed gives the same draws. 0: on none.
+    sustained : bool
+        Whether every plan is judged as slow as its devices make each other for long, within the
+        ``power_w`` and the ``memories`` of the platform; see ``hetsim.analysis.sustaining``. Plans
+        are made for devices as fast as alone; requests are dealt out again at the speeds that
+        come of it, where that is better. The bound is that of devices alone, so it holds.
     **options
         Of ``Constrained``: pins, exclusions and memory hold for every plan, the devices alone
         and the bound included. Others go to the strategies that have them; one must.
@@ -265,34 +290,36 @@ def compare(
     limits = Constrained(**{key: value for key, value in options.items() if key in NAMES})
     bound_s = stated_bound(problem, objective, limits)
 
-    def attempt(strategy: str) -> Attempt:
-        return _attempt(limits, problem, strategy, objective, options)
+    sustaining = Sustaining(problem) if sustained else None
+
+    def attempt(strategy: str) -> _Attempt:
+        return _attempt(limits, problem, strategy, objective, options, sustaining)
 
     alone = {name: attempt(name) for name in expand(problem)}
     single_s = {
         name.removeprefix("single:"): cost
-        for name, (made, timeline, _) in alone.items()
-        if (cost := _cost(made, timeline, objective)) is not None
+        for name, tried in alone.items()
+        if (cost := _cost(tried, objective)) is not None
     }
     best_single = min(single_s, key=lambda name: single_s[name]) if single_s else None
-    tried = dict(alone)
+    attempts = dict(alone)
     copies: Copies | None = None
     if objective == "throughput":
-        made, timeline, _ = tried[COPIES] = attempt(COPIES)
-        copies_s = _cost(made, timeline, objective)
-        if made is not None and copies_s is not None and made.sizes:
-            copies = Copies(made, copies_s)
+        found = attempts[COPIES] = attempt(COPIES)
+        copies_s = _cost(found, objective)
+        if found.plan is not None and copies_s is not None and found.plan.sizes:
+            copies = Copies(found.plan, copies_s)
     names: dict[str, None] = {}
     for strategy in strategies:
         names.update(dict.fromkeys(alone if strategy == "single" else (strategy,)))
     for name in names:
-        if name not in tried:
-            tried[name] = attempt(name)
+        if name not in attempts:
+            attempts[name] = attempt(name)
     drawn = 0 if problem.certain else draws
     sure: dict[str, Sureness] = {}
     if drawn:
         sure = how_sure(
-            {name: made for name, (made, played, _) in tried.items() if made and played},
+            {name: one.judged for name, one in attempts.items() if one.judged},
             None if best_single is None else f"single:{best_single}",
             draw(problem.uncertainty, drawn, draw_seed),
             objective,
@@ -300,13 +327,14 @@ def compare(
     under_these = " (under the pins, exclusions and memory given)" if limits.given() else ""
     rows: list[Row] = []
     for name in names:
-        made, timeline, refusal = tried[name]
-        cost_s = _cost(made, timeline, objective)
+        tried = attempts[name]
+        judged, refusal = tried.judged, tried.refusal
+        cost_s = _cost(tried, objective)
         rows.append(
             Row(
                 strategy=name,
-                plan=made,
-                timeline=timeline,
+                plan=tried.plan,
+                timeline=tried.timeline,
                 reason=None if refusal is None else f"{refusal}{under_these}",
                 speedup_over={
                     device: _ratio(seconds, cost_s)
@@ -320,16 +348,18 @@ def compare(
                 ),
                 gap=cost_s / bound_s - 1.0 if cost_s is not None and bound_s else None,
                 cost_s=cost_s,
-                kept_s=sustained_s(made) if made is not None and objective != "latency" else None,
+                kept_s=sustained_s(judged) if judged and objective != "latency" else None,
                 refusal=refusal,
                 sure=sure.get(name),
+                slower=None if judged is None else judged.problem.slower,
             )
         )
     infinity = float("inf")
     rows.sort(key=lambda row: infinity if row.cost_s is None else row.cost_s)
     return Comparison(
-        problem, tuple(rows), bound_s, best_single, single_s, objective, copies, drawn, draw_seed
-    )
+        problem, tuple(rows), bound_s, best_single, single_s, objective, copies, drawn, draw_seed,
+        sustained,
+    )  # fmt: skip
 
 
 def _attempt(
@@ -338,14 +368,30 @@ def _attempt(
     strategy: str,
     objective: Objective,
     options: Mapping[str, Any],
-) -> Attempt:
+    sustaining: Sustaining | None,
+) -> _Attempt:
     if objective != "latency" and ":" not in strategy:
         options = {**options, "objective": objective}
+
+    def judged(plan: Plan) -> Plan:
+        if sustaining is None:
+            return plan
+        if objective == "latency":
+            return sustaining.of_requests(plan)
+        return sustaining.of_stream(plan)
+
     try:
         made = under(limits, problem, strategy, **options)
-        return made, _course(made, objective), None
+        at = judged(made)
+        if made.sizes and at is not made:
+            # Dealt out anew where some devices are slower than others by now.
+            other = replace(under(limits, at.problem, strategy, **options), problem=problem)
+            then = judged(other)
+            if bottleneck(then) < bottleneck(at):
+                made, at = other, then
+        return _Attempt(made, at, _course(at, objective))
     except Infeasible as error:
-        return None, None, error
+        return _Attempt(refusal=error)
 
 
 def _course(made: Plan, objective: Objective) -> Timeline:
@@ -364,10 +410,10 @@ def _course(made: Plan, objective: Objective) -> Timeline:
         return simulate(made, arrivals_s=[longest_s * turn for turn in range(len(made.deal))])
 
 
-def _cost(made: Plan | None, timeline: Timeline | None, objective: Objective) -> float | None:
-    if made is None or timeline is None:
+def _cost(tried: _Attempt, objective: Objective) -> float | None:
+    if tried.judged is None or tried.timeline is None:
         return None
-    return timeline.latency_s if objective == "latency" else bottleneck(made)
+    return tried.timeline.latency_s if objective == "latency" else bottleneck(tried.judged)
 
 
 def _ratio(seconds: float, cost_s: float) -> float:

@@ -235,6 +235,25 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedMemory:
+    """One memory that several devices draw on.
+
+    Attributes
+    ----------
+    devices : tuple of str
+        Names on the platform.
+    bytes_per_s : float
+        Peak of all of them together.
+    provenance : tuple of str
+        Status and source of it.
+    """
+
+    devices: tuple[str, ...]
+    bytes_per_s: float
+    provenance: tuple[str, str] = ("estimate", "")
+
+
+@dataclass(frozen=True, slots=True)
 class Platform:
     """A set of devices joined by links.
 
@@ -253,6 +272,8 @@ class Platform:
         platform; of what was read, where devices execute in another precision since.
     power_w : float or None
         What all devices together may draw for long; None where nothing says it.
+    memories : tuple of SharedMemory
+        Those that several devices draw on; a device is in one of them at most.
     """
 
     name: str
@@ -262,6 +283,7 @@ class Platform:
     source: str
     sha256: str
     power_w: float | None = None
+    memories: tuple[SharedMemory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.hardware.spec import Route
 from hetsim.problem.evidence import Evidence
-from hetsim.problem.parts import Constant, Contention, FusedKernel, Held, Staging, Value
+from hetsim.problem.parts import Constant, Contention, FusedKernel, Held, Slower, Staging, Value
 
 if TYPE_CHECKING:
     from hetsim.cost.profiles.record import MeasuredShare
@@ -73,6 +73,9 @@ class Given:
     pessimistic : bool
         Whether every time is at the bad end of its interval: what 80 % of the draws are between
         ends there.
+    slower : Slower or None
+        How much of the times is that devices wait for power or memory that others take, as a plan
+        makes them (``hetsim.analysis.sustaining``); None: each is as fast as it is alone.
     cost : str
         Name of the cost model that gave the times; empty for instances given as arrays.
     model, platform : Model, Platform or None
@@ -106,6 +109,7 @@ class Given:
     evidence: tuple[Evidence, ...] = field(default=(), repr=False)
     link_evidence: tuple[Evidence, ...] = field(default=(), repr=False)
     pessimistic: bool = False
+    slower: Slower | None = None
     cost: str = ""
     model: Model | None = field(default=None, repr=False)
     platform: Platform | None = field(default=None, repr=False)

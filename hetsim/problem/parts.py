@@ -45,6 +45,27 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
+class Slower:
+    """By what factor devices are slower than alone, as others are busy as well.
+
+    Attributes
+    ----------
+    power : float
+        Of all devices, as their clocks fall.
+    memory : tuple of float
+        By device, as others draw on its memory.
+    """
+
+    power: float
+    memory: tuple[float, ...]
+
+    @property
+    def factors(self) -> tuple[float, ...]:
+        """By device, of both."""
+        return tuple(self.power * factor for factor in self.memory)
+
+
+@dataclass(frozen=True, slots=True)
 class FusedKernel:
     """Nodes that one device runs as one kernel when they are in one subgraph.
 

@@ -15,6 +15,8 @@ from hetsim.base.text import Record
 from hetsim.device.kernels.onnx_runtime import SESSION_OPTIONS
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
+from hetsim.problem.parts import Slower
+from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.sureness import spread_record, sureness_record
 from hetsim.reporting.words.plan_figures import critical_path, latency_spread
@@ -96,6 +98,7 @@ def row_record(row: Row) -> Record:
         "cost_s": row.cost_s,
         "kept_s": row.kept_s,
         "sure": sureness_record(row.sure),
+        "slower": None if row.plan is None else _slower_record(row.plan.problem, row.slower),
         "subgraphs": row.groups,
         "plan": None if row.plan is None else plan_record(row.plan),
         "timeline": None if row.timeline is None else timeline_record(row.timeline),
@@ -110,6 +113,7 @@ def comparison_record(comparison: Comparison) -> Record:
         "objective": comparison.objective,
         "draws": comparison.draws,
         "draw_seed": comparison.draw_seed,
+        "sustained": comparison.sustained,
         "lower_bound_s": comparison.bound_s,
         "best_single": comparison.best_single,
         "single_s": dict(comparison.single_s),
@@ -118,6 +122,20 @@ def comparison_record(comparison: Comparison) -> Record:
         if comparison.copies is None
         else {"cost_s": comparison.copies.cost_s, **plan_record(comparison.copies.plan)},
         "rows": [row_record(row) for row in comparison.rows],
+    }
+
+
+def slower_record(problem: Problem) -> Record | None:
+    """Return by what factor devices are slower than alone; None where they are as fast."""
+    return _slower_record(problem, problem.slower)
+
+
+def _slower_record(problem: Problem, slower: Slower | None) -> Record | None:
+    if slower is None:
+        return None
+    return {
+        "power": slower.power,
+        "memory": dict(zip(problem.devices, slower.memory, strict=True)),
     }
 
 

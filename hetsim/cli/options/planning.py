@@ -77,6 +77,14 @@ strategy_options = all_of(
 )
 """How a plan is made."""
 
+sustained_option = click.option(
+    "--sustained",
+    is_flag=True,
+    help="Judge plans with devices that are busy at once within the power and the memory that "
+    "their platform says they share.",
+)
+"""At which speed plans are judged."""
+
 draws_option = click.option(
     "--draws",
     type=click.IntRange(min=0, max=100_000),

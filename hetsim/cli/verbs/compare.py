@@ -17,7 +17,13 @@ from hetsim.cli.options.hardware import (
 )
 from hetsim.cli.options.model import model_options
 from hetsim.cli.options.output import common_options, json_option, output_options, wide_option
-from hetsim.cli.options.planning import draws_option, limit_options, objective_option, target_option
+from hetsim.cli.options.planning import (
+    draws_option,
+    limit_options,
+    objective_option,
+    sustained_option,
+    target_option,
+)
 from hetsim.cli.options.running import run_options
 from hetsim.errors import UsageError
 
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
 @platform_options
 @price_options
 @pessimistic_option
+@sustained_option
 @draws_option
 @click.option(
     "--strategy",
@@ -68,6 +75,7 @@ if TYPE_CHECKING:
 def compare(
     model: str,
     platform: str | None,
+    sustained: bool,
     draws: int,
     strategies: tuple[str, ...],
     runs: bool,
@@ -105,6 +113,10 @@ def compare(
 
     invocation = current()
     _check_run_options(runs)
+    if explains and sustained:
+        raise UsageError(
+            "--explain tells of devices as fast as alone", hint="leave --sustained out"
+        )
     check_targets(trace, out, force=force)
     weighed = objective or "latency"
     names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES[weighed]
@@ -113,7 +125,13 @@ def compare(
     options = with_affinity(options, problem)
     with invocation.progress(f"comparing {', '.join(names)}"):
         comparison = weigh(
-            problem, names, objective=weighed, draws=draws, draw_seed=seed, **options
+            problem,
+            names,
+            objective=weighed,
+            draws=draws,
+            draw_seed=seed,
+            sustained=sustained,
+            **options,
         )
     record = comparison_record(comparison)
     target_s = None if target_ms is None else target_ms / 1e3

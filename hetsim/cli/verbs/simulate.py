@@ -13,7 +13,12 @@ from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import platform_options
 from hetsim.cli.options.model import model_options
 from hetsim.cli.options.output import common_options, json_option, output_options
-from hetsim.cli.options.planning import draws_option, strategy_options, target_option
+from hetsim.cli.options.planning import (
+    draws_option,
+    strategy_options,
+    sustained_option,
+    target_option,
+)
 from hetsim.cli.options.running import seed_option
 from hetsim.cli.options.values import from_zero
 
@@ -31,6 +36,7 @@ FOLLOWED = 1000
 @click.argument("source", metavar="MODEL|PLAN.json")
 @platform_options
 @strategy_options
+@sustained_option
 @draws_option
 @seed_option
 @target_option
@@ -56,6 +62,7 @@ def simulate(
     strategy: str | None,
     objective: Objective | None,
     contention: Contention | None,
+    sustained: bool,
     draws: int,
     seed: int,
     target_ms: float | None,
@@ -75,12 +82,13 @@ def simulate(
     The argument is a model, which is planned for by --strategy, or a saved plan.json.
     """
     from hetsim.analysis.sureness import spread
+    from hetsim.analysis.sustaining import Sustaining
     from hetsim.analysis.target import check_target
     from hetsim.cli.inject import cost_lines, cost_record
     from hetsim.cli.question import read_plan
     from hetsim.cli.trace_and_out import check_targets, leave
     from hetsim.placement.objective import bottleneck
-    from hetsim.reporting.result import simulation_record
+    from hetsim.reporting.result import simulation_record, slower_record
     from hetsim.reporting.tables.plan import simulation_report
     from hetsim.simulation.simulate import simulate as play
 
@@ -90,6 +98,9 @@ def simulate(
         source, platform, strategy, dims, shapes, canonical, contention, objective, plays=True
     )
     arrivals_s = [request * interval_ms / 1e3 for request in range(requests)]
+    asked = plan
+    if sustained:
+        plan = Sustaining(plan.problem).of_requests(plan, arrivals_s, contention=contention)
     with invocation.progress(f"simulating {requests} requests of {plan.strategy}"):
         traced = requests <= FOLLOWED or bool(failures)
         timeline = play(
@@ -110,16 +121,18 @@ def simulate(
             )
         if drawn_over is None and draws and not plan.problem.certain:
             invocation.note("too many tasks for an interval: give fewer --requests or --draws")
-    record = simulation_record(plan, timeline, drawn_over)
+    record = simulation_record(asked, timeline, drawn_over)
+    record["sustained"] = sustained
+    record["slower"] = slower_record(plan.problem)
     if target_ms is not None:
         record["target_s"] = target_ms / 1e3
     if failures:
         record["failures"] = cost_record(timeline, calm)
-    leave(plan, drawn, record, trace=trace, out=out, force=force, seed=seed)
+    leave(asked, drawn, record, trace=trace, out=out, force=force, seed=seed)
     if as_json:
         invocation.show_json(record)
     else:
-        invocation.show(simulation_report(plan, timeline, drawn_over))
+        invocation.show(simulation_report(plan, timeline, drawn_over, sustained=sustained))
         if failures:
             for line in cost_lines(record["failures"], timeline):
                 invocation.show(line)

@@ -27,6 +27,7 @@ from hetsim.hardware.files.platform_schema import (
     DeviceUse,
     LinkModel,
     LinkUse,
+    MemoryUse,
     PlatformModel,
 )
 from hetsim.hardware.kernel_correction import COORDINATES
@@ -168,6 +169,11 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "power_w": "What all devices together may draw for long, in watts.",
         "devices": "By the name that plans use: a device of the catalog, a path, or a mapping.",
         "links": "How the devices are joined.",
+        "memories": "What several devices draw on together.",
+    },
+    MemoryUse.__name__: {
+        "devices": "Those that draw on it; each device is in one at most.",
+        "bandwidth_gbytes_s": "Peak of all of them together, in 1e9 bytes/s.",
     },
 }
 

@@ -99,6 +99,13 @@ class DeviceUse(Strict):
         return entry
 
 
+class MemoryUse(Strict):
+    """One entry of a platform's ``memories:``: what several devices draw on together."""
+
+    devices: Annotated[tuple[StrictStr, ...], Field(min_length=2)]
+    bandwidth_gbytes_s: Figure[Positive]
+
+
 class PlatformModel(Strict):
     """A platform file."""
 
@@ -108,6 +115,7 @@ class PlatformModel(Strict):
     power_w: Figure[Positive] | None = None
     devices: Annotated[dict[Name, DeviceUse], Field(min_length=1)]
     links: tuple[LinkUse, ...] = ()
+    memories: tuple[MemoryUse, ...] = ()
 
 
 def overridden(base: DeviceModel, changes: Mapping[str, Any]) -> dict[str, Any]:

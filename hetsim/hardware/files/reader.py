@@ -27,11 +27,16 @@ from hetsim.hardware.files.platform_schema import (
     PlatformModel,
     overridden,
 )
-from hetsim.hardware.files.topology import link_complaints, link_name, unreachable
+from hetsim.hardware.files.topology import (
+    link_complaints,
+    link_name,
+    memory_complaints,
+    unreachable,
+)
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 from hetsim.hardware.kin import Kin
 from hetsim.hardware.rescaled import rescaled
-from hetsim.hardware.spec import DeviceSpec, Link, Platform
+from hetsim.hardware.spec import DeviceSpec, Link, Platform, SharedMemory
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -134,6 +139,7 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
             parts.complaints.append(unknown)
         elif links is not None:
             parts.complaints += unreachable(source, host, names, links)
+    parts.complaints += memory_complaints(source, source.data.get("memories"), names)
     own = broken(source, parts.complaints)
     wrong = (*(() if own is None else (own,)), *parts.elsewhere.values())
     if wrong:
@@ -148,6 +154,14 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
         source=given,
         sha256="",
         power_w=None if model.power_w is None else model.power_w.value,
+        memories=tuple(
+            SharedMemory(
+                memory.devices,
+                memory.bandwidth_gbytes_s.value * GIGA,
+                (memory.bandwidth_gbytes_s.status, memory.bandwidth_gbytes_s.source),
+            )
+            for memory in model.memories
+        ),
     )
     return dataclasses.replace(platform, sha256=digest(platform)), ()
 
@@ -163,6 +177,8 @@ def digest(platform: Platform) -> str:
     }
     if platform.power_w is not None:
         record["power_w"] = platform.power_w
+    if platform.memories:
+        record["memories"] = [dataclasses.asdict(memory) for memory in platform.memories]
     # What JSON cannot write are the frozensets of op types and dtypes.
     text = json.dumps(record, sort_keys=True, separators=(",", ":"), default=sorted)
     return hashlib.sha256(text.encode()).hexdigest()

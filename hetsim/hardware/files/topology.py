@@ -46,6 +46,29 @@ def link_complaints(
     return complaints
 
 
+def memory_complaints(source: Source, entries: Any, devices: Collection[str]) -> list[Complaint]:
+    """Return what is wrong with the devices of the entries of ``memories:``.
+
+    What an entry says in no readable form is left to the model of an entry.
+    """
+    complaints: list[Complaint] = []
+    lines: dict[str, int] = {}
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        names = entry.get("devices") if isinstance(entry, Mapping) else None
+        for position, name in enumerate(names if isinstance(names, list) else ()):
+            if not isinstance(name, str):
+                continue
+            line = source.line(("memories", index, "devices", position))
+            if devices and name not in devices:
+                what = f"memory of an unknown device '{name}'"
+                complaints.append(Complaint(line, what, nearest(name, devices)))
+            elif name in lines:
+                what = f"'{name}' has a memory already, on line {lines[name]}"
+                complaints.append(Complaint(line, what, "name each device once"))
+            lines.setdefault(name, line)
+    return complaints
+
+
 def _ends(entry: Any) -> list[str] | None:
     ends = entry.get("between") if isinstance(entry, Mapping) else None
     if not isinstance(ends, list) or len(ends) != 2:

@@ -22,6 +22,7 @@ from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.plan_figures import as_if_rows, shape_rows
 from hetsim.reporting.words.provenance import figures_rows
+from hetsim.reporting.words.sustained import slower_text, sustained_rows
 from hetsim.reporting.words.text import count, listed, percent, ratio
 
 UNPRICED_SHOWN = 3
@@ -54,7 +55,12 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
         )
         for row in lagging
     ]
-    parts += [Text("")] * bool(dealt or lagging)
+    slowed = [row for row in comparison.rows if row.slower is not None]
+    parts += [
+        Text.assemble((plain(f"{', '.join(names)}: "), "bold"), f"slower than alone, {text}")
+        for text, names in _slower(comparison.problem, slowed).items()
+    ]
+    parts += [Text("")] * bool(dealt or lagging or slowed)
     parts += [
         Text.assemble((plain(f"{', '.join(folded(names))}: infeasible: "), "bold"), plain(reason))
         for reason, names in refusals(comparison).items()
@@ -65,6 +71,15 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
     if comparison.draws and comparison.rows[0].sure is not None:
         parts.append(sureness_line(comparison))
     return Stack(*parts)
+
+
+def _slower(problem: Problem, rows: Iterable[Row]) -> dict[str, list[str]]:
+    """Strategies by how much slower their devices are than alone."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.slower is not None:
+            found.setdefault(slower_text(problem, row.slower), []).append(row.strategy)
+    return found
 
 
 def refusals(comparison: Comparison) -> dict[str, list[str]]:
@@ -154,6 +169,8 @@ def deal_text(plan: Plan) -> str:
 def comparison_header(comparison: Comparison) -> Table:
     """Return model, platform, lower bound, and the proven ceiling on any speed-up."""
     rows = question(comparison.problem)
+    if comparison.sustained:
+        rows += sustained_rows(comparison.problem)
     unpriced = len(comparison.problem.unpriced)
     if comparison.bound_s is None:
         rows.append(("lower bound", f"none: {count(unpriced, 'node is', 'nodes are')} not priced"))

@@ -23,6 +23,7 @@ from hetsim.reporting.tables.comparison import deal_text, question
 from hetsim.reporting.tables.sureness import spread_rows
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.plan_figures import critical_path, device_as_if, latency_spread
+from hetsim.reporting.words.sustained import slower_text, sustained_rows
 from hetsim.reporting.words.text import ABSENT, count, joules, listed, percent
 
 if TYPE_CHECKING:
@@ -68,10 +69,20 @@ def groups_table(problem: Problem, groups: Sequence[Group]) -> Table:
     return table
 
 
-def simulation_report(plan: Plan, timeline: Timeline, sure: Spread | None = None) -> RenderableType:
-    """Return one plan on the virtual clock: latency and its interval, devices, links."""
+def simulation_report(
+    plan: Plan, timeline: Timeline, sure: Spread | None = None, *, sustained: bool = False
+) -> RenderableType:
+    """Return one plan on the virtual clock: latency and its interval, devices, links.
+
+    `sustained`: `plan` is as slow as its devices make each other.
+    """
     problem = plan.problem
-    rows = [*question(problem), *plan_rows(plan), *latency_rows(timeline, sure)]
+    rows = question(problem)
+    if sustained:
+        rows += sustained_rows(problem)
+    if problem.slower is not None:
+        rows.append(("slower", slower_text(problem, problem.slower)))
+    rows += [*plan_rows(plan), *latency_rows(timeline, sure)]
     if any(watts > 0 for watts in (*problem.idle_w, *problem.busy_w)):
         rows.append(("energy", joules(timeline.energy_j)))
     parts: list[RenderableType] = [pairs(rows), Text(""), devices_table(plan, timeline)]

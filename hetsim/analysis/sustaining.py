@@ -1,0 +1,207 @@
+"""Plans of devices that are busy at once for long, within what power and memory they share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.errors import OutOfMemory
+from hetsim.hardware.spec import Platform, SharedMemory
+from hetsim.placement.objective import bottleneck, seconds_a_request
+from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Timeline
+from hetsim.problem.parts import Contention, Slower
+from hetsim.problem.problem import Problem
+from hetsim.problem.scaled import scaled
+from hetsim.problem.sharing import SLOWEST, Priced, moved_bytes
+from hetsim.simulation.clock.playing import simulate
+from hetsim.simulation.power import slowdown
+
+Floats = NDArray[np.float64]
+
+TURNS = 60
+"""Most turns until what devices draw and how slow they are agree."""
+
+AGREED = 1e-6
+"""Relative change of a turn at which they do."""
+
+FOLLOWED = 1000
+"""Requests up to which it is looked at which devices are busy at the same moments."""
+
+
+def shares_something(platform: Platform | None) -> bool:
+    """Whether a platform states what its devices share."""
+    return platform is not None and (platform.power_w is not None or bool(platform.memories))
+
+
+@dataclass(frozen=True, slots=True)
+class Sustaining:
+    """One problem, and what its devices take where others draw on their memory.
+
+    What is priced for one plan is known for the next.
+
+    Attributes
+    ----------
+    problem : Problem
+    """
+
+    problem: Problem
+    _priced: dict[tuple[str, ...], Priced] = field(default_factory=dict, repr=False)
+
+    def of_requests(
+        self, plan: Plan, arrivals_s: Sequence[float] = (0.0,), *,
+        contention: Contention | None = None,
+    ) -> Plan:  # fmt: skip
+        """Return the plan with devices as slow as they make each other over some requests.
+
+        First by memory, then, at these times, by power. Bandwidth that a device is left is that
+        of the memory less what others draw on average while it computes; power is drawn on
+        average over the makespan. The plan itself where nothing is shared. Devices are never
+        faster than in `plan`, so bounds hold.
+        """
+        if plan.problem.slower is not None or not shares_something(plan.problem.platform):
+            return plan
+
+        def play(one: Plan) -> Timeline:
+            # Whether memory holds all of them is for those to say who ask for the timeline.
+            with suppress(OutOfMemory):
+                if len(arrivals_s) <= FOLLOWED:
+                    return simulate(one, arrivals_s=arrivals_s, contention=contention)
+            return simulate(one, arrivals_s=arrivals_s, contention=contention, trace=False)
+
+        burst = play(plan)
+        busy = np.array([burst.device_busy_s[name] for name in plan.problem.devices])
+        beside = (
+            _overlaps(plan.problem, burst)
+            if burst.events
+            else _steady(busy, burst.makespan_s, plan.problem.streams)
+        )
+        memory = self._by_memory(plan, beside)
+        slower = _slowed(plan, Slower(1.0, memory))
+        timeline = burst if slower is plan else play(slower)
+        return _slowed(plan, Slower(slowdown(slower, timeline), memory))
+
+    def of_stream(self, plan: Plan) -> Plan:
+        """Return the plan with devices as slow as they make each other where requests never end.
+
+        As ``of_requests``, each device busy for the share of time that its load is of the
+        largest, and independent of when others are.
+        """
+        if plan.problem.slower is not None or not shares_something(plan.problem.platform):
+            return plan
+        memory = self._by_memory(plan, _steady_of(plan))
+        slower = _slowed(plan, Slower(1.0, memory))
+        load_s, _ = seconds_a_request(slower)
+        every_s = bottleneck(slower)
+        used = {
+            name: min(1.0, own / every_s) if every_s > 0 else 0.0
+            for name, own in zip(plan.problem.devices, load_s, strict=True)
+        }
+        once = simulate(slower, trace=False)
+        power = slowdown(slower, replace(once, device_utilization=used))
+        return _slowed(plan, Slower(power, memory))
+
+    def _by_memory(self, plan: Plan, beside: Floats) -> tuple[float, ...]:
+        """By device, how much slower as others draw; `beside`: who is busy beside whom."""
+        problem = plan.problem
+        platform = problem.platform
+        assert platform is not None
+        slower = np.ones(len(problem.devices))
+        for memory in platform.memories:
+            if memory.devices not in self._priced:
+                self._priced[memory.devices] = Priced(self.problem, memory.devices)
+            own = [problem.devices.index(name) for name in memory.devices]
+            found = _agreed(
+                plan, own, beside, _reached(platform, memory), self._priced[memory.devices]
+            )
+            slower[own] = found
+        return tuple(slower.tolist())
+
+
+def _reached(platform: Platform, memory: SharedMemory) -> float:
+    """Bytes a second that all devices get of a memory: its best device's share of the peak."""
+    return memory.bytes_per_s * max(
+        platform.devices[name].memory_efficiency for name in memory.devices
+    )
+
+
+def _agreed(
+    plan: Plan, own: Sequence[int], beside: Floats, most: float, priced: Priced
+) -> list[float]:
+    """Factors of the devices `own` of one memory, at which what they draw makes them as slow.
+
+    While a device computes, it has what the tasks beside it leave of what all of them get. A
+    device that is slower draws less. The geometric mean of two turns, as one alone swings.
+    """
+    problem = plan.problem
+    groups: dict[int, list[tuple[Sequence[int], int]]] = {p: [] for p in own}
+    for replica, share in zip(plan.replicas, plan.shares, strict=True):
+        for group in replica.groups:
+            p = problem.devices.index(group.device)
+            if p in groups:
+                groups[p].append((group.nodes, share))
+    draws = {}
+    for p in own:
+        spent_s = sum(count * problem.group_seconds(p, nodes) for nodes, count in groups[p])
+        moved = sum(count * moved_bytes(problem, p, nodes) for nodes, count in groups[p])
+        draws[p] = moved / spent_s if spent_s > 0 else 0.0
+    slower = dict.fromkeys(own, 1.0)
+    for _ in range(TURNS):
+        turn: dict[int, float] = {}
+        for p in own:
+            others = sum(draws[q] / slower[q] * float(beside[p, q]) for q in own)
+            left = max(1.0 / SLOWEST, 1.0 - others / most)
+            turn[p] = math.sqrt(slower[p] * priced.slower(p, groups[p], 1.0 / left))
+        change = max(abs(turn[p] / slower[p] - 1.0) for p in own)
+        slower = turn
+        if change < AGREED:
+            break
+    return [slower[p] for p in own]
+
+
+def _slowed(plan: Plan, slower: Slower) -> Plan:
+    """The plan with devices slower than in `plan`; itself where none is."""
+    if max(slower.factors) <= 1.0:
+        return plan
+    problem = plan.problem
+    count = len(problem.devices)
+    found = scaled(problem, np.array(slower.factors), np.ones((count, count)))
+    return replace(plan, problem=replace(found, slower=slower))
+
+
+def _overlaps(problem: Problem, timeline: Timeline) -> Floats:
+    """[P, P]: tasks of q that run, on average, while a task of p does. O(E log E + E P^2)."""
+    count = len(problem.devices)
+    at = {name: p for p, name in enumerate(problem.devices)}
+    moments: list[tuple[float, int, int]] = []
+    for event in timeline.events:
+        if event.kind == "compute" and event.end_s > event.start_s:
+            moments.append((event.start_s, 1, at[event.device]))
+            moments.append((event.end_s, -1, at[event.device]))
+    running, before = np.zeros(count), 0.0
+    together = np.zeros((count, count))
+    for moment, change, p in sorted(moments):
+        together += (moment - before) * (np.outer(running, running) - np.diag(running))
+        running[p] += change
+        before = moment
+    busy = np.array([timeline.device_busy_s[name] for name in problem.devices])
+    return together / np.where(busy > 0, busy, 1.0)[:, None]
+
+
+def _steady_of(plan: Plan) -> Floats:
+    load_s, _ = seconds_a_request(plan)
+    streams = np.array(plan.problem.streams)
+    return _steady(np.array(load_s) * streams, bottleneck(plan), plan.problem.streams)
+
+
+def _steady(busy: Floats, span_s: float, streams: Sequence[int]) -> Floats:
+    """The same where it is known only for how long each is busy, summed over its streams."""
+    running = busy / span_s if span_s > 0 else np.zeros_like(busy)
+    beside = np.tile(running, (len(busy), 1))
+    np.fill_diagonal(beside, running * (1.0 - 1.0 / np.array(streams)))
+    return beside

@@ -1,0 +1,258 @@
+"""Devices that are busy at once for long: what they draw, and that they are slower for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hetsim
+from hetsim.analysis.sustaining import Sustaining
+from hetsim.cost.kernels.features import COLUMN
+from hetsim.cost.kernels.table import network_table
+from hetsim.hardware.bandwidth import at_bandwidth
+from hetsim.hardware.spec import SharedMemory
+from hetsim.placement.objective import bottleneck
+from hetsim.problem.sharing import SLOWEST, Priced, moved_bytes
+from hetsim.simulation.power import slowdown
+
+UNITS = ("gpu", "dla")
+MOVED = [COLUMN[name] for name in ("read_bytes", "write_bytes", "weight_bytes")]
+
+
+def problem_of(
+    network: str = "zoo:resnet18",
+    platform: str = "jetson-agx-orin",
+    *,
+    bytes_per_s: float | None = None,
+    power_w: float | None = None,
+    cost: str = "fitted",
+) -> hetsim.Problem:
+    """A network in int8 on the units of one chip, whose memory is as stated, or given here."""
+    found = hetsim.load_platform(platform)
+    memories = found.memories
+    if bytes_per_s is not None:
+        memories = tuple(replace(memory, bytes_per_s=bytes_per_s) for memory in memories)
+    found = replace(found, memories=memories, power_w=power_w)
+    asked = dict.fromkeys(UNITS, "int8")
+    return hetsim.Problem.of(hetsim.load_model(network), found, execute=asked, cost=cost)
+
+
+def test_bytes_of_a_whole_network_are_those_of_its_kernels() -> None:
+    problem = problem_of()
+    assert problem.model is not None
+    table = network_table(problem.model.graph)
+    expected = float(table.counts @ table.at(1, 1)[:, MOVED].sum(axis=1))
+    found = moved_bytes(problem, problem.device_index("gpu"), range(problem.n))
+    assert found == pytest.approx(expected, rel=0.02)
+
+
+def test_what_a_split_moves_is_no_less_than_the_whole() -> None:
+    """A border is written by one side and read by the other."""
+    problem = problem_of()
+    gpu, half = problem.device_index("gpu"), problem.n // 2
+    whole = moved_bytes(problem, gpu, range(problem.n))
+    assert (
+        moved_bytes(problem, gpu, range(half)) + moved_bytes(problem, gpu, range(half, problem.n))
+        >= whole
+    )
+
+
+@pytest.mark.parametrize("cost", ["fitted", "roofline"])
+def test_less_bandwidth_is_slower_and_never_more_than_in_proportion(cost: str) -> None:
+    problem = problem_of(cost=cost)
+    priced = Priced(problem, ("cpu", "gpu", "dla"))
+    for device in range(len(problem.devices)):
+        groups = [(tuple(range(problem.n)), 1)]
+        times = np.geomspace(1.0, SLOWEST, 25)
+        found = np.array([priced.slower(device, groups, float(x)) for x in times])
+        assert found[0] == 1.0
+        assert (np.diff(found) >= 0).all()
+        assert (found <= times * (1 + 1e-12)).all()
+        assert found[-1] > 1.2
+
+
+def test_between_two_prices_the_line_is_no_lower_than_the_price() -> None:
+    problem = problem_of()
+    assert problem.platform is not None
+    assert problem.model is not None
+    gpu, nodes = problem.device_index("gpu"), tuple(range(problem.n))
+    priced = Priced(problem, ("gpu",))
+    for times in (1.1, 1.7, 4.0, 7.0, 15.0):
+        slow = at_bandwidth(problem.platform, ("gpu",), 1.0 / times)
+        exact = hetsim.Problem.of(problem.model, slow).group_seconds(gpu, nodes)
+        line = priced.slower(gpu, [(nodes, 1)], times) * problem.group_seconds(gpu, nodes)
+        assert exact <= line * (1 + 1e-9)
+        assert line == pytest.approx(exact, rel=0.05)
+
+
+def test_a_device_alone_is_as_fast_as_it_was_measured() -> None:
+    problem = problem_of(bytes_per_s=1e9)
+    plan = hetsim.plan(problem, "single:gpu")
+    sustaining = Sustaining(problem)
+    assert sustaining.of_stream(plan) is plan
+    assert sustaining.of_requests(plan, [0.0] * 5) is plan
+
+
+def test_a_memory_without_end_slows_nobody_down() -> None:
+    problem = problem_of(bytes_per_s=1e18)
+    plan = hetsim.plan(problem, "multi:gpu,dla")
+    slower = Sustaining(problem).of_stream(plan).problem.slower
+    assert slower is None or max(slower.factors) < 1.0001
+
+
+def test_units_leave_each_other_what_they_do_not_draw() -> None:
+    """The fixed point, told anew: bandwidth that is left, and factors at it, agree."""
+    problem = problem_of()
+    plan = hetsim.plan(problem, "multi:gpu,dla")
+    slower = Sustaining(problem).of_stream(plan).problem.slower
+    assert slower is not None
+    assert problem.platform is not None
+    (memory,) = problem.platform.memories
+    most = memory.bytes_per_s * max(
+        spec.memory_efficiency for spec in problem.platform.devices.values()
+    )
+    load_s, every_s = hetsim_loads(plan), bottleneck(plan)
+    nodes = tuple(range(problem.n))
+    priced = Priced(problem, memory.devices)
+    drawn = {}
+    for name in UNITS:
+        p = problem.device_index(name)
+        rate = moved_bytes(problem, p, nodes) / problem.group_seconds(p, nodes)
+        drawn[p] = rate / slower.memory[p]
+    for p in drawn:
+        others = 0.0
+        for q, rate in drawn.items():
+            streams = problem.streams[q]
+            running = load_s[q] * streams / every_s
+            others += rate * running * (1 - 1 / streams if p == q else 1.0)
+        left = 1.0 - others / most
+        assert slower.memory[p] == pytest.approx(
+            priced.slower(p, [(nodes, 1)], 1.0 / left), rel=1e-4
+        )
+    assert slower.memory[problem.device_index("cpu")] == 1.0
+
+
+def hetsim_loads(plan: hetsim.Plan) -> list[float]:
+    """Seconds a request by device, over its streams, straight from the groups."""
+    problem, found = plan.problem, [0.0] * len(plan.problem.devices)
+    for replica, share in zip(plan.replicas, plan.shares, strict=True):
+        for group in replica.groups:
+            p = problem.devices.index(group.device)
+            found[p] += share * problem.group_seconds(p, group.nodes)
+    return [
+        busy / width / len(plan.period) for busy, width in zip(found, problem.streams, strict=True)
+    ]
+
+
+def test_devices_that_take_turns_draw_nothing_of_each_other() -> None:
+    problem = problem_on_laptop(None)
+    model = problem.model
+    assert model is not None
+    late = [node.name for node in model.graph.nodes[-3:]]
+    plan = hetsim.plan(
+        problem, "hetero:gpu,cpu", affinity=hetsim.Affinity(pins=dict.fromkeys(late, "cpu"))
+    )
+    assert Sustaining(problem).of_requests(plan) is plan
+
+
+def problem_on_laptop(power_w: float | None) -> hetsim.Problem:
+    found = replace(hetsim.load_platform("laptop"), power_w=power_w)
+    return hetsim.Problem.of(hetsim.load_model("zoo:resnet18"), found)
+
+
+def test_power_is_that_of_the_clock_alone_where_no_memory_is_stated() -> None:
+    found = replace(hetsim.load_platform("laptop"), memories=())
+    problem = hetsim.Problem.of(hetsim.load_model("zoo:resnet18"), found)
+    plan = hetsim.plan(problem, "multi:cpu,gpu")
+    slow = Sustaining(problem).of_requests(plan, [0.0] * 40)
+    burst = hetsim.simulate(plan, 40)
+    assert slow.problem.slower is not None
+    assert slow.problem.slower.power == pytest.approx(slowdown(plan, burst))
+    assert hetsim.simulate(slow, 40).makespan_s == pytest.approx(
+        hetsim.simulate(plan, 40, sustained=True).makespan_s
+    )
+
+
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+def test_a_comparison_judges_all_and_its_bound_holds(objective: str) -> None:
+    problem = problem_on_laptop(20.0)
+    names = ["single", "hetero", "heft", "multi:cpu,gpu,npu"]
+    calm = hetsim.compare(problem, names, objective=objective, draws=20)
+    long = hetsim.compare(problem, names, objective=objective, draws=20, sustained=True)
+    assert long.sustained
+    assert not calm.sustained
+    assert long.bound_s == calm.bound_s
+    costs = {row.strategy: row.cost_s for row in calm.rows}
+    for row in long.rows:
+        assert row.cost_s is not None
+        assert row.cost_s >= costs[row.strategy] * (1 - 1e-12) or row.plan.deal != ()
+        assert row.gap is not None
+        assert row.gap >= 0
+        assert row.sure is not None
+        assert row.cost_s < row.sure.cost_s.high
+        assert all(0 <= share <= 1 for share in long.busy(row).values())
+    if objective == "throughput":
+        multi = next(row for row in long.rows if row.strategy.startswith("multi"))
+        assert multi.slower is not None
+        assert multi.slower.power > 1
+        assert multi.cost_s > costs[multi.strategy]
+        # Its plan is of the problem that was asked, and can be kept.
+        assert multi.plan.problem is problem
+
+
+def test_a_platform_file_states_memories(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    text = (
+        "host: cpu\ndevices: {cpu: rockchip-rk3588-cpu, npu: rockchip-rk3588-npu}\n"
+        "links: [{between: [cpu, npu], latency_us: 20, bandwidth_gbytes_s: 3}]\n"
+    )
+    path = tmp_path / "board.yaml"
+    path.write_text(text)
+    plain = hetsim.load_platform(str(path))
+    assert plain.memories == ()
+    shared = text + "memories: [{devices: [cpu, npu], bandwidth_gbytes_s: 34}]\n"
+    path.write_text(shared)
+    stated = hetsim.load_platform(str(path))
+    assert [dataclasses.astuple(memory)[:2] for memory in stated.memories] == [
+        (("cpu", "npu"), 34e9)
+    ]
+    assert isinstance(stated.memories[0], SharedMemory)
+    assert stated.sha256 != plain.sha256
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ("{devices: [cpu], bandwidth_gbytes_s: 34}", "2 or more entries"),
+        ("{devices: [cpu, npuu], bandwidth_gbytes_s: 34}", "unknown device 'npuu'"),
+        ("{devices: [cpu, cpu], bandwidth_gbytes_s: 34}", "has a memory already"),
+        ("{devices: [cpu, npu], bandwidth_gbytes_s: 0}", "above 0"),
+        ("{devices: [cpu, npu]}", "bandwidth_gbytes_s"),
+        ("7", "mapping"),
+    ],
+)
+def test_a_wrong_memory_is_refused_by_line(tmp_path, entry: str, says: str) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "board.yaml"
+    path.write_text(
+        "host: cpu\ndevices: {cpu: rockchip-rk3588-cpu, npu: rockchip-rk3588-npu}\n"
+        "links: [{between: [cpu, npu], latency_us: 20, bandwidth_gbytes_s: 3}]\n"
+        f"memories:\n  - {entry}\n"
+    )
+    with pytest.raises(hetsim.PlatformError, match=says) as caught:
+        hetsim.load_platform(str(path))
+    assert "board.yaml:5" in str(caught.value)
+
+
+def test_every_memory_of_the_catalog_is_that_of_its_links() -> None:
+    """Copies within a memory read and write it: links have half, before their efficiency."""
+    from hetsim.hardware.catalog import platform_names
+
+    found = [hetsim.load_platform(name) for name in platform_names()]
+    shared = [one for one in found if any(link.bus == "memory" for link in one.links)]
+    assert len(shared) >= 9
+    for one in shared:
+        (memory,) = one.memories
+        assert set(memory.devices) == {end for link in one.links for end in (link.a, link.b)}
+        assert 0.25 * memory.bytes_per_s <= one.links[0].bytes_per_s <= 0.5 * memory.bytes_per_s

@@ -1,0 +1,75 @@
+"""``--sustained``: devices that are busy at once, within what they share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+import hetsim
+from hetsim.analysis.sustaining import Sustaining
+
+Cli = Callable[..., Result]
+ASKED = ("zoo:resnet18", "--platform", "laptop", "--strategy", "multi:cpu,gpu", "--draws", 20)
+
+
+def problem() -> hetsim.Problem:
+    return hetsim.Problem.of(hetsim.load_model("zoo:resnet18"), hetsim.load_platform("laptop"))
+
+
+def test_simulate_plays_the_slower_plan_and_keeps_the_one_that_was_asked(
+    cli: Cli, tmp_path: Path
+) -> None:
+    words = ("simulate", *ASKED, "--requests", 30)
+    calm = json.loads(cli(*words, "--json").stdout)
+    long = json.loads(cli(*words, "--json", "--sustained", "--out", tmp_path / "kept").stdout)
+    assert (calm["sustained"], calm["slower"]) == (False, None)
+    assert long["sustained"] is True
+    plan = hetsim.plan(problem(), "multi:cpu,gpu")
+    slow = Sustaining(plan.problem).of_requests(plan, [0.0] * 30)
+    assert slow.problem.slower is not None
+    assert long["slower"]["power"] == slow.problem.slower.power
+    assert tuple(long["slower"]["memory"].values()) == slow.problem.slower.memory
+    assert long["timeline"]["makespan_s"] == hetsim.simulate(slow, 30).makespan_s
+    assert long["timeline"]["makespan_s"] > calm["timeline"]["makespan_s"]
+    assert long["sure"]["makespan_s"]["p90"] > calm["sure"]["makespan_s"]["p90"]
+    # The plan is of the question, not of what playing it made of the devices.
+    assert long["problem"] == calm["problem"]
+    assert hetsim.load_plan(tmp_path / "kept" / "plan.json").groups == plan.groups
+    shown = cli(*words, "--sustained").stdout
+    assert "sustained  devices that are busy at once share 28 W and 119.5 GB/s of memory" in shown
+    assert "slower     1." in shown
+
+
+def test_compare_says_within_what_and_how_much_slower(cli: Cli) -> None:
+    words = ("compare", *ASKED, "--objective", "throughput")
+    record = json.loads(cli(*words, "--json", "--sustained").stdout)
+    assert record["sustained"] is True
+    (row,) = (row for row in record["rows"] if row["strategy"] == "multi:cpu,gpu")
+    expected = hetsim.compare(
+        problem(), ["multi:cpu,gpu"], objective="throughput", sustained=True, draws=0
+    ).rows[0]
+    assert row["cost_s"] == expected.cost_s
+    assert row["slower"]["power"] > 1
+    assert "multi:cpu,gpu: slower than alone, " in cli(*words, "--sustained").stdout
+    calm = json.loads(cli(*words, "--json").stdout)
+    assert calm["sustained"] is False
+    assert calm["lower_bound_s"] == record["lower_bound_s"]
+    assert all(row["slower"] is None for row in calm["rows"])
+
+
+@pytest.mark.parametrize("verb", ["compare", "simulate"])
+def test_a_platform_that_states_nothing_says_so(cli: Cli, verb: str) -> None:
+    asked = (verb, "zoo:squeezenet", "--platform", "workstation", "--strategy", "heft")
+    shown = cli(*asked, "--sustained", "--draws", 0)
+    assert shown.exit_code == 0, shown.stderr
+    assert "as fast as alone: the platform states nothing that devices share" in shown.stdout
+
+
+def test_an_explanation_is_of_devices_alone(cli: Cli) -> None:
+    refused = cli("compare", *ASKED, "--sustained", "--explain")
+    assert refused.exit_code == 2
+    assert "--sustained" in refused.stderr
