@@ -61,6 +61,9 @@ class Given:
     unpriced : mapping of int to str
         Nodes of which it is not known what they do, and why: `seconds` has what is known of
         them, which is no bound. Nothing is claimed of any plan where there are any.
+    unsized : mapping of int to str
+        Nodes whose product's sizes are not known, and why, where prices by figures of kernels
+        count on them: these are by its FLOP alone, and less sure than the others.
     least_s : mapping of int to tuple of float
         By node, then device: the time of nodes that may take less than `seconds` says, such as
         an If of which it is not known which branch it takes. Bounds count on it; all else
@@ -104,6 +107,7 @@ class Given:
     origins: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
     refusals: tuple[Mapping[int, str], ...] = field(default=(), repr=False)
     unpriced: Mapping[int, str] = field(default_factory=dict, repr=False)
+    unsized: Mapping[int, str] = field(default_factory=dict, repr=False)
     least_s: Mapping[int, tuple[float, ...]] = field(default_factory=dict, repr=False)
     profiles: Mapping[str, MeasuredShare] = field(default_factory=dict, repr=False)
     evidence: tuple[Evidence, ...] = field(default=(), repr=False)

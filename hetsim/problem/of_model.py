@@ -134,6 +134,15 @@ def price(
             if not works[node.id].rule
             and not _measured_everywhere(node.id, seconds, names, measured)
         },
+        unsized={
+            node.id: works[node.id].unsized
+            for node in graph.nodes
+            if works[node.id].unsized
+            and any(
+                found is not None and np.isfinite(seconds[node.id, p]) and name not in measured
+                for p, (name, found) in enumerate(zip(names, figures, strict=True))
+            )
+        },
         least_s={
             node: tuple(least[node].tolist())
             for node in np.flatnonzero((least < seconds).any(axis=1)).tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from math import exp
 from typing import TYPE_CHECKING
@@ -59,6 +59,7 @@ def problem_record(problem: Problem) -> Record:
         "cost": problem.cost or None,
         "pessimistic": problem.pessimistic,
         "unpriced": unpriced_record(problem),
+        "unsized": _by_name(problem, problem.unsized),
         "profiles": measured_record(problem),
         "figures": None
         if platform is None
@@ -134,4 +135,8 @@ def measured_record(problem: Problem) -> dict[str, Record]:
 
 def unpriced_record(problem: Problem) -> dict[str, str]:
     """Return the nodes that are not priced, and why, by name."""
-    return {problem.node_names[node]: why for node, why in sorted(problem.unpriced.items())}
+    return _by_name(problem, problem.unpriced)
+
+
+def _by_name(problem: Problem, nodes: Mapping[int, str]) -> dict[str, str]:
+    return {problem.node_names[node]: why for node, why in sorted(nodes.items())}

@@ -18,7 +18,6 @@ Conventions
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -61,6 +60,8 @@ _RULES: Mapping[str, Rule] = {
 _KEPT = "works"
 
 _UNKNOWN = "what it computes is not known"
+_NO_SIZES = "the sizes of its product are not known"
+_WHOLE = "it is one kernel of a function, whose arithmetic is of no one product"
 _UNDECIDED = "what it computes depends on data, or on an attribute that is not known"
 
 
@@ -109,7 +110,7 @@ def _counted(graph: Graph, node: Node) -> Work:
         ) from error
     read, constant, written = moved
     op_class = "other" if rule is None else rule.op_class
-    product = _product(view, op_class, least or flops or 0)
+    product, unsized = _product(view, op_class, least or flops or 0)
     work = Work(
         flops=flops or 0,
         read_bytes=read,
@@ -123,22 +124,26 @@ def _counted(graph: Graph, node: Node) -> Work:
         form=form_of(key, op_class) if product is None else product.form,
         product=product,
         exp_elements=exp_elements(view, key, op_class),
+        unsized=unsized,
     )
     if least is not None and least < work.flops:
         return replace(work, least=replace(work, flops=least))
     return work
 
 
-def _product(view: NodeView, op_class: str, flops: int) -> Product | None:
-    """The product that a node computes; of its FLOP alone where no more is known of it."""
-    # Sizes of nothing, as of no channels at all, are no product.
-    with suppress(ModelError):
+def _product(view: NodeView, op_class: str, flops: int) -> tuple[Product | None, str]:
+    """The product that a node computes; of its FLOP alone where no more is known, and why."""
+    why = _NO_SIZES
+    try:
         found = product_of(view.graph, view.node)
-        if found is not None:
-            return found
+    except ModelError as error:
+        # Sizes of nothing, as of no channels at all, are no product.
+        found, why = None, error.what
+    if found is not None:
+        return found, ""
     if op_class in PRODUCTS and flops:
-        return as_product(view, PRODUCTS[op_class], flops)
-    return None
+        return as_product(view, PRODUCTS[op_class], flops), why
+    return None, ""
 
 
 def _reason(node: Node) -> str:
@@ -199,6 +204,7 @@ def _sum(works: Sequence[Work], turns: float) -> Work:
             rule=all(work.rule for work in parts),
             why=next((work.why for work in parts if not work.rule), ""),
             integer_bytes=round(turns * sum(work.integer_bytes for work in parts)),
+            unsized=next((work.unsized for work in parts if work.unsized), ""),
         )
 
     most = total(works)
@@ -223,6 +229,7 @@ def _whole_work(graph: Graph, node: Node, body: Graph) -> Work:
             weight_bytes=constant,
             write_bytes=written,
             integer_bytes=min(constant, work.integer_bytes),
+            unsized=_WHOLE if work.flops else "",
         )
 
     return replace(alone(inner), least=None if inner.least is None else alone(inner.least))

@@ -41,6 +41,9 @@ class Work:
     exp_elements : int
         Elements that pass a function without a machine instruction (exp, erf, a root) on their
         way; what softmax, attention and recurrent layers take of them is part of their form.
+    unsized : str
+        Why `product` has the FLOP of what it computes and not its sizes, or why its arithmetic is
+        in none; ``""`` where it has all.
     """
 
     flops: int
@@ -56,3 +59,4 @@ class Work:
     form: str = "other"
     product: Product | None = None
     exp_elements: int = 0
+    unsized: str = ""

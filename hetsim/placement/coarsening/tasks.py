@@ -164,6 +164,7 @@ def _contracted(problem: Problem, members: tuple[tuple[int, ...], ...]) -> Coars
             for refused in problem.refusals
         ),
         unpriced={task_of[v]: why for v, why in problem.unpriced.items()},
+        unsized={task_of[v]: why for v, why in problem.unsized.items()},
         least_s=_least(problem, members, task_of, seconds),
     )
     return Coarse(problem, coarse, members, tuple(task_of))

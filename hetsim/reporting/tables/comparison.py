@@ -133,6 +133,9 @@ def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:
         more = len(reasons) - UNPRICED_SHOWN
         whys += f"; +{more} more" if more > 0 else ""
         rows.append(("not priced", f"{_named(problem, problem.unpriced)}: {whys}"))
+    if problem.unsized:
+        whys = "; ".join(plain(why) for why in tally(problem.unsized.values()))
+        rows.append(("by FLOP", f"{_named(problem, problem.unsized)}: {whys}"))
     decided = [node for node in problem.least_s if node not in problem.unpriced]
     if decided:
         rows.append(

@@ -147,6 +147,40 @@ def test_every_rule_of_products_has_sizes_too():
         assert set(PRODUCTS) >= set(rules)
 
 
+def test_a_product_of_unknown_sizes_says_so_and_has_its_flop():
+    """Of three operands there is no one product; of two there is."""
+    for equation, shapes in (
+        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)]),
+        ("ij,jk->ik", [(2, 3), (3, 5)]),
+    ):
+        names = tuple(f"in{i}" for i in range(len(shapes)))
+        node = Node(0, "the node", "Einsum", "", names, ("out",), attributes={"equation": equation})
+        tensors = {n: Tensor(n, "float32", s) for n, s in zip(names, shapes, strict=True)}
+        tensors["out"] = Tensor("out", "float32", (2, 5))
+        work = node_work(
+            Graph("one", (node,), tensors, names, ("out",), frozenset(), {"": 20}), node
+        )
+        assert work.product is not None
+        assert bool(work.unsized) == (len(shapes) == 3)
+        elements = 2 * 5
+        assert abs(2 * work.product.macs - work.flops) <= 2 * elements
+
+
+def test_every_product_without_sizes_is_listed():
+    """Whoever adds a rule for a product says its sizes, or enters it here."""
+    from hetsim.graph.work import _RULES
+    from hetsim.graph.work.form import PRODUCTS as CLASSES
+
+    without = {key for key, rule in _RULES.items() if rule.op_class in CLASSES} - set(PRODUCTS)
+    assert {key.rpartition(":")[2] for key in without} == {
+        "LinearClassifier", "LinearRegressor", "SVMClassifier", "SVMRegressor",
+        "QLinearConvTranspose", "AttnLSTM", "CDist", "DynamicQuantizeLSTM",
+        "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight", "MatMulBnb4",
+        "MatMulFpQ4", "MatMulNBitsMlp", "MatMulNBitsQkv", "MoE", "QMoE", "QOrderedMatMul",
+        "WordConvEmbedding",
+    }  # fmt: skip
+
+
 def test_what_is_no_product_has_none():
     assert product("Relu", [(2, 3)], (2, 3), weights=()) is None
     assert product("Conv", [(1, 2, 5, 5), (4, 2, 3, 3)], (1, 4, 3, 3), domain="mine") is None

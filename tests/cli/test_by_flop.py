@@ -1,0 +1,29 @@
+"""Products whose sizes are not known are named where their prices count on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import Result
+
+from onnx_builders import make_model, op, save, value
+
+Cli = Callable[..., Result]
+
+
+def test_reports_name_what_is_priced_by_its_flop_alone(cli: Cli, tmp_path: Path) -> None:
+    node = op("Einsum", "a b c", "y", "three", equation="ij,jk,kl->il")
+    shapes = {"a": (2, 3), "b": (3, 4), "c": (4, 5)}
+    proto = make_model([node], [value(n, s) for n, s in shapes.items()], [value("y", (2, 5))])
+    path = save(proto, tmp_path)
+    words = ("simulate", path, "--platform", "intel-core-ultra-155h-cpu")
+    told = json.loads(cli(*words, "--json").stdout)
+    assert told["problem"]["unsized"] == {"three": "the sizes of its product are not known"}
+    assert told["problem"]["unpriced"] == {}
+    shown = cli(*words).stdout
+    assert "by FLOP" in shown
+    assert "1 Einsum): the sizes of its product are not known" in " ".join(shown.split())
+    by_datasheet = json.loads(cli(*words, "--json", "--cost", "roofline").stdout)
+    assert by_datasheet["problem"]["unsized"] == {}
