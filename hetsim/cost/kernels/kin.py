@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from hetsim.cost.kernels.as_floats import as_floats
 from hetsim.cost.kernels.likeness import Likeness, traits_of
 from hetsim.cost.kernels.table import KernelTable, network_table
 from hetsim.errors import UnboundDimension
@@ -22,7 +23,8 @@ def said_by_kin(graph: Graph, figures: KernelFigures, batch: int) -> Likely | No
     None where their file is not there, or shapes inside a node are open: it is not priced then.
 
     The network is told by its kernels as a device of the kin runs it whole, whatever part of it
-    the device takes. `batch` is how many samples it takes at once.
+    the device takes, and as if it were not quantized, as those of the kin are. `batch` is how many
+    samples it takes at once.
 
     Raises
     ------
@@ -50,6 +52,6 @@ def _likeness(kin: str, sha256: str) -> Likeness:
 def _table(graph: Graph) -> KernelTable:
     known: Any = graph.kept.get(_KEPT)
     if known is None:
-        known = graph.kept[_KEPT] = network_table(graph)
+        known = graph.kept[_KEPT] = network_table(as_floats(graph))
     table: KernelTable = known
     return table
