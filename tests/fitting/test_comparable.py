@@ -161,6 +161,16 @@ def test_rows_like_those_left_out_are_kept():
         ),
         (
             "ncnn",
+            {
+                "chip": "Station-M2/ROC-RK3566-PC",
+                "config": {"gpu": "Mali-G52"},
+                "precision": "fp16 storage",
+                "graphs": [{"file": "ncnn_vision_transformer.onnx"}],
+            },
+            "runs that failed",
+        ),
+        (
+            "ncnn",
             {"unit": "cpu", "config": _ONE_THREAD, "graphs": [{"file": "ncnn_mobilenet_ssd.onnx"}]},
             "boxes",
         ),
