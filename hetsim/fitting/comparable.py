@@ -32,9 +32,9 @@ _BROKE_OFF = {
         "ncnn_vision_transformer.onnx",
     },
 }
-"""By chip, what its graphics did not run to the end: ViT-B/32 in 0.96 of the time of ResNet-50, where
-20 other chips take 5.6 times as long and more; EfficientNet and its second version in 0.7 of the time
-of MobileNetV2, where 33 and 29 others take 1.2 and 1.7 times as long and more."""
+"""By chip, what its graphics did not run to the end: ViT-B/32 in 0.96 of the time of ResNet-50,
+where 20 other chips take 5.6 times as long and more; EfficientNet and its second version in 0.7 of
+MobileNetV2's, where 33 and 29 others take 1.2 and 1.7 times as long and more."""
 
 _DECODED_ELSEWHERE = ("ssd_mobilenet", "deeplab")
 """Starts of names of networks whose compiled parts for the Edge TPU end before box decoding, or
