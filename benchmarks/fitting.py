@@ -12,9 +12,12 @@ import sys
 from typing import Any
 
 from hetsim.fitting import judging
+from hetsim.fitting.donors import donors
+from hetsim.fitting.errors import left_out
 from hetsim.fitting.kin_fits import Measurements
-from hetsim.fitting.leaving_out import Unseen, without_network_on_chip
+from hetsim.fitting.leaving_out import Unseen
 from hetsim.fitting.measured import measured_folder
+from hetsim.fitting.orders import best, pairs
 
 
 def main(kins: list[str]) -> None:
@@ -27,32 +30,37 @@ def main(kins: list[str]) -> None:
         data = fitted.data
         found = {
             "network": judging.worth_judging(fitted.networks_out),
-            "on_chip": judging.worth_judging(
-                without_network_on_chip(data, fitted.prior, fitted.fit)
-            ),
+            "on_chip": judging.worth_judging(fitted.of_chip_out),
             "chip": fitted.chips_out,
         }
-        donor = judging.donors(data) if len(data.series) < 60 else []
+        donor = [
+            log - float(data.log_seconds[at])
+            for series in data.series
+            for at, log in donors(data, series).items()
+        ]
         line: dict[str, Any] = {"kin": kin, "series": len(data.series), "keys": len(data.keys)}
         for way, unseen in found.items():
             every[way] += unseen
             line[way] = _by_batch(unseen)
         line["donor"] = judging.record(judging.judged(donor))
         line["repeats"] = judging.repeats(found["network"])
-        line["coverage"] = round(judging.coverage(found["network"]), 3)
+        for way, of_device in (("network", False), ("on_chip", True)):
+            every_way = left_out(fitted, with_rows=True)
+            covered = judging.coverage(every_way, of_device, fitted.fit.eps)
+            line[f"coverage_{way}"] = round(covered, 3)
         donated += donor
         print(json.dumps(line), flush=True)
     line = {"kin": "all", **{way: _by_batch(unseen) for way, unseen in every.items()}}
     line["donor"] = judging.record(judging.judged(donated))
     for way, unseen in every.items():
-        total, right = judging.orders(unseen)
-        units, best, regret = judging.best_units(unseen)
+        apart = pairs(judging.runs_of_kins(unseen))
+        taken = best(judging.runs_of_units(unseen))
         line[f"order_{way}"] = {
-            "pairs": total,
-            "right": right / max(total, 1),
-            "units": units,
-            "best": best / max(units, 1),
-            "regret": regret,
+            "pairs": apart.count,
+            "right": apart.right / max(apart.count, 1),
+            "units": taken.count,
+            "best": taken.right / max(taken.count, 1),
+            "regret": taken.mean_regret,
         }
     print(json.dumps(line))
 

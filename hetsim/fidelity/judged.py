@@ -9,12 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from hetsim.fidelity.points import FidelityPoint, Key, Predicted, grouped
-from hetsim.fitting.errors import error_of
-from hetsim.fitting.kin_fits import Measurements
+from hetsim.fitting.donors import donors
+from hetsim.fitting.errors import left_out, widths
+from hetsim.fitting.kin_fits import FittedKin, Measurements
 from hetsim.fitting.leaving_out import Unseen
 from hetsim.fitting.points import Series
 from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, batch_range
 from hetsim.problem.evidence_of_platform import DATASHEET_SD
+
+_At = tuple[Series, str, int]
+_Predictions = dict[_At, Predicted]
 
 
 def judged_points(measurements: Measurements) -> list[FidelityPoint]:
@@ -25,17 +29,19 @@ def judged_points(measurements: Measurements) -> list[FidelityPoint]:
     """
     found: dict[Key, FidelityPoint] = {}
     wanted = {asked.series for asked in measurements.asks if asked.series is not None}
-    kins: dict[str, tuple[_Predictions, _Predictions]] = {}
+    kins: dict[str, tuple[_Predictions, _Predictions, _Predictions]] = {}
     for asked in measurements.asks:
         if asked.series is None:
             continue
+        fitted = measurements.fitted(asked.kin)
         if asked.kin not in kins:
-            fitted = measurements.fitted(asked.kin)
             kins[asked.kin] = (
-                _networks_out(fitted.networks_out, wanted),
+                _networks_out(fitted, wanted, of_device=True),
+                _networks_out(fitted, wanted, of_device=False),
                 _chips_out(fitted.chips_out, wanted),
             )
-        unseen, datasheet = kins[asked.kin]
+        of_device, unseen, datasheet = kins[asked.kin]
+        donated = _donated(fitted, asked.series)
         for point in measurements.points.series[asked.series]:
             at = (asked.series, point.network, point.batch)
             one = FidelityPoint(
@@ -48,38 +54,26 @@ def judged_points(measurements: Measurements) -> list[FidelityPoint]:
                 measured_s=point.seconds,
                 lowest_s=point.lowest,
                 highest_s=point.highest,
+                left_out=of_device.get(at),
                 unseen=unseen.get(at),
                 datasheet=datasheet.get(at),
+                donor_s=donated.get(at),
             )
             found[one.key] = one
     return [found[key] for key in sorted(found)]
 
 
-_Predictions = dict[tuple[Series, str, int], Predicted]
+def _networks_out(fitted: FittedKin, wanted: Collection[Series], of_device: bool) -> _Predictions:
+    """Predictions of the `wanted` series of a kin, without rows of the network.
 
-
-def _networks_out(unseen: Sequence[Unseen], wanted: Collection[Series]) -> _Predictions:
-    """Predictions of the `wanted` series of a kin, each network without any rows of it.
-
-    Intervals are by what other networks are missed by, and as much narrower or wider as the kin
-    say, as in ``evidence_of_platform.device_evidence``.
+    Those of the device alone, or all of them. Intervals are by what other networks are missed by.
     """
+    every = left_out(fitted, with_rows=True)
     found: _Predictions = {}
-    for of_batch in _by_batch(unseen).values():
-        asked = grouped(
-            (one for one in of_batch if one.series in wanted),
-            lambda one: (one.point.network, one.series),
-        )
-        for (network, series), ones in asked.items():
-            pool = [one for one in of_batch if one.point.network != network]
-            own = [one for one in pool if one.series == series]
-            error = error_of(BATCHES[0], own or pool, pool) if pool else None
-            for one in ones:
-                sd = DATASHEET_SD
-                if error is not None:
-                    alone = math.sqrt(max(error.sd**2 - error.common**2, 0.0))
-                    sd = math.hypot(alone, error.common * one.surer)
-                found[_at(one)] = _predicted(one, sd)
+    for batch in BATCHES:
+        pool = every.of_batch(batch)
+        for one, sd in widths(pool, wanted, of_device, fitted.fit.eps):
+            found[_at(one)] = _predicted(one, DATASHEET_SD if sd is None else sd)
     return found
 
 
@@ -100,13 +94,21 @@ def _chips_out(unseen: Sequence[Unseen], wanted: Collection[Series]) -> _Predict
     return found
 
 
+def _donated(fitted: FittedKin, series: Series) -> dict[_At, float]:
+    """Seconds of the points of a series by its best donor."""
+    return {
+        (series, fitted.data.points[at].network, fitted.data.points[at].batch): math.exp(log)
+        for at, log in donors(fitted.data, series).items()
+    }
+
+
 def _by_batch(unseen: Sequence[Unseen]) -> dict[str, list[Unseen]]:
     return grouped(unseen, lambda one: batch_range(one.point.batch))
 
 
-def _at(one: Unseen) -> tuple[Series, str, int]:
+def _at(one: Unseen) -> _At:
     return one.series, one.point.network, one.point.batch
 
 
 def _predicted(one: Unseen, sd: float) -> Predicted:
-    return Predicted(one.point.seconds * math.exp(one.total), math.exp(HALF_WIDTH * sd))
+    return Predicted(one.predicted_s, math.exp(HALF_WIDTH * sd))

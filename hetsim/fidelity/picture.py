@@ -9,37 +9,43 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from hetsim.fidelity.points import FidelityPoint, Predicted
+from hetsim.fidelity.summary import Choose
 
-_SIDE, _GAP, _TOP, _LEFT = 250, 40, 46, 44
+_SIDE, _GAP, _BELOW, _TOP, _LEFT = 250, 40, 40, 46, 44
 _INK, _GRID, _IN, _OUT = "#333", "#ddd", "#2166ac", "#d6604d"
 
 
+_WAYS: Sequence[tuple[str, Choose]] = (
+    ("left out of the device", lambda point: point.left_out),
+    ("left out of its kin", lambda point: point.unseen),
+)
+
+
 def scatter(by_kind: Mapping[str, Sequence[FidelityPoint]]) -> str:
-    """Return a panel a kind of device: predicted without the network over measured, in ms.
+    """Return a panel a kind of device and way of leaving out: predicted over measured, in ms.
 
     Lines are equality, half and twice; times outside their interval are of another colour.
     """
-    chosen = {
-        kind: [(point, point.unseen) for point in points if point.unseen is not None]
-        for kind, points in by_kind.items()
-    }
-    times = [point.measured_s * 1e3 for found in chosen.values() for point, _ in found]
+    times = [point.measured_s * 1e3 for points in by_kind.values() for point in points]
     low = math.floor(math.log10(min(times, default=1.0)))
     high = math.ceil(math.log10(max(times, default=10.0)))
-    width = _LEFT + len(chosen) * (_SIDE + _GAP)
-    parts = [_open(width, _TOP + _SIDE + 44)]
-    for index, (kind, found) in enumerate(chosen.items()):
-        left = _LEFT + index * (_SIDE + _GAP)
-        parts += _panel(left, low, high, f"{kind}: {len(found)} points", found)
+    width = _LEFT + len(by_kind) * (_SIDE + _GAP)
+    deep = _SIDE + _BELOW
+    parts = [_open(width, _TOP + len(_WAYS) * deep + 14)]
+    for row, (words, predicted) in enumerate(_WAYS):
+        for column, (kind, points) in enumerate(by_kind.items()):
+            found = [(point, one) for point in points if (one := predicted(point)) is not None]
+            place = (_LEFT + column * (_SIDE + _GAP), _TOP + row * deep)
+            parts += _panel(place, low, high, f"{kind}, {words}: {len(found)} points", found)
     middle = _LEFT + (width - _LEFT - _GAP) / 2
-    parts.append(_text(middle, _TOP + _SIDE + 34, "measured, ms", "middle"))
+    parts.append(_text(middle, _TOP + len(_WAYS) * deep + 4, "measured, ms", "middle"))
     parts.append(_text(_LEFT, 14, "predicted without the network, ms; lines: half, equal, twice"))
     parts.append(f'<text x="{_LEFT}" y="28" fill="{_OUT}">outside its 80 % interval</text></svg>\n')
     return "\n".join(parts)
 
 
 def _panel(
-    left: int,
+    place: tuple[int, int],
     low: int,
     high: int,
     title: str,
@@ -48,13 +54,14 @@ def _panel(
     def at(ms: float) -> float:
         return _SIDE * min(max((math.log10(ms) - low) / (high - low), 0.0), 1.0)
 
-    bottom = _TOP + _SIDE
-    parts = [_text(left + 4, _TOP - 5, title)]
+    left, top = place
+    bottom = top + _SIDE
+    parts = [_text(left + 4, top - 5, title)]
     for power in range(low, high + 1):
         x = at(10.0**power)
         label = f"{10.0**power:g}"
         parts += [
-            f'<path d="M{left + x:.1f} {_TOP}v{_SIDE}M{left} {bottom - x:.1f}h{_SIDE}" '
+            f'<path d="M{left + x:.1f} {top}v{_SIDE}M{left} {bottom - x:.1f}h{_SIDE}" '
             f'stroke="{_GRID}"/>',
             _text(left + x, bottom + 14, label, "middle"),
             _text(left - 4, bottom - x + 4, label, "end"),
@@ -90,13 +97,14 @@ _EDGE = 4.0
 def strips(by_device: Mapping[str, Sequence[FidelityPoint]]) -> str:
     """Return a strip a device and precision: predicted without the network over measured.
 
-    A tick a point, a bar from the 10th to the 90th percentile; beyond four times at the edge.
+    A tick a point and a bar from the 10th to the 90th percentile where it was left out of the
+    device, and a bar below where it was left out of its kin; beyond four times at the edge.
     """
-    rows = [
-        (name, ratios)
+    rows = {
+        name: (of_device, _ratios(points, _WAYS[1][1]))
         for name, points in by_device.items()
-        if (ratios := sorted(p.unseen.seconds / p.measured_s for p in points if p.unseen))
-    ]
+        if (of_device := _ratios(points, _WAYS[0][1]))
+    }
     bottom = 34 + _ROW * len(rows)
 
     def at(ratio: float) -> float:
@@ -111,18 +119,26 @@ def strips(by_device: Mapping[str, Sequence[FidelityPoint]]) -> str:
             _text(at(ratio), 24, label, "middle"),
             _text(at(ratio), bottom + 14, label, "middle"),
         ]
-    parts.append(_text(_NAMES, 10, "predicted without the network, over measured"))
-    for index, (name, ratios) in enumerate(rows):
+    parts.append(_text(_NAMES, 10, f"predicted without the network, over measured: {_WAYS[0][0]}"))
+    parts.append(f'<text x="{_NAMES + 330}" y="10" fill="{_OUT}">{_WAYS[1][0]}</text>')
+    for index, (name, (of_device, of_kin)) in enumerate(rows.items()):
         y = 34 + _ROW * index
-        first, last = np.quantile(ratios, [0.1, 0.9]).tolist()
-        ticks = "".join(sorted({f"M{at(ratio):.1f} {y + 1}v8" for ratio in ratios}))
-        parts += [
-            _text(_NAMES - 6, y + 8, name, "end"),
-            f'<path d="M{at(first):.1f} {y + 5}H{at(last):.1f}" stroke="{_IN}" '
-            'stroke-width="6" stroke-opacity="0.35"/>',
-            f'<path d="{ticks}" stroke="{_IN}"/>',
-        ]
+        ticks = "".join(sorted({f"M{at(ratio):.1f} {y}v6" for ratio in of_device}))
+        parts.append(_text(_NAMES - 6, y + 8, name, "end"))
+        for told, colour, middle in ((of_device, _IN, y + 3), (of_kin, _OUT, y + 8)):
+            if told:
+                first, last = np.quantile(told, [0.1, 0.9]).tolist()
+                parts.append(
+                    f'<path d="M{at(first):.1f} {middle}H{at(last):.1f}" stroke="{colour}" '
+                    'stroke-width="4" stroke-opacity="0.35"/>'
+                )
+        parts.append(f'<path d="{ticks}" stroke="{_IN}"/>')
     return "\n".join(parts) + "\n</svg>\n"
+
+
+def _ratios(points: Sequence[FidelityPoint], predicted: Choose) -> list[float]:
+    found = [(point, one) for point in points if (one := predicted(point)) is not None]
+    return sorted(one.seconds / point.measured_s for point, one in found)
 
 
 def _open(width: float, height: float) -> str:

@@ -55,11 +55,17 @@ class FidelityPoint:
         Median, least and largest of them, for the whole batch.
     shipped : Predicted or None
         By the figures of the catalog, to which the point was fitted.
+    left_out : Predicted or None
+        By figures fitted without the device's rows of the network; others of its kin may have
+        run it.
     unseen : Predicted or None
-        By figures fitted without the network, on any device.
+        By figures fitted without the network, on any device of the kin.
     datasheet : Predicted or None
         By what kin have at the device's datasheet, fitted without the chip; None where it has
         no kin.
+    donor_s : float or None
+        By one factor on the times of the best other device, which has run the network; None where
+        there is none.
     priced_s : float or None
         What a problem of the whole network on the device alone takes by the catalog's figures, its
         inputs and outputs moved as they were in what was measured; None at other batches
@@ -78,8 +84,10 @@ class FidelityPoint:
     lowest_s: float
     highest_s: float
     shipped: Predicted | None = None
+    left_out: Predicted | None = None
     unseen: Predicted | None = None
     datasheet: Predicted | None = None
+    donor_s: float | None = None
     priced_s: float | None = None
     roofline_s: float | None = None
 
@@ -104,8 +112,9 @@ def grouped(points: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 _COLUMNS = (
     "device", "precision", "network", "batch", "kin", "rows",
     "measured_ms", "lowest_ms", "highest_ms",
-    "shipped_ms", "shipped_within", "unseen_ms", "unseen_within",
-    "datasheet_ms", "datasheet_within", "priced_ms", "roofline_ms",
+    "shipped_ms", "shipped_within", "left_out_ms", "left_out_within",
+    "unseen_ms", "unseen_within", "datasheet_ms", "datasheet_within",
+    "donor_ms", "priced_ms", "roofline_ms",
 )  # fmt: skip
 
 
@@ -123,8 +132,10 @@ def points_text(points: Iterable[FidelityPoint]) -> str:
                 point.rows,
                 *(_ms(seconds) for seconds in measured),
                 *_cells(point.shipped),
+                *_cells(point.left_out),
                 *_cells(point.unseen),
                 *_cells(point.datasheet),
+                _ms(point.donor_s),
                 _ms(point.priced_s),
                 _ms(point.roofline_s),
             ]
@@ -165,8 +176,10 @@ def _point(line: dict[str, str]) -> FidelityPoint:
         lowest_s=float(line["lowest_ms"]) / 1e3,
         highest_s=float(line["highest_ms"]) / 1e3,
         shipped=_predicted(line, "shipped"),
+        left_out=_predicted(line, "left_out"),
         unseen=_predicted(line, "unseen"),
         datasheet=_predicted(line, "datasheet"),
+        donor_s=_seconds(line["donor_ms"]),
         priced_s=_seconds(line["priced_ms"]),
         roofline_s=_seconds(line["roofline_ms"]),
     )

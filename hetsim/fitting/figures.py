@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 
 from hetsim.base.units import significant
@@ -11,6 +13,9 @@ from hetsim.fitting.errors import errors_of
 from hetsim.fitting.kin_fits import FittedKin, Measurements
 from hetsim.fitting.kins import runtime_of
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
+
+_SHARES = ("median", "p90", "spread", "sd", "common", "unseen_median", "unseen_p90")
+"""Fields of an error that have as many digits as there are worth writing."""
 
 
 def figures_of(measurements: Measurements, asked: Asked) -> KernelFigures:
@@ -49,13 +54,7 @@ def _of_kin(kin: FittedKin) -> str:
 
 
 def _rounded(error: FigureError) -> FigureError:
-    return FigureError(
-        batch=error.batch,
-        networks=error.networks,
-        rows=error.rows,
-        median=significant(error.median),
-        p90=significant(error.p90),
-        spread=None if error.spread is None else significant(error.spread),
-        sd=significant(error.sd),
-        common=significant(error.common),
-    )
+    shown = {
+        name: significant(value) for name in _SHARES if (value := getattr(error, name)) is not None
+    }
+    return FigureError(**{**asdict(error), **shown})

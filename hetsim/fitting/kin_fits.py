@@ -9,7 +9,12 @@ from pathlib import Path
 from hetsim.fitting.catalog import Asked, catalog_asks, with_catalog
 from hetsim.fitting.chips import Chips, Datasheet, raw_covariates, read_chips
 from hetsim.fitting.graphs import read_graphs
-from hetsim.fitting.leaving_out import Unseen, without_chip, without_network
+from hetsim.fitting.leaving_out import (
+    Unseen,
+    without_chip,
+    without_network,
+    without_network_on_chip,
+)
 from hetsim.fitting.likeness import kin_of, traits_of_keys
 from hetsim.fitting.measured import read_rows
 from hetsim.fitting.mixed import KinFit, fit_kin
@@ -34,6 +39,8 @@ class FittedKin:
     fit : KinFit
     networks_out : list of Unseen
         Each network predicted for each device without any device's rows of it.
+    of_chip_out : list of Unseen
+        Each network predicted for each device without the rows of the device's own chip.
     chips_out : list of Unseen
         Each chip predicted from its datasheet; empty where there is one chip alone.
     """
@@ -42,6 +49,7 @@ class FittedKin:
     prior: Prior
     fit: KinFit
     networks_out: list[Unseen]
+    of_chip_out: list[Unseen]
     chips_out: list[Unseen]
 
     def record(self) -> Kin:
@@ -92,6 +100,11 @@ class Measurements:
             data, prior = self.data(kin), prior_of(kin)
             fit = fit_kin(data, prior)
             self._fitted[kin] = FittedKin(
-                data, prior, fit, without_network(data, prior, fit), without_chip(data, prior, fit)
+                data,
+                prior,
+                fit,
+                without_network(data, prior, fit),
+                without_network_on_chip(data, prior, fit),
+                without_chip(data, prior, fit),
             )
         return self._fitted[kin]

@@ -28,6 +28,17 @@ _RUNTIMES: Sequence[tuple[str, str]] = (
     ("tflite-cpu", "TensorFlow Lite and Arm NN (MLPerf)"),
 )
 
+_PIPELINED = ("hailort",)
+"""Starts of the names of kins whose rows are rates of a pipeline at a small batch."""
+
+
+def is_pipelined(kin: str) -> bool:
+    """Whether rows of a kin are rates of a pipeline, the inverse of which is no latency.
+
+    Rates in bulk are another matter: all units are busy there however a request goes through.
+    """
+    return kin.startswith(_PIPELINED)
+
 
 def runtime_of(kin: str) -> str:
     """Return what software ran the rows of a kin."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,13 +13,14 @@ from hetsim.fitting.mixed import Floats, KinFit, refit, ridge
 from hetsim.fitting.observing import KinData
 from hetsim.fitting.points import Point, Series
 from hetsim.fitting.priors import Prior
+from hetsim.fitting.sisters import chip_groups
 
 STEPS = 6
 """Of a fit without a part, from where the whole fit stands. Two would leave some of it in."""
 CHIPS_AT_ONCE = 12
 """How many parts the chips of a kin are left out in."""
-NETWORK_PARTS = 10
-"""How many parts the networks of a chip are left out in, where kin keep them."""
+NETWORK_PARTS = 20
+"""How many parts the networks of a chip are left out in at most, where kin keep them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Unseen:
     by_others : float
         The same by other networks alone.
     surer : float
-        Variance of that relative to the usual one of the kin.
+        Variance of `effect` relative to the usual one of networks that no device of the kin ran.
     """
 
     series: Series
@@ -51,6 +53,11 @@ class Unseen:
     def total(self) -> float:
         """Log of what is predicted in all over measured."""
         return self.miss + self.effect
+
+    @property
+    def predicted_s(self) -> float:
+        """Seconds that are predicted in all."""
+        return self.point.seconds * math.exp(self.total)
 
     @property
     def of_new(self) -> float:
@@ -101,19 +108,20 @@ def without_chip(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
 def without_network_on_chip(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
     """Predict each network on each chip from a fit without the chip's rows of it.
 
-    Kin may have run the network: the effect is what the form misses of it on them. A part of the
-    networks is left out of each chip at once, another one of the next: of each network most
-    chips stay. Mean, devices and effects are fitted anew; variances and slopes stay.
+    Kin may have run the network: the effect is what the form misses of it on them. All series of
+    the chip and of its sisters lose it, at all batches. A part of the networks is left out of each
+    chip at once, another one of the next: of each network most chips stay. Mean, devices and
+    effects are fitted anew; variances and slopes stay.
     """
-    chips = sorted({series.chip for series in kin.series})
-    chip = np.array([chips.index(series.chip) for series in kin.series])[kin.owner]
+    chip = chip_groups(kin)[kin.owner]
     network = kin.network[kin.key]
+    parts = min(max(int(network.max()) + 1, 2), NETWORK_PARTS)
     found = []
-    for part in range(NETWORK_PARTS):
-        gone = (network + chip) % NETWORK_PARTS == part
+    for part in range(parts):
+        gone = (network + chip) % parts == part
         left = _left(kin, gone)
-        state = refit(left, prior, fit, STEPS)
         if (left.weights > 0).any():
+            state = refit(left, prior, fit, STEPS)
             found += _predicted(kin, state.theta(kin.covariates), gone, said(left, state))
     return found
 

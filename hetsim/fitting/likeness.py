@@ -87,7 +87,7 @@ class Said:
     by_others : array [keys]
         The same by networks of other names alone.
     surer : array [keys]
-        Variance of `by_others` relative to the usual one.
+        Variance of `effects` relative to the usual one of a network that was not run.
     """
 
     effects: Floats
@@ -107,11 +107,10 @@ def said(data: KinData, fit: KinFit) -> Said:
     for key, (file, batch) in enumerate(data.keys):
         likely = known.predict(places[key], batch)
         effects[key] = by_others[key] = likely.effect
-        variance = likely.sd**2
         at = index.get((called(file), batch))
         if at is not None:
-            by_others[key], variance = known.told[at], float(known.left_out[at])
-        surer[key] = variance / likely.usual_sd**2 if likely.usual_sd > 0 else 1.0
+            by_others[key] = known.told[at]
+        surer[key] = (likely.sd / likely.usual_sd) ** 2 if likely.usual_sd > 0 else 1.0
     return Said(effects, by_others, surer)
 
 

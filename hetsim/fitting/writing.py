@@ -108,6 +108,9 @@ def _error(error: FigureError) -> str:
         f"median: {error.median:.4g}",
         f"p90: {error.p90:.4g}",
     ]
+    if error.unseen_median is not None and error.unseen_p90 is not None:
+        parts.append(f"unseen_median: {error.unseen_median:.4g}")
+        parts.append(f"unseen_p90: {error.unseen_p90:.4g}")
     if error.spread is not None:
         parts.append(f"spread: {error.spread:.4g}")
     parts += [f"sd: {error.sd:.4g}", f"common: {error.common:.4g}"]

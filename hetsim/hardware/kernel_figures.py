@@ -6,6 +6,7 @@ the YAML, order of vectors, and what ``hetsim devices show`` prints derive from 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -129,16 +130,21 @@ class FigureError:
     networks, rows : int
         That were measured.
     median, p90 : float
-        Relative errors, 0.1 for 10 %.
+        Relative errors, 0.1 for 10 %, of networks that were left out of the device alone: others
+        of its kin may have run them.
     spread : float or None
         Relative spread of repeated measurements, below which no error can go; None where
         nothing was repeated.
     sd : float
-        Standard deviation of the log by which 80 % intervals cover:
-        ``prediction * exp(+-1.2816 * sd)``.
+        Standard deviation of the log by which 80 % intervals of networks cover that no device of
+        the kin has run: ``prediction * exp(+-1.2816 * sd)``.
     common : float
-        The part of `sd` that all devices of the same kin have in common: a network that is
-        missed on one is missed on all.
+        The part of `sd` that all devices of the same kin have in common, a network that is missed
+        on one being missed on all: what is left without it covers networks that others of the kin
+        have run.
+    unseen_median, unseen_p90 : float or None
+        Relative errors of networks that were left out of every device of the kin; None where the
+        device stands for its whole kin.
     """
 
     batch: str
@@ -149,6 +155,25 @@ class FigureError:
     spread: float | None
     sd: float
     common: float
+    unseen_median: float | None = None
+    unseen_p90: float | None = None
+
+    def sd_of(self, surer: float, noise: float) -> float:
+        """Standard deviation for a network of which the kin say something.
+
+        Parameters
+        ----------
+        surer : float
+            Variance of what they say, relative to the usual one of a network that none ran.
+        noise : float
+            What devices of the kin differ by on one network, which it never is below.
+        """
+        alone = math.sqrt(max(self.sd**2 - self.common**2, 0.0))
+        return math.hypot(max(alone, noise), self.common * surer)
+
+    def median_of(self, known: bool) -> float:
+        """The median error of a network that others of the kin ran, or that none did."""
+        return self.median if known or self.unseen_median is None else self.unseen_median
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from kernel_graphs import chain
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     points = [
         point("b", 10, 11),
-        replace(point("a", 0.5, None), priced_s=1e-3, roofline_s=2e-3),
+        replace(point("a", 0.5, None), donor_s=3e-3, priced_s=1e-3, roofline_s=2e-3),
         replace(point("a", 7, 6, batch=8), datasheet=Predicted(0.25, 2.5)),
     ]
     path = tmp_path / "points.csv"

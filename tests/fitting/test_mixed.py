@@ -10,7 +10,7 @@ from kin_builders import DEVICES, KIN, NETWORKS, NOISE, kin
 
 from hetsim.fitting import mixed
 from hetsim.fitting.common_mean import FAR, common_mean
-from hetsim.fitting.leaving_out import without_chip, without_network
+from hetsim.fitting.leaving_out import without_chip, without_network, without_network_on_chip
 from hetsim.fitting.mixed import KinFit, fit_kin
 from hetsim.fitting.priors import Prior, prior_of
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
@@ -140,6 +140,38 @@ def test_what_is_left_out_is_not_looked_at(made, prior, fit):
     for one in without_network(wrong, prior, fit):
         if one.point.network == made.keys[5][0]:
             assert one.miss + np.log(1000) == pytest.approx(told[one.series, one.point], abs=1e-9)
+
+
+def test_what_a_chip_lost_is_not_looked_at_whatever_the_batch(made, prior, fit):
+    """Of the chip alone: others keep the network, which is known by them."""
+    chip, network = 2, 5
+    # A second batch of one network, on every device: another one's name.
+    keys = list(made.keys)
+    keys[6] = (keys[5][0], 8)
+    both = replace(
+        made,
+        keys=tuple(keys),
+        network=np.array([*range(6), 5, *range(6, NETWORKS - 1)]),
+        points=tuple(
+            replace(point, network=keys[at % NETWORKS][0], batch=keys[at % NETWORKS][1])
+            for at, point in enumerate(made.points)
+        ),
+    )
+    gone = (made.owner == chip) & (both.network[both.key] == network)
+    assert gone.sum() == 2
+    wrong = replace(both, log_seconds=both.log_seconds + np.where(gone, np.log(1000), 0))
+
+    def told(data):
+        return [
+            one.total
+            for one in without_network_on_chip(data, prior, fit)
+            if one.series == data.series[chip] and one.point.network == keys[5][0]
+        ]
+
+    was, now = told(both), told(wrong)
+    assert len(was) == 2
+    assert np.array(now) + np.log(1000) == pytest.approx(np.array(was), abs=1e-9)
+    assert len(without_network_on_chip(both, prior, fit)) == len(both.points)
 
 
 def test_the_same_fit_twice(made, prior, fit):

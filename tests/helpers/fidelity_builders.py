@@ -14,7 +14,7 @@ def point(
     precision: str = "int8",
     batch: int = 1,
 ) -> FidelityPoint:
-    """A point whose predictions, shipped and unseen, are the same."""
+    """A point whose predictions, shipped and left out, are the same."""
     predicted = None if predicted_ms is None else Predicted(predicted_ms / 1e3, within)
     return FidelityPoint(
         device=device,
@@ -27,5 +27,6 @@ def point(
         lowest_s=measured_ms / 1e3,
         highest_s=measured_ms * 1.25 / 1e3,
         shipped=predicted,
+        left_out=predicted,
         unseen=predicted,
     )

@@ -120,8 +120,11 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "batch": "Range of batch sizes.",
         "networks": "Networks that were measured.",
         "rows": "Measurements.",
-        "median": "Median of the relative errors.",
-        "p90": "90th percentile of the relative errors.",
+        "median": "Median of the relative errors of networks left out of the device alone.",
+        "p90": "90th percentile of them.",
+        "unseen_median": "Median of the relative errors of networks left out of every device of "
+        "the kin; absent: the device stands for its kin.",
+        "unseen_p90": "90th percentile of them.",
         "spread": "Relative spread of repeated measurements; absent: nothing was repeated.",
         "sd": "Standard deviation of the log by which 80 % intervals cover.",
         "common": "The part of sd that devices of the same kin have in common.",

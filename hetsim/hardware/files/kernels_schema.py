@@ -57,6 +57,8 @@ class ErrorModel(Strict):
     median: NotNegative
     p90: NotNegative
     spread: NotNegative | None = None
+    unseen_median: NotNegative | None = None
+    unseen_p90: NotNegative | None = Field(None, validate_default=True)
     sd: Positive
     common: NotNegative
 
@@ -72,6 +74,16 @@ class ErrorModel(Strict):
     def _above_median(cls, p90: float, info: ValidationInfo) -> float:
         if p90 < info.data.get("median", p90):
             raise refusal("KEY is below 'median'", "swap them")
+        return p90
+
+    @checked("unseen_p90")
+    @classmethod
+    def _above_unseen_median(cls, p90: float | None, info: ValidationInfo) -> float | None:
+        median = info.data.get("unseen_median")
+        if (p90 is None) != (median is None):
+            raise refusal("KEY is without 'unseen_median', or that without it", "state both")
+        if p90 is not None and median is not None and p90 < median:
+            raise refusal("KEY is below 'unseen_median'", "swap them")
         return p90
 
     @checked("common")

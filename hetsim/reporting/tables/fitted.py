@@ -9,18 +9,24 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.hardware.kernel_figures import KernelFigures
-from hetsim.reporting.tables.kernel_figures import error_record
+from hetsim.reporting.tables.kernel_figures import error_record, median_and_p90
 from hetsim.reporting.words.console import cell, new_table
 from hetsim.reporting.words.text import percent
 
 
 def fitted_report(figures: Mapping[str, Sequence[KernelFigures]]) -> Table:
-    """Return a line for each device, precision and range of batch sizes."""
+    """Return a line for each device, precision and range of batch sizes.
+
+    Errors are medians and 90th percentiles.
+    """
     table = new_table()
     for title in ("device", "as", "kin", "figures"):
         table.add_column(Text(title), no_wrap=True)
-    for title in ("batch", "networks", "median", "90 %", "repeats"):
+    for title in ("batch", "networks"):
         table.add_column(Text(title), justify="right", no_wrap=True)
+    for lines in (("left out of", "the device"), ("left out of", "its kin")):
+        table.add_column(cell(*lines), justify="right", no_wrap=True)
+    table.add_column(Text("repeats"), justify="right", no_wrap=True)
     for device, found in figures.items():
         for one in found:
             start = (device, one.precision, one.kin, one.status)
@@ -28,8 +34,14 @@ def fitted_report(figures: Mapping[str, Sequence[KernelFigures]]) -> Table:
                 table.add_row(*map(cell, (*start, "", "", "", "", "")))
             for error in one.errors:
                 spread = "" if error.spread is None else percent(error.spread)
-                shown = (error.batch, str(error.networks), percent(error.median))
-                table.add_row(*map(cell, (*start, *shown, percent(error.p90), spread)))
+                shown = (
+                    error.batch,
+                    str(error.networks),
+                    median_and_p90(error.median, error.p90),
+                    median_and_p90(error.unseen_median, error.unseen_p90),
+                    spread,
+                )
+                table.add_row(*map(cell, (*start, *shown)))
                 start = ("", "", "", "")
     return table
 

@@ -46,12 +46,18 @@ def standing_table(kernels: Mapping[str, KernelFigures]) -> Table:
 
 
 def errors_table(kernels: Mapping[str, KernelFigures]) -> Table | None:
-    """Return how far predictions were from what was left out; None where nothing was."""
+    """Return how far predictions were from what was left out; None where nothing was.
+
+    Medians and 90th percentiles of networks that were left out of the device alone, and of every
+    device of its kin.
+    """
     table = new_table()
     for title in ("errors of", "batch"):
         table.add_column(Text(title), no_wrap=True)
-    for title in ("networks", "rows", "median", "90 % within"):
+    for title in ("networks", "rows"):
         table.add_column(Text(title), justify="right", no_wrap=True)
+    for lines in (("left out of", "the device"), ("left out of", "its kin")):
+        table.add_column(cell(*lines), justify="right", no_wrap=True)
     table.add_column(cell("repeated", "differ by"), justify="right", no_wrap=True)
     for precision, figures in kernels.items():
         for error in figures.errors:
@@ -60,11 +66,18 @@ def errors_table(kernels: Mapping[str, KernelFigures]) -> Table | None:
                 cell(error.batch),
                 cell(str(error.networks)),
                 cell(str(error.rows)),
-                cell(percent(error.median)),
-                cell(percent(error.p90)),
+                cell(median_and_p90(error.median, error.p90)),
+                cell(median_and_p90(error.unseen_median, error.unseen_p90)),
                 cell(ABSENT if error.spread is None else percent(error.spread)),
             )
     return table if table.row_count else None
+
+
+def median_and_p90(median: float | None, p90: float | None) -> str:
+    """Return two relative errors as ``6 / 21 %``; a dash where there are none."""
+    if median is None or p90 is None:
+        return ABSENT
+    return f"{percent(median).removesuffix(' %')} / {percent(p90)}"
 
 
 def parameters_table(kernels: Mapping[str, KernelFigures]) -> Table:
@@ -116,6 +129,8 @@ def error_record(error: FigureError) -> dict[str, Any]:
         "rows": error.rows,
         "median": error.median,
         "p90": error.p90,
+        "unseen_median": error.unseen_median,
+        "unseen_p90": error.unseen_p90,
         "spread": error.spread,
         "sd": error.sd,
         "common": error.common,

@@ -49,7 +49,8 @@ def evidence_text(one: Evidence) -> str:
     text = f"{one.status}{precision}"
     if one.error is not None:
         rows = f"{count(one.error.rows, 'row')} of {count(one.error.networks, 'network')}"
-        text += f", median error {percent(one.error.median)} over {rows}"
+        known = one.likely is not None and one.likely.same
+        text += f", median error {percent(one.error.median_of(known))} over {rows}"
     if one.likely is not None:
         text += f", {one.likely}"
     if one.measured > 0 and one.status != "measured":
