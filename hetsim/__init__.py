@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         UnboundDimension,
         UnsupportedNode,
         UsageError,
+        WorkloadError,
     )
     from hetsim.execution.run import Run, run
     from hetsim.execution.session import Session
@@ -78,6 +79,10 @@ if TYPE_CHECKING:
     from hetsim.problem.problem import Problem
     from hetsim.simulation.failures.failure import Failure
     from hetsim.simulation.simulate import simulate
+    from hetsim.workloads.deployment import Deployment
+    from hetsim.workloads.files.reader import load_deployment, load_workload
+    from hetsim.workloads.slo import Slo
+    from hetsim.workloads.workload import Stream, Workload
 
 _HOMES = {
     "Affinity": "hetsim.partitioning.affinity.affinity",
@@ -85,6 +90,7 @@ _HOMES = {
     "Cancelled": "hetsim.errors",
     "ClusterError": "hetsim.errors",
     "Comparison": "hetsim.analysis.comparison",
+    "Deployment": "hetsim.workloads.deployment",
     "DeviceLost": "hetsim.errors",
     "DeviceSpec": "hetsim.hardware.spec",
     "DeviceUnavailable": "hetsim.errors",
@@ -125,13 +131,17 @@ _HOMES = {
     "Run": "hetsim.execution.run",
     "Session": "hetsim.execution.session",
     "SizeRules": "hetsim.partitioning.sizes",
+    "Slo": "hetsim.workloads.slo",
     "Staging": "hetsim.problem.parts",
+    "Stream": "hetsim.workloads.workload",
     "TimedOut": "hetsim.errors",
     "Timeline": "hetsim.plans.timeline",
     "TooManyInFlight": "hetsim.errors",
     "UnboundDimension": "hetsim.errors",
     "UnsupportedNode": "hetsim.errors",
     "UsageError": "hetsim.errors",
+    "Workload": "hetsim.workloads.workload",
+    "WorkloadError": "hetsim.errors",
     "affinity_of_model": "hetsim.partitioning.affinity.affinity",
     "annotate": "hetsim.partitioning.regions",
     "check_timeline": "hetsim.checking.timeline",
@@ -139,11 +149,13 @@ _HOMES = {
     "deconflict": "hetsim.partitioning.deconflict",
     "explain": "hetsim.analysis.explanation",
     "load_affinity": "hetsim.partitioning.affinity.file",
+    "load_deployment": "hetsim.workloads.files.reader",
     "load_device": "hetsim.hardware.catalog",
     "load_extension": "hetsim.graph.reading.extension",
     "load_model": "hetsim.graph.loading",
     "load_plan": "hetsim.plans.saved",
     "load_platform": "hetsim.hardware.catalog",
+    "load_workload": "hetsim.workloads.files.reader",
     "lower_bound": "hetsim.placement.bounding",
     "max_load": "hetsim.placement.bounds.max_load",
     "methods": "hetsim.partitioning.methods.registry",
@@ -162,6 +174,7 @@ __all__ = [
     "Cancelled",
     "ClusterError",
     "Comparison",
+    "Deployment",
     "DeviceLost",
     "DeviceSpec",
     "DeviceUnavailable",
@@ -202,13 +215,17 @@ __all__ = [
     "Run",
     "Session",
     "SizeRules",
+    "Slo",
     "Staging",
+    "Stream",
     "TimedOut",
     "Timeline",
     "TooManyInFlight",
     "UnboundDimension",
     "UnsupportedNode",
     "UsageError",
+    "Workload",
+    "WorkloadError",
     "__version__",
     "affinity_of_model",
     "annotate",
@@ -217,11 +234,13 @@ __all__ = [
     "deconflict",
     "explain",
     "load_affinity",
+    "load_deployment",
     "load_device",
     "load_extension",
     "load_model",
     "load_plan",
     "load_platform",
+    "load_workload",
     "lower_bound",
     "max_load",
     "methods",

@@ -111,6 +111,10 @@ class PlatformError(InvalidInput):
     """A device or platform description is broken."""
 
 
+class WorkloadError(InvalidInput):
+    """A workload, a trace of requests or a deployment cannot be used."""
+
+
 class RequestError(InvalidInput):
     """The arrays given to ``run`` do not fit the model's inputs."""
 

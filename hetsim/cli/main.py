@@ -38,6 +38,9 @@ VERBS = {
         "hetsim.cli.verbs.compare:compare", "Compare strategies with every device alone."
     ),
     "devices": Verb("hetsim.cli.verbs.devices:devices", "The catalog of devices and platforms."),
+    "workload": Verb(
+        "hetsim.cli.verbs.workload:workload", "Which requests come when, and who serves them."
+    ),
     "calibrate": Verb(
         "hetsim.cli.verbs.calibrate:calibrate", "Measure this machine, and write its device file."
     ),

@@ -10,7 +10,7 @@ from hetsim.cluster.commands import image_pins, pins
 from hetsim.cluster.offers import Means, offers
 from hetsim.cluster.rules import Starts, complaints_of
 from hetsim.cluster.schema import ClusterModel, NodeTypeModel
-from hetsim.errors import PlatformError
+from hetsim.errors import InvalidInput, PlatformError
 from hetsim.hardware.files.complaints import broken, parse
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 
@@ -70,7 +70,7 @@ class ClusterFile:
     pins: tuple[Pin, ...]
 
 
-def read_cluster_file(given: str) -> tuple[ClusterFile | None, tuple[PlatformError, ...]]:
+def read_cluster_file(given: str) -> tuple[ClusterFile | None, tuple[InvalidInput, ...]]:
     """Read the file at the path `given`: what it says, or everything that is wrong with it.
 
     Complexity: linear in the file.

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from hetsim.errors import PlatformError
+from hetsim.errors import InvalidInput, PlatformError
 from hetsim.hardware.files.catalog_files import Sort, in_catalog
 from hetsim.hardware.files.complaints import Broken, broken, parse
 from hetsim.hardware.files.description import read_description
@@ -51,7 +51,7 @@ class Checked:
         What it calls itself, else the name of the file; None where it is broken.
     found : DeviceSpec, LinkModel, Platform, FittedModel, KinModel or None
         What was read; None where it is broken.
-    errors : tuple of PlatformError
+    errors : tuple of InvalidInput
         All that is wrong, by line; then what is wrong with the files that it names.
     """
 
@@ -59,7 +59,7 @@ class Checked:
     sort: Sort | None
     name: str | None
     found: DeviceSpec | LinkModel | Platform | FittedModel | KinModel | None
-    errors: tuple[PlatformError, ...]
+    errors: tuple[InvalidInput, ...]
 
 
 def check_file(given: str) -> Checked:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from hetsim.errors import PlatformError, nearest
+from hetsim.errors import InvalidInput, PlatformError, nearest
 from hetsim.hardware.files.figures import FIGURE_HINT, Refusal
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 
@@ -38,7 +38,7 @@ def parse(
 
 
 def parse_file(model: type[M], source: Source) -> M:
-    """Read the whole of `source` as a `model`. Raises PlatformError where it is none."""
+    """Read the whole of `source` as a `model`. Raises what `source` does where it is none."""
     parsed, complaints = parse(model, source, source.data)
     source.refuse(complaints)
     if parsed is None:
@@ -52,14 +52,14 @@ class Broken:
 
     Attributes
     ----------
-    whole : PlatformError
+    whole : InvalidInput
         Its first complaint, with the lines of the rest.
-    each : tuple of PlatformError
+    each : tuple of InvalidInput
         One for each complaint, by line.
     """
 
-    whole: PlatformError
-    each: tuple[PlatformError, ...]
+    whole: InvalidInput
+    each: tuple[InvalidInput, ...]
 
 
 def broken(source: Source, complaints: Iterable[Complaint]) -> Broken | None:
@@ -67,9 +67,9 @@ def broken(source: Source, complaints: Iterable[Complaint]) -> Broken | None:
     ordered = sorted(set(complaints))
     try:
         source.refuse(ordered)
-    except PlatformError as whole:
+    except InvalidInput as whole:
         each = tuple(
-            PlatformError(item.what, where=f"{source.shown}:{item.line}", hint=item.hint or None)
+            source.kind(item.what, where=f"{source.shown}:{item.line}", hint=item.hint or None)
             for item in ordered
         )
         return Broken(whole, each)
@@ -167,6 +167,7 @@ _WANTED: Mapping[str, tuple[str, str]] = {
     "finite_number": ("be finite", ""),
     "greater_than": ("be above {gt:g}", ""),
     "greater_than_equal": ("be {ge:g} or more", ""),
+    "less_than": ("be below {lt:g}", ""),
     "less_than_equal": ("be {le:g} at most", ""),
 }
 """What a figure must do and what helps, by pydantic's name of the error; {x} is of its context."""

@@ -223,7 +223,7 @@ def _definitions() -> dict[str, Any]:
     references, together = models_json_schema(
         [(model, "validation") for model in named.values()],
         by_alias=True,
-        schema_generator=_Generator,
+        schema_generator=SchemaGenerator,
     )
     given = {references[model, "validation"]["$ref"]: _ref(name) for name, model in named.items()}
     definitions: dict[str, Any] = {}
@@ -236,7 +236,7 @@ def _definitions() -> dict[str, Any]:
     return definitions
 
 
-class _Generator(GenerateJsonSchema):
+class SchemaGenerator(GenerateJsonSchema):
     """Without titles that repeat the key, and with keys of mappings checked, not sorted out."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:

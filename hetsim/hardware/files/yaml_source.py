@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from hetsim.base.files import read_regular
-from hetsim.errors import PlatformError
+from hetsim.errors import InvalidInput, PlatformError
 
 YamlPath = tuple[str | int, ...]
 """Keys and list positions from the top of a file down to a value."""
@@ -74,12 +74,15 @@ class Source:
         Its contents as dicts, lists and scalars.
     lines : mapping of YamlPath to int
         Line of each key or list item, from 1.
+    kind : type of InvalidInput
+        What is raised where something in it is wrong.
     """
 
     path: Path
     shown: str
     data: Mapping[str, Any]
     lines: Mapping[YamlPath, int] = field(repr=False)
+    kind: type[InvalidInput] = PlatformError
 
     def line(self, path: YamlPath) -> int:
         """Line of `path`, or of the nearest place above it that the file has."""
@@ -89,9 +92,9 @@ class Source:
                 return found
         return self.lines[()]
 
-    def error(self, path: YamlPath, what: str, hint: str | None = None) -> PlatformError:
+    def error(self, path: YamlPath, what: str, hint: str | None = None) -> InvalidInput:
         """Return the error for something wrong at `path`."""
-        return PlatformError(what, where=f"{self.shown}:{self.line(path)}", hint=hint)
+        return self.kind(what, where=f"{self.shown}:{self.line(path)}", hint=hint)
 
     def refuse(self, complaints: Iterable[Complaint]) -> None:
         """Raise one error that carries the first complaint and names the lines of the rest.
@@ -108,11 +111,15 @@ class Source:
             shown = ", ".join(lines[:5]) + (", ..." if len(lines) > 5 else "")
             more = f"{len(rest)} more on line{'s' if len(lines) > 1 else ''} {shown}"
             hint = f"{hint} (and {more})" if hint else f"and {more}"
-        raise PlatformError(first.what, where=f"{self.shown}:{first.line}", hint=hint or None)
+        raise self.kind(first.what, where=f"{self.shown}:{first.line}", hint=hint or None)
 
 
 def read_yaml(
-    path: Path, shown: str | None = None, *, holds: str = "a device or a platform"
+    path: Path,
+    shown: str | None = None,
+    *,
+    holds: str = "a device or a platform",
+    kind: type[InvalidInput] = PlatformError,
 ) -> Source:
     """Read the one mapping that the file at `path` holds, YAML or JSON.
 
@@ -123,58 +130,62 @@ def read_yaml(
         What errors call it; absent: the path itself.
     holds : str
         What the mapping should describe, for hints.
+    kind : type of InvalidInput
+        What is raised where the file is wrong.
 
     Raises
     ------
-    PlatformError
-        Where it is no readable file, not UTF-8, not YAML, or not one mapping; where a key
-        appears twice or is no text, or a value has a tag that plain data does not need.
+    InvalidInput
+        Of this kind, where it is no readable file, not UTF-8, not YAML, or not one mapping; where
+        a key appears twice or is no text, or a value has a tag that plain data does not need.
     """
     shown = os.fspath(path) if shown is None else shown
-    text = _text(path, shown, holds)
+    text = _text(path, shown, holds, kind)
     try:
         root = yaml.compose(text, Loader=_Loader)
         if root is None or (isinstance(root, yaml.ScalarNode) and not root.value):
-            raise PlatformError("the file is empty", where=f"{shown}:1", hint=f"describe {holds}")
+            raise kind("the file is empty", where=f"{shown}:1", hint=f"describe {holds}")
         if not isinstance(root, yaml.MappingNode):
-            raise PlatformError(
+            raise kind(
                 "the file holds no mapping at its top",
                 where=f"{shown}:{_line(root)}",
                 hint="write 'key: value' lines",
             )
-        builder = _Builder(shown)
-        return Source(path, shown, builder.mapping(root, ()), builder.lines)
+        builder = _Builder(shown, kind)
+        return Source(path, shown, builder.mapping(root, ()), builder.lines, kind)
     except yaml.YAMLError as error:
-        raise _syntax_error(error, shown, text) from None
+        raise _syntax_error(error, shown, text, kind) from None
     except RecursionError:
-        raise PlatformError(
+        raise kind(
             "values are nested too deep, or contain themselves", where=f"{shown}:1"
         ) from None
 
 
-def _text(path: Path, shown: str, holds: str) -> str:
+def _text(path: Path, shown: str, holds: str, kind: type[InvalidInput]) -> str:
     if path.is_dir():
-        raise PlatformError("this is a directory", where=shown, hint="name a .yaml file in it")
+        raise kind("this is a directory", where=shown, hint="name a .yaml file in it")
     try:
         # Lines end in one way, as in every file that is opened as text.
         return io.TextIOWrapper(io.BytesIO(read_regular(path)), encoding="utf-8").read()
     except FileNotFoundError:
-        raise PlatformError("no such file", where=shown) from None
+        raise kind("no such file", where=shown) from None
     except UnicodeDecodeError:
-        raise PlatformError(
+        raise kind(
             "not UTF-8 text", where=shown, hint=f"name a YAML description of {holds}"
         ) from None
     except ValueError as error:
-        raise PlatformError(f"cannot be read: {error}", where=shown) from None
+        raise kind(f"cannot be read: {error}", where=shown) from None
     except OSError as error:
-        raise PlatformError(f"cannot be read: {error.strerror}", where=shown) from None
+        raise kind(f"cannot be read: {error.strerror}", where=shown) from None
 
 
 def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _syntax_error(error: yaml.YAMLError, shown: str, text: str) -> PlatformError:
+def _syntax_error(
+    error: yaml.YAMLError, shown: str, text: str, kind: type[InvalidInput]
+) -> InvalidInput:
     mark = getattr(error, "problem_mark", None)
     if str(getattr(error, "context", "")).startswith("while parsing a flow"):
         # What an unclosed bracket breaks may stand far below it.
@@ -187,16 +198,15 @@ def _syntax_error(error: yaml.YAMLError, shown: str, text: str) -> PlatformError
         line = text.count("\n", 0, position) + 1
         reason = str(getattr(error, "reason", None) or "it cannot be parsed")
     hint = "indent with spaces" if "\\t" in reason or "'\t'" in reason else None
-    return PlatformError(
-        f"not YAML: {' '.join(reason.split())}", where=f"{shown}:{line}", hint=hint
-    )
+    return kind(f"not YAML: {' '.join(reason.split())}", where=f"{shown}:{line}", hint=hint)
 
 
 class _Builder:
     """Turns parsed YAML nodes into plain data and notes the line of every key."""
 
-    def __init__(self, shown: str) -> None:
+    def __init__(self, shown: str, kind: type[InvalidInput]) -> None:
         self.shown = shown
+        self.kind = kind
         self.lines: dict[YamlPath, int] = {}
         self.count = 0
 
@@ -237,21 +247,21 @@ class _Builder:
 
     def scalar(self, node: yaml.ScalarNode) -> Hashable:
         text = node.value
-        kind = node.tag.removeprefix(_TAG)
+        sort = node.tag.removeprefix(_TAG)
         try:
-            if kind == "str":
+            if sort == "str":
                 return str(text)
-            if kind == "null":
+            if sort == "null":
                 return None
-            if kind == "bool":
+            if sort == "bool":
                 return bool({"true": True, "false": False}[text.lower()])
-            if kind == "int":
+            if sort == "int":
                 return int(text)
-            if kind == "float":
+            if sort == "float":
                 return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
         except (KeyError, ValueError):
-            raise self.error(node, f"'{text[:40]}' is not of type {kind}") from None
+            raise self.error(node, f"'{text[:40]}' is not of type {sort}") from None
         raise self.error(node, f"the tag '{node.tag}' is not allowed", "write plain data")
 
-    def error(self, node: yaml.Node, what: str, hint: str | None = None) -> PlatformError:
-        return PlatformError(what, where=f"{self.shown}:{_line(node)}", hint=hint)
+    def error(self, node: yaml.Node, what: str, hint: str | None = None) -> InvalidInput:
+        return self.kind(what, where=f"{self.shown}:{_line(node)}", hint=hint)

@@ -1,0 +1,129 @@
+"""Workloads: what comes of each stream, and what became of a file that describes one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from hetsim.base.text import plain
+from hetsim.base.units import format_seconds
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.text import count
+from hetsim.workloads.arrivals.closed import Closed
+from hetsim.workloads.arrivals.replay import Replay
+from hetsim.workloads.deployment import Deployment
+from hetsim.workloads.files.reader import CheckedWorkload
+from hetsim.workloads.summary import MOST, Came
+from hetsim.workloads.workload import Stream, Workload
+
+
+def workload_report(workload: Workload, came: tuple[Came, ...], *, ended: bool) -> RenderableType:
+    """Return what comes, a line a stream; `ended` is False where only the first were drawn."""
+    rows = [("ends", _end(workload)), ("seed", str(workload.seed))]
+    if workload.warm_up_s:
+        rows.append(("warm-up", f"{format_seconds(workload.warm_up_s)}, not counted"))
+    if not ended:
+        rows.append(("drawn", f"the first {MOST}"))
+    table = new_table()
+    for name in ("stream", "model", "arrivals", "objectives"):
+        table.add_column(name, overflow="fold")
+    for name in ("requests", "a second", "cv of\ngaps"):
+        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    for one in came:
+        closed = isinstance(one.stream.arrivals, Closed)
+        table.add_row(
+            cell(one.stream.name),
+            cell(one.stream.model),
+            cell(arrivals_text(one.stream)),
+            cell(*map(str, one.stream.slos or ("-",))),
+            "-" if closed else str(one.requests),
+            "-" if closed else f"{one.rate_per_s:.4g}",
+            "-" if math.isnan(one.gap_cv) else f"{one.gap_cv:.3g}",
+        )
+    parts: list[RenderableType] = [pairs(rows), "", table]
+    if any(isinstance(one.stream.arrivals, Closed) for one in came):
+        parts += ["", "Of a closed loop it is the answers that say when requests come."]
+    return Group(*parts)
+
+
+def arrivals_text(stream: Stream) -> str:
+    """Return when the requests of a stream come, in one line."""
+    arrivals = stream.arrivals
+    if arrivals is None:
+        return f"{stream.share:.4g} of what is shared"
+    if isinstance(arrivals, Closed):
+        think = f", {arrivals.think} think time of {format_seconds(arrivals.think_time_s)}"
+        return count(arrivals.concurrency, "client") + think * bool(arrivals.think_time_s)
+    if isinstance(arrivals, Replay):
+        faster = f", {arrivals.speed_up:.4g} times as fast" * (arrivals.speed_up != 1)
+        return f"replay of {plain(arrivals.path)} ({arrivals.trace().format}){faster}"
+    return arrivals.kind
+
+
+def workload_record(workload: Workload, came: tuple[Came, ...], *, ended: bool) -> dict[str, Any]:
+    """Return what comes as a record for ``to_json``."""
+    return {
+        "schema": "hetsim-workload/1",
+        "duration_s": workload.duration_s,
+        "requests": workload.requests,
+        "warm_up_s": workload.warm_up_s,
+        "seed": workload.seed,
+        "all_drawn": ended,
+        "streams": [
+            {
+                "name": one.stream.name,
+                "model": one.stream.model,
+                "arrivals": None if one.stream.arrivals is None else one.stream.arrivals.kind,
+                "share": one.stream.share,
+                "priority": one.stream.priority,
+                "slos": [
+                    {"share_on_time": slo.share, "latency_s": slo.latency_s}
+                    for slo in one.stream.slos
+                ],
+                "requests": one.requests,
+                "rate_per_s": one.rate_per_s,
+                "gap_cv": one.gap_cv,
+                "variants": [
+                    {"dims": dims, "requests": many}
+                    for dims, many in zip(one.stream.variants, one.by_variant, strict=True)
+                ],
+            }
+            for one in came
+        ],
+    }
+
+
+def checked_workload_line(checked: CheckedWorkload) -> str:
+    """Return what a valid file describes."""
+    found = checked.found
+    what = ""
+    if isinstance(found, Workload):
+        what = f"{count(len(found.streams), 'stream')}, {_end(found)}"
+    elif isinstance(found, Deployment):
+        what = ", ".join(served.model for served in found.models)
+    return f"{checked.file}: valid {checked.sort} ({what})"
+
+
+def checked_workload_record(checked: CheckedWorkload) -> dict[str, Any]:
+    """Return what became of a file as a record for ``to_json``."""
+    return {
+        "file": checked.file,
+        "valid": not checked.errors,
+        "sort": checked.sort,
+        "errors": [
+            {"where": error.where, "what": error.what, "hint": error.hint}
+            for error in checked.errors
+        ],
+    }
+
+
+def _end(workload: Workload) -> str:
+    ends = []
+    if workload.duration_s is not None:
+        ends.append(f"after {format_seconds(workload.duration_s)}")
+    if workload.requests is not None:
+        ends.append(f"after {count(workload.requests, 'request')}")
+    return ", ".join(ends) or "where its traces end"

@@ -1,0 +1,225 @@
+"""A deployment: who serves each model, how requests wait there, and how they are batched.
+
+Words and rules are those of Triton's model configuration
+(https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/batcher.html).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hetsim.base.checks import one_of, text, whole
+from hetsim.errors import WorkloadError, nearest
+from hetsim.workloads.workload import MAX_PRIORITY, Workload
+
+Routing = Literal["round_robin", "shortest_queue", "least_finish"]
+ROUTINGS: tuple[Routing, ...] = ("round_robin", "shortest_queue", "least_finish")
+TimeoutAction = Literal["reject", "delay"]
+TIMEOUT_ACTIONS: tuple[TimeoutAction, ...] = ("reject", "delay")
+
+MAX_BATCH = 2**16
+MAX_US = 10**12
+MAX_INSTANCES = 2**12
+
+
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """Replicas of a model that are alike.
+
+    Attributes
+    ----------
+    count : int
+    devices : tuple of str
+        Those of the platform that each of them may use; empty: all.
+    strategy : str, optional
+        What plans it, as ``--strategy`` takes it; absent: that of the model.
+    plan : str, optional
+        A saved plan, in the place of a strategy.
+    """
+
+    count: int = 1
+    devices: tuple[str, ...] = ()
+    strategy: str | None = None
+    plan: str | None = None
+
+    def __post_init__(self) -> None:
+        whole(1, MAX_INSTANCES)(self.count, "count")
+        object.__setattr__(self, "devices", tuple(self.devices))
+        for at, name in enumerate(self.devices):
+            text(name, f"devices[{at}]")
+            if name in self.devices[:at]:
+                raise WorkloadError(f"the device '{name}' is named twice", hint="leave one out")
+        if self.strategy is not None and self.plan is not None:
+            raise WorkloadError("a strategy and a plan", hint="write one of them")
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePolicy:
+    """How requests wait.
+
+    Attributes
+    ----------
+    max_queue_size : int
+        Requests that may wait; a further one is rejected. 0: any number.
+    default_timeout_us : int
+        How long a request may wait, in microseconds. 0: for ever.
+    timeout_action : "reject" or "delay"
+        Of a request that waited longer: it is rejected, or goes after all that did not.
+    """
+
+    max_queue_size: int = 0
+    default_timeout_us: int = 0
+    timeout_action: TimeoutAction = "reject"
+
+    def __post_init__(self) -> None:
+        whole(0)(self.max_queue_size, "max_queue_size")
+        whole(0, MAX_US)(self.default_timeout_us, "default_timeout_us")
+        one_of(*TIMEOUT_ACTIONS)(self.timeout_action, "timeout_action")
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicBatching:
+    """How requests that wait become one batch.
+
+    Attributes
+    ----------
+    max_batch_size : int
+    preferred_batch_size : tuple of int
+        Ascending sizes; a batch of one of them goes at once. Empty: the largest alone.
+    max_queue_delay_us : int
+        How long the oldest request waits for others, in microseconds.
+    """
+
+    max_batch_size: int
+    preferred_batch_size: tuple[int, ...] = ()
+    max_queue_delay_us: int = 0
+
+    def __post_init__(self) -> None:
+        whole(1, MAX_BATCH)(self.max_batch_size, "max_batch_size")
+        whole(0, MAX_US)(self.max_queue_delay_us, "max_queue_delay_us")
+        sizes = tuple(self.preferred_batch_size)
+        object.__setattr__(self, "preferred_batch_size", sizes)
+        for at, size in enumerate(sizes):
+            whole(1, MAX_BATCH)(size, f"preferred_batch_size[{at}]")
+        if list(sizes) != sorted(set(sizes)):
+            raise WorkloadError("preferred_batch_size does not ascend", hint="write e.g. [4, 8]")
+        if sizes and sizes[-1] > self.max_batch_size:
+            raise WorkloadError(
+                f"preferred_batch_size has {sizes[-1]}, above max_batch_size {self.max_batch_size}",
+                hint="write a smaller one, or a larger maximum",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One model as it is served.
+
+    Attributes
+    ----------
+    model : str
+        As streams name it: the path of an ONNX file, or ``zoo:NAME``.
+    strategy : str
+        What plans its instances, unless they say it themselves.
+    batch_sizes : tuple of int
+        Sizes that it is planned for, ascending; a batch runs as the least that holds it. Empty:
+        every size that a batch may have.
+    batch_dim : str, optional
+        The open dimension that is the batch; absent: the first of the first input.
+    instances : tuple of Instances
+    routing : "round_robin", "shortest_queue" or "least_finish"
+        Which instance gets a batch.
+    queue_policy : QueuePolicy
+    priority_levels : int
+        Levels of priority, 1 the first; 0: requests have none.
+    default_priority_level : int
+        Of requests that say none; 0 where there are no levels.
+    dynamic_batching : DynamicBatching, optional
+        Absent: each request runs alone.
+    """
+
+    model: str
+    strategy: str = "auto"
+    batch_sizes: tuple[int, ...] = ()
+    batch_dim: str | None = None
+    instances: tuple[Instances, ...] = (Instances(),)
+    routing: Routing = "shortest_queue"
+    queue_policy: QueuePolicy = QueuePolicy()
+    priority_levels: int = 0
+    default_priority_level: int = 0
+    dynamic_batching: DynamicBatching | None = None
+
+    def __post_init__(self) -> None:
+        text(self.model, "model")
+        text(self.strategy, "strategy")
+        one_of(*ROUTINGS)(self.routing, "routing")
+        object.__setattr__(self, "instances", tuple(self.instances))
+        object.__setattr__(self, "batch_sizes", tuple(self.batch_sizes))
+        whole(0, MAX_PRIORITY)(self.priority_levels, "priority_levels")
+        whole(0, MAX_PRIORITY)(self.default_priority_level, "default_priority_level")
+        for at, size in enumerate(self.batch_sizes):
+            whole(1, MAX_BATCH)(size, f"batch_sizes[{at}]")
+        if list(self.batch_sizes) != sorted(set(self.batch_sizes)):
+            raise WorkloadError("batch_sizes do not ascend", hint="write e.g. [1, 4, 8]")
+        if not self.instances:
+            raise WorkloadError(f"'{self.model}' has no instance", hint="leave 'instances' out")
+        levels, default = self.priority_levels, self.default_priority_level
+        if (default == 0) != (levels == 0) or default > levels:
+            raise WorkloadError(
+                f"default_priority_level is {default} of {levels} levels",
+                hint=f"write 1 to {levels}" if levels else "write priority_levels:, too",
+            )
+        largest = self.dynamic_batching.max_batch_size if self.dynamic_batching else 1
+        if self.batch_sizes and self.batch_sizes[-1] < largest:
+            raise WorkloadError(
+                f"batch_sizes end at {self.batch_sizes[-1]}, and batches have up to {largest}",
+                hint=f"add {largest}",
+            )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Batch sizes that it is planned for, ascending."""
+        if self.batch_sizes:
+            return self.batch_sizes
+        batching = self.dynamic_batching
+        return tuple(range(1, batching.max_batch_size + 1)) if batching else (1,)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """The models that a platform serves.
+
+    Attributes
+    ----------
+    models : tuple of Served
+        Each model once.
+    """
+
+    models: tuple[Served, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "models", tuple(self.models))
+        names = [served.model for served in self.models]
+        if not names:
+            raise WorkloadError("no model is served", hint="write one or more under 'models:'")
+        for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+            raise WorkloadError(f"the model '{name}' is served twice", hint="write instances:")
+
+    def of(self, model: str) -> Served:
+        """Return how `model` is served. Raises WorkloadError where it is not."""
+        for served in self.models:
+            if served.model == model:
+                return served
+        names = [served.model for served in self.models]
+        raise WorkloadError(f"no model '{model}' is served", hint=nearest(model, names))
+
+    def check(self, workload: Workload) -> None:
+        """Raise WorkloadError where a stream asks for a model or a priority that is not served."""
+        for stream in workload.streams:
+            levels = self.of(stream.model).priority_levels
+            if stream.priority is not None and stream.priority > levels:
+                raise WorkloadError(
+                    f"the stream '{stream.name}' has priority {stream.priority}, and "
+                    f"'{stream.model}' has {levels} levels",
+                    hint="write priority_levels: in the deployment",
+                )

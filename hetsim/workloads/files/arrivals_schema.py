@@ -1,0 +1,146 @@
+"""What a file may say of when requests arrive: one kind, with what belongs to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, StrictInt, StrictStr, model_validator
+
+from hetsim.errors import InvalidInput
+from hetsim.hardware.files.figures import NotNegative, OneOf, Positive, Strict, Text, refusal
+from hetsim.workloads.arrivals.burst import MAX_SIZE, SPACINGS, Burst
+from hetsim.workloads.arrivals.closed import MAX_CONCURRENCY, THINKS, Closed
+from hetsim.workloads.arrivals.constant import Constant
+from hetsim.workloads.arrivals.gamma import LEAST_CV, MOST_CV, Gamma
+from hetsim.workloads.arrivals.mmpp import Mmpp
+from hetsim.workloads.arrivals.poisson import Poisson
+from hetsim.workloads.arrivals.replay import Replay
+from hetsim.workloads.registry import KINDS, Open
+from hetsim.workloads.traces.reading import FORMATS
+from hetsim.workloads.traces.times import UNITS
+
+Spacing = Annotated[StrictStr, OneOf("spacing", SPACINGS)]
+Think = Annotated[StrictStr, OneOf("way to think", THINKS)]
+Format = Annotated[StrictStr, OneOf("format", FORMATS)]
+Unit = Annotated[StrictStr, OneOf("unit", UNITS)]
+
+
+class ConstantModel(Strict):
+    """A request every so often."""
+
+    rate_per_s: NotNegative
+
+    def to_record(self, base: Path) -> Constant:
+        """Return the arrivals that it describes; paths start from the folder `base`."""
+        return Constant(self.rate_per_s)
+
+
+class PoissonModel(Strict):
+    """Independent exponential gaps."""
+
+    rate_per_s: NotNegative
+
+    def to_record(self, base: Path) -> Poisson:
+        """Return the arrivals that it describes; paths start from the folder `base`."""
+        return Poisson(self.rate_per_s)
+
+
+class GammaModel(Strict):
+    """Independent gamma distributed gaps."""
+
+    rate_per_s: NotNegative
+    cv: Annotated[float, Field(ge=LEAST_CV, le=MOST_CV, allow_inf_nan=False, strict=True)]
+
+    def to_record(self, base: Path) -> Gamma:
+        """Return the arrivals that it describes; paths start from the folder `base`."""
+        return Gamma(self.rate_per_s, self.cv)
+
+
+class MmppModel(Strict):
+    """A Poisson process whose rate changes at random."""
+
+    rates_per_s: Annotated[tuple[NotNegative, ...], Field(min_length=2)]
+    sojourns_s: Annotated[tuple[Positive, ...], Field(min_length=2)]
+
+    def to_record(self, base: Path) -> Mmpp:
+        """Return the arrivals that it describes; paths start from the folder `base`."""
+        return Mmpp(self.rates_per_s, self.sojourns_s)
+
+
+class BurstModel(Strict):
+    """Several requests at once."""
+
+    rate_per_s: NotNegative
+    size: Annotated[StrictInt, Field(ge=1, le=MAX_SIZE)]
+    spacing: Spacing = "constant"
+
+    def to_record(self, base: Path) -> Burst:
+        """Return the arrivals that it describes; paths start from the folder `base`."""
+        return Burst(
+            self.rate_per_s, self.size, "constant" if self.spacing == "constant" else "poisson"
+        )
+
+
+class ReplayModel(Strict):
+    """A trace, again."""
+
+    path: Text
+    speed_up: Positive = 1.0
+    format: Format | None = None
+    column: Text | None = None
+    unit: Unit | None = None
+
+    def to_record(self, base: Path) -> Replay:
+        """Return the arrivals that it describes; paths start from the folder `base`."""
+        given: Any = self.model_dump()
+        return Replay(**{**given, "path": str(base / self.path)})
+
+
+class ClosedModel(Strict):
+    """So many clients, each of whom waits for the answer to the request before."""
+
+    concurrency: Annotated[StrictInt, Field(ge=1, le=MAX_CONCURRENCY)]
+    think_time_s: NotNegative = 0.0
+    think: Think = "constant"
+
+    def to_record(self, base: Path) -> Closed:
+        """Return the arrivals that it describes; paths start from the folder `base`."""
+        return Closed(
+            self.concurrency,
+            self.think_time_s,
+            "constant" if self.think == "constant" else "exponential",
+        )
+
+
+class ArrivalsModel(Strict):
+    """When requests arrive: one of these."""
+
+    constant: ConstantModel | None = None
+    poisson: PoissonModel | None = None
+    gamma: GammaModel | None = None
+    mmpp: MmppModel | None = None
+    burst: BurstModel | None = None
+    replay: ReplayModel | None = None
+    closed: ClosedModel | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> ArrivalsModel:
+        given = [kind for kind in KINDS if getattr(self, kind) is not None]
+        if len(given) != 1:
+            what = f"KEY has {len(given) or 'no'} kinds of arrivals"
+            raise refusal(what, f"write one of {', '.join(KINDS)}")
+        try:
+            self.to_record(Path())
+        except InvalidInput as error:
+            raise refusal(error.what, error.hint or "", (given[0],)) from None
+        return self
+
+    def to_record(self, base: Path) -> Open | Closed:
+        """Return the arrivals that it describes; paths start from the folder `base`."""
+        for kind in KINDS:
+            given = getattr(self, kind)
+            if given is not None:
+                record: Open | Closed = given.to_record(base)
+                return record
+        raise AssertionError("arrivals of no kind")

@@ -1,0 +1,139 @@
+"""What a deployment file may say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, StrictInt, StrictStr
+from pydantic import model_validator as validated
+
+from hetsim.errors import InvalidInput
+from hetsim.hardware.files.figures import Name, OneOf, Strict, Text, refusal
+from hetsim.workloads.deployment import (
+    MAX_BATCH,
+    MAX_INSTANCES,
+    MAX_US,
+    ROUTINGS,
+    TIMEOUT_ACTIONS,
+    Deployment,
+    DynamicBatching,
+    Instances,
+    QueuePolicy,
+    Served,
+)
+from hetsim.workloads.files.paths import model_at
+from hetsim.workloads.workload import MAX_PRIORITY
+
+Batch = Annotated[StrictInt, Field(ge=1, le=MAX_BATCH)]
+Micros = Annotated[StrictInt, Field(ge=0, le=MAX_US)]
+Level = Annotated[StrictInt, Field(ge=0, le=MAX_PRIORITY)]
+
+
+class InstancesModel(Strict):
+    """One entry of ``instances:``."""
+
+    count: Annotated[StrictInt, Field(ge=1, le=MAX_INSTANCES)] = 1
+    devices: tuple[Name, ...] = ()
+    strategy: Text | None = None
+    plan: Text | None = None
+
+    @validated(mode="after")
+    def _fits(self) -> InstancesModel:
+        try:
+            self.to_record(Path())
+        except InvalidInput as error:
+            raise refusal(error.what, error.hint or "") from None
+        return self
+
+    def to_record(self, base: Path) -> Instances:
+        """Return the instances; paths start from the folder `base`."""
+        plan = None if self.plan is None else str(base / self.plan)
+        return Instances(self.count, self.devices, self.strategy, plan)
+
+
+class QueuePolicyModel(Strict):
+    """How requests wait."""
+
+    max_queue_size: Annotated[StrictInt, Field(ge=0)] = 0
+    default_timeout_us: Micros = 0
+    timeout_action: Annotated[StrictStr, OneOf("action", TIMEOUT_ACTIONS)] = "reject"
+
+    def to_record(self) -> QueuePolicy:
+        """Return what it describes."""
+        given: Any = self.model_dump()
+        return QueuePolicy(**given)
+
+
+class DynamicBatchingModel(Strict):
+    """How requests that wait become one batch."""
+
+    max_batch_size: Batch
+    preferred_batch_size: tuple[Batch, ...] = ()
+    max_queue_delay_us: Micros = 0
+
+    @validated(mode="after")
+    def _fits(self) -> DynamicBatchingModel:
+        try:
+            self.to_record()
+        except InvalidInput as error:
+            raise refusal(error.what, error.hint or "", ("preferred_batch_size",)) from None
+        return self
+
+    def to_record(self) -> DynamicBatching:
+        """Return what it describes."""
+        return DynamicBatching(**self.model_dump())
+
+
+class ServedModel(Strict):
+    """One entry of ``models:``."""
+
+    model: Text
+    strategy: Text = "auto"
+    batch_sizes: tuple[Batch, ...] = ()
+    batch_dim: Text | None = None
+    instances: Annotated[tuple[InstancesModel, ...], Field(min_length=1)] = (InstancesModel(),)
+    routing: Annotated[StrictStr, OneOf("routing", ROUTINGS)] = "shortest_queue"
+    queue_policy: QueuePolicyModel = QueuePolicyModel()
+    priority_levels: Level = 0
+    default_priority_level: Level = 0
+    dynamic_batching: DynamicBatchingModel | None = None
+
+    @validated(mode="after")
+    def _fits(self) -> ServedModel:
+        try:
+            self.to_record(Path())
+        except InvalidInput as error:
+            key = error.what.partition(" ")[0]
+            at = (key,) if key in type(self).model_fields else ()
+            raise refusal(error.what, error.hint or "", at) from None
+        return self
+
+    def to_record(self, base: Path) -> Served:
+        """Return how the model is served; paths start from the folder `base`."""
+        given: Any = {
+            **dict(self),
+            "model": model_at(self.model, base),
+            "instances": tuple(one.to_record(base) for one in self.instances),
+            "queue_policy": self.queue_policy.to_record(),
+            "dynamic_batching": self.dynamic_batching and self.dynamic_batching.to_record(),
+        }
+        return Served(**given)
+
+
+class DeploymentModel(Strict):
+    """A deployment file."""
+
+    models: Annotated[tuple[ServedModel, ...], Field(min_length=1)]
+
+    @validated(mode="after")
+    def _fits(self) -> DeploymentModel:
+        try:
+            self.to_record(Path())
+        except InvalidInput as error:
+            raise refusal(error.what, error.hint or "", ("models",)) from None
+        return self
+
+    def to_record(self, base: Path) -> Deployment:
+        """Return the deployment; paths start from the folder `base`."""
+        return Deployment(tuple(served.to_record(base) for served in self.models))

@@ -1,0 +1,202 @@
+"""What a workload file may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, GetJsonSchemaHandler, StrictInt, StrictStr
+from pydantic import model_validator as validated
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from hetsim.errors import InvalidInput
+from hetsim.hardware.files.figures import (
+    Name,
+    NotNegative,
+    OneOf,
+    OrOne,
+    Positive,
+    Strict,
+    Text,
+    refusal,
+    refusals,
+)
+from hetsim.workloads.arrivals.closed import Closed
+from hetsim.workloads.dimensions import ABOVES, Follows
+from hetsim.workloads.files.arrivals_schema import ArrivalsModel
+from hetsim.workloads.files.paths import model_at
+from hetsim.workloads.numbers import MAX_SEED
+from hetsim.workloads.slo import HINT, Slo, parse_slo
+from hetsim.workloads.traces.reading import MAX_VALUE
+from hetsim.workloads.workload import MAX_PRIORITY, MAX_REQUESTS, Stream, Workload, complaints
+
+Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False, strict=True)]
+Part = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
+Percentile = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False, strict=True)]
+Size = Annotated[StrictInt, Field(ge=1, le=MAX_VALUE)]
+Above = Annotated[StrictStr, OneOf("way", ABOVES)]
+
+
+class SloModel(Strict):
+    """A latency at a percentile, or a share on time; as text in short."""
+
+    percentile: Percentile | None = None
+    share_on_time: Share | None = None
+    latency_ms: Positive
+
+    @validated(mode="before")
+    @classmethod
+    def _in_short(cls, given: Any) -> Any:
+        if not isinstance(given, str):
+            return given
+        try:
+            slo = parse_slo(given)
+        except InvalidInput as error:
+            raise refusal(error.what, error.hint or "") from None
+        latency_ms = float(Decimal(repr(slo.latency_s)) * 1000)
+        return {"share_on_time": slo.share, "latency_ms": latency_ms}
+
+    @validated(mode="after")
+    def _one(self) -> SloModel:
+        if (self.percentile is None) == (self.share_on_time is None):
+            has = "neither" if self.percentile is None else "both"
+            raise refusal(f"KEY has {has} of percentile and share_on_time", "write one of them")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        full = dict(handler.resolve_ref_schema(handler(schema)))
+        full["oneOf"] = [
+            {"properties": {key: {"type": "number"}}, "required": [key]}
+            for key in ("percentile", "share_on_time")
+        ]
+        return {"anyOf": [{"type": "string", "description": HINT}, full]}
+
+    def to_record(self) -> Slo:
+        """Return the objective that it describes."""
+        latency_s = float(Decimal(repr(self.latency_ms)) / 1000)
+        if self.percentile is not None:
+            return Slo.at_percentile(self.percentile, latency_s)
+        assert self.share_on_time is not None
+        return Slo(self.share_on_time, latency_s)
+
+
+class DimModel(Strict):
+    """A size, or a column of the trace that it follows."""
+
+    size: Size | None = None
+    column: Text | None = None
+    buckets: Annotated[tuple[Size, ...], Field(min_length=1)] | None = None
+    above: Above = "error"
+
+    @validated(mode="before")
+    @classmethod
+    def _size(cls, given: Any) -> Any:
+        return given if isinstance(given, Mapping) else {"size": given}
+
+    @validated(mode="after")
+    def _one(self) -> DimModel:
+        follows = self.column is not None and self.buckets is not None
+        if follows == (self.size is not None) or (self.column is None) != (self.buckets is None):
+            hint = "write a size, or {column: NAME, buckets: [128, 512]}"
+            raise refusal("KEY is neither a size nor a column with buckets", hint)
+        try:
+            self.to_record()
+        except InvalidInput as error:
+            raise refusal(error.what, error.hint or "", ("buckets",)) from None
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        full = dict(handler.resolve_ref_schema(handler(schema)))
+        given = {"size": {"type": "integer"}, "column": {"type": "string"}}
+        full["oneOf"] = [{"properties": {key: given[key]}, "required": [key]} for key in given]
+        full["dependentRequired"] = {"column": ["buckets"], "buckets": ["column"]}
+        return {"anyOf": [{"type": "integer", "minimum": 1, "maximum": MAX_VALUE}, full]}
+
+    def to_record(self) -> int | Follows:
+        """Return what it describes."""
+        if self.column is None or self.buckets is None:
+            return self.size or 0
+        return Follows(self.column, self.buckets, "error" if self.above == "error" else "truncate")
+
+
+class StreamModel(Strict):
+    """One entry of ``streams:``."""
+
+    model: Text
+    arrivals: ArrivalsModel | None = None
+    share: Part | None = None
+    slos: Annotated[tuple[SloModel, ...], OrOne()] = ()
+    priority: Annotated[StrictInt, Field(ge=1, le=MAX_PRIORITY)] | None = None
+    dims: dict[Text, DimModel] = Field(default_factory=dict)
+
+    @validated(mode="after")
+    def _fits(self) -> StreamModel:
+        if self.arrivals is None and self.share is None:
+            hint = "write arrivals: {poisson: {rate_per_s: 100}}, say, or share: beside arrivals:"
+            raise refusal("KEY says not when its requests come", hint)
+        try:
+            self.to_record("it", Path())
+        except InvalidInput as error:
+            raise refusal(error.what.replace(" of 'it'", ""), error.hint or "") from None
+        return self
+
+    def to_record(self, name: str, base: Path) -> Stream:
+        """Return the stream called `name`; paths start from the folder `base`."""
+        return Stream(
+            name=name,
+            model=model_at(self.model, base),
+            arrivals=None if self.arrivals is None else self.arrivals.to_record(base),
+            share=self.share,
+            slos=tuple(slo.to_record() for slo in self.slos),
+            priority=self.priority,
+            dims={dim: given.to_record() for dim, given in self.dims.items()},
+        )
+
+
+class WorkloadModel(Strict):
+    """A workload file."""
+
+    streams: Annotated[dict[Name, StreamModel], Field(min_length=1)]
+    arrivals: ArrivalsModel | None = None
+    duration_s: Positive | None = None
+    requests: Annotated[StrictInt, Field(ge=1, le=MAX_REQUESTS)] | None = None
+    warm_up_s: NotNegative = 0.0
+    seed: Annotated[StrictInt, Field(ge=0, le=MAX_SEED)] = 0
+
+    @validated(mode="after")
+    def _fits(self) -> WorkloadModel:
+        base = Path()
+        found = list(
+            complaints(
+                [given.to_record(name, base) for name, given in self.streams.items()],
+                self.duration_s,
+                self.requests,
+                self.warm_up_s,
+                None if self.arrivals is None else self.arrivals.to_record(base),
+            )
+        )
+        if found:
+            raise refusals(found)
+        return self
+
+    def to_record(self, base: Path) -> Workload:
+        """Return the workload; paths start from the folder `base`."""
+        shared = None if self.arrivals is None else self.arrivals.to_record(base)
+        assert not isinstance(shared, Closed)
+        return Workload(
+            streams=tuple(given.to_record(name, base) for name, given in self.streams.items()),
+            duration_s=self.duration_s,
+            requests=self.requests,
+            warm_up_s=self.warm_up_s,
+            seed=self.seed,
+            arrivals=shared,
+        )

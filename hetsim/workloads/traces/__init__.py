@@ -1,0 +1,1 @@
+"""Files of requests that came somewhere, as they are published."""

@@ -1,0 +1,241 @@
+"""Workload and deployment files: what they say, and what is wrong with them, by line.
+
+The first line of each file under ``broken/`` is the whole error that it must give.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from hetsim.errors import WorkloadError
+from hetsim.hardware.files.yaml_source import read_yaml
+from hetsim.workloads.arrivals.burst import Burst
+from hetsim.workloads.arrivals.closed import Closed
+from hetsim.workloads.arrivals.constant import Constant
+from hetsim.workloads.arrivals.gamma import Gamma
+from hetsim.workloads.arrivals.mmpp import Mmpp
+from hetsim.workloads.arrivals.poisson import Poisson
+from hetsim.workloads.arrivals.replay import Replay
+from hetsim.workloads.deployment import (
+    Deployment,
+    DynamicBatching,
+    Instances,
+    QueuePolicy,
+    Served,
+)
+from hetsim.workloads.dimensions import Follows
+from hetsim.workloads.files.json_schema import DIALECT, workload_schema
+from hetsim.workloads.files.reader import (
+    Sort,
+    check_workload,
+    load_deployment,
+    load_workload,
+)
+from hetsim.workloads.registry import KINDS
+from hetsim.workloads.slo import Slo
+from hetsim.workloads.workload import Stream, Workload
+
+BROKEN = Path(__file__).parent / "broken"
+FILES = sorted(path.name for path in BROKEN.glob("*.yaml"))
+SORTS: tuple[Sort, ...] = ("workload", "deployment")
+CHECKS = {sort: jsonschema.Draft202012Validator(workload_schema(sort)) for sort in SORTS}
+
+WORKLOAD = """
+seed: 7
+duration_s: 600
+requests: 1000
+warm_up_s: 30
+arrivals: {mmpp: {rates_per_s: [10, 100], sojourns_s: [5, 1]}}
+streams:
+  chat:
+    model: zoo:bert_small
+    share: 1
+    slos: [p99=50.1ms, {share_on_time: 0.999, latency_ms: 80}, {percentile: 50, latency_ms: 20}]
+    priority: 1
+    dims: {batch: 1}
+  code:
+    model: models/m.onnx
+    arrivals: {replay: {path: two.csv, speed_up: 2}}
+    dims: {sequence: {column: ContextTokens, buckets: [128, 8192]}}
+    slos: 99%<=1s
+  a: {model: m.onnx, arrivals: {constant: {rate_per_s: 0}}}
+  b: {model: m.onnx, arrivals: {poisson: {rate_per_s: 2.5}}}
+  c: {model: m.onnx, arrivals: {gamma: {rate_per_s: 2, cv: 3}}}
+  d: {model: m.onnx, arrivals: {burst: {rate_per_s: 2, size: 3, spacing: poisson}}}
+  e: {model: m.onnx, arrivals: {closed: {concurrency: 4, think_time_s: 0.5, think: exponential}}}
+  f: {model: m.onnx, arrivals: {closed: {concurrency: 4}}}
+"""
+DEPLOYMENT = """
+models:
+  - model: zoo:bert_small
+    strategy: heft
+    batch_sizes: [1, 8]
+    batch_dim: batch
+    instances:
+      - {count: 2, devices: [npu]}
+      - {devices: [cpu, gpu], strategy: chain-dp}
+      - {plan: plans/p.json}
+    routing: least_finish
+    queue_policy: {max_queue_size: 64, default_timeout_us: 50000, timeout_action: delay}
+    priority_levels: 3
+    default_priority_level: 2
+    dynamic_batching:
+      max_batch_size: 8
+      preferred_batch_size: [4, 8]
+      max_queue_delay_us: 200
+  - {model: m.onnx}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "two.csv").write_bytes((BROKEN / "two.csv").read_bytes())
+    (tmp_path / "w.yaml").write_text(WORKLOAD)
+    (tmp_path / "d.yaml").write_text(DEPLOYMENT)
+    return tmp_path
+
+
+def test_a_workload_says_what_comes_and_paths_start_from_its_folder(folder: Path) -> None:
+    found = load_workload(folder / "w.yaml")
+    model = str(folder / "m.onnx")
+    assert found == Workload(
+        streams=(
+            Stream(
+                "chat", "zoo:bert_small", share=1.0, priority=1, dims={"batch": 1},
+                slos=(Slo(0.99, 0.0501), Slo(0.999, 0.08), Slo(0.5, 0.02)),
+            ),
+            Stream(
+                "code", str(folder / "models/m.onnx"),
+                Replay(str(folder / "two.csv"), 2.0, columns=("ContextTokens",)),
+                dims={"sequence": Follows("ContextTokens", (128, 8192))}, slos=(Slo(0.99, 1.0),),
+            ),
+            Stream("a", model, Constant(0.0)),
+            Stream("b", model, Poisson(2.5)),
+            Stream("c", model, Gamma(2.0, 3.0)),
+            Stream("d", model, Burst(2.0, 3, "poisson")),
+            Stream("e", model, Closed(4, 0.5, "exponential")),
+            Stream("f", model, Closed(4)),
+        ),
+        duration_s=600.0, requests=1000, warm_up_s=30.0, seed=7,
+        arrivals=Mmpp((10.0, 100.0), (5.0, 1.0)),
+    )  # fmt: skip
+    assert {one.arrivals.kind for one in found.streams if one.arrivals} | {"mmpp"} == set(KINDS)
+
+
+def test_a_deployment_says_who_serves(folder: Path) -> None:
+    assert load_deployment(str(folder / "d.yaml")) == Deployment(
+        (
+            Served(
+                "zoo:bert_small", "heft", (1, 8), "batch",
+                instances=(
+                    Instances(2, ("npu",)),
+                    Instances(1, ("cpu", "gpu"), "chain-dp"),
+                    Instances(1, plan=str(folder / "plans/p.json")),
+                ),
+                routing="least_finish",
+                queue_policy=QueuePolicy(64, 50_000, "delay"),
+                priority_levels=3, default_priority_level=2,
+                dynamic_batching=DynamicBatching(8, (4, 8), 200),
+            ),
+            Served(str(folder / "m.onnx")),
+        )
+    )  # fmt: skip
+
+
+def sort_of(name: str) -> Sort:
+    return "workload" if name.startswith("workload") else "deployment"
+
+
+def refused(name: str) -> WorkloadError:
+    load: Any = load_workload if sort_of(name) == "workload" else load_deployment
+    with pytest.raises(WorkloadError) as caught:
+        load(name)
+    return caught.value
+
+
+@pytest.fixture
+def in_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(BROKEN)
+
+
+@pytest.mark.usefixtures("in_broken")
+@pytest.mark.parametrize("name", FILES)
+def test_error_is_the_one_written_on_top_and_names_a_line(name: str) -> None:
+    expected = Path(name).read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+    error = refused(name)
+    assert str(error) == expected
+    assert error.exit_code == 3
+    assert error.where is not None
+    file, line = error.where.rsplit(":", 1)
+    assert 1 <= int(line) <= max(1, len(Path(file).read_text(encoding="utf-8").splitlines()))
+
+
+@pytest.mark.usefixtures("in_broken")
+@pytest.mark.parametrize("name", FILES)
+def test_a_check_lists_every_complaint_and_the_first_is_the_error(name: str) -> None:
+    checked = check_workload(name)
+    assert checked.found is None
+    assert checked.sort in (sort_of(name), None)
+    first = refused(name)
+    assert (checked.errors[0].what, checked.errors[0].where) == (first.what, first.where)
+    if "more on line" in str(first):
+        assert len(checked.errors) > 1
+
+
+def test_a_file_of_something_else_is_told_what_it_may_be(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("host: cpu\n")
+    (error,) = check_workload(str(path)).errors
+    assert "describes no workload or deployment; a workload has 'streams'" in str(error)
+    (error,) = check_workload(str(tmp_path / "none.yaml")).errors
+    assert str(error).endswith("none.yaml: no such file")
+
+
+@pytest.mark.parametrize("sort", [*SORTS, None])
+def test_schema_is_one_of_the_dialect_it_names_and_plain_json(sort: Sort | None) -> None:
+    schema = workload_schema(sort)
+    assert schema["$schema"] == DIALECT
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert json.loads(json.dumps(schema)) == schema
+    text = json.dumps(schema)
+    assert all(f'"#/$defs/{name}"' in text for name in schema["$defs"])
+    for definition in schema["$defs"].values():
+        for part in (definition, *definition.get("anyOf", ())):
+            assert all("description" in each for each in part.get("properties", {}).values())
+
+
+def test_the_schema_accepts_what_is_read() -> None:
+    both = jsonschema.Draft202012Validator(workload_schema())
+    for sort, text in (("workload", WORKLOAD), ("deployment", DEPLOYMENT)):
+        CHECKS[sort].validate(yaml.safe_load(text))
+        both.validate(yaml.safe_load(text))
+
+
+UNSAYABLE = {
+    "deployment_batch_sizes_too_small.yaml", "deployment_plan_and_strategy.yaml",
+    "deployment_preferred_above_maximum.yaml", "deployment_served_twice.yaml",
+    "deployment_without_levels.yaml", "workload_bucket_too_small.yaml",
+    "workload_buckets_descend.yaml", "workload_closed_shared.yaml",
+    "workload_dims_without_trace.yaml", "workload_mmpp_of_two_lengths.yaml",
+    "workload_no_end.yaml", "workload_percentile_100.yaml", "workload_rate_nan.yaml",
+    "workload_share_of_nothing.yaml", "workload_shares_beyond_one.yaml",
+    "workload_slo_without_unit.yaml", "workload_trace_empty.yaml", "workload_trace_missing.yaml",
+    "workload_trace_unknown_column.yaml", "workload_trace_unsorted.yaml",
+    "workload_warm_up_too_long.yaml",
+}  # fmt: skip
+"""What relates two values, is told in short, or is in a trace; the loader says these."""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_schema_refuses_what_a_schema_can(name: str) -> None:
+    try:
+        data = read_yaml(BROKEN / name).data
+    except Exception:
+        return
+    assert CHECKS[sort_of(name)].is_valid(data) == (name in UNSAYABLE)
