@@ -15,12 +15,17 @@ _NAME = "machine-code"
 _configuring = threading.Lock()
 
 
-def machine_code(function: Callable[..., Any], *parts: Callable[..., Any]) -> Callable[..., Any]:
+def machine_code(
+    function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False
+) -> Callable[..., Any]:
     """Return `function`, of the subset of Python that numba knows, compiled by numba.
 
-    `parts` are functions of other files that it calls, by their own names. numba keeps machine
-    code by the file of the outermost function alone, so the folder is named after the parts and
-    the constants that all of them name, which may come from other files, too.
+    `parts` are functions that it or other parts call, by their own names, each after those that
+    it calls; a part takes the place of whatever else bears its name. numba keeps machine code by
+    the file of the outermost function alone, so the folder is named after the parts and the
+    constants and fields of named tuples that all of them name, which may come from other files,
+    too. `inline` puts the parts' code wherever they are called, which pays where they are small
+    and called often; such a function and its parts make no arrays.
 
     Division follows numpy: by zero it gives infinity or NaN. The machine code is kept where
     ``NUMBA_CACHE_DIR`` says, or else in a folder of the user's own below hetsim's cache
@@ -29,11 +34,18 @@ def machine_code(function: Callable[..., Any], *parts: Callable[..., Any]) -> Ca
     """
     import numba
 
-    digest = _digest(function, parts)
+    digest = _digest(function, parts, inline)
+    # Without _nrt nobody counts who holds an array, which costs more than what is inlined.
+    options: dict[str, Any] = {"error_model": "numpy", "_nrt": not inline}
     if parts:
-        scope = {**function.__globals__, **{part.__name__: machine_code(part) for part in parts}}
+        linked: dict[str, Any] = {}
+        for part in parts:
+            scope = {**part.__globals__, **linked}
+            one = FunctionType(part.__code__, scope, part.__name__)
+            linked[part.__name__] = numba.njit(forceinline=inline, **options)(one)
+        scope = {**function.__globals__, **linked}
         function = FunctionType(function.__code__, scope, function.__name__)
-    made = numba.njit(error_model="numpy")(function)
+    made = numba.njit(**options)(function)
     config: Any = numba.config
     with _configuring:
         named = config.CACHE_DIR
@@ -67,7 +79,7 @@ def _folder() -> Path | None:
     )
 
 
-def _digest(function: Callable[..., Any], parts: Sequence[Callable[..., Any]]) -> str:
+def _digest(function: Callable[..., Any], parts: Sequence[Callable[..., Any]], inline: bool) -> str:
     """What the machine code depends on outside the file of `function`; empty where nothing."""
     codes = [part.__code__ for part in parts]
     constants = [
@@ -76,9 +88,16 @@ def _digest(function: Callable[..., Any], parts: Sequence[Callable[..., Any]]) -
         for name in one.__code__.co_names
         if isinstance(one.__globals__.get(name), int | float | str | tuple)
     ]
-    if not codes and not constants:
+    # Fields of named tuples are found by their place.
+    records = [
+        (name, one.__globals__[name]._fields)
+        for one in (function, *parts)
+        for name in one.__annotations__.values()
+        if isinstance(name, str) and hasattr(one.__globals__.get(name), "_fields")
+    ]
+    if not codes and not constants and not records:
         return ""
-    text = repr(([(code.co_code, code.co_consts, code.co_names) for code in codes], constants))
+    text = repr(([(c.co_code, c.co_consts, c.co_names) for c in codes], constants, records, inline))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -98,6 +98,31 @@ def test_a_change_of_a_constant_of_another_file_is_seen(
         assert sum(made.stats.cache_hits.values()) == hits  # type: ignore[attr-defined]
 
 
+def test_parts_call_parts_and_fields_of_a_named_tuple_that_change_place_are_seen(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "with_a_record.py").write_text(
+        "from typing import NamedTuple\n"
+        "class Pair(NamedTuple):\n    a: list\n    b: list\n"
+        "class Riap(NamedTuple):\n    b: list\n    a: list\n"
+        "def least(x):\n    return 10.0 * x[0]\n"
+        "def part(pair: 'Pair'):\n    return least(pair.a)\n"
+        "def outer(pair: 'Pair'):\n    return part(pair) + pair.b[0]\n"
+    )
+    module = import_module("with_a_record")
+    arrays = (np.full(1, 2.0), np.full(1, 3.0))
+    for fields, expected, hits in (
+        (module.Pair, 23.0, 0),
+        (module.Riap, 32.0, 0),
+        (module.Pair, 23.0, 1),
+    ):
+        monkeypatch.setattr(module, "Pair", fields)
+        made = machine_code(module.outer, module.least, module.part, inline=True)
+        assert made(fields(*arrays)) == expected
+        assert sum(made.stats.cache_hits.values()) == hits  # type: ignore[attr-defined]
+
+
 def test_damaged_machine_code_is_made_anew(cache: Path, triple: Callable[..., float]) -> None:
     assert machine_code(triple)(2.0) == 3.0
     for suffix in (".nbc", ".nbi"):
@@ -179,8 +204,8 @@ def test_the_package_is_left_as_it_is_and_numba_is_loaded_late(tmp_path: Path) -
 import sys
 import hetsim, hetsim.base.machine_code
 assert "numba" not in sys.modules
-from hetsim.simulation.clock import kernel
-made = kernel.compiled()
+from hetsim.simulation.clock import virtual_time
+made = virtual_time.compiled()
 print(made.stats.cache_path)
 """
     done = subprocess.run(

@@ -49,31 +49,31 @@ def pop_event(times: Floats, codes: Ints, size: int) -> None:
     codes[hole] = code
 
 
-def push_request(heap: Ints, first: int, size: int, request: int) -> None:
-    """Add a request to the heap of `size` that begins at index `first`. O(log size)."""
+def push_key(heap: Ints, first: int, size: int, key: int) -> None:
+    """Add a key to the heap of `size` that begins at index `first`. O(log size)."""
     hole = size
     while hole > 0:
         parent = (hole - 1) >> 1
-        if heap[first + parent] < request:
+        if heap[first + parent] < key:
             break
         heap[first + hole] = heap[first + parent]
         hole = parent
-    heap[first + hole] = request
+    heap[first + hole] = key
 
 
-def pop_request(heap: Ints, first: int, size: int) -> None:
-    """Take the first request out of the heap of `size` that begins at `first`. O(log size)."""
+def pop_key(heap: Ints, first: int, size: int) -> None:
+    """Take the first key out of the heap of `size` that begins at `first`. O(log size)."""
     last = size - 1
-    request = heap[first + last]
+    key = heap[first + last]
     hole = 0
     child = 1
     while child < last:
         right = child + 1
         if right < last and heap[first + right] < heap[first + child]:
             child = right
-        if request < heap[first + child]:
+        if key < heap[first + child]:
             break
         heap[first + hole] = heap[first + child]
         hole = child
         child = 2 * hole + 1
-    heap[first + hole] = request
+    heap[first + hole] = key

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +14,12 @@ from hetsim.errors import PlanError, UsageError
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Contention, check_contention
-from hetsim.simulation.clock import kernel
 from hetsim.simulation.clock.memory import check_capacity, curves, peaks_of_one, resident_weights
 from hetsim.simulation.clock.metrics import summarise
 from hetsim.simulation.clock.recording import Recording
+from hetsim.simulation.clock.rules import MASK, SHIFT, Structure
 from hetsim.simulation.clock.templates import PlanTasks, flat, tasks_of_plan
+from hetsim.simulation.clock.virtual_time import VirtualTime
 
 COMPILE_FROM = 100_000
 """Task events from which loading the machine code costs less CPU time than it saves."""
@@ -104,10 +103,11 @@ def play(
     arrival: NDArray[np.float64],
     template: NDArray[np.int64] | None = None,
     *,
+    rank: NDArray[np.int8] | None = None,
     traced: bool,
     machine_code: bool | None = None,
 ) -> Recording:
-    """Run the kernel on the tasks of a plan.
+    """Let requests run the tasks of a plan.
 
     Parameters
     ----------
@@ -115,10 +115,12 @@ def play(
     arrival : float array [requests]
     template : int array [requests], optional
         Which template each request runs; absent: as the plan deals them out.
+    rank : int array [requests], optional
+        On devices requests of lower rank go first; absent: all are of rank 0.
     traced : bool
         Whether to record every start and end.
     machine_code : bool, optional
-        Whether numba compiles the kernel; absent: where the work is large. The recording is
+        Whether numba compiles the clock; absent: where the work is large. The recording is
         the same, bit for bit.
 
     Raises
@@ -130,26 +132,14 @@ def play(
         template = plan_tasks.of_requests(len(arrival))
     layout = laid_out(plan_tasks)
     duration = np.concatenate([one.duration for one in plan_tasks.templates])
-    return run(layout, duration, arrival, template, traced=traced, machine_code=machine_code)
-
-
-class Structure(NamedTuple):
-    """What waits for what and holds what, as ``kernel.play`` takes it; lists, or int arrays."""
-
-    waits: Sequence[int]
-    successor_at: Sequence[int]
-    successors: Sequence[int]
-    device: Sequence[int]
-    issue_at: Sequence[int]
-    issue: Sequence[int]
-    streams: Sequence[int]
-    held_at: Sequence[int]
-    held: Sequence[int]
+    return run(
+        layout, duration, arrival, template, rank=rank, traced=traced, machine_code=machine_code
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The templates of a plan as the kernel takes them, but for how long each task takes.
+    """The templates of a plan as the rules take them, but for how long each task takes.
 
     Attributes
     ----------
@@ -174,11 +164,19 @@ def laid_out(plan_tasks: PlanTasks) -> Layout:
     followers: list[list[int]] = []
     turns: list[list[int]] = []
     held: list[tuple[int, ...]] = []
+    roots: list[list[int]] = []
     for one in templates:
         base = first[-1]
         first.append(base + one.tasks)
         waits += [len(before) for before in one.predecessors]
-        device += [*one.group_device, *[-1] * len(one.transfers)]
+        device += [*one.group_device, *(-1 - transfer.target for transfer in one.transfers)]
+        roots.append(
+            [
+                task
+                for task in range(base + one.groups, base + one.tasks)
+                if not one.predecessors[task - base]
+            ]
+        )
         followers += [[] for _ in range(one.tasks)]
         for task, before in enumerate(one.predecessors, start=base):
             for predecessor in before:
@@ -188,7 +186,14 @@ def laid_out(plan_tasks: PlanTasks) -> Layout:
             turns[place - devices].append(base + group)
         held += [()] * one.groups + [transfer.resources for transfer in one.transfers]
     structure = Structure(
-        waits, *flat(followers), device, *flat(turns), problem.streams, *flat(held)
+        first,
+        waits,
+        *flat(followers),
+        device,
+        *flat(turns),
+        problem.streams,
+        *flat(held),
+        *flat(roots),
     )
     return Layout(plan_tasks.plan, len(plan_tasks.links), first, structure)
 
@@ -199,65 +204,52 @@ def run(
     arrival: NDArray[np.float64],
     template: NDArray[np.int64],
     *,
+    rank: NDArray[np.int8] | None = None,
     traced: bool,
     machine_code: bool | None = None,
 ) -> Recording:
-    """Run the kernel on tasks laid out, which take `duration` [tasks] seconds; see ``play``."""
-    requests, devices = len(arrival), len(layout.plan.problem.devices)
-    tasks = np.diff(layout.first)
-    entry_at = (
-        np.concatenate(([0], np.cumsum(tasks[template])))
-        if traced
-        else np.zeros(requests + 1, dtype=np.int64)
-    )
-    events = int(tasks[template].sum())
+    """Let requests run tasks laid out, which take `duration` [tasks] seconds; see ``play``."""
+    requests = len(arrival)
+    if len(layout.first) == 2:
+        ends = layout.first[1] * np.arange(1, requests + 1)
+    else:
+        ends = np.cumsum(np.diff(layout.first)[template])
+    events = int(ends[-1])
     if machine_code is None:
         machine_code = events >= COMPILE_FROM
-    size = events if traced else 0
-    if machine_code:
-        finish = np.full(requests, np.nan)
-        times = np.zeros((2, size))
-        orders = np.zeros((2, size), dtype=np.int64)
-        finished = kernel.compiled()(
-            devices,
-            layout.links,
-            np.array(layout.first, dtype=np.int64),
-            duration,
-            *(np.asarray(array, dtype=np.int64) for array in layout.structure),
-            arrival,
-            template,
-            entry_at,
-            finish,
-            traced,
-            *times,
-            *orders,
-        )
-    else:
-        finish_list = [math.nan] * requests
-        lists = ([0.0] * size, [0.0] * size, [0] * size, [0] * size)
-        finished = kernel.play(
-            devices,
-            layout.links,
-            layout.first,
-            duration.tolist(),
-            *layout.structure,
-            arrival.tolist(),
-            template.tolist(),
-            entry_at.tolist(),
-            finish_list,
-            traced,
-            *lists,
-        )
-        finish = np.array(finish_list)
-        times = np.array(lists[:2])
-        orders = np.array(lists[2:], dtype=np.int64)
-    if finished < requests:
+    clock = VirtualTime(
+        layout.structure,
+        layout.links,
+        duration,
+        arrival,
+        template,
+        rank,
+        lines=events if traced else 0,
+        arrays=machine_code,
+    )
+    clock.run()
+    if clock.over < requests:
         raise PlanError(
             "its subgraphs wait for each other and never start",
             where=f"plan '{layout.plan.strategy}'",
             hint="order every group after the groups that feed it",
         )
-    return Recording(arrival, finish, template, entry_at, *times, *orders)
+    finish = np.asarray(clock.finish)
+    if not traced:
+        none, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
+        entry_at = np.zeros(requests + 1, dtype=np.int64)
+        return Recording(arrival, finish, template, entry_at, none, none, nowhere, nowhere)
+    entry_at = np.concatenate(([0], ends))
+    codes, started, ran_on = clock.log()
+    request, task = codes >> SHIFT, codes & MASK
+    entry = (entry_at[:-1] - np.array(layout.first)[template])[request] + task
+    start, end = np.empty(events), np.empty(events)
+    sequence, stream = np.empty((2, events), dtype=np.int64)
+    start[entry] = started
+    end[entry] = started + duration[task]
+    sequence[entry] = np.arange(events)
+    stream[entry] = ran_on
+    return Recording(arrival, finish, template, entry_at, start, end, sequence, stream)
 
 
 def arrivals(requests: int, arrivals_s: Sequence[float] | None) -> NDArray[np.float64]:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
-from hetsim.simulation.clock.playing import COMPILE_FROM, Structure, laid_out, run
+from hetsim.simulation.clock.playing import COMPILE_FROM, laid_out, run
+from hetsim.simulation.clock.rules import Structure
 from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
 
 Array = NDArray[np.float64]

@@ -114,7 +114,9 @@ class PlanTasks:
 
     def of_requests(self, requests: int) -> NDArray[np.int64]:
         """Return the template of each of `requests` requests, as the plan deals them out."""
-        return np.resize(np.array(self.plan.period, dtype=np.int64), requests)
+        if not self.plan.deal:
+            return np.zeros(requests, dtype=np.int64)
+        return np.resize(np.array(self.plan.deal, dtype=np.int64), requests)
 
 
 def tasks_of_plan(plan: Plan, contention: Contention) -> PlanTasks:

@@ -29,7 +29,7 @@ class _Rules:
 class Turns:
     """Who holds streams and links, for those who play templates at times of their own.
 
-    The rules are those of ``clock.kernel``: a device starts the subgraph of the earliest
+    The rules are those of ``clock.rules``: a device starts the subgraph of the earliest
     request whose inputs are there and whose turn it is; a transfer starts when it stands first
     in the queues of all its links.
 

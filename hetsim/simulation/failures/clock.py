@@ -1,6 +1,6 @@
 """The virtual clock with failures: the kernel's rules, each request with tasks of its own.
 
-What happens at one instant is in the order of ``hetsim.simulation.clock.kernel``; devices fail, and
+What happens at one instant is in the order of ``hetsim.simulation.clock.rules``; devices fail, and
 come back, after the ends and arrivals of that instant and before anything starts on a device.
 """
 

@@ -1,4 +1,4 @@
-"""The kernel's parts: its two heaps, and what it does with contradictory orders."""
+"""The clock's parts: its heaps, room for requests, and what it does with contradictory orders."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def test_events_leave_in_order(steps: list[tuple[bool, int, int]]) -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=60), st.integers(0, 5))
-def test_requests_leave_in_order(steps: list[tuple[bool, int]], first: int) -> None:
+def test_keys_leave_in_order(steps: list[tuple[bool, int]], first: int) -> None:
     heap = [-1] * (first + 60)
     model: list[int] = []
     for adding, request in steps:
         if adding or not model:
-            heaps.push_request(heap, first, len(model), request)
+            heaps.push_key(heap, first, len(model), request)
             heapq.heappush(model, request)
         else:
             assert heap[first] == heapq.heappop(model)
-            heaps.pop_request(heap, first, len(model) + 1)
+            heaps.pop_key(heap, first, len(model) + 1)
     while model:
         assert heap[first] == heapq.heappop(model)
-        heaps.pop_request(heap, first, len(model) + 1)
+        heaps.pop_key(heap, first, len(model) + 1)
     assert heap[:first] == [-1] * first
 
 
@@ -75,3 +75,21 @@ def test_state_grows_with_the_requests_in_flight(requests: int, contention: str)
         waits = np.arange(requests) if contention == "fifo" else np.zeros(requests)
         assert recording.finish.tolist() == (2 * waits + 2).tolist()
         assert sorted(recording.sequence.ravel().tolist()) == list(range(3 * requests))
+
+
+@pytest.mark.parametrize("machine_code", [False, True])
+def test_requests_of_lower_rank_go_first(machine_code: bool) -> None:
+    """One device, all there at 0: by rank, then by number; what runs is not interrupted."""
+    problem = Problem.from_arrays([[1.0], [1.0]], edges=[(0, 1, 0)])
+    plan = Plan(problem, "manual", (Group("d0", (0,)), Group("d0", (1,))))
+    rank = np.array([2, 0, 1, 0, 2], dtype=np.int8)
+    arrival = np.array([0.0, 0.5, 0.5, 0.5, 0.5])
+    recording = play(
+        tasks_of_plan(plan, "fifo"),
+        arrival,
+        rank=rank,
+        traced=False,
+        machine_code=machine_code,
+    )
+    # Request 0 has run its first subgraph when the others come, and waits for them with the second.
+    assert recording.finish.tolist() == [8.0, 3.0, 7.0, 5.0, 10.0]
