@@ -9,6 +9,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.analysis.parts import part_sd
+from hetsim.plans.plan import Plan
 from hetsim.problem.evidence import Uncertainty
 
 DRAWS = 200
@@ -29,15 +31,22 @@ class Draws:
     ----------
     devices : float array [N, P]
     routes : float array [N, P, P]
+    parts : float array [N, P]
+        Standard normal numbers, by which parts of a model are off beyond the whole.
     """
 
     devices: NDArray[np.float64]
     routes: NDArray[np.float64]
+    parts: NDArray[np.float64]
 
     @property
     def count(self) -> int:
         """How many draws there are."""
         return len(self.devices)
+
+    def of_devices(self, plan: Plan) -> NDArray[np.float64]:
+        """Return the factors [N, P] of devices with what a plan gives them of the model."""
+        return self.devices * np.exp(self.parts * part_sd(plan))
 
 
 def draw(uncertainty: Uncertainty, count: int = DRAWS, seed: int = 0) -> Draws:
@@ -45,10 +54,13 @@ def draw(uncertainty: Uncertainty, count: int = DRAWS, seed: int = 0) -> Draws:
 
     Complexity: O(N S (P^2 + log N)) for S sources.
     """
-    z = normals(count, len(uncertainty.sources), seed)
+    sources, devices = len(uncertainty.sources), len(uncertainty.devices)
+    every = normals(count, sources + devices, seed)
+    z = every[:, :sources]
     return Draws(
         np.exp(z @ uncertainty.devices.T),
         np.exp(np.einsum("ns,pqs->npq", z, uncertainty.routes)),
+        every[:, sources:],
     )
 
 

@@ -77,7 +77,7 @@ def costs_over(plan: Plan, draws: Draws, objective: Objective) -> NDArray[np.flo
     Raises what ``simulate`` raises, but for memory, which is not followed. O(N E log E).
     """
     play = latencies if objective == "latency" else bottlenecks
-    return play(plan, draws.devices, draws.routes)
+    return play(plan, draws.of_devices(plan), draws.routes)
 
 
 def interval(costs: NDArray[np.float64]) -> Interval:
@@ -127,7 +127,7 @@ def spread(
     if len(arrival) * widest * draws > EVENTS_MOST:
         return None
     drawn = draw(problem.uncertainty, draws, draw_seed)
-    finish = finishes(plan, drawn.devices, drawn.routes, arrival, contention=contention)
+    finish = finishes(plan, drawn.of_devices(plan), drawn.routes, arrival, contention=contention)
     return Spread(
         interval((finish - arrival).mean(axis=1)), interval(finish.max(axis=1)), draws, draw_seed
     )

@@ -48,6 +48,9 @@ class Evidence:
         Share of its time that a profile of this model gave, from 0 to 1.
     likely : Likely or None
         What its kin say of this model: the factor that is in the prices.
+    by_kernel : float
+        Share of the variance that kernels have each for itself, from 0 to 1: what a part of the
+        model is off by beyond the whole, see ``hetsim.analysis.parts``. 0: a part is as sure.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Evidence:
     runtime: str = ""
     measured: float = 0.0
     likely: Likely | None = None
+    by_kernel: float = 0.0
 
     @property
     def own(self) -> float:
