@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.cost.kernels.likeness import Likeness, traits_of
+from hetsim.cost.kernels.likeness import Likeness
 from hetsim.cost.kernels.table import KernelTable
 from hetsim.cost.kernels.totals import Networks, log_total
 from hetsim.fidelity.points import FidelityPoint, Predicted
@@ -94,7 +94,7 @@ def _likely(kin: str, network: str, batch: int, table: KernelTable) -> Likely | 
     if not kin:
         return None
     known = _likeness(kin)
-    return known.predict(traits_of(table, batch, known.kin), batch)
+    return known.of_table(table, batch)
 
 
 @cache

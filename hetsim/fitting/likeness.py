@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hetsim.cost.kernels.likeness import LENGTH, Likeness, covariance, traits
+from hetsim.cost.kernels.likeness import LENGTH, Likeness, Placed, covariance, traits
+from hetsim.cost.kernels.table import of_batch
 from hetsim.fitting.kins import runtime_of
 from hetsim.fitting.mixed import Floats, KinFit
 from hetsim.fitting.observing import KinData
@@ -14,26 +15,32 @@ from hetsim.fitting.tables import bytes_of
 from hetsim.hardware.files.kin_schema import MOST_NETWORKS
 from hetsim.hardware.kin import Kin, KnownNetwork
 
-SHARED = (0.0, 0.2, 0.4, 0.6, 0.8)
+SHARED = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
 """Parts of an effect that networks that are alike may share; the likeliest holds."""
 FAR = 3.0
 """Scales of effects beyond which one counts no more for their variance."""
 SD_LEAST = 0.03
 
 
-def traits_of_keys(data: KinData, fit: KinFit) -> Floats:
-    """Return the traits [keys, TRAITS] of networks and batches at the kin's mean figures."""
+def traits_of_keys(data: KinData, fit: KinFit) -> Placed:
+    """Return where networks and batches lie, [keys], at the kin's mean figures."""
     mean = np.exp(fit.mean).tolist()
-    found = []
-    for key in range(len(data.keys)):
+    found, alone = [], []
+    for key, (_, batch) in enumerate(data.keys):
         at = int(np.flatnonzero(data.key == key)[0])
-        rows = slice(data.kernels.first[at], data.kernels.first[at + 1])
+        part = slice(data.kernels.first[at], data.kernels.first[at + 1])
+        rows, counts = data.kernels.rows[part], data.kernels.counts[part]
         weight_bytes = float(data.kernels.weight_bytes[at])
-        found.append(traits(data.kernels.rows[rows], data.kernels.counts[rows], weight_bytes, mean))
-    return np.array(found)
+        found.append(traits(rows, counts, weight_bytes, mean))
+        one = found[-1]
+        if batch > 1:
+            one = traits(of_batch(rows, 1 / batch), counts, weight_bytes, mean)
+        alone.append(one)
+    batches = np.array([float(batch) for _, batch in data.keys])
+    return Placed(np.array(found), np.array(alone), np.log(batches))
 
 
-def kin_of(data: KinData, fit: KinFit, places: Floats) -> Kin:
+def kin_of(data: KinData, fit: KinFit, places: Placed) -> Kin:
     """Return the record of a kin: its mean, and the median of what devices leave of each network.
 
     Parameters
@@ -41,7 +48,7 @@ def kin_of(data: KinData, fit: KinFit, places: Floats) -> Kin:
     data : KinData
         Points of weight 0 count as not measured.
     fit : KinFit
-    places : array [keys, TRAITS]
+    places : Placed [keys]
     """
     left = data.log_seconds - data.logs(fit.theta(data.covariates))
     chips = np.array([series.chip for series in data.series])[data.owner]
@@ -51,9 +58,9 @@ def kin_of(data: KinData, fit: KinFit, places: Floats) -> Kin:
         if ran.any():
             effect = float(np.median(left[ran]))
             devices = len(set(chips[ran].tolist()))
-            told = tuple(places[key].tolist())
-            name = called(file)
-            networks.append(KnownNetwork(name, batch, devices, effect, told))
+            told = tuple(places.traits[key].tolist())
+            alone = tuple(places.alone[key].tolist())
+            networks.append(KnownNetwork(called(file), batch, devices, effect, told, alone))
     most = sorted(range(len(networks)), key=lambda at: (-networks[at].devices, at))
     networks = [networks[at] for at in sorted(most[:MOST_NETWORKS])]
     precision = data.series[0].precision
@@ -105,7 +112,7 @@ def said(data: KinData, fit: KinFit) -> Said:
     index = {(one.name, one.batch): at for at, one in enumerate(known.kin.networks)}
     effects, by_others, surer = (np.zeros(len(data.keys)) for _ in range(3))
     for key, (file, batch) in enumerate(data.keys):
-        likely = known.predict(places[key], batch)
+        likely = known.predict(places.traits[key], batch, places.alone[key])
         effects[key] = by_others[key] = likely.effect
         at = index.get((called(file), batch))
         if at is not None:
@@ -121,7 +128,7 @@ def called(file: str) -> str:
 
 def _likelihood(kin: Kin) -> float:
     """Log of the density of a kin's effects, but for a constant."""
-    places = np.array([one.traits for one in kin.networks])
+    places = Placed.of(kin.networks)
     noise = kin.noise**2 / np.array([one.devices for one in kin.networks])
     together = kin.sd**2 * covariance(places, places, kin.shared, kin.length)
     together += np.diag(noise + 1e-9)

@@ -38,10 +38,12 @@ def kin_text(kin: Kin) -> str:
     lines += ["  status: fitted", f"  source: {_quoted(kin.source)}", "likeness:"]
     for name in ("sd", "shared", "length", "noise"):
         lines.append(f"  {name}: {_float(getattr(kin, name))}")
-    lines.append(f"  # Name, batch, devices, log of measured over predicted; {', '.join(TRAITS)}.")
+    lines.append(f"  # Name, batch, devices, log of measured over predicted; {', '.join(TRAITS)};")
+    lines.append("  # where the batch is not 1, those of one sample.")
     lines.append("  networks: |")
     for one in kin.networks:
-        traits = " ".join(f"{trait:.4g}" for trait in one.traits)
+        told = one.traits if one.batch == 1 else one.traits + one.alone
+        traits = " ".join(f"{trait:.4g}" for trait in told)
         lines.append(f"    {one.name} {one.batch} {one.devices} {one.effect:.4g} {traits}")
     return "\n".join(lines) + "\n"
 

@@ -30,7 +30,9 @@ class KnownNetwork:
     effect : float
         Logarithm of measured over predicted, what these devices have in common.
     traits : tuple of float
-        In the order of `TRAITS`.
+        In the order of `TRAITS`, at its batch.
+    alone : tuple of float
+        The same of one sample, by which it is known again at other batches.
     """
 
     name: str
@@ -38,6 +40,7 @@ class KnownNetwork:
     devices: int
     effect: float
     traits: tuple[float, ...]
+    alone: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ class Kin:
     """Devices with one runtime and precision: their mean, and what it misses of networks.
 
     Effects are jointly normal: of variance ``sd**2``, of which networks at a distance d of
-    traits share the part ``shared * exp(-d**2 / 2 / length**2)``.
+    traits share the part ``shared * exp(-d**2 / 2 / length**2)``, and batches of one network the
+    more of the rest the nearer they are.
 
     Attributes
     ----------

@@ -62,7 +62,9 @@ def test_points_without_weight_are_not_there(made: KinData, fit: KinFit) -> None
     known = said(left, fit)
     assert known.effects[4] == known.by_others[4]
     places = traits_of_keys(made, fit)
-    assert known.effects[4] == Likeness.of(record).predict(places[4], 1).effect
+    assert (
+        known.effects[4] == Likeness.of(record).predict(places.traits[4], 1, places.alone[4]).effect
+    )
 
 
 def test_a_network_that_was_left_out_is_told_by_the_others_and_a_known_one_by_itself(
@@ -97,4 +99,5 @@ def test_the_file_of_a_kin_is_read_back(made: KinData, fit: KinFit, tmp_path: Pa
             )  # fmt: skip
             assert written.effect == pytest.approx(known.effect, rel=1e-3, abs=1e-9)
             assert written.traits == pytest.approx(known.traits, rel=1e-3, abs=1e-9)
-            assert len(written.traits) == len(TRAITS)
+            assert written.alone == pytest.approx(known.alone, rel=1e-3, abs=1e-9)
+            assert len(written.traits) == len(written.alone) == len(TRAITS)

@@ -60,8 +60,13 @@ NETWORKS: Told = (
 
 def kin_block(networks: Told = NETWORKS, **likeness: float) -> dict[str, Any]:
     """What the file of a kin has; `likeness` replaces numbers of that entry."""
+    # Of networks at larger batches nobody asks here: those of one sample are the same.
     lines = (
-        " ".join(map(str, (name, batch, devices, float(effect), *map(float, traits))))
+        " ".join(
+            map(str, (name, batch, devices, float(effect), *map(float, traits)))
+            if batch == 1
+            else map(str, (name, batch, devices, float(effect), *map(float, (*traits, *traits))))
+        )
         for name, batch, devices, effect, traits in networks
     )
     return {

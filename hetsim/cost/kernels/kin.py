@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from hetsim.cost.kernels.as_floats import as_floats
-from hetsim.cost.kernels.likeness import Likeness, traits_of
+from hetsim.cost.kernels.likeness import Likeness
 from hetsim.cost.kernels.table import KernelTable, network_table
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph
@@ -40,7 +40,7 @@ def said_by_kin(graph: Graph, figures: KernelFigures, batch: int) -> Likely | No
         table = _table(graph)
     except UnboundDimension:
         return None
-    return known.predict(traits_of(table, 1, known.kin), batch)
+    return known.of_table(table, batch, at=batch)
 
 
 @lru_cache(maxsize=64)

@@ -2,13 +2,16 @@ r"""What the formula misses of a network, from what it missed of networks that a
 
 Compilers and libraries treat some networks better than the formula says, and some worse, on all
 devices of a kin alike. The logarithm of the factor, the effect of a network, is a Gaussian
-process over `TRAITS`: no name is looked at. With d the distance of two networks::
+process over `TRAITS`: no name is looked at. With d the distance of two networks at their batches,
+and e that of one sample of each::
 
-    covariance = sd^2 (shared exp(-d^2 / 2 length^2) + (1 - shared) exp(-d^2 / 2 SAME^2))
+    own = exp(-e^2 / 2 SAME^2) exp(-|log(batch / other batch)| / BATCHES)
+    covariance = sd^2 (shared exp(-d^2 / 2 length^2) + (1 - shared) own)
 
 The first part is what networks that are alike have in common; the second is a network's own,
-which it gets back where it was run, and so does what is the same to within a hair. A network
-that is like none has the factor 1 and the whole variance.
+which it gets back where it was run, the less the further the batch is from that, and so does
+what is the same to within a hair. A network that is like none has the factor 1 and the whole
+variance.
 
 Source: C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006,
 algorithm 2.1; leaving some out, section 5.4.2.
@@ -27,7 +30,7 @@ from hetsim.cost.kernels.features import COLUMN, FORMS
 from hetsim.cost.kernels.form import kernel_seconds, streamed_share
 from hetsim.cost.kernels.table import KernelTable
 from hetsim.hardware.kernel_figures import INDEX, batch_range
-from hetsim.hardware.kin import TRAITS, Kin, Likely
+from hetsim.hardware.kin import TRAITS, Kin, KnownNetwork, Likely
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +41,11 @@ were left out of 12 kins; from 0.3 to 0.6 it makes little difference."""
 SAME = 0.1
 """The same for what one export of a network differs from another by: of four networks exported
 by unlike frameworks 0.02 to 0.09. Unlike networks of a kin are 0.1 apart and more."""
+
+BATCHES = 1.5
+"""Logarithm of the ratio of batches at which a network's own effects are alike by exp(-1). Between
+what is likeliest for the effects of 8 kins that ran networks at several batches, 3, and what tells
+their larger batches best where batch 1 was run, 1."""
 
 CLIPPED_AT = 2.5
 """Standard deviations beyond which an effect counts for its own network alone: an odd one must not
@@ -107,9 +115,40 @@ def alike(a: Floats, b: Floats, length: float) -> Floats:
     return np.asarray(np.exp(-apart / (2 * length**2)), dtype=np.float64)
 
 
-def covariance(a: Floats, b: Floats, shared: float, length: float) -> Floats:
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where networks lie.
+
+    Attributes
+    ----------
+    traits, alone : float array [n, TRAITS]
+        At their batches, and of one sample.
+    log_batch : float array [n]
+    """
+
+    traits: Floats
+    alone: Floats
+    log_batch: Floats
+
+    @classmethod
+    def of(cls, networks: Sequence[KnownNetwork]) -> Placed:
+        """Return where networks of a kin lie."""
+        return cls(
+            np.array([one.traits for one in networks]).reshape(-1, len(TRAITS)),
+            np.array([one.alone for one in networks]).reshape(-1, len(TRAITS)),
+            np.log([float(one.batch) for one in networks]),
+        )
+
+
+def own_part(a: Placed, b: Placed) -> Floats:
+    """Return how far networks are the same, at batches as near: float array [len(a), len(b)]."""
+    apart = np.abs(a.log_batch[:, None] - b.log_batch[None, :])
+    return alike(a.alone, b.alone, SAME) * np.exp(-apart / BATCHES)
+
+
+def covariance(a: Placed, b: Placed, shared: float, length: float) -> Floats:
     """Return the covariance of effects of variance 1: float array [len(a), len(b)]."""
-    return shared * alike(a, b, length) + (1 - shared) * alike(a, b, SAME)
+    return shared * alike(a.traits, b.traits, length) + (1 - shared) * own_part(a, b)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +158,7 @@ class Likeness:
     Attributes
     ----------
     kin : Kin
-    places : float array [n, TRAITS]
+    places : Placed
     weights : float array [n]
         Of each network's covariance with another, in that one's effect.
     beyond : float array [n]
@@ -131,7 +170,7 @@ class Likeness:
     """
 
     kin: Kin
-    places: Floats
+    places: Placed
     weights: Floats
     beyond: Floats
     inverse: Floats
@@ -142,7 +181,7 @@ class Likeness:
     def of(cls, kin: Kin) -> Likeness:
         """Prepare what a kin knows. O(networks^3)."""
         networks = kin.networks
-        places = np.array([one.traits for one in networks]).reshape(-1, len(TRAITS))
+        places = Placed.of(networks)
         noise = kin.noise**2 / np.array([one.devices for one in networks], dtype=np.float64)
         together = kin.sd**2 * covariance(places, places, kin.shared, kin.length) + np.diag(noise)
         # Numbers that were rounded to be written may be the same where noise is next to none.
@@ -170,20 +209,40 @@ class Likeness:
             left_out=left_out,
         )
 
-    def predict(self, traits: Floats, batch: int) -> Likely:
-        """Return what the networks say of one with `traits`; `batch` is its own. O(networks^2)."""
+    def of_table(self, table: KernelTable, batch: int, at: int = 1) -> Likely:
+        """Return what the networks say of one at `batch`, of which `table` has `at` samples."""
+        traits = traits_of(table, batch / at, self.kin)
+        alone = traits if batch == 1 else traits_of(table, 1 / at, self.kin)
+        return self.predict(traits, batch, alone)
+
+    def predict(self, traits: Floats, batch: int, alone: Floats) -> Likely:
+        """Return what the networks say of another.
+
+        Parameters
+        ----------
+        traits : float array [TRAITS]
+        batch : int
+            Its own.
+        alone : float array [TRAITS]
+            Traits of one sample.
+
+        O(networks^2).
+        """
         kin = self.kin
         variance = kin.sd**2
         usual = math.sqrt(self._usual_variance(batch))
         if not kin.networks:
             return Likely(0.0, kin.sd, usual, kin.noise, False, ())
-        at = traits[None, :]
+        at = Placed(traits[None, :], alone[None, :], np.log([float(batch)]))
         near = variance * covariance(at, self.places, kin.shared, kin.length)[0]
         left = variance - float(near @ self.inverse @ near)
-        same = alike(at, self.places, SAME)[0]
-        nearby = alike(at, self.places, kin.length)[0] if kin.shared else np.zeros_like(same)
+        own = own_part(at, self.places)[0]
+        same = alike(at.alone, self.places.alone, SAME)[0]
+        nearby = np.zeros_like(same)
+        if kin.shared:
+            nearby = alike(at.traits, self.places.traits, kin.length)[0]
         return Likely(
-            effect=float(near @ self.weights + same @ self.beyond / max(same.sum(), 1.0)),
+            effect=float(near @ self.weights + own @ self.beyond / max(own.sum(), 1.0)),
             sd=math.sqrt(max(left, 0.0)),
             usual_sd=usual,
             noise=kin.noise,

@@ -66,10 +66,7 @@ class KernelTable:
         rows[:, _OF_ACTIVATIONS] *= item_bytes
         rows[:, _OF_WEIGHTS] *= item_bytes if weight_item_bytes is None else weight_item_bytes
         rows += self.stored
-        rows[:, [*_OF_ACTIVATIONS, COLUMN["flops"]]] *= batch
-        form = rows[:, COLUMN["form"]]
-        rows[np.isin(form, _IN_GROUPS), COLUMN["groups"]] *= batch
-        rows[np.isin(form, _IN_ROWS), COLUMN["rows"]] *= batch
+        _take_batch(rows, batch)
         return rows
 
     def weight_bytes(self, weight_item_bytes: float) -> float:
@@ -108,6 +105,20 @@ def network_table(graph: Graph) -> KernelTable:
         io_elements=sum(tensor.elements for tensor in ends if tensor.dtype in FLOATS),
         io_stored=sum(tensor.nbytes for tensor in ends if tensor.dtype not in FLOATS),
     )
+
+
+def of_batch(rows: NDArray[np.float64], batch: float) -> NDArray[np.float64]:
+    """Return the rows of `batch` times as many samples, or of a share of them. O(k)."""
+    found = rows.copy()
+    _take_batch(found, batch)
+    return found
+
+
+def _take_batch(rows: NDArray[np.float64], batch: float) -> None:
+    rows[:, [*_OF_ACTIVATIONS, COLUMN["flops"]]] *= batch
+    form = rows[:, COLUMN["form"]]
+    rows[np.isin(form, _IN_GROUPS), COLUMN["groups"]] *= batch
+    rows[np.isin(form, _IN_ROWS), COLUMN["rows"]] *= batch
 
 
 def _kernels(graph: Graph, turns: float) -> Iterator[tuple[Kernel, float]]:

@@ -18,15 +18,13 @@ MOST_NETWORKS = 100
 
 Part = Annotated[StrictFloat, Field(ge=0, le=1, allow_inf_nan=False)]
 
-_BEFORE = 4
-"""Words of a line before the traits: name, batch, devices, effect."""
-
 
 class LikenessModel(Strict):
     """What the networks of a kin say of others, the entry ``likeness:``.
 
     A line of ``networks`` has the name of one, its batch, how many devices ran it, the logarithm
-    of measured over predicted seconds, and its traits in the order of `TRAITS`.
+    of measured over predicted seconds, and its traits in the order of `TRAITS`; where the batch is
+    not 1, then those of one sample.
     """
 
     sd: NotNegative
@@ -43,7 +41,7 @@ class LikenessModel(Strict):
             if _network(line) is None:
                 raise refusal(
                     f"KEY has a line {number} that is not a name, a batch, a number of devices "
-                    f"and {1 + len(TRAITS)} numbers",
+                    f"and {1 + len(TRAITS)} numbers, {len(TRAITS)} more where the batch is not 1",
                     "let 'hetsim devices fit' write it",
                 )
         if len(lines) > MOST_NETWORKS:
@@ -86,13 +84,14 @@ class KinModel(Strict):
 def _network(line: str) -> KnownNetwork | None:
     """Return the network of a line, None where it is none."""
     words = line.split()
-    if len(words) != _BEFORE + len(TRAITS):
-        return None
     try:
         batch, devices = int(words[1]), int(words[2])
         numbers = [float(word) for word in words[3:]]
-    except ValueError:
+    except (IndexError, ValueError):
         return None
     if min(batch, devices) < 1 or not all(map(math.isfinite, numbers)):
         return None
-    return KnownNetwork(words[0], batch, devices, numbers[0], tuple(numbers[1:]))
+    if len(numbers) != 1 + len(TRAITS) * (1 if batch == 1 else 2):
+        return None
+    traits, alone = tuple(numbers[1 : 1 + len(TRAITS)]), tuple(numbers[-len(TRAITS) :])
+    return KnownNetwork(words[0], batch, devices, numbers[0], traits, alone)

@@ -89,8 +89,8 @@ def test_a_kin_knows_a_quantized_network_again(name: str, form: str) -> None:
     found = traits_of(network_table(as_floats(integers)), 1, kin)
     assert np.linalg.norm(found - place) < SAME / 2
     known = Likeness.of(kin_record([("known", 1, 9, 0.3, place.tolist())]))
-    assert known.predict(found, 1).same
-    assert not known.predict(traits_of(network_table(integers), 1, kin), 1).same
+    assert known.of_table(network_table(as_floats(integers)), 1).same
+    assert not known.of_table(network_table(integers), 1).same
 
 
 def test_what_is_not_quantized_stays_the_very_graph() -> None:

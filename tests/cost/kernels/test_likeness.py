@@ -18,14 +18,14 @@ from hetsim.cost.fitted import Fitted
 from hetsim.cost.kernels.features import COLUMN, FORMS
 from hetsim.cost.kernels.form import kernel_seconds, streamed_share
 from hetsim.cost.kernels.kin import said_by_kin
-from hetsim.cost.kernels.likeness import SAME, Likeness, covariance, traits_of
-from hetsim.cost.kernels.table import network_table
+from hetsim.cost.kernels.likeness import BATCHES, SAME, Likeness, Placed, covariance, traits_of
+from hetsim.cost.kernels.table import network_table, of_batch
 from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import load_device
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.kernel_figures import INDEX
-from hetsim.hardware.kin import TRAITS, Kin, Likely
+from hetsim.hardware.kin import TRAITS, Kin, KnownNetwork, Likely
 from hetsim.hardware.spec import Platform
 from hetsim.problem.evidence_of_platform import device_evidence
 
@@ -34,6 +34,11 @@ FAR = [9.0] * len(TRAITS)
 
 def place(*first: float) -> list[float]:
     return [*first, *[0.0] * (len(TRAITS) - len(first))]
+
+
+def likely_of(known: Likeness, traits: np.ndarray, batch: int) -> Likely:
+    """What is said of a network that is the same at all batches."""
+    return known.predict(traits, batch, traits)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,7 @@ def test_one_network_tells_by_the_closed_form() -> None:
         bell = math.exp(-((apart / 0.45) ** 2) / 2)
         own = math.exp(-((apart / SAME) ** 2) / 2)
         near = 0.25**2 * (0.6 * bell + 0.4 * own)
-        found = known.predict(np.array(place(apart)), 1)
+        found = likely_of(known, np.array(place(apart)), 1)
         assert found.effect == pytest.approx(near * 0.3 / (0.25**2 + noise), rel=1e-6)
         left = 0.25**2 - near**2 / (0.25**2 + noise)
         assert found.sd == pytest.approx(math.sqrt(left), rel=1e-6)
@@ -58,17 +63,17 @@ def test_one_network_tells_by_the_closed_form() -> None:
         assert found.usual_sd == pytest.approx(0.25)
         assert found.same == (apart < 0.1)
         assert found.networks == (("anet",) if apart < 0.9 else ())
-    assert str(known.predict(np.array(place()), 1)) == "as anet: +33 %"
+    assert str(likely_of(known, np.array(place()), 1)) == "as anet: +33 %"
 
 
 def test_a_network_that_was_run_gets_its_effect_and_one_like_none_nothing() -> None:
     kin = kin_record([("a", 1, 50, 0.3, place()), ("b", 1, 50, -0.1, place(3.0))], noise=0.05)
     known = Likeness.of(kin)
-    a, b = (known.predict(np.array(one.traits), 1) for one in kin.networks)
+    a, b = (likely_of(known, np.array(one.traits), 1) for one in kin.networks)
     assert (a.effect, b.effect) == (pytest.approx(0.3, rel=0.01), pytest.approx(-0.1, rel=0.01))
     assert (a.networks, b.networks, a.same) == (("a",), ("b",), True)
     assert a.sd < 0.05 * kin.sd
-    far = known.predict(np.array(FAR), 1)
+    far = likely_of(known, np.array(FAR), 1)
     assert (far.effect, far.sd) == (pytest.approx(0, abs=1e-12), pytest.approx(0.25))
     assert (far.networks, far.same, str(far)) == ((), False, "like no network of its kin")
 
@@ -77,7 +82,7 @@ def test_names_decide_nothing_but_what_is_left_out_together() -> None:
     told = [("a", 1, 2, 0.3, place()), ("b", 1, 3, 0.1, place(0.3)), ("c", 1, 1, -0.2, FAR)]
     known = Likeness.of(kin_record(told))
     other = Likeness.of(kin_record([(name * 2, *rest) for name, *rest in told]))
-    one, two = (each.predict(np.array(place(0.1)), 1) for each in (known, other))
+    one, two = (likely_of(each, np.array(place(0.1)), 1) for each in (known, other))
     assert replace(one, networks=()) == replace(two, networks=())
 
 
@@ -97,16 +102,16 @@ def test_what_is_usual_is_what_the_others_tell_of_each() -> None:
     known = Likeness.of(kin)
     for index, one in enumerate(kin.networks):
         others = replace(kin, networks=tuple(x for x in kin.networks if x.name != one.name))
-        told_by = Likeness.of(others).predict(np.array(one.traits), one.batch)
+        told_by = likely_of(Likeness.of(others), np.array(one.traits), one.batch)
         assert known.left_out[index] == pytest.approx(told_by.sd**2, rel=1e-4)
         assert known.told[index] == pytest.approx(told_by.effect, abs=1e-5)
-    usual = known.predict(np.array(FAR), 1).usual_sd
+    usual = likely_of(known, np.array(FAR), 1).usual_sd
     assert usual == pytest.approx(math.sqrt(known.left_out[::2].mean()))
-    assert known.predict(np.array(FAR), 4).usual_sd == pytest.approx(
+    assert likely_of(known, np.array(FAR), 4).usual_sd == pytest.approx(
         math.sqrt(known.left_out[1::2].mean())
     )
     # No network of the range was run: all of them say what is usual.
-    assert known.predict(np.array(FAR), 64).usual_sd == pytest.approx(
+    assert likely_of(known, np.array(FAR), 64).usual_sd == pytest.approx(
         math.sqrt(known.left_out.mean())
     )
 
@@ -117,21 +122,57 @@ def test_an_odd_network_moves_its_neighbours_no_more_than_they_bear() -> None:
     told[0] = ("a", 1, 9, 2.5 * math.sqrt(0.25**2 + 0.1**2 / 9), place())
     tamed = Likeness.of(kin_record(told))
     for beside in (-0.6, -0.45):
-        one, two = (each.predict(np.array(place(beside)), 1).effect for each in (wild, tamed))
+        one, two = (likely_of(each, np.array(place(beside)), 1).effect for each in (wild, tamed))
         assert one == pytest.approx(two, abs=1e-3)
     # It is what it is where it was run.
-    assert wild.predict(np.array(place()), 1).effect == pytest.approx(5, rel=0.02)
+    assert likely_of(wild, np.array(place()), 1).effect == pytest.approx(5, rel=0.02)
 
 
 def test_a_kin_whose_networks_have_nothing_in_common_says_nothing_of_others() -> None:
     known = Likeness.of(kin_record([("a", 1, 9, 0.4, place())], shared=0.0))
-    beside = known.predict(np.array(place(0.9)), 1)
+    beside = likely_of(known, np.array(place(0.9)), 1)
     assert (beside.effect, beside.networks) == (pytest.approx(0, abs=1e-9), ())
-    assert known.predict(np.array(place()), 1).effect == pytest.approx(0.4, rel=0.05)
+    assert likely_of(known, np.array(place()), 1).effect == pytest.approx(0.4, rel=0.05)
+
+
+def test_a_network_has_its_effect_at_other_batches_the_less_the_further_they_are() -> None:
+    bnet = kin_record([("bnet", 1, 9, 0.0, place(5.0))]).networks[0]
+    anet = KnownNetwork("anet", 4, 9, 0.3, tuple(place(1.0)), tuple(place()))
+    known = Likeness.of(replace(kin_record(), networks=(anet, bnet), shared=0.0, noise=0.01))
+    there = known.predict(np.array(place(1.0)), 4, np.array(place()))
+    assert there.effect == pytest.approx(0.3, rel=0.01)
+    effects = []
+    for batch in (4, 8, 2, 1, 64):
+        # At another batch kernels are unlike; one sample of it is the same network.
+        found = known.predict(np.array(FAR), batch, np.array(place()))
+        apart = abs(math.log(batch / 4))
+        assert found.effect == pytest.approx(there.effect * math.exp(-apart / BATCHES), rel=1e-6)
+        assert found.same
+        assert found.networks == ("anet",)
+        effects.append((found.effect, -found.sd))
+    assert effects[1] == pytest.approx(effects[2])
+    assert effects[0] > effects[1] > effects[3] > effects[4]
+    other = known.predict(np.array(place(1.0)), 4, np.array(place(1.0)))
+    assert (other.effect, other.same) == (pytest.approx(0, abs=1e-9), False)
+
+
+def test_a_model_of_several_samples_is_known_by_one_of_them(resnet: Model) -> None:
+    kin, table = kin_record(), network_table(resnet.graph)
+    larger = replace(table, elements=table.elements.copy())
+    larger.elements[:] = of_batch(table.elements, 4)
+    one = tuple(traits_of(table, 1, kin).tolist())
+    known = Likeness.of(replace(kin, networks=(KnownNetwork("a_resnet", 1, 20, 0.2, one, one),)))
+    found = known.of_table(larger, 4, at=4)
+    assert found == known.of_table(table, 4)
+    assert found.same
+    assert found.effect == pytest.approx(0.2 * math.exp(-math.log(4) / BATCHES), rel=0.25)
 
 
 def test_covariance_is_one_for_the_same_and_never_indefinite() -> None:
-    places = np.random.default_rng(3).normal(0, 1, (30, len(TRAITS)))
+    random = np.random.default_rng(3)
+    traits, alone = random.normal(0, 1, (2, 30, len(TRAITS)))
+    alone[::2] = alone[1::2]
+    places = Placed(traits, alone, np.log(random.choice([1.0, 4.0, 8.0, 64.0], 30)))
     found = covariance(places, places, 0.7, 0.45)
     assert np.diag(found) == pytest.approx(np.ones(30))
     assert (found == found.T).all()
