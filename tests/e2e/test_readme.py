@@ -51,6 +51,16 @@ def test_the_table_is_the_one_that_is_printed(hetsim: Call) -> None:
     assert re.fullmatch(r"auto on ray: .* wall clock", wall)
 
 
+def test_the_end_of_a_comparison_for_throughput_is_the_one_that_is_printed(
+    hetsim: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    section = README[README.index("## Copies of the model") :]
+    shown = section.split("```")[1].strip("\n")
+    (command,) = re.findall("`(hetsim compare [^`]+)` ends with", section)
+    assert hetsim(command).rstrip("\n").endswith("\n" + shown)
+
+
 def test_commands_are_found() -> None:
     assert len(COMMANDS) >= 6
 
