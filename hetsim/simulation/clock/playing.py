@@ -20,6 +20,7 @@ from hetsim.simulation.clock.recording import Recording
 from hetsim.simulation.clock.rules import MASK, SHIFT, Structure
 from hetsim.simulation.clock.templates import PlanTasks, flat, tasks_of_plan
 from hetsim.simulation.clock.virtual_time import VirtualTime
+from hetsim.simulation.recursion.playing import finishes
 
 COMPILE_FROM = 100_000
 """Task events from which loading the machine code costs less CPU time than it saves."""
@@ -120,8 +121,9 @@ def play(
     traced : bool
         Whether to record every start and end.
     machine_code : bool, optional
-        Whether numba compiles the clock; absent: where the work is large. The recording is
-        the same, bit for bit.
+        Whether numba compiles the clock; absent: where the work is large, and then without a
+        heap where that is exact (``hetsim.simulation.recursion``) and nothing is traced. The
+        recording is the same, bit for bit.
 
     Raises
     ------
@@ -215,8 +217,14 @@ def run(
     else:
         ends = np.cumsum(np.diff(layout.first)[template])
     events = int(ends[-1])
+    entry_at = np.zeros(requests + 1, dtype=np.int64)
+    none, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
     if machine_code is None:
         machine_code = events >= COMPILE_FROM
+        if machine_code and rank is None and not traced:
+            ended = finishes(layout, duration, arrival, template)
+            if ended is not None:
+                return Recording(arrival, ended, template, entry_at, none, none, nowhere, nowhere)
     clock = VirtualTime(
         layout.structure,
         layout.links,
@@ -236,8 +244,6 @@ def run(
         )
     finish = np.asarray(clock.finish)
     if not traced:
-        none, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
-        entry_at = np.zeros(requests + 1, dtype=np.int64)
         return Recording(arrival, finish, template, entry_at, none, none, nowhere, nowhere)
     entry_at = np.concatenate(([0], ends))
     codes, started, ran_on = clock.log()

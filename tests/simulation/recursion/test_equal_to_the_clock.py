@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from hetsim.plans.plan import Plan
-from hetsim.simulation.clock.playing import laid_out, run
+from hetsim.simulation.clock import playing as clock_playing
+from hetsim.simulation.clock.playing import COMPILE_FROM, laid_out, run
+from hetsim.simulation.clock.recording import Recording
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.recursion import playing, rows
 from hetsim.simulation.recursion.orders import applies
 from hetsim.simulation.recursion.playing import Recursion, finishes
 from oracles.clock_plans import arrivals, dealt_plans
-from oracles.random_layouts import Case, random_case
+from oracles.random_layouts import Case, Shape, layout_of, random_case
 from sweeps import examples, sweep
 
 CASES = 200
@@ -96,3 +101,36 @@ def test_the_same_bits_of_plans(plan: Plan, times: list[float], uneven: bool) ->
     else:
         clock = run(layout, duration, arrival, template, traced=False, machine_code=False)
         assert found.tobytes() == clock.finish.tobytes()
+
+
+@pytest.mark.parametrize("way", ["certain", "refused"])
+def test_the_clock_takes_the_recursion_where_it_applies(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For much work without a trace, of one rank; else, and where it refuses, the heap."""
+    asked = []
+
+    def noted(*question: Any) -> Any:
+        asked.append(finishes(*question))
+        return asked[-1]
+
+    monkeypatch.setattr(clock_playing, "finishes", noted)
+    held = [(0,), (1,)] if way == "certain" else [(0,), (0,)]
+    layout = layout_of([Shape([0], held, [[1], [], [0]])], [1], 2)
+    requests = COMPILE_FROM // 3 + 1
+    arrival = np.random.default_rng(0).exponential(3.0, requests).cumsum()
+    question = layout, np.array([2.0, 0.5, 0.25]), arrival, np.zeros(requests, dtype=np.int64)
+    heap = run(*question, traced=False, machine_code=True)
+    assert not asked
+    found = run(*question, traced=False)
+    assert [ended is not None for ended in asked] == [way == "certain"]
+    for one, other in zip(vars_of(found), vars_of(heap), strict=True):
+        assert one.tobytes() == other.tobytes()
+    ranked = run(*question, rank=np.zeros(requests, dtype=np.int8), traced=False)
+    assert ranked.finish.tobytes() == heap.finish.tobytes()
+    run(layout, question[1], arrival[:9], question[3][:9], traced=False)
+    assert len(asked) == 1
+
+
+def vars_of(recording: Recording) -> list[NDArray[Any]]:
+    return [getattr(recording, field.name) for field in fields(recording)]
