@@ -274,6 +274,8 @@ class Platform:
         What all devices together may draw for long; None where nothing says it.
     memories : tuple of SharedMemory
         Those that several devices draw on; a device is in one of them at most.
+    power_provenance : tuple of str
+        Status and source of `power_w`.
     """
 
     name: str
@@ -284,6 +286,7 @@ class Platform:
     sha256: str
     power_w: float | None = None
     memories: tuple[SharedMemory, ...] = ()
+    power_provenance: tuple[str, str] = ("estimate", "")
 
 
 @dataclass(frozen=True, slots=True)

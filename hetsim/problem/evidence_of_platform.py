@@ -21,13 +21,13 @@ from hetsim.hardware.routes import REFERENCE_BYTES
 from hetsim.hardware.spec import DeviceSpec, Link, Platform, Route
 from hetsim.problem.evidence import Evidence
 
-DATASHEET_SD, DATASHEET_COMMON = 0.79, 0.375
+DATASHEET_SD, DATASHEET_COMMON = 0.73, 0.32
 """Of a device without figures of its kernels, priced by its datasheet and typical efficiencies.
 
 Measured by ``benchmarks/datasheet_error.py``: of 919 published medians at batch 1, of 100 networks
-in 125 series on 80 devices of the catalog, half were within a factor of 1.74 of such a price, 80 %
-within 2.75 = exp(1.2816 * 0.79), 95 % within 5.2; the mean product of the logarithms of two kinds
-of devices on one network was 0.375^2.
+in 124 series on 82 devices of the catalog, half were within a factor of 1.64 of such a price, 80 %
+within 2.54 = exp(1.2816 * 0.73), 95 % within 4.7; the mean product of the logarithms of two kinds
+of devices on one network was 0.32^2.
 """
 
 PRIOR_SD, PRIOR_COMMON = 0.45, 0.2

@@ -40,7 +40,9 @@ def test_simulate_plays_the_slower_plan_and_keeps_the_one_that_was_asked(
     assert long["problem"] == calm["problem"]
     assert hetsim.load_plan(tmp_path / "kept" / "plan.json").groups == plan.groups
     shown = cli(*words, "--sustained").stdout
-    assert "sustained  devices that are busy at once share 28 W and 119.5 GB/s of memory" in shown
+    words_of = " ".join(shown.split())
+    assert "devices that are busy at once share 28 W (secondary) and 119.5 GB/s" in words_of
+    assert "of memory (cpu, gpu, npu; derived)" in words_of
     assert "slower     1." in shown
 
 

@@ -163,6 +163,9 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
             for memory in model.memories
         ),
     )
+    if model.power_w is not None:
+        stated = model.power_w.status, model.power_w.source
+        platform = dataclasses.replace(platform, power_provenance=stated)
     return dataclasses.replace(platform, sha256=digest(platform)), ()
 
 

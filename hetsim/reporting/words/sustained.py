@@ -15,10 +15,12 @@ def sustained_rows(problem: Problem) -> list[tuple[str, str]]:
     platform = problem.platform
     told: list[str] = []
     if platform is not None and platform.power_w is not None:
-        told.append(f"{platform.power_w:g} W")
+        told.append(f"{platform.power_w:g} W ({platform.power_provenance[0]})")
     for memory in () if platform is None else platform.memories:
         devices = ", ".join(folded(memory.devices))
-        told.append(f"{memory.bytes_per_s / GIGA:g} GB/s of memory ({devices})")
+        told.append(
+            f"{memory.bytes_per_s / GIGA:g} GB/s of memory ({devices}; {memory.provenance[0]})"
+        )
     if not told:
         return [("sustained", "as fast as alone: the platform states nothing that devices share")]
     return [("sustained", plain(f"devices that are busy at once share {' and '.join(told)}"))]
