@@ -16,7 +16,8 @@ from hetsim.version import __version__
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
-    from hetsim.analysis.comparison import Comparison, Row, compare
+    from hetsim.analysis.comparing import compare
+    from hetsim.analysis.comparison import Comparison, Row
     from hetsim.analysis.explanation import Explanation, explain
     from hetsim.base.entries import Entry, Option
     from hetsim.checking.timeline import check_timeline
@@ -145,7 +146,7 @@ _HOMES = {
     "affinity_of_model": "hetsim.partitioning.affinity.affinity",
     "annotate": "hetsim.partitioning.regions",
     "check_timeline": "hetsim.checking.timeline",
-    "compare": "hetsim.analysis.comparison",
+    "compare": "hetsim.analysis.comparing",
     "deconflict": "hetsim.partitioning.deconflict",
     "explain": "hetsim.analysis.explanation",
     "load_affinity": "hetsim.partitioning.affinity.file",

@@ -1,56 +1,22 @@
-"""The verb ``compare``: strategies side by side, against every device alone."""
+"""What a comparison of strategies says: a row each, against every device alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from hetsim.analysis.draws import DRAWS, MOST_DRAWS, draw
-from hetsim.analysis.sureness import Sureness, how_sure
-from hetsim.analysis.sustaining import Sustaining
+from hetsim.analysis.sureness import Sureness
 from hetsim.analysis.target import check_target
-from hetsim.base import checks
-from hetsim.errors import Infeasible, OutOfMemory, UsageError, all_refused, nearest
-from hetsim.partitioning.affinity.affinity import Affinity
-from hetsim.placement.bounding import stated_bound
-from hetsim.placement.constraints import NAMES, Constrained, with_affinity
+from hetsim.errors import Infeasible, all_refused
 from hetsim.placement.objective import (
     Objective,
-    bottleneck,
-    check_objective,
-    check_room,
     seconds_a_request,
 )
-from hetsim.placement.option_fields import checked_fields
-from hetsim.placement.options import option_types
-from hetsim.placement.planning import under
-from hetsim.placement.replicas.deal import PLAY, sustained_s
-from hetsim.placement.starting.alone import expand
+from hetsim.placement.replicas.deal import PLAY
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Slower
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.playing import simulate
-
-DEFAULT_STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
-    "latency": ("single", "hetero", "heft", "auto"),
-    "throughput": ("single", "multi", "hetero", "heft", "auto"),
-}
-"""What is compared by an objective where nothing is named."""
-
-COPIES = "multi"
-"""The strategy that ``copies`` are of."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """A plan, the same at the speed at which it is judged, and how that went; or why none is."""
-
-    plan: Plan | None = None
-    judged: Plan | None = None
-    timeline: Timeline | None = None
-    refusal: Infeasible | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,205 +184,3 @@ class Comparison:
         if self.best_single is None or not self.bound_s:
             return None
         return self.single_s[self.best_single] / self.bound_s
-
-
-@checks.takes(
-    problem=checks.instance("hetsim.problem.problem:Problem"),
-    strategies=checks.sequence(checks.text),
-    objective=checks.text,
-    affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
-    draws=checks.whole(0, MOST_DRAWS),
-    draw_seed=checks.whole(0),
-    sustained=checks.flag,
-)
-def compare(
-    problem: Problem,
-    strategies: Sequence[str] | None = None,
-    *,
-    objective: Objective = "latency",
-    affinity: Affinity | None = None,
-    draws: int = DRAWS,
-    draw_seed: int = 0,
-    sustained: bool = False,
-    **options: Any,
-) -> Comparison:
-    """Plan and simulate one request by each strategy.
-
-    Parameters
-    ----------
-    problem : Problem
-    strategies : sequence of str, optional
-        As ``plan`` takes them; ``"single"`` stands for every device alone. The devices
-        alone, and for throughput copies on all of them, are always simulated for the speed-ups,
-        whether asked for or not. Absent: DEFAULT_STRATEGIES of the objective.
-    objective : "latency" or "throughput"
-        What rows are sorted, and speed-ups and gaps counted by. Strategies that take an
-        objective, and are given none in their name, plan for it.
-    affinity : Affinity, optional
-        Whose pins and exclusions hold, as if they were given as options.
-    draws, draw_seed : int
-        On how many draws of what the figures of devices and links may be off by every plan is
-        played, for ``Row.sure``; the same seed gives the same draws. 0: on none.
-    sustained : bool
-        Whether every plan is judged as slow as its devices make each other for long, within the
-        ``power_w`` and the ``memories`` of the platform; see ``hetsim.analysis.sustaining``. Plans
-        are made for devices as fast as alone; requests are dealt out again at the speeds that
-        come of it, where that is better. The bound is that of devices alone, so it holds.
-    **options
-        Of ``Constrained``: pins, exclusions and memory hold for every plan, the devices alone
-        and the bound included. Others go to the strategies that have them; one must.
-
-    Raises
-    ------
-    UsageError
-        For an unknown strategy, device, objective or option, or no strategy at all.
-    InvalidInput, UnsupportedNode
-        For a pin or an exclusion that names nothing, or where they leave a node no device.
-    """
-    check_objective(objective)
-    if strategies is None:
-        strategies = DEFAULT_STRATEGIES[objective]
-    if not strategies:
-        raise UsageError("no strategy to compare", hint="name one, e.g. heft")
-    if affinity is not None:
-        options = with_affinity(options, affinity, problem)
-    known = {key for strategy in strategies for key in option_types(strategy)} | {*NAMES}
-    for key in options:
-        if key not in known or key == "objective":
-            raise UsageError(
-                f"no strategy here has an option '{key}'", hint=nearest(key, sorted(known))
-            )
-    options |= checked_fields(Constrained, options)
-    limits = Constrained(**{key: value for key, value in options.items() if key in NAMES})
-    bound_s = stated_bound(problem, objective, limits)
-
-    sustaining = Sustaining(problem) if sustained else None
-
-    def attempt(strategy: str) -> _Attempt:
-        return _attempt(limits, problem, strategy, objective, options, sustaining)
-
-    alone = {name: attempt(name) for name in expand(problem)}
-    single_s = {
-        name.removeprefix("single:"): cost
-        for name, tried in alone.items()
-        if (cost := _cost(tried, objective)) is not None
-    }
-    best_single = min(single_s, key=lambda name: single_s[name]) if single_s else None
-    attempts = dict(alone)
-    copies: Copies | None = None
-    if objective == "throughput":
-        found = attempts[COPIES] = attempt(COPIES)
-        copies_s = _cost(found, objective)
-        if found.plan is not None and copies_s is not None and found.plan.sizes:
-            copies = Copies(found.plan, copies_s)
-    names: dict[str, None] = {}
-    for strategy in strategies:
-        names.update(dict.fromkeys(alone if strategy == "single" else (strategy,)))
-    for name in names:
-        if name not in attempts:
-            attempts[name] = attempt(name)
-    drawn = 0 if problem.certain else draws
-    sure: dict[str, Sureness] = {}
-    if drawn:
-        sure = how_sure(
-            {name: one.judged for name, one in attempts.items() if one.judged},
-            None if best_single is None else f"single:{best_single}",
-            draw(problem.uncertainty, drawn, draw_seed),
-            objective,
-        )
-    under_these = " (under the pins, exclusions and memory given)" if limits.given() else ""
-    rows: list[Row] = []
-    for name in names:
-        tried = attempts[name]
-        judged, refusal = tried.judged, tried.refusal
-        cost_s = _cost(tried, objective)
-        rows.append(
-            Row(
-                strategy=name,
-                plan=tried.plan,
-                timeline=tried.timeline,
-                reason=None if refusal is None else f"{refusal}{under_these}",
-                speedup_over={
-                    device: _ratio(seconds, cost_s)
-                    for device, seconds in single_s.items()
-                    if cost_s is not None
-                },
-                speedup_over_best_single=(
-                    _ratio(single_s[best_single], cost_s)
-                    if best_single is not None and cost_s is not None
-                    else None
-                ),
-                gap=cost_s / bound_s - 1.0 if cost_s is not None and bound_s else None,
-                cost_s=cost_s,
-                kept_s=sustained_s(judged) if judged and objective != "latency" else None,
-                refusal=refusal,
-                sure=sure.get(name),
-                slower=None if judged is None else judged.problem.slower,
-            )
-        )
-    infinity = float("inf")
-    rows.sort(key=lambda row: infinity if row.cost_s is None else row.cost_s)
-    return Comparison(
-        problem, tuple(rows), bound_s, best_single, single_s, objective, copies, drawn, draw_seed,
-        sustained,
-    )  # fmt: skip
-
-
-def _attempt(
-    limits: Constrained,
-    problem: Problem,
-    strategy: str,
-    objective: Objective,
-    options: Mapping[str, Any],
-    sustaining: Sustaining | None,
-) -> _Attempt:
-    if objective != "latency" and ":" not in strategy:
-        options = {**options, "objective": objective}
-
-    def judged(plan: Plan) -> Plan:
-        if sustaining is None:
-            return plan
-        if objective == "latency":
-            return sustaining.of_requests(plan)
-        return sustaining.of_stream(plan)
-
-    try:
-        made = under(limits, problem, strategy, **options)
-        at = judged(made)
-        if made.sizes and at is not made:
-            # Dealt out anew where some devices are slower than others by now.
-            other = replace(under(limits, at.problem, strategy, **options), problem=problem)
-            then = judged(other)
-            if bottleneck(then) < bottleneck(at):
-                made, at = other, then
-        return _Attempt(made, at, _course(at, objective))
-    except Infeasible as error:
-        return _Attempt(refusal=error)
-
-
-def _course(made: Plan, objective: Objective) -> Timeline:
-    """One request; for throughput with replicas a period of the deal, at the rate that it keeps.
-
-    Where memory does not hold that, the requests come one after another.
-    """
-    if objective == "latency" or not made.sizes:
-        return simulate(made)
-    check_room(made)
-    every_s = bottleneck(made)
-    try:
-        return simulate(made, arrivals_s=[every_s * turn for turn in range(len(made.deal))])
-    except OutOfMemory:
-        longest_s = max(simulate(one, trace=False).latency_s for one in made.replicas)
-        return simulate(made, arrivals_s=[longest_s * turn for turn in range(len(made.deal))])
-
-
-def _cost(tried: _Attempt, objective: Objective) -> float | None:
-    if tried.judged is None or tried.timeline is None:
-        return None
-    return tried.timeline.latency_s if objective == "latency" else bottleneck(tried.judged)
-
-
-def _ratio(seconds: float, cost_s: float) -> float:
-    if cost_s > 0:
-        return seconds / cost_s
-    return 1.0 if seconds == cost_s else float("inf")

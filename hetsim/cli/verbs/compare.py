@@ -101,8 +101,8 @@ def compare(
 
     ``single`` stands for each device alone. --trace and --out keep the best plan.
     """
-    from hetsim.analysis.comparison import DEFAULT_STRATEGIES
-    from hetsim.analysis.comparison import compare as weigh
+    from hetsim.analysis.comparing import DEFAULT_STRATEGIES
+    from hetsim.analysis.comparing import compare as weigh
     from hetsim.base.units import format_seconds
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.question import given_arrays, read_problem, read_strategy_options, with_affinity
