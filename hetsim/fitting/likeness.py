@@ -117,7 +117,7 @@ def said(data: KinData, fit: KinFit) -> Said:
         at = index.get((called(file), batch))
         if at is not None:
             by_others[key] = known.told[at]
-        surer[key] = (likely.sd / likely.usual_sd) ** 2 if likely.usual_sd > 0 else 1.0
+        surer[key] = likely.surer
     return Said(effects, by_others, surer)
 
 

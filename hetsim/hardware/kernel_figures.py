@@ -119,6 +119,19 @@ HALF_WIDTH = 1.2816
 """Standard deviations to either side that hold 80 % of a normal distribution."""
 
 
+def as_sure(own: float, common: float, surer: float, noise: float) -> tuple[float, float]:
+    """Return the sd of a network of which kin say something, and the part that is in common.
+
+    The part in common, though a standard deviation, is scaled by `surer`, a ratio of variances; the
+    rest never is below `noise`, what devices of a kin differ by on one network. Measured over the
+    2,223 points of the catalog's devices: from the fifth of which kin say most to that of which
+    they say least, intervals of networks that were left out of the device hold 82, 80, 78, 80 and
+    82 %, of those that were left out of its kin 88, 85, 80, 81 and 70 %.
+    """
+    common *= surer
+    return math.hypot(max(own, noise), common), common
+
+
 @dataclass(frozen=True, slots=True)
 class FigureError:
     """How far predictions were from measurements that were left out of the fit.
@@ -169,7 +182,7 @@ class FigureError:
             What devices of the kin differ by on one network, which it never is below.
         """
         alone = math.sqrt(max(self.sd**2 - self.common**2, 0.0))
-        return math.hypot(max(alone, noise), self.common * surer)
+        return as_sure(alone, self.common, surer, noise)[0]
 
     def median_of(self, known: bool) -> float:
         """The median error of a network that others of the kin ran, or that none did."""

@@ -111,6 +111,11 @@ class Likely:
     networks: tuple[str, ...]
 
     @property
+    def surer(self) -> float:
+        """Variance relative to the usual one of networks that none of the kin ran."""
+        return (self.sd / self.usual_sd) ** 2 if self.usual_sd > 0 else 1.0
+
+    @property
     def factor(self) -> float:
         """By what the formula's seconds are multiplied."""
         return math.exp(self.effect)

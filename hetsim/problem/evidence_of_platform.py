@@ -14,7 +14,7 @@ from hetsim.cost.model import WholeModelCost
 from hetsim.cost.profiles.record import MeasuredShare
 from hetsim.cost.registry import cost_model
 from hetsim.graph.graph import Graph
-from hetsim.hardware.kernel_figures import KernelFigures
+from hetsim.hardware.kernel_figures import KernelFigures, as_sure
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.provenance import weakest
 from hetsim.hardware.routes import REFERENCE_BYTES
@@ -119,20 +119,9 @@ def _by_figures(name: str, spec: DeviceSpec, figures: KernelFigures, batch: int)
 
 
 def _as_likely(found: Evidence, likely: Likely) -> Evidence:
-    """Scale the part in common by the ratio of variances, though it is a standard deviation.
-
-    Measured: over 1,630 points of 12 kins whose networks were left out, intervals of the fifth
-    that is most like others, and of that which is least, hold 81 and 78 % by the ratio of
-    variances, 86 and 76 % by that of standard deviations, and 88 and 74 % by neither. Networks
-    that other chips had run were in 81 % of theirs, which never are below what devices of a kin
-    differ by on one network.
-    """
-    common = found.common
-    if likely.usual_sd > 0:
-        common *= (likely.sd / likely.usual_sd) ** 2
-    return replace(
-        found, sd=hypot(max(found.own, likely.noise), common), common=common, likely=likely
-    )
+    """As much surer, or less sure, as the kin say of the model."""
+    sd, common = as_sure(found.own, found.common, likely.surer, likely.noise)
+    return replace(found, sd=sd, common=common, likely=likely)
 
 
 def _profiled(found: Evidence, share: MeasuredShare) -> Evidence:

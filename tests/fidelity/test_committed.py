@@ -14,6 +14,7 @@ from hetsim.fidelity.guard import losses
 from hetsim.fidelity.kept_tables import read_tables
 from hetsim.fidelity.points import FidelityPoint, Predicted, read_points
 from hetsim.fidelity.shipped import with_shipped
+from hetsim.fidelity.summary import Summary
 from hetsim.fidelity.whole import alone_s
 from hetsim.fidelity.writing import CHECKOUT, POINTS, TABLES, told
 from hetsim.fitting.catalog import catalog_asks
@@ -23,7 +24,7 @@ from hetsim.fitting.measured import measured_folder, read_rows
 from hetsim.fitting.points import points_of
 from hetsim.fitting.precisions import ITEM_BYTES
 from hetsim.hardware.catalog import load_platform
-from hetsim.hardware.kernel_figures import INDEX
+from hetsim.hardware.kernel_figures import BATCHES, INDEX, batch_range
 from hetsim.hardware.spec import DeviceSpec
 from sweeps import sweep
 
@@ -79,6 +80,28 @@ def test_points_are_what_the_catalog_predicts(today: list[FidelityPoint]) -> Non
 def test_the_document_is_that_of_the_points() -> None:
     for path, text in told(COMMITTED).items():
         assert (CHECKOUT / path).read_text(encoding="utf-8") == text, f"{path}: make fidelity"
+
+
+LEFT_OUT = pytest.mark.skipif(
+    not any(point.left_out for point in COMMITTED), reason="nothing was left out: make fit"
+)
+
+
+@LEFT_OUT
+def test_networks_are_left_out_of_the_device_and_of_its_kin() -> None:
+    """One way without the other is where a device or kin ran nothing else."""
+    known = {point.key for point in COMMITTED if point.left_out is not None}
+    assert known == {point.key for point in COMMITTED if point.unseen is not None}
+
+
+@LEFT_OUT
+@pytest.mark.parametrize("batch", BATCHES)
+def test_intervals_of_what_was_left_out_hold_what_they_say(batch: str) -> None:
+    found = [point for point in COMMITTED if batch_range(point.batch) == batch]
+    for way in ("left_out", "unseen"):
+        told = Summary.of(found, lambda point, way=way: getattr(point, way))  # type: ignore[misc]
+        assert told is not None
+        assert 0.75 <= told.covered <= 0.88, way
 
 
 def test_all_that_was_measured_of_the_catalog_is_there() -> None:
