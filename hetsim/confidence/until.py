@@ -1,0 +1,154 @@
+"""A run that goes on until it answers what is asked of it, or its budget is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hetsim.base.checks import number, whole
+from hetsim.confidence.batches import Flags, Latencies
+from hetsim.confidence.percentile import Percentile, checked, percentile_of
+from hetsim.confidence.verdict import CONFIDENCE, Verdict, confidence_of_look, verdict_of
+from hetsim.errors import InvalidInput
+from hetsim.workloads.slo import Slo
+
+FIRST_LOOK = 2**14
+"""Requests after which a run is looked at first; then each time that it is twice as long."""
+
+End = Literal["answered", "budget", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a run said.
+
+    Attributes
+    ----------
+    verdicts : tuple of Verdict
+        Of each objective, from the look that told it, else from the last.
+    percentiles : tuple of Percentile
+        At the percentile of each objective, of the whole run.
+    requests : int
+        How many were played.
+    end : "answered", "budget" or "ended"
+        All was answered, the budget was spent, or no more requests came.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    percentiles: tuple[Percentile, ...]
+    requests: int
+    end: End
+
+
+def until(
+    blocks: Iterable[tuple[Latencies, Flags]],
+    slos: Sequence[Slo],
+    budget: int,
+    *,
+    precision: float | None = None,
+    confidence: float = CONFIDENCE,
+) -> Answered:
+    """Play a run until each objective is met or missed.
+
+    Parameters
+    ----------
+    blocks : iterable of (float64[n], bool[n])
+        Latencies of requests that follow each other, and with which of them a busy period
+        begins. No more are asked for than are needed.
+    slos : sequence of Slo
+        One or more.
+    budget : int
+        Requests after which it ends in any case.
+    precision : float, optional
+        Half of an interval over the estimate: it goes on until those of the percentiles, at 95 %,
+        are so narrow, too.
+    confidence : float
+        That no verdict is wrong, over all looks at the run.
+
+    Raises
+    ------
+    InvalidInput
+        Where an argument makes no sense, or no request came.
+
+    Complexity: linear in the requests that are played; memory for their latencies.
+    """
+    whole(1)(budget, "budget")
+    if not slos:
+        raise InvalidInput("no objective", hint="give one or more")
+    if precision is not None:
+        number(above=0)(precision, "precision")
+    run = _Run(tuple(slos), precision, confidence)
+    due = min(FIRST_LOOK, budget)
+    for latency_s, fresh in blocks:
+        checked(latency_s, fresh)
+        first = 0
+        while first < len(latency_s):
+            end = min(len(latency_s), first + due - run.requests)
+            run.add(latency_s[first:end], fresh[first:end])
+            first = end
+            if run.requests < due:
+                continue
+            if run.look():
+                return run.answered("answered")
+            if run.requests >= budget:
+                return run.answered("budget")
+            due = min(2 * due, budget)
+    if not run.requests:
+        raise InvalidInput("there is no request")
+    # What came after the last look.
+    return run.answered("answered" if run.look() else "ended")
+
+
+class _Run:
+    """The requests so far, and what they said."""
+
+    def __init__(self, slos: tuple[Slo, ...], precision: float | None, confidence: float) -> None:
+        self.slos = slos
+        self.precision = precision
+        self.confidence = confidence
+        self.verdicts: list[Verdict | None] = [None] * len(slos)
+        self.parts: list[tuple[Latencies, Flags]] = []
+        self.requests = 0
+        self.looks = 0
+
+    def add(self, latency_s: Latencies, fresh: Flags) -> None:
+        """Take further requests in."""
+        self.parts.append((latency_s, fresh))
+        self.requests += len(latency_s)
+
+    def whole(self) -> tuple[Latencies, Flags]:
+        """Return all requests."""
+        if len(self.parts) > 1:
+            latencies, flags = zip(*self.parts, strict=True)
+            self.parts = [(np.concatenate(latencies), np.concatenate(flags))]
+        return self.parts[0]
+
+    def look(self) -> bool:
+        """Ask what is not answered yet; return whether all is."""
+        self.looks += 1
+        latency_s, fresh = self.whole()
+        confidence = confidence_of_look(self.looks, self.confidence)
+        for at, slo in enumerate(self.slos):
+            before = self.verdicts[at]
+            if before is None or before.answer == "undecided":
+                self.verdicts[at] = verdict_of(
+                    latency_s, fresh, slo.share, slo.latency_s, confidence
+                )
+        if any(one is None or one.answer == "undecided" for one in self.verdicts):
+            return False
+        return self.precision is None or all(
+            one.enough and one.half_width <= self.precision for one in self.percentiles()
+        )
+
+    def percentiles(self) -> tuple[Percentile, ...]:
+        """Return the percentiles of all requests."""
+        latency_s, fresh = self.whole()
+        return tuple(percentile_of(latency_s, fresh, slo.percentile) for slo in self.slos)
+
+    def answered(self, end: End) -> Answered:
+        """Return what the run said."""
+        verdicts = tuple(one for one in self.verdicts if one is not None)
+        return Answered(verdicts, self.percentiles(), self.requests, end)

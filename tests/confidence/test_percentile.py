@@ -1,0 +1,149 @@
+"""Intervals hold the truth as often as they say, where the usual one does not."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hetsim.confidence.batches import BATCHES, ENOUGH_LATE, late_share
+from hetsim.confidence.percentile import Percentile, percentile_of
+from hetsim.errors import InvalidInput
+from queues import Kind, beyond, latency_at, sojourns
+from sweeps import sweep
+
+
+def long_enough(kind: Kind, load: float, seed: int) -> Percentile:
+    requests = 2**14
+    while True:
+        found = percentile_of(*sojourns(kind, load, requests, seed), 99.0)
+        if found.enough:
+            return found
+        requests *= 2
+
+
+def covered(kind: Kind, load: float, seeds: int) -> float:
+    true = latency_at(kind, load, 99.0)
+    found = [long_enough(kind, load, seed) for seed in range(seeds)]
+    return float(np.mean([one.low_s <= true <= one.high_s for one in found]))
+
+
+LOADS = tuple(product(("M/D/1", "M/M/1"), (0.5, 0.8, 0.95)))
+
+
+@sweep("kind, load", quick=[LOADS[0], LOADS[3]], full=LOADS)
+def test_intervals_of_95_percent_hold_the_true_p99_in_93_to_97_of_100(
+    kind: Kind, load: float
+) -> None:
+    assert 0.93 <= covered(kind, load, 400) <= 0.97
+
+
+@pytest.mark.parametrize(("load", "most"), [(0.8, 0.3), (0.95, 0.12)])
+def test_the_binomial_interval_does_not(load: float, most: float) -> None:
+    """Of 20,000 requests: 21 % at load 0.8 and 6 % at 0.95 hold it."""
+    true = latency_at("M/D/1", load, 99.0)
+    low, high = stats.binom.interval(0.95, 20_000, 0.99)
+    held = 0
+    for seed in range(200):
+        latency_s = np.sort(sojourns("M/D/1", load, 20_000, seed)[0])
+        held += bool(latency_s[int(low) - 1] <= true <= latency_s[int(high)])
+    assert held / 200 < most
+
+
+@pytest.mark.parametrize(("kind", "load"), [("M/D/1", 0.5), ("M/M/1", 0.8)])
+def test_the_share_that_is_late_is_held_as_often(kind: Kind, load: float) -> None:
+    limit = latency_at(kind, load, 98.0)
+    held = 0
+    for seed in range(200):
+        latency_s, fresh = sojourns(kind, load, 2**17, seed)
+        late = late_share(latency_s > limit, fresh)
+        assert late.late_periods >= ENOUGH_LATE
+        held += bool(abs(late.share - 0.02) <= late.half_width(0.95))
+    assert 0.92 <= held / 200 <= 0.98
+
+
+def test_the_closed_forms_are_those_of_the_queues() -> None:
+    for kind, load in LOADS[:2] + LOADS[3:5]:
+        latency_s, _ = sojourns(kind, load, 2**20, 0)
+        for percentile in (50.0, 90.0, 99.0):
+            true = latency_at(kind, load, percentile)
+            assert np.quantile(latency_s, percentile / 100) == pytest.approx(true, rel=0.04)
+            assert beyond(kind, load, true) <= 1 - percentile / 100 + 1e-9
+
+
+def test_batches_are_whole_busy_periods_and_their_error_is_that_of_their_sums() -> None:
+    latency_s, fresh = sojourns("M/M/1", 0.8, 100_000, 7)
+    late = latency_s > 15.0
+    found = late_share(late, fresh)
+    begins = np.flatnonzero(fresh)
+    wanted = [batch * 100_000 // BATCHES for batch in range(1, BATCHES)]
+    cuts = [0, *(int(begins[begins >= place][0]) for place in wanted), 100_000]
+    parts = [late[a:b] for a, b in pairwise(cuts)]
+    share = late.mean()
+    deviations = np.asarray([part.sum() - share * len(part) for part in parts])
+    error = np.sqrt(BATCHES * deviations.var(ddof=1)) / 100_000
+    assert found.share == share
+    assert found.error == pytest.approx(error, rel=0.01)
+    periods = np.cumsum(fresh)
+    assert found.late_periods == len(set(periods[late].tolist()))
+    assert found.late == late.sum()
+
+
+def test_short_runs_say_that_they_are() -> None:
+    latency_s, fresh = sojourns("M/M/1", 0.95, 5_000, 1)
+    found = percentile_of(latency_s, fresh, 99.0)
+    assert found.late.late_periods < ENOUGH_LATE
+    assert not found.enough
+    one = percentile_of(np.ones(1), np.ones(1, dtype=bool), 99.0)
+    assert (one.estimate_s, one.high_s, one.enough) == (1.0, math.inf, False)
+
+
+def test_a_run_that_is_never_idle_has_no_interval() -> None:
+    latency_s = np.arange(100_000, dtype=np.float64)
+    found = percentile_of(latency_s, latency_s == 0, 99.0)
+    assert not found.enough
+    assert (found.low_s, found.high_s) == (0.0, math.inf)
+
+
+def test_batches_that_are_alike_are_not_trusted() -> None:
+    """The load drifts: its busy periods are many, and no two batches of them are independent."""
+    rng = np.random.default_rng(0)
+    slow = np.repeat([0, 1], 50_000)
+    latency_s = 1 + slow * rng.standard_exponential(100_000)
+    found = percentile_of(latency_s, np.ones(100_000, dtype=bool), 90.0)
+    assert found.late.late_periods > ENOUGH_LATE
+    assert not found.enough
+
+
+def test_latencies_that_are_all_equal_are_sure() -> None:
+    found = percentile_of(np.full(10_000, 0.25), np.ones(10_000, dtype=bool), 99.0)
+    assert found.enough
+    assert (found.low_s, found.estimate_s, found.high_s) == (0.25, 0.25, 0.25)
+
+
+def test_an_atom_that_holds_the_percentile_is_the_interval() -> None:
+    latency_s, fresh = sojourns("M/D/1", 0.3, 50_000, 3)
+    found = percentile_of(latency_s, fresh, 50.0)
+    assert (found.low_s, found.estimate_s, found.high_s) == (1.0, 1.0, 1.0)
+
+
+def test_times_scale_to_the_bit() -> None:
+    latency_s, fresh = sojourns("M/M/1", 0.8, 100_000, 7)
+    found, other = (percentile_of(x, fresh, 99.0) for x in (latency_s, latency_s / 1024))
+    assert (other.low_s, other.high_s) == (found.low_s / 1024, found.high_s / 1024)
+    assert other.late == found.late
+
+
+@pytest.mark.parametrize("percentile", [0, 100, -1, math.nan, 101])
+def test_no_percentile(percentile: float) -> None:
+    with pytest.raises(InvalidInput, match="percentile is"):
+        percentile_of(np.ones(3), np.ones(3, dtype=bool), percentile)
+    with pytest.raises(InvalidInput, match="no two arrays of one length"):
+        percentile_of(np.ones(3), np.ones(2, dtype=bool), 99.0)
+    with pytest.raises(InvalidInput, match="no request"):
+        percentile_of(np.ones(0), np.ones(0, dtype=bool), 99.0)
+    with pytest.raises(InvalidInput, match="confidence is 1"):
+        percentile_of(np.ones(3), np.ones(3, dtype=bool), 99.0, 1)

@@ -1,0 +1,76 @@
+"""Queues whose answers are known: their latencies by Lindley's recursion, and closed forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from decimal import Decimal, localcontext
+from typing import Any, Literal
+
+import numpy as np
+
+Kind = Literal["M/D/1", "M/M/1"]
+Run = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+
+
+def sojourns(kind: Kind, load: float, requests: int, seed: int) -> Run:
+    """Latencies of the first requests, in mean service times, and where busy periods begin.
+
+    Lindley: the wait is how far the sum of services less gaps is above its least so far.
+    """
+    gaps = np.random.default_rng([seed, 1]).standard_exponential(requests) / load
+    services = np.ones(requests)
+    if kind == "M/M/1":
+        services = np.random.default_rng([seed, 2]).standard_exponential(requests)
+    steps = np.concatenate([[0.0], services[:-1] - gaps[1:]])
+    sums = np.cumsum(steps)
+    least = np.minimum.accumulate(sums)
+    waits = sums - least
+    return waits + services, waits == 0
+
+
+def blocks(kind: Kind, load: float, seed: int, size: int = 2**14) -> Iterator[Run]:
+    """The same without end, block by block: each begins with what the one before left."""
+    rng = np.random.default_rng([seed, 3])
+    left = 0.0
+    while True:
+        gaps = rng.standard_exponential(size) / load
+        services = np.ones(size) if kind == "M/D/1" else rng.standard_exponential(size)
+        steps = np.concatenate([[0.0], services[:-1] - gaps[1:]])
+        sums = np.cumsum(steps)
+        # The wait of the first is what is left of the work before, less the gap.
+        begin = max(left - gaps[0], 0.0)
+        least = np.minimum(np.minimum.accumulate(sums), -begin)
+        waits = sums - least
+        left = float(waits[-1] + services[-1])
+        yield waits + services, waits == 0
+
+
+def beyond(kind: Kind, load: float, latency: float) -> float:
+    """Share of requests that take longer than `latency` mean service times.
+
+    M/M/1: exponential. M/D/1: Erlang's sum (1909), alternating, so in many digits.
+    """
+    if kind == "M/M/1":
+        return math.exp(-(1 - load) * latency)
+    if latency < 1:
+        return 1.0
+    with localcontext() as context:
+        context.prec = 150
+        rate, wait, total, factorial = Decimal(load), Decimal(latency) - 1, Decimal(0), 1
+        for count in range(int(wait) + 1):
+            factorial *= max(count, 1)
+            term = rate * (wait - count)
+            power = (-term) ** count if count else Decimal(1)
+            total += power * term.exp() / factorial
+        return float(1 - (1 - rate) * total)
+
+
+def latency_at(kind: Kind, load: float, percentile: float) -> float:
+    """The true percentile of latencies, in mean service times."""
+    low, high = 0.0, 20.0 / (1 - load)
+    for _ in range(60):
+        middle = (low + high) / 2
+        late = beyond(kind, load, middle) > 1 - percentile / 100
+        low, high = (middle, high) if late else (low, middle)
+    return high
