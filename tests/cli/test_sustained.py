@@ -75,3 +75,15 @@ def test_an_explanation_is_of_devices_alone(cli: Cli) -> None:
     refused = cli("compare", *ASKED, "--sustained", "--explain")
     assert refused.exit_code == 2
     assert "--sustained" in refused.stderr
+
+
+def test_a_platform_shows_what_its_devices_share(cli: Cli) -> None:
+    shown = " ".join(cli("devices", "show", "laptop").stdout.split())
+    assert "shared 28 W (secondary) and 119.5 GB/s of memory (cpu, gpu, npu; derived)" in shown
+    record = json.loads(cli("devices", "show", "laptop", "--json").stdout)
+    assert (record["power_w"]["value"], record["power_w"]["status"]) == (28, "secondary")
+    (memory,) = record["memories"]
+    assert (memory["devices"], memory["bytes_per_s"]) == (["cpu", "gpu", "npu"], 119.5e9)
+    assert memory["source"]
+    plain = cli("devices", "show", "workstation")
+    assert "shared" not in plain.stdout

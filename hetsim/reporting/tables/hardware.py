@@ -32,6 +32,7 @@ from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import fold_links, fold_rows
 from hetsim.reporting.words.plan_figures import as_if
 from hetsim.reporting.words.provenance import evidence_text, figures_text
+from hetsim.reporting.words.sustained import shared_text
 from hetsim.reporting.words.text import ABSENT, count, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
@@ -225,6 +226,8 @@ def platform_report(name: str, platform: Platform, *, wide: bool = False) -> Ren
     if executed(platform):
         header.append(("as if", as_if(executed(platform))))
     header.append(("figures", f"of float models: {figures_text(*_evidence(platform))}"))
+    if shared := shared_text(platform):
+        header.append(("shared", f"{shared}, heeded by --sustained"))
     return Stack(
         pairs(header),
         Text(""),
@@ -341,5 +344,20 @@ def platform_record(name: str, platform: Platform) -> dict[str, Any]:
             }
             for link in platform.links
         ],
+        "power_w": None
+        if platform.power_w is None
+        else {"value": platform.power_w, **_provenance(platform.power_provenance)},
+        "memories": [
+            {
+                "devices": list(memory.devices),
+                "bytes_per_s": memory.bytes_per_s,
+                **_provenance(memory.provenance),
+            }
+            for memory in platform.memories
+        ],
         "figures": figures_record(*_evidence(platform)),
     }
+
+
+def _provenance(stated: tuple[str, str]) -> dict[str, str]:
+    return {"status": stated[0], "source": stated[1]}
