@@ -24,8 +24,9 @@ def fitted_report(figures: Mapping[str, Sequence[KernelFigures]]) -> Table:
         table.add_column(Text(title), no_wrap=True)
     for title in ("batch", "networks"):
         table.add_column(Text(title), justify="right", no_wrap=True)
-    for lines in (("left out of", "the device"), ("left out of", "its kin")):
-        table.add_column(cell(*lines), justify="right", no_wrap=True)
+    for whom in ("the device", "its kin"):
+        heading = cell("left out of", whom, "median / 90 %")
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column(Text("repeats"), justify="right", no_wrap=True)
     for device, found in figures.items():
         for one in found:

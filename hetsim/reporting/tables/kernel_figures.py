@@ -56,8 +56,9 @@ def errors_table(kernels: Mapping[str, KernelFigures]) -> Table | None:
         table.add_column(Text(title), no_wrap=True)
     for title in ("networks", "rows"):
         table.add_column(Text(title), justify="right", no_wrap=True)
-    for lines in (("left out of", "the device"), ("left out of", "its kin")):
-        table.add_column(cell(*lines), justify="right", no_wrap=True)
+    for whom in ("the device", "its kin"):
+        heading = cell("left out of", whom, "median / 90 %")
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column(cell("repeated", "differ by"), justify="right", no_wrap=True)
     for precision, figures in kernels.items():
         for error in figures.errors:
