@@ -11,7 +11,7 @@ from pathlib import Path
 from hetsim.calibration.correcting import corrections
 from hetsim.calibration.design.networks import VERSION
 from hetsim.calibration.fitting import Fit, fit
-from hetsim.calibration.joining import learnt_joins
+from hetsim.calibration.joining import learnt_block, learnt_joins
 from hetsim.calibration.journal import Journal
 from hetsim.calibration.judging import Judged, figure_errors, judge
 from hetsim.calibration.machine import cores, machine
@@ -141,8 +141,9 @@ def calibrate(
     complete = measure(tasks, journal, setting, budget_s, report, fewest=FEWEST)
     read = _read(journal, tasks, report)
     joins = learnt_joins((model, taken) for model, taken, fits in read if fits)
-    fitted_to = [network_of(model, taken, joins) for model, taken, fits in read if fits]
-    left_out = [network_of(model, taken, joins) for model, taken, fits in read if not fits]
+    block = learnt_block((model, taken) for model, taken, fits in read if fits)
+    fitted_to = [network_of(model, taken, joins, block) for model, taken, fits in read if fits]
+    left_out = [network_of(model, taken, joins, block) for model, taken, fits in read if not fits]
     spread = _median([taken.spread for _, taken, _ in read])
     waited = _median([taken.waited for _, taken, _ in read])
     found = fit(fitted_to, *prior(provider, threads))
@@ -150,7 +151,7 @@ def calibrate(
     judged = judge(left_out, found, factors)
     errors = figure_errors(judged)
     today = datetime.date.today().isoformat() if date is None else date
-    text = device_file(setting, today, len(fitted_to), found, factors, joins, errors)
+    text = device_file(setting, today, len(fitted_to), found, factors, joins, block, errors)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

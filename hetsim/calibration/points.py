@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from hetsim.calibration.record import Taken
 from hetsim.cost.joined import Uses, joined_kernel
 from hetsim.cost.kernels.epilogues import epilogues
 from hetsim.cost.kernels.features import COLUMN, row_of
+from hetsim.cost.kernels.layouts import COPIES, copies_of, copy_work
 from hetsim.cost.profiles.matching import match
 from hetsim.cost.profiles.names import Names
 from hetsim.cost.profiles.record import TimedKernel
@@ -104,14 +105,23 @@ def lowered(
 
 
 def network_of(
-    model: Model, taken: Taken, joins: Mapping[str, frozenset[str]] | None = None
+    model: Model,
+    taken: Taken,
+    joins: Mapping[str, frozenset[str]] | None = None,
+    block: int | None = None,
 ) -> Network:
-    """Put what a network took beside its kernels."""
+    """Put what a network took beside its kernels.
+
+    `joins` and `block` are what ``learnt_joins`` and ``learnt_block`` say of the runtime.
+    """
     graph = model.graph
     kernels, rows = lowered(graph, joins)
     points: tuple[Point, ...] = ()
     if taken.kernels:
-        points = _points(model, kernels, rows, taken)
+        points = _points(model, kernels, rows, taken, block)
+    if block is not None:
+        copies = [copy_row(one.elements, block) for one in copies_of(graph, block)]
+        rows = np.array([*rows, *copies]).reshape(len(rows) + len(copies), -1)
     return Network(
         name=taken.network,
         rows=rows,
@@ -123,6 +133,11 @@ def network_of(
         timed_s=sum(kernel.seconds for kernel in taken.kernels),
         points=points,
     )
+
+
+def copy_row(elements: int, block: int) -> NDArray[np.float64]:
+    """Return the row of a copy between orders of channels: float64 [FEATURES]."""
+    return row_of((copy_work(elements, block),), lambda work: 1.0, 1.0)
 
 
 def matched_nodes(model: Model, taken: Taken) -> tuple[list[TimedKernel], list[tuple[int, ...]]]:
@@ -142,8 +157,18 @@ def _points(
     kernels: Sequence[Sequence[int]],
     rows: NDArray[np.float64],
     taken: Taken,
+    block: int | None,
 ) -> tuple[Point, ...]:
     """Kernels here and kernels there, put together where they share nodes."""
+    copies: list[Point] = []
+    if block is not None:
+        copies += [
+            Point(copy_row(one.elements, block)[None], one.seconds, 1)
+            for one in taken.kernels
+            if one.op in COPIES and one.elements
+        ]
+        others = tuple(one for one in taken.kernels if one.op not in COPIES)
+        taken = replace(taken, kernels=others)
     timed, nodes = matched_nodes(model, taken)
     owner = {v: index for index, members in enumerate(kernels) for v in members}
     group = list(range(len(kernels)))
@@ -155,22 +180,23 @@ def _points(
         return index
 
     owners = [sorted({owner[v] for v in each if v in owner}) for each in nodes]
-    for found in owners:
-        for other in found[1:]:
-            a, b = sorted((leader(found[0]), leader(other)))
+    for each in owners:
+        for other in each[1:]:
+            a, b = sorted((leader(each[0]), leader(other)))
             group[b] = a
     seconds: dict[int, float] = {}
     launches: dict[int, int] = {}
-    for found, kernel in zip(owners, timed, strict=True):
-        if found:
-            first = leader(found[0])
+    for each, kernel in zip(owners, timed, strict=True):
+        if each:
+            first = leader(each[0])
             seconds[first] = seconds.get(first, 0.0) + kernel.seconds
             launches[first] = launches.get(first, 0) + 1
     members: dict[int, list[int]] = {}
     for index in range(len(kernels)):
         members.setdefault(leader(index), []).append(index)
-    return tuple(
+    found = [
         Point(rows[indices], seconds[first], launches[first])
         for first, indices in members.items()
         if first in seconds
-    )
+    ]
+    return (*found, *copies)

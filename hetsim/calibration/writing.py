@@ -34,6 +34,7 @@ def device_file(
     fitted: Fit,
     corrections: Sequence[Correction],
     joins: Mapping[str, frozenset[str]] | None,
+    block: int | None,
     errors: Sequence[FigureError],
 ) -> str:
     """Return the YAML text of the device, which ``load_device`` reads.
@@ -82,6 +83,8 @@ def device_file(
         ]  # fmt: skip
     if joins is not None:
         kernels["joins"] = {form: sorted(words) for form, words in sorted(joins.items())}
+    if block is not None:
+        kernels["channel_block"] = block
     if corrections:
         kernels["corrections"] = {one.form: _correction(one) for one in corrections}
     data: dict[str, Any] = {

@@ -10,6 +10,7 @@ from hetsim.cost.fusion import fused_chains, with_usual_chain
 from hetsim.cost.joined import Uses, joined_kernel
 from hetsim.cost.kernels.chosen import model_figures
 from hetsim.cost.kernels.epilogues import epilogues
+from hetsim.cost.kernels.layouts import copies_of, copy_work
 from hetsim.cost.model import CostModel, Kernel
 from hetsim.cost.quantized import (
     around_floats,
@@ -105,26 +106,54 @@ class Prices:
         """Return what the device runs as one kernel: its patterns, and what it joins, if it pays.
 
         Those are the chains that it declares, and where its figures are of kernels what
-        ``epilogues`` gives. `seconds` are those of the nodes alone.
+        ``epilogues`` gives; where they say what joins, whether it pays or not. `seconds` are those
+        of the nodes alone, with their `copies`.
         """
         quantized = Quantized(graph, self.spec)
         if quantized:
             return self._quantized(quantized, support)
         works = graph_work(graph)
         uses = Uses.of(graph)
+        copies = self.copies(graph, support)
+        figures = model_figures(self.spec, graph, works) if self.spec.kernels else None
+        said = figures is not None and figures.joins is not None
+
+        def whole(members: tuple[int, ...]) -> float:
+            copied = sum(copies.get(member, 0.0) for member in members)
+            return self._together(uses, works, members) + copied
+
         found = [
-            Fused(match.nodes, self._together(uses, works, match.nodes), match.pattern)
-            for match in support.composites
+            Fused(match.nodes, whole(match.nodes), match.pattern) for match in support.composites
         ]
         free = list(support.supported)
         for match in support.composites:
             for member in match.nodes:
                 free[member] = False
         for members in self._sets(graph, works, free):
-            together = self._together(uses, works, members)
-            if together < float(sum(seconds[member] for member in members)):
+            together = whole(members)
+            if said or together < float(sum(seconds[member] for member in members)):
                 found.append(Fused(members, together))
         return tuple(found)
+
+    def copies(self, graph: Graph, support: Support) -> dict[int, float]:
+        """Return the seconds that nodes take more for what is copied between layouts.
+
+        Of a graph that the device runs as a whole: where a cut is, no more is copied than in
+        it. Empty where the device's figures say of no blocks; see ``hetsim.cost.kernels.layouts``.
+        O(V + E).
+        """
+        figures = model_figures(self.spec, graph, graph_work(graph))
+        if figures is None or figures.channel_block is None:
+            return {}
+        if self.spec.executes == INT8 or Quantized(graph, self.spec):
+            return {}
+        found: dict[int, float] = {}
+        for copy in copies_of(graph, figures.channel_block):
+            if support.supported[copy.node]:
+                work = copy_work(copy.elements, figures.channel_block)
+                took_s = self.cost.estimate(self.spec, Kernel((work,))).seconds
+                found[copy.node] = found.get(copy.node, 0.0) + took_s
+        return found
 
     def _sets(
         self, graph: Graph, works: Sequence[Work], free: Sequence[bool]
@@ -212,11 +241,14 @@ class Prices:
             support = by_rules(self.spec.name, self.spec, graph, library=True)
         for v, took_s in self.loads(graph, support).items():
             prices[v] = took_s, took_s
+        for v, took_s in self.copies(graph, support).items():
+            prices[v] = prices[v][0] + took_s, prices[v][1] + took_s
         alone = [most for most, _ in prices]
         most, least = sum(alone), sum(few for _, few in prices)
         for kernel in self.fused(graph, support, alone):
             apart = sum(alone[member] for member in kernel.nodes)
-            if kernel.seconds < apart or not all(support.supported[v] for v in kernel.nodes):
+            taken = all(support.supported[v] for v in kernel.nodes)
+            if kernel.seconds < apart or not kernel.pattern or not taken:
                 most -= apart - kernel.seconds
                 # What data decide of its members is not told apart: none is below nothing.
                 least -= min(apart - kernel.seconds, sum(prices[v][1] for v in kernel.nodes))

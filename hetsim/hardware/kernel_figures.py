@@ -212,6 +212,12 @@ class KernelFigures:
     corrections : tuple of Correction
         By what the formula's seconds are multiplied, where kernels were timed one by one on the
         device; one a form at most.
+    joins : mapping of str to frozenset of str, or None
+        What joins kernels on the device, as ``hetsim.cost.kernels.epilogues`` takes it; None: as
+        compilers usually do.
+    channel_block : int or None
+        Channels of a block, where the runtime keeps images in blocks of channels between some
+        kernels and copies them for others; see ``hetsim.cost.kernels.layouts``.
     likeness : str
         SHA-256, in hex, of the catalog's file of the kin, which says how far networks were from
         the formula; empty where there is none, or the figures are of no device of the catalog.
@@ -226,6 +232,7 @@ class KernelFigures:
     errors: tuple[FigureError, ...] = field(default=())
     corrections: tuple[Correction, ...] = field(default=())
     joins: Mapping[str, frozenset[str]] | None = None
+    channel_block: int | None = None
     likeness: str = ""
 
     def value(self, name: str) -> float:

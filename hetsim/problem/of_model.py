@@ -88,7 +88,16 @@ def price(
                 seconds[node, p], least[node, p] = prices.node(graph, graph.nodes[node])
         for node, took_s in prices.loads(graph, support).items():
             seconds[node, p] = least[node, p] = took_s
+        for node, took_s in prices.copies(graph, support).items():
+            seconds[node, p] += took_s
+            least[node, p] += took_s
         kernels: tuple[Fused, ...] = prices.fused(graph, support, seconds[:, p].tolist())
+        for kernel in kernels:
+            # What a runtime joins although that takes longer is not apart either.
+            more_s = kernel.seconds - float(seconds[[*kernel.nodes], p].sum())
+            if not kernel.pattern and more_s > 0:
+                seconds[kernel.nodes[-1], p] += more_s
+                least[kernel.nodes[-1], p] += more_s
         if names[p] in of_device:
             profile = of_device[names[p]]
             found = with_profile(

@@ -40,16 +40,40 @@ def test_all_joins_where_nothing_is_said() -> None:
     assert epilogues(GRAPH, works, [True] * 6) == ((0, 1, 2, 3, 4, 5),)
     found = joints(GRAPH, works)
     assert [(one.form, one.word, one.root) for one in found] == [
-        ("pointwise", word, 0) for word in ("HardSwish", "Add/2", "Relu", "Sigmoid/gate")
-    ]
-    assert found[-1].nodes == (4, 5)
+        ("pointwise", "HardSwish", 0), ("pointwise", "Add/2", 0), ("pointwise", "Relu", 0),
+        ("elementwise", "Sigmoid/gate", 4), ("pointwise", "Sigmoid/gate", 0),
+    ]  # fmt: skip
+    assert found[-1].nodes == found[-2].nodes == (4, 5)
 
 
 def test_only_what_is_said_joins() -> None:
     assert sets() == ()
     assert sets(pointwise=("HardSwish", "Add")) == ((0, 1),)
-    assert sets(elementwise=("Relu",)) == ((2, 3),)
-    assert sets(pointwise=("HardSwish", "Add/2"), elementwise=("Mul/2",)) == ((0, 1, 2), (4, 5))
+    assert sets(elementwise=("Add>Relu",)) == ((2, 3),)
+    assert sets(elementwise=("Relu", "Mul>Relu")) == ()
+    assert sets(elementwise=("Sigmoid/gate",)) == ((4, 5),)
+    joined = sets(pointwise=("HardSwish", "Add/2"), elementwise=("Sigmoid>Mul/2",))
+    assert joined == ((0, 1, 2), (4, 5))
+
+
+def test_a_norm_takes_in_the_sum_before_it_only_where_that_is_said() -> None:
+    nodes = [
+        ("Add", ["x", "r"], ["a"], {}),
+        ("LayerNormalization", ["a", "scale"], ["y"], {}),
+        ("Add", ["y", "r"], ["b"], {}),
+        ("LayerNormalization", ["b", "scale"], ["z"], {}),
+        ("Add", ["b", "z"], ["out"], {}),
+    ]
+    shapes = {"scale": (8,)} | dict.fromkeys(("x", "r", "a", "y", "b", "z", "out"), (4, 8))
+    graph = graph_of(nodes, shapes, constants=("scale",))
+    works = graph_work(graph)
+    said = {"normalization": frozenset({"Add/before"})}
+    # The second sum has another reader.
+    assert epilogues(graph, works, [True] * 5, joins=said) == ((0, 1),)
+    assert epilogues(graph, works, [True] * 5, joins={}) == ()
+    assert (0, 1) not in epilogues(graph, works, [True] * 5)
+    told = [one for one in joints(graph, works) if one.form == "normalization"]
+    assert ("Add/before", 0, (0, 1)) in [(one.word, one.root, one.nodes) for one in told]
 
 
 def test_a_sum_of_two_is_an_addition() -> None:

@@ -23,6 +23,9 @@ _POINTWISE = frozenset({
 })  # fmt: skip
 """Ops that make each element of one element of each operand, and of constants."""
 
+SUM_BEFORE = "Add/before"
+"""What joins a layer norm that follows it."""
+
 _SUMS = frozenset({*PRODUCTS, "elementwise"}) - {"attention", "recurrent"}
 """Forms whose kernels take in another operand, as a residual sum does."""
 
@@ -146,16 +149,54 @@ class _Search:
             if found is not None:
                 kernel, views = found
                 joining = gate or [node.id]
-                word = self._word(node, gate)
+                word = self._word(node, gate, kernel)
+                if gate:
+                    alone = Joint("elementwise", self._word(node, gate), gate[0], tuple(gate))
+                    self.joints.append(alone)
                 self.joints.append(Joint(kernel.form, word, kernel.nodes[0], tuple(joining)))
                 members = [*views, *joining]
                 kernel.nodes += members
                 kernel.last = members[-1]
                 self.of_node.update(dict.fromkeys(members, kernel))
                 return
+            if gate:
+                # Where no kernel takes it in, a gate may be one of its own.
+                word = self._word(node, gate)
+                self.joints.append(Joint("elementwise", word, gate[0], tuple(gate)))
+                if self.joins is not None and word in self.joins.get("elementwise", ()):
+                    kernel = _Kernel(gate, "elementwise", gate[-1])
+                    self.kernels.append(kernel)
+                    self.of_node.update(dict.fromkeys(gate, kernel))
+                    return
+        summed = self._summed(node)
+        if summed is not None:
+            summed.nodes.append(node.id)
+            summed.form, summed.last = "normalization", node.id
+            self.of_node[node.id] = summed
+            return
         kernel = _Kernel([node.id], self.works[node.id].form, node.id)
         self.kernels.append(kernel)
         self.of_node[node.id] = kernel
+
+    def _summed(self, node: Node) -> _Kernel | None:
+        """The kernel of a sum that is done within a layer norm, its only reader.
+
+        Not where nothing is said of what joins kernels: few compilers do it.
+        """
+        if op_key(node) != "LayerNormalization":
+            return None
+        maker = self.producers.get(node.inputs[0])
+        if (
+            maker is None
+            or self._word(self.graph.nodes[maker], ()) != "Add/2"
+            or self._only_reader(node.inputs[0]) != node.id
+            or (self.kinds is not None and self.kinds[maker] != self.kinds[node.id])
+        ):
+            return None
+        self.joints.append(Joint("normalization", SUM_BEFORE, maker, (maker, node.id)))
+        kernel = self.of_node.get(maker)
+        joins = self.joins is not None and SUM_BEFORE in self.joins.get("normalization", ())
+        return kernel if joins and kernel is not None and kernel.nodes == [maker] else None
 
     def _best(self, node: Node, gate: Sequence[int]) -> tuple[_Kernel, list[int]] | None:
         """The kernel that `node` joins, and the views that lie between."""
@@ -175,20 +216,23 @@ class _Search:
                 and self._elements(name) == self._elements(node.writes[0])
                 and (
                     self.joins is None
-                    or self._word(node, gate) in self.joins.get(kernel.form, frozenset())
+                    or self._word(node, gate, kernel) in self.joins.get(kernel.form, frozenset())
                 )
                 and (self.kinds is None or self.kinds[kernel.nodes[0]] == self.kinds[node.id])
             ):
                 found[kernel.last] = kernel, views
         return found[max(found)] if found else None
 
-    def _word(self, node: Node, gate: Sequence[int]) -> str:
+    def _word(self, node: Node, gate: Sequence[int], kernel: _Kernel | None = None) -> str:
         """What would join a kernel, as `Joint` has it."""
+        # Elementwise kernels are of many kinds, and are joined as parts of known patterns.
+        begun = kernel is not None and kernel.form == "elementwise"
+        before = f"{op_key(self.graph.nodes[kernel.nodes[0]])}>" if kernel and begun else ""
         if gate:
-            return f"{op_key(node)}/gate"
+            return f"{before}{op_key(node)}/gate"
         # A sum of two is an addition under another name.
         word = "Add" if op_key(node) == "Sum" else op_key(node)
-        return word + ("/2" if len(self._operands(node)) > 1 else "")
+        return before + word + ("/2" if len(self._operands(node)) > 1 else "")
 
     def _maker(self, name: str) -> tuple[list[int], int | None]:
         """The views before a value, first to last, and the node that makes what they show."""

@@ -33,6 +33,9 @@ from hetsim.cost.profiles.units import (
 from hetsim.graph.dag import Dag
 from hetsim.graph.graph import Graph
 
+_GATE = "QuickGelu"
+"""A kernel of ``x * sigmoid(a * x)``."""
+
 _STEPS = 4
 """Nodes between a dense one and the node that its kernel is named after, at most."""
 
@@ -98,6 +101,7 @@ def match(
     _by_name(claims, names, own)
     for index in range(len(kernels)):
         _with_dense(claims, index)
+        _with_gate(claims, index)
     placed: set[int] = set()
     if ordered:
         placed = by_place(claims, own, sure=_speaks_of_this(claims, own))
@@ -162,6 +166,20 @@ def _with_dense(claims: Claims, index: int) -> None:
                 if claims.classes[u] in LIGHT:
                     further.append((*way, u))
         ways = further
+
+
+def _with_gate(claims: Claims, index: int) -> None:
+    """Add what opens the gate that a kernel is: the sigmoid before the product of its name."""
+    if claims.kernels[index].op != _GATE:
+        return
+    open_ = list(claims.nodes[index])
+    while open_:
+        v = open_.pop()
+        for u in claims.dag.preds[v]:
+            alone = set(claims.dag.succs[u]) <= {*claims.nodes[index]}
+            if claims.free(u) and alone and claims.graph.nodes[u].op_type in ("Sigmoid", "Mul"):
+                claims.claim(index, (u,))
+                open_.append(u)
 
 
 def _speaks_of_this(claims: Claims, own: Sequence[bool]) -> bool:

@@ -103,6 +103,8 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "corrections": "By form of kernels: a factor by geometry, where kernels were timed one by "
         "one; 'hetsim calibrate' writes it.",
         "joins": "By form of kernels: the ops that join them; absent: as compilers usually do.",
+        "channel_block": "Channels of a block, where the runtime keeps images in blocks of "
+        "channels between some kernels and copies them for others; absent: it does not.",
     },
     CorrectionModel.__name__: {
         "offset": "Logarithm of the factor where nothing else adds to it.",

@@ -33,14 +33,18 @@ Precision = Annotated[StrictStr, OneOf("precision", PRECISIONS, DTYPE_ABBREVIATI
 ParameterName = Annotated[StrictStr, OneOf("parameter", tuple(one.name for one in PARAMETERS))]
 BatchRange = Annotated[StrictStr, OneOf("range of batch sizes", BATCHES)]
 FormName = Annotated[StrictStr, OneOf("form of kernels", FORMS)]
+_OP = r"([A-Za-z_][A-Za-z0-9_.-]*:)?[A-Za-z_][A-Za-z0-9_]*"
 JoinName = Annotated[
     StrictStr,
     Matching(
         "an op that joins a kernel",
-        r"([A-Za-z_][A-Za-z0-9_.-]*:)?[A-Za-z_][A-Za-z0-9_]*(/2|/gate)?",
-        "write 'Relu', 'Add/2' for a sum of two values, 'Sigmoid/gate' for x * sigmoid(x)",
+        rf"({_OP}>)?{_OP}(/2|/gate|/before)?",
+        "write 'Relu', 'Add/2' for a sum of two values, 'Sigmoid/gate' for x * sigmoid(x), "
+        "'Div>Erf' for what joins an elementwise kernel that begins with Div, 'Add/before' for a "
+        "sum within the norm that reads it",
     ),
 ]
+ChannelBlock = Annotated[int, Field(strict=True, ge=2, le=1024)]
 CoordinateName = Annotated[StrictStr, OneOf("coordinate", COORDINATES)]
 Parameters = Annotated[
     dict[ParameterName, Figure[Positive]],
@@ -163,6 +167,7 @@ class KernelsModel(Strict):
     errors: tuple[ErrorModel, ...] = ()
     corrections: dict[FormName, CorrectionModel] = Field(default_factory=dict)
     joins: dict[FormName, tuple[JoinName, ...]] | None = None
+    channel_block: ChannelBlock | None = None
 
     @checked("errors")
     @classmethod
@@ -194,6 +199,7 @@ class KernelsModel(Strict):
             joins=None
             if self.joins is None
             else {form: frozenset(words) for form, words in self.joins.items()},
+            channel_block=self.channel_block,
         )
 
 
