@@ -184,3 +184,16 @@ def test_an_enormous_trace_is_refused_before_it_fills_the_memory(
     assert len(read(written(tmp_path, "1\n" * 3)).arrival_s) == 3
     with pytest.raises(WorkloadError, match=r"t\.csv:4: more than 3 requests; cut"):
         read(written(tmp_path, "1\n" * 5, "t.csv"))
+
+
+TRACES = Path(__file__).parents[2] / "examples" / "traces"
+
+
+@pytest.mark.parametrize(("kind", "seconds"), [("code", 192.162141), ("conv", 42.6852230)])
+def test_the_traces_of_the_examples_are_read_as_azure_published_them(
+    kind: str, seconds: float
+) -> None:
+    path = TRACES / f"azure_2023_{kind}_first_100.csv"
+    trace = read(path, columns=("ContextTokens", "GeneratedTokens"))
+    assert (trace.format, len(trace.arrival_s)) == ("azure", 100)
+    assert trace.arrival_s[-1] == seconds
