@@ -48,6 +48,7 @@ def serve(
     queue_head: Ints,
     queue_size: Ints,
     next_end: Floats,
+    least: Floats,
     started: Floats,
     ended: Floats,
     kept_free: Floats,
@@ -89,6 +90,8 @@ def serve(
         State: when requests of a template end, of those that had not when the latest came; rings
         of `room`, a power of two that holds these and the block; the first of each, infinite
         where there is none. For SHORTEST_QUEUE alone.
+    least : [templates]
+        State: when a request would end at the soonest, if it came later. For LEAST_FINISH alone.
     started, ended : [tasks]
         Room for a request; `started` for what holds a device.
     kept_free, kept_head, kept_mark
@@ -100,11 +103,18 @@ def serve(
         Out: when the first task started and the last ended; NaN where dropped.
 
     Complexity: O(tasks, what they wait for and hold) a request, and streams where tasks of a
-    device overtake each other in their ends; as often as there are templates for LEAST_FINISH.
+    device overtake each other in their ends; for LEAST_FINISH at most as often as there are
+    templates, and once more.
     """
     templates = len(first) - 1
     infinite = float("inf")
     nan = float("nan")
+    likeliest = 0
+    # What is watched must be tried each time: that alone tells whether it may be taken.
+    sure = True
+    for k in range(len(watched)):
+        if watched[k]:
+            sure = False
     tentative = routing == LEAST_FINISH or timeout_s < infinite
     for r in range(len(arrival)):
         came = arrival[r]
@@ -124,15 +134,23 @@ def serve(
                     fewest = size
                     t = other
         elif routing == LEAST_FINISH:
-            # Each in turn, taken back; then the best.
-            attempts = templates + 1
+            # The likeliest, then each in turn, all taken back; then the best.
+            attempts = templates + 2
+            likeliest = 0
+            for other in range(templates):
+                if least[other] < least[likeliest]:
+                    likeliest = other
         best = infinite
         chosen = 0
         opened = came
         last = came
         for attempt in range(attempts):
+            final = attempt + 1 == attempts
             if routing == LEAST_FINISH:
-                t = attempt if attempt < templates else chosen
+                t = chosen if final else likeliest if attempt == 0 else attempt - 1
+                hopeless = least[t] > best or (least[t] == best and t >= chosen)
+                if hopeless and sure and not final:
+                    continue
             if tentative:
                 for k in range(touched_at[t], touched_at[t + 1]):
                     resource = touched[k]
@@ -201,16 +219,19 @@ def serve(
                 ended[i] = end
                 last = end if end > last else last
                 opened = start if start < opened else opened
-            if tentative and (attempt + 1 < attempts or opened > came + timeout_s):
+            if tentative and (not final or opened > came + timeout_s):
                 for k in range(touched_at[t], touched_at[t + 1]):
                     resource = touched[k]
                     head[resource] = kept_head[resource]
                     mark[resource] = kept_mark[resource]
                     for s in range(stream_at[resource], stream_at[resource + 1]):
                         free[s] = kept_free[s]
-            if last < best:
-                best = last
-                chosen = t
+            if routing == LEAST_FINISH:
+                # None that comes later ends sooner there.
+                least[t] = last
+                if last < best or (last == best and t < chosen):
+                    best = last
+                    chosen = t
         if first[t] == first[t + 1]:
             opened = came
         if opened > came + timeout_s:

@@ -147,6 +147,7 @@ class Recursion:
         self._queue_head = self._own(np.zeros(len(touched), dtype=np.int64))
         self._queue_size = self._own(np.zeros(len(touched), dtype=np.int64))
         self._next_end = self._own(np.full(len(touched), math.inf))
+        self._least = self._own(np.full(len(touched), -math.inf))
         self._scratch = (
             self._own(np.zeros(len(seconds))),
             self._own(np.zeros(len(seconds))),
@@ -223,6 +224,7 @@ class Recursion:
             self._queue_head,
             self._queue_size,
             self._next_end,
+            self._least,
             *self._scratch,
             *arrays,
         )
