@@ -120,7 +120,7 @@ def strips(by_device: Mapping[str, Sequence[FidelityPoint]]) -> str:
             _text(at(ratio), bottom + 14, label, "middle"),
         ]
     parts.append(_text(_NAMES, 10, f"predicted without the network, over measured: {_WAYS[0][0]}"))
-    parts.append(f'<text x="{_NAMES + 330}" y="10" fill="{_OUT}">{_WAYS[1][0]}</text>')
+    parts.append(f'<text x="{_NAMES + 370}" y="10" fill="{_OUT}">{_WAYS[1][0]}</text>')
     for index, (name, (of_device, of_kin)) in enumerate(rows.items()):
         y = 34 + _ROW * index
         ticks = "".join(sorted({f"M{at(ratio):.1f} {y}v6" for ratio in of_device}))

@@ -45,8 +45,8 @@ def worst_section(points: Sequence[FidelityPoint]) -> str:
     """Return the networks and devices that are missed by most when they are left out."""
     lines = [
         "## What is worst\n",
-        f"By the median over points of what was left out, of {LEAST} points or more; at most "
-        f"{OF_A_KIND} lines of a runtime. *Bias*: how many times as long as measured they are "
+        f"By the median over points of what was left out of its kin, of {LEAST} points or more; at "
+        f"most {OF_A_KIND} lines of a runtime. *Bias*: how many times as long as measured they are "
         "predicted to take.\n",
         "| what | points | median error | bias | why |",
         "|---|---|---|---|---|",
