@@ -273,12 +273,18 @@ def each_time() -> Iterator[tuple[str, str, str]]:
             yield network, form, level
 
 
-@sweep("network, form, level", quick=each_time(), full=cases())
-def test_integers_are_never_dearer_than_float32(network: str, form: str, level: str) -> None:
+HALVES = [(*case, half) for case in cases() for half in range(2)]
+"""Every case on every second device, from the first and from the second one."""
+
+
+@sweep("network, form, level, half", quick=[(*case, 0) for case in each_time()], full=HALVES)
+def test_integers_are_never_dearer_than_float32(
+    network: str, form: str, level: str, half: int
+) -> None:
     plain = model_of(NETWORKS[network](), canonical=level)  # type: ignore[arg-type]
     small = model_of(quantized(network, form), canonical=level)  # type: ignore[arg-type]
     compared = 0
-    for name in FAST:
+    for name in FAST[half::2]:
         spec = SPECS[name]
         if form == "dynamic":
             # A kernel that finds a scale at run time costs a launch; what it saves grows with the

@@ -13,6 +13,7 @@ from hetsim.fitting.errors import LeftOut, error_of, widths
 from hetsim.fitting.leaving_out import Unseen
 from hetsim.fitting.points import Point, Series
 from hetsim.hardware.kernel_figures import HALF_WIDTH
+from sweeps import sweep
 
 RANDOM = np.random.default_rng(0)
 NETWORKS, CHIPS = 40, 30
@@ -65,7 +66,7 @@ def test_errors_are_told_of_both_ways_of_leaving_out() -> None:
         assert (median, p90) == pytest.approx((np.median(relative), np.quantile(relative, 0.9)))
 
 
-@pytest.mark.parametrize("part", [0.0, 0.5, 0.9])
+@sweep("part", quick=[0.5], full=[0.0, 0.5, 0.9])
 @pytest.mark.parametrize("of_device", [True, False])
 def test_intervals_cover_in_both_ways(part: float, of_device: bool) -> None:
     found = pool(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import onnx
@@ -9,10 +10,10 @@ import pytest
 import yaml
 
 from hetsim.graph.graph import ITEM_BITS
+from hetsim.hardware import catalog
 from hetsim.hardware.catalog import (
     device_names,
     link_names,
-    load_device,
     load_link,
     load_platform,
     platform_names,
@@ -24,6 +25,8 @@ from hetsim.hardware.provenance import STATUSES
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import OP_CLASSES, DeviceSpec
 
+load_device = cache(catalog.load_device)
+"""A device is read once for all tests of this file."""
 STANDARD_OPS = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
 ZOO_DTYPES = {"float32", "int64"}
 INT8_ONLY = {"google-edge-tpu", "hailo-8", "hailo-8l", "hailo-10h", "qualcomm-qcs6490-npu"}

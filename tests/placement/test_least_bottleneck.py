@@ -34,7 +34,7 @@ def least(seed: int) -> tuple[Problem, float, float]:
     return problem, *least_bottlenecks(problem)
 
 
-@sweep("first", quick=range(0, 40, 10), full=range(0, len(SEEDS), 10))
+@sweep("first", quick=range(0, 20, 10), full=range(0, len(SEEDS), 10))
 def test_every_claimed_optimum_is_one(first: int) -> None:
     """The claim names its class: contiguous stages, or any plan that runs a node once."""
     claimed = 0
@@ -64,7 +64,7 @@ def test_every_claimed_optimum_is_one(first: int) -> None:
     assert claimed >= 5
 
 
-@sweep("first", quick=range(0, 40, 10), full=range(0, len(SEEDS), 10))
+@sweep("first", quick=range(0, 20, 10), full=range(0, len(SEEDS), 10))
 def test_the_best_of_all_is_found(first: int) -> None:
     """Against every assignment in every grouping; activations may not fit where weights do."""
     ratios = []
@@ -81,7 +81,7 @@ def test_the_best_of_all_is_found(first: int) -> None:
     assert sum(ratio > NEAR for ratio in ratios) <= 1, ratios
 
 
-@sweep("seed", quick=range(0, 40, 4), full=range(0, 100, 4))
+@sweep("seed", quick=range(0, 20, 4), full=range(0, 100, 4))
 def test_exhaustive_search_ends_at_the_least_max_load(seed: int) -> None:
     problem, contiguous, _ = least(seed)
     found = best_assignment(problem, float("inf"), 1_000_000, contiguous=True)

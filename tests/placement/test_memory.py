@@ -28,6 +28,9 @@ from sweeps import sweep
 EACH_TIME = (*range(0, 60, 4), 50)
 """At 50 a plan is found only where the bytes that are over are annealed away."""
 SEEDS = (EACH_TIME, tuple(range(60)))
+FEW = (*EACH_TIME[::4], 50)
+SLOW = ("slice", "ideal-dp")
+"""Strategies that run on few problems each time, as one takes them long."""
 
 COMPLETE: dict[str, dict[str, Any]] = {
     "auto": {"search": False},
@@ -97,9 +100,18 @@ def test_searches_refuse_nothing_either(
             assert any_plan(problem) is None, seed
 
 
-@sweep("seeds", quick=[EACH_TIME], full=SEEDS, ids=["some", "all"])
-@pytest.mark.parametrize(
-    "strategy", ["pipeline", "slice", "ideal-dp", "chain-dp", "chain-dp:throughput"]
+STAGED = [
+    (strategy, seeds)
+    for strategy in ("pipeline", "slice", "ideal-dp", "chain-dp", "chain-dp:throughput")
+    for seeds in (FEW if strategy in SLOW else EACH_TIME, SEEDS[1])
+]
+
+
+@sweep(
+    "strategy, seeds",
+    quick=STAGED[::2],
+    full=STAGED,
+    ids=[f"{strategy}-{len(seeds)}" for strategy, seeds in STAGED],
 )
 def test_a_plan_that_is_returned_fits(strategy: str, seeds: tuple[int, ...]) -> None:
     for seed in seeds:

@@ -71,7 +71,7 @@ def best_contiguous(problem: Problem) -> float:
     return best
 
 
-@sweep("count", quick=[15], full=[15, 60])
+@sweep("count", quick=[6], full=[6, 15, 60])
 @pytest.mark.parametrize("memory", [False, True])
 def test_equals_brute_force(memory: bool, count: int) -> None:
     rng = np.random.default_rng(count)

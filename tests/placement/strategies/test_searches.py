@@ -32,7 +32,7 @@ def _singles(problem: Problem, objective: Any) -> list[float]:
     return found
 
 
-@examples(quick=6, full=20)
+@examples(quick=3, full=20)
 @given(problems(max_nodes=10))
 def test_auto_and_search_are_never_worse_than_a_device_alone(problem: Problem) -> None:
     for objective in ("latency", "throughput"):

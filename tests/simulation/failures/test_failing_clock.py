@@ -76,7 +76,7 @@ def failing(draw: st.DrawFn) -> tuple[Plan, list[float], tuple[Failure, ...]]:
     return plan, times, check_failures(found, devices)
 
 
-@examples(quick=60, full=250)
+@examples(quick=30, full=250)
 @given(failing())
 def test_every_request_ends_and_nothing_reads_what_is_not_there(
     case: tuple[Plan, list[float], tuple[Failure, ...]],
