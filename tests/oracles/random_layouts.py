@@ -64,7 +64,7 @@ def layout_of(shapes: list[Shape], streams: list[int], links: int) -> Layout:
     structure = Structure(
         first, waits, *flat(followers), device, *flat(turns), streams, *flat(held), *flat(roots)
     )
-    return Layout(plan, links, first, structure)
+    return Layout(plan, links, structure)
 
 
 def random_case(seed: int, *, most_requests: int = 40) -> Case:

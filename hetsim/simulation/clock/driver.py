@@ -25,6 +25,7 @@ from hetsim.simulation.clock.rules import (
     Structure,
     admit,
     end,
+    queue,
     starts,
 )
 
@@ -119,6 +120,28 @@ def advance(
         if now == math.inf:
             return OVER
         now_s[0] = now
+
+
+def again(
+    structure: Structure,
+    state: State,
+    duration: Sequence[float],
+    requests: Sequence[int],
+    templates: Sequence[int],
+    rank: Sequence[int],
+    kept: Sequence[int],
+    events: Any,
+    now: float,
+    log: Log,
+) -> None:
+    """Admit requests once more, each with a template, and queue transfers that were kept back."""
+    for k in range(len(requests)):
+        admit(structure, state, requests[k], templates[k], rank[requests[k]])
+        launch(state, duration, events, now, log)
+    for k in range(len(kept)):
+        request = kept[k] >> SHIFT
+        queue(structure, state, request & (state.window - 1), request, kept[k] & MASK)
+        launch(state, duration, events, now, log)
 
 
 def launch(state: State, duration: Sequence[float], events: Any, now: float, log: Log) -> None:

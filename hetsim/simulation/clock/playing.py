@@ -18,7 +18,8 @@ from hetsim.simulation.clock.memory import check_capacity, curves, peaks_of_one,
 from hetsim.simulation.clock.metrics import summarise
 from hetsim.simulation.clock.recording import Recording
 from hetsim.simulation.clock.rules import MASK, SHIFT, Structure
-from hetsim.simulation.clock.templates import PlanTasks, flat, tasks_of_plan
+from hetsim.simulation.clock.structure import Part, structure_of
+from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
 from hetsim.simulation.clock.virtual_time import VirtualTime
 from hetsim.simulation.recursion.playing import finishes
 
@@ -147,57 +148,31 @@ class Layout:
     ----------
     plan : Plan
     links : int
-    first : list of int
-        Where each template's tasks begin among those of all, and their end.
     structure : Structure
     """
 
     plan: Plan
     links: int
-    first: list[int]
     structure: Structure
+
+    @property
+    def first(self) -> Sequence[int]:
+        """Where each template's tasks begin among those of all, and their end."""
+        return self.structure.first
 
 
 def laid_out(plan_tasks: PlanTasks) -> Layout:
     """Put the templates of a plan one after another. O(tasks and dependencies)."""
-    problem, templates = plan_tasks.plan.problem, plan_tasks.templates
-    devices = len(problem.devices)
-    first, waits, device = [0], [], []
-    followers: list[list[int]] = []
-    turns: list[list[int]] = []
-    held: list[tuple[int, ...]] = []
-    roots: list[list[int]] = []
-    for one in templates:
-        base = first[-1]
-        first.append(base + one.tasks)
-        waits += [len(before) for before in one.predecessors]
-        device += [*one.group_device, *(-1 - transfer.target for transfer in one.transfers)]
-        roots.append(
-            [
-                task
-                for task in range(base + one.groups, base + one.tasks)
-                if not one.predecessors[task - base]
-            ]
+    parts = [
+        Part(
+            [*one.group_device, *[-1 - transfer.target for transfer in one.transfers]],
+            one.predecessors,
+            [()] * one.groups + [transfer.resources for transfer in one.transfers],
         )
-        followers += [[] for _ in range(one.tasks)]
-        for task, before in enumerate(one.predecessors, start=base):
-            for predecessor in before:
-                followers[base + predecessor].append(task)
-        turns += [[] for _ in range(devices)]
-        for group, place in enumerate(one.group_device):
-            turns[place - devices].append(base + group)
-        held += [()] * one.groups + [transfer.resources for transfer in one.transfers]
-    structure = Structure(
-        first,
-        waits,
-        *flat(followers),
-        device,
-        *flat(turns),
-        problem.streams,
-        *flat(held),
-        *flat(roots),
-    )
-    return Layout(plan_tasks.plan, len(plan_tasks.links), first, structure)
+        for one in plan_tasks.templates
+    ]
+    structure = structure_of(parts, plan_tasks.plan.problem.streams)
+    return Layout(plan_tasks.plan, len(plan_tasks.links), structure)
 
 
 def run(

@@ -18,7 +18,14 @@ from hetsim.simulation.clock.rules import (
 )
 
 
-def new_state(structure: Structure, links: int, *, window: int = 16, arrays: bool = False) -> State:
+def new_state(
+    structure: Structure,
+    links: int,
+    *,
+    window: int = 16,
+    arrays: bool = False,
+    keeps: bool = False,
+) -> State:
     """Return the state in which nothing has come yet.
 
     Parameters
@@ -29,6 +36,8 @@ def new_state(structure: Structure, links: int, *, window: int = 16, arrays: boo
         Requests that it has room for, a power of two.
     arrays : bool
         Whether of int arrays, for machine code, or of lists.
+    keeps : bool
+        Whether with room for transfers that are kept back.
     """
     first, held_at = structure.first, structure.held_at
     width = max((b - a for a, b in pairwise(first)), default=0)
@@ -67,7 +76,7 @@ def new_state(structure: Structure, links: int, *, window: int = 16, arrays: boo
         next_up=zeros(window * holds),
         tail=full([-1] * links),
         starting=zeros(width + links + sum(streams) + 1),
-        kept=zeros(0),
+        kept=zeros(window * width if keeps else 0),
         counts=zeros(COUNTS),
     )
 
@@ -109,6 +118,7 @@ def widened(state: State) -> State:
         ready=_like(state.ready, ready.reshape(-1)),
         next_up=rows(state.next_up, state.holds),
         tail=_like(state.tail, tail),
+        kept=_like(state.kept, np.concatenate((state.kept, state.kept)).astype(np.int64)),
     )
 
 

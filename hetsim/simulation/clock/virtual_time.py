@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hetsim.base.machine_code import machine_code
 from hetsim.simulation.clock import driver, events_of_arrays, heaps, rules
-from hetsim.simulation.clock.driver import CROWDED, OVER, Log, Requests
+from hetsim.simulation.clock.driver import CROWDED, LOGGED, Log, Requests
 from hetsim.simulation.clock.events_of_arrays import Events
 from hetsim.simulation.clock.rules import OLDEST, Structure
 from hetsim.simulation.clock.state import new_state, widened
@@ -37,16 +37,19 @@ INLINED = (
     rules.starts,
     driver.launch,
 )
-"""What ``driver.advance`` calls on arrays, each after what it calls itself."""
+"""What the driver calls on arrays, each after what it calls itself."""
+
+Lines = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
+"""What started, in that order: codes, seconds, streams."""
 
 
 @functools.cache
-def compiled() -> Callable[..., int]:
-    """Return ``driver.advance`` as machine code, for int64 and float64 arrays.
+def compiled(function: Callable[..., Any] = driver.advance) -> Callable[..., Any]:
+    """Return a function of the driver as machine code, for int64 and float64 arrays.
 
     The first call in a process loads numba.
     """
-    return machine_code(driver.advance, *INLINED, inline=True)
+    return machine_code(function, *INLINED, inline=True)
 
 
 class VirtualTime:
@@ -88,58 +91,36 @@ class VirtualTime:
         arrays: bool,
     ) -> None:
         count = len(arrival)
-        window = 1 if count == 1 else 16
         self._arrays = arrays
-        self._state = new_state(structure, links, window=window, arrays=arrays)
+        self._links = links
+        self._state = new_state(structure, links, window=1 if count == 1 else 16, arrays=arrays)
         if lines:
             lines += len(self._state.starting)
-        # mypy knows arrays as no sequences.
-        shape: Any = structure
+        self._events: Any = None
+        self._lay_out(structure, duration)
         if arrays:
-            shape = Structure._make(np.asarray(part, np.int64) for part in shape)
-            self._structure: Any = shape
-            self._duration: Any = duration
             self.finish: Any = np.full(count, np.nan)
             ranks: Any = np.zeros(count, np.int8) if rank is None else rank
             coming: Any = (arrival, template, ranks, self.finish)
             self._requests: Any = Requests(*coming)
-            # Each stream and link runs one task at most; transfers without links, all there are.
-            bare = (shape.device < 0) & (shape.held_at[1:] == shape.held_at[:-1])
-            before = np.concatenate(([0], np.cumsum(bare)))[shape.first]
-            self._bare = int(np.diff(before).max(initial=0))
-            self._fixed = sum(structure.streams) + links + 1
-            self._events: Any = self._with_room(None)
             self._now: Any = np.full(1, -np.inf)
-            written: Any = (
-                np.zeros(lines, np.int64),
-                np.zeros(lines),
-                np.zeros(lines, np.int32),
-                np.zeros(1, np.int64),
-            )
-            self._log: Any = Log(*written)
+            self._log: Any = _array_log(lines)
         else:
-            self._structure = in_slots(structure)
-            self._duration = duration.tolist()
             self.finish = [math.nan] * count
             ranks = [0] * count if rank is None else rank.tolist()
             self._requests = in_slots(
                 Requests(arrival.tolist(), template.tolist(), ranks, self.finish)
             )
-            self._events = []
             self._now = [-math.inf]
             self._log = in_slots(Log([0] * lines, [0.0] * lines, [0] * lines, [0]))
 
-    def run(self, until_s: float = math.inf) -> bool:
-        """Go on until `until_s`; return whether anything may happen after it.
-
-        What ends and comes at `until_s` has, and nothing has started on devices since.
-        """
+    def run(self, until_s: float = math.inf) -> None:
+        """Go on until `until_s`: what ends and comes then has, and no device has started since."""
         advance = compiled() if self._arrays else driver.advance
         while True:
-            state = self._state if self._arrays else in_slots(self._state)
             why = advance(
                 self._structure,
-                state,
+                self._state if self._arrays else in_slots(self._state),
                 self._duration,
                 self._requests,
                 self._events,
@@ -147,34 +128,69 @@ class VirtualTime:
                 until_s,
                 self._log,
             )
-            if why != CROWDED:
-                return why != OVER
-            self._state = widened(self._state)
-            if self._arrays:
-                self._events = self._with_room(self._events)
-
-    def _with_room(self, events: Events | None) -> Events:
-        """The heap of events with room for all that can run at once."""
-        room = self._fixed + self._state.window * self._bare
-        times, codes, size = np.zeros(room), np.zeros(room, np.int64), np.zeros(1, np.int64)
-        if events is not None:
-            many = size[0] = events.size[0]
-            times[:many], codes[:many] = events.times[:many], events.codes[:many]
-        return Events(times, codes, size)  # type: ignore[arg-type]
+            if why == CROWDED:
+                self._state = widened(self._state)
+                self._make_room()
+            elif why == LOGGED:
+                self._lengthen_log()
+            else:
+                return
 
     @property
     def over(self) -> int:
         """How many requests have ended, before the first that has not."""
         return int(self._state.counts[OLDEST])
 
-    def log(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-        """Return codes, seconds and streams of what started, in that order."""
+    def log(self) -> Lines:
+        """Return what has started."""
         log, size = self._log, self._log.size[0]
         return (
             np.asarray(log.code[:size], np.int64),
             np.asarray(log.start[:size], np.float64),
             np.asarray(log.stream[:size], np.int64),
         )
+
+    def _lay_out(self, structure: Structure, duration: NDArray[np.float64]) -> None:
+        """Take other templates; the state is to be made for them."""
+        if not self._arrays:
+            self._structure: Any = in_slots(structure)
+            self._duration: Any = duration.tolist()
+            self._events = self._events or []
+            return
+        # mypy knows arrays as no sequences.
+        shape: Any = structure
+        shape = Structure._make(np.asarray(part, np.int64) for part in shape)
+        self._structure = shape
+        self._duration = duration
+        # Each stream and link runs one task at most; transfers without links, all there are.
+        bare = (shape.device < 0) & (shape.held_at[1:] == shape.held_at[:-1])
+        before = np.concatenate(([0], np.cumsum(bare)))[shape.first]
+        self._bare = int(np.diff(before).max(initial=0))
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Give the heap of events room for all that can run at once."""
+        if not self._arrays:
+            return
+        room = sum(self._structure.streams) + self._links + 1 + self._state.window * self._bare
+        times, codes, size = np.zeros(room), np.zeros(room, np.int64), np.zeros(1, np.int64)
+        if self._events is not None:
+            many = size[0] = self._events.size[0]
+            times[:many], codes[:many] = self._events.times[:many], self._events.codes[:many]
+        made: Any = (times, codes, size)
+        self._events = Events(*made)
+
+    def _lengthen_log(self) -> None:
+        log = self._log
+        more = len(log.code) + len(self._state.starting)
+        if self._arrays:
+            self._log = _array_log(len(log.code) + more)
+            for old, new in zip(log, self._log, strict=True):
+                new[: len(old)] = old
+        else:
+            log.code += [0] * more
+            log.start += [0.0] * more
+            log.stream += [0] * more
 
 
 def in_slots(record: Any) -> Any:
@@ -186,3 +202,13 @@ def in_slots(record: Any) -> Any:
 @functools.cache
 def _slotted(record: Any) -> Any:
     return make_dataclass(record.__name__, record._fields, slots=True)
+
+
+def _array_log(lines: int) -> Log:
+    made: Any = (
+        np.zeros(lines, np.int64),
+        np.zeros(lines),
+        np.zeros(lines, np.int32),
+        np.zeros(1, np.int64),
+    )
+    return Log(*made)

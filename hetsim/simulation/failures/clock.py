@@ -1,4 +1,4 @@
-"""The virtual clock with failures: the kernel's rules, each request with tasks of its own.
+"""The virtual clock with failures: the rules' own, and requests that get templates of what is left.
 
 What happens at one instant is in the order of ``hetsim.simulation.clock.rules``; devices fail, and
 come back, after the ends and arrivals of that instant and before anything starts on a device.
@@ -6,19 +6,54 @@ come back, after the ends and arrivals of that instant and before anything start
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hetsim.errors import PlanError
 from hetsim.plans.plan import Plan
-from hetsim.problem.parts import Contention
-from hetsim.simulation.failures.failure import Failure
-from hetsim.simulation.failures.remaining_tasks import Progress, Task, Version
+from hetsim.problem.parts import GRAPH_INPUT, Contention
+from hetsim.simulation.clock.playing import COMPILE_FROM
+from hetsim.simulation.clock.rules import SHIFT
+from hetsim.simulation.failures.changing_time import (
+    HAS_ENDED,
+    IS_RUNNING,
+    ChangingTime,
+    InFlight,
+)
+from hetsim.simulation.failures.failure import Failure, Moment, moments
+from hetsim.simulation.failures.ledger import Ledger
+from hetsim.simulation.failures.remaining_tasks import Version
+from hetsim.simulation.failures.rests import Rest, Rests, leftovers
 
-Moment = tuple[float, int, Literal["stop", "known", "back"], Failure]
+
+class Onward(NamedTuple):
+    """How a request goes on.
+
+    Attributes
+    ----------
+    rest : int
+        What it has to do; -1: nothing.
+    over : bool
+        Whether that makes it over.
+    places : dict of int to int
+        Where in the rest a task stands that goes on, by its place before.
+    """
+
+    rest: int
+    over: bool
+    places: dict[int, int]
+
+
+class Running(NamedTuple):
+    """What runs: by row of those in flight, and place in its template; and its code."""
+
+    row: NDArray[np.int64]
+    place: NDArray[np.int64]
+    code: NDArray[np.int64]
 
 
 class FailingClock:
@@ -34,13 +69,16 @@ class FailingClock:
     contention : "fifo" or "none"
     replan : callable
         Gives a plan without the devices that it is told.
+    machine_code : bool, optional
+        Whether numba compiles the clock; absent: where the work is large. The answer is the
+        same, bit for bit.
 
     Attributes
     ----------
     finish : list of float
         By request.
-    log : list of Task
-        All that started, in the order in which it did; cut off where it was lost.
+    started : Started
+        All that ran.
     versions : list of Version
         The plan, and those that took its place.
     happened : list of Failure
@@ -54,28 +92,38 @@ class FailingClock:
         failures: Sequence[Failure],
         contention: Contention,
         replan: Callable[[Plan, tuple[str, ...]], Plan],
+        *,
+        machine_code: bool | None = None,
     ) -> None:
         self._plan = plan
-        self._arrival = arrival
         self._contention: Contention = contention
         self._replan = replan
-        problem = plan.problem
-        self._streams = problem.streams
-        self._occupied = [[False] * width for width in problem.streams]
-        self._stopped = [False] * len(problem.devices)
-        self._down = [False] * len(problem.devices)
-        self._kept_back: list[Task] = []
-        self._lost: list[str] = []
-        self._running: dict[Task, None] = {}
-        self._ready: list[list[int]] = [[] for _ in problem.devices]
-        self._queues: list[deque[Task]] = [deque() for _ in problem.link_names]
-        self._ends: list[tuple[float, int, int, int, int, Task]] = []
-        self._open: dict[int, Progress] = {}
-        self._moments = sorted(_moments(failures), key=lambda moment: moment[:2], reverse=True)
-        self.finish = [math.nan] * len(arrival)
-        self.log: list[Task] = []
+        self._arrival = np.array(arrival, dtype=np.float64)
+        devices = len(plan.problem.devices)
+        self._stopped = [False] * devices
+        self._down = [False] * devices
+        self._lost_devices: list[str] = []
+        self._moments = moments(failures)
         self.happened: list[Failure] = []
         self.versions = [Version(plan, 0, contention)]
+        self.finish: list[float] = []
+        self._over_s: dict[int, float] = {}
+        self._rests = Rests(plan.problem.streams)
+        self._ledger = Ledger(self._rests)
+        fresh = self._fresh()
+        structure, duration = self._rests.lay_out(np.unique(fresh))
+        expected = self.versions[0].plan_tasks.widest * len(arrival)
+        if machine_code is None:
+            machine_code = expected * (1 + len(failures)) >= COMPILE_FROM
+        self._clock = ChangingTime(
+            structure,
+            len(self.versions[0].plan_tasks.links),
+            duration,
+            self._arrival,
+            self._expected(0, fresh),
+            lines=expected,
+            arrays=machine_code,
+        )
 
     def play(self) -> None:
         """Run until all requests have ended.
@@ -87,196 +135,181 @@ class FailingClock:
         PlanError
             Where some subgraph never starts.
         """
-        arrived = 0
-        while self._ends or self._open or arrived < len(self._arrival):
-            times = [self._ends[0][0]] if self._ends else []
-            if arrived < len(self._arrival):
-                times.append(self._arrival[arrived])
-            if self._moments:
-                times.append(self._moments[-1][0])
-            if not times:
-                raise PlanError(
-                    "its subgraphs wait for each other and never start",
-                    where=f"plan '{self._plan.strategy}'",
-                    hint="order every group after the groups that feed it",
-                )
-            now = min(times)
-            while True:
-                if self._ends and self._ends[0][0] == now:
-                    self._end(heapq.heappop(self._ends)[-1], now)
-                elif arrived < len(self._arrival) and self._arrival[arrived] == now:
-                    self._admit(arrived, now)
-                    arrived += 1
-                elif self._moments and self._moments[-1][0] == now:
-                    self._happen(self._moments.pop(), now)
-                else:
-                    self._start_subgraphs(now)
-                    if not self._ends or self._ends[0][0] != now:
-                        break
+        count = len(self._arrival)
+        for moment in self._moments:
+            self._clock.run(moment[0])
+            # Failures at the moment at which the last request ends happen still.
+            if self._clock.over == count and moment[0] > np.nanmax(self._clock.finish):
+                break
+            self._happen(moment)
+        self._clock.run()
+        if self._clock.over < count:
+            raise PlanError(
+                "its subgraphs wait for each other and never start",
+                where=f"plan '{self._plan.strategy}'",
+                hint="order every group after the groups that feed it",
+            )
+        self._ledger.write(self._clock.take_log(), np.zeros(0, dtype=np.int64))
+        self.started = started = self._ledger.closed()
+        finish = self._arrival.copy()
+        last = started.counts & ~started.lost
+        np.maximum.at(finish, started.request[last], started.end[last])
+        for request, at_s in self._over_s.items():
+            finish[request] = max(finish[request], at_s)
+        self.finish = finish.tolist()
 
-    def _admit(self, request: int, now: float) -> None:
-        progress, free = self.versions[-1].fresh(request)
-        if not progress.remaining:
-            self.finish[request] = now
-            return
-        self._open[request] = progress
-        self._offer(request, progress)
-        self._enqueue(free, now)
-
-    def _end(self, task: Task, now: float) -> None:
-        if task.lost:
-            return
-        del self._running[task]
-        starting: list[Task] = []
-        if task.device >= 0:
-            self._occupied[task.device][task.stream] = False
-        else:
-            starting = self._release(task)
-        progress = self._open.get(task.request)
-        fresh: list[Task] = []
-        if progress is not None:
-            del progress.running[task]
-            for value, device in task.gives:
-                progress.held.setdefault(value, set()).add(device)
-            progress.computed.update(task.ends)
-            for follower in task.followers:
-                follower.waits -= 1
-                if not follower.waits:
-                    turn = progress.turns[follower.device] if follower.device >= 0 else []
-                    if turn and turn[-1] is follower:
-                        heapq.heappush(self._ready[follower.device], task.request)
-                    elif follower.device < 0:
-                        fresh.append(follower)
-            progress.remaining -= task.counts
-            if not progress.remaining:
-                self.finish[task.request] = now
-                del self._open[task.request]
-        self._enqueue(fresh, now, starting)
-
-    def _release(self, task: Task) -> list[Task]:
-        """Take a transfer from the head of its links; return those that can start by that."""
-        starting: list[Task] = []
-        for link in task.resources:
-            queue = self._queues[link]
-            queue.popleft()
-            if queue:
-                queue[0].behind -= 1
-                if not queue[0].behind:
-                    starting.append(queue[0])
-        return starting
-
-    def _enqueue(self, fresh: Sequence[Task], now: float, starting: Sequence[Task] = ()) -> None:
-        begin = list(starting)
-        for task in fresh:
-            if task.target != self._plan.problem.host and self._down[task.target]:
-                self._kept_back.append(task)
-                continue
-            for link in task.resources:
-                task.behind += bool(self._queues[link])
-                self._queues[link].append(task)
-            if not task.behind:
-                begin.append(task)
-        for task in begin:
-            self._begin(task, now)
-
-    def _begin(self, task: Task, now: float) -> None:
-        task.start, task.end = now, now + task.seconds
-        self.log.append(task)
-        self._running[task] = None
-        self._open[task.request].running[task] = None
-        order = (task.end, task.request, task.version, task.index, len(self.log))
-        heapq.heappush(self._ends, (*order, task))
-
-    def _start_subgraphs(self, now: float) -> None:
-        for device, ready in enumerate(self._ready):
-            occupied = self._occupied[device]
-            while ready and not self._stopped[device] and False in occupied:
-                progress = self._open.get(ready[0])
-                turn = progress.turns[device] if progress is not None else []
-                if not turn or turn[-1].waits:
-                    heapq.heappop(ready)
-                    continue
-                task = turn.pop()
-                if not turn or turn[-1].waits:
-                    heapq.heappop(ready)
-                task.stream = occupied.index(False)
-                occupied[task.stream] = True
-                self._begin(task, now)
-
-    def _offer(self, request: int, progress: Progress) -> None:
-        for device, turn in enumerate(progress.turns):
-            if turn and not turn[-1].waits:
-                heapq.heappush(self._ready[device], request)
-
-    def _happen(self, moment: Moment, now: float) -> None:
-        _, _, what, failure = moment
+    def _happen(self, moment: Moment) -> None:
+        now, _, what, failure = moment
         device = self._plan.problem.devices.index(failure.device)
+        if what == "back":
+            self._stopped[device] = self._down[device] = False
+            self._clock.start(device)
+            return
+        flight = self._clock.in_flight()
+        running = self._running(flight)
+        self._ledger.write(self._clock.take_log(), running.code)
         if what == "stop":
+            # What it runs has no end any more; that it is lost shows when the failure is known.
             self.happened.append(failure)
             self._stopped[device] = True
-            # What it runs has no end any more; that it is lost shows when the failure is known.
-            for task in self._running:
-                if task.device == device:
-                    task.lost, task.end = True, now
-        elif what == "known":
-            self._lose(device, now)
-            self._down[device] = True
-            if math.isinf(failure.back_s):
-                self._lost.append(failure.device)
-                if self.versions[-1].uses(device):
-                    plan = self._replan(self._plan, tuple(self._lost))
-                    self.versions.append(Version(plan, len(self.versions), self._contention))
-            self._go_on(now)
-        else:
-            self._stopped[device] = self._down[device] = False
-            arriving = [task for task in self._kept_back if task.target == device]
-            self._kept_back = [task for task in self._kept_back if task.target != device]
-            self._enqueue(arriving, now)
+            self._clock.stop(device)
+            gone = set(running.code[self._clock.devices_of(running.code) == device].tolist())
+            self._ledger.lose(gone, now)
+            self._clock.ends = [end for end in self._clock.ends if end[1] not in gone]
+            return
+        self._down[device] = True
+        if math.isinf(failure.back_s):
+            self._lost_devices.append(failure.device)
+            if self.versions[-1].uses(device):
+                plan = self._replan(self._plan, tuple(self._lost_devices))
+                self.versions.append(Version(plan, len(self.versions), self._contention))
+        self._go_on(flight, running, device, now)
 
-    def _lose(self, device: int, now: float) -> None:
-        """Take from every request what it had on a device, and what it did there or with it."""
-        problem = self._plan.problem
-        self._occupied[device] = [False] * self._streams[device]
-        for task in tuple(self._running):
-            if device in (task.device, task.source, task.target):
-                if not task.lost:
-                    task.lost, task.end = True, now
-                del self._running[task]
-                if task.request in self._open:
-                    del self._open[task.request].running[task]
-        for progress in self._open.values():
-            for value, places in progress.held.items():
-                # Inputs, and outputs that have arrived, are with the caller.
-                caller = device == problem.host and (
-                    problem.values[value].producer < 0 or problem.values[value].is_output
-                )
-                if not caller:
-                    places.discard(device)
+    def _running(self, flight: InFlight) -> Running:
+        row, place = np.nonzero(flight.progress == IS_RUNNING)
+        task = self._rests.first[flight.template[row]] + place
+        return Running(row, place, (flight.request[row] << SHIFT) + task)
 
-    def _go_on(self, now: float) -> None:
-        """Lay out what every request still has to do, and start what can start."""
-        self._ready = [[] for _ in self._ready]
-        self._kept_back = []
-        for queue in self._queues:
-            head = queue[0] if queue and queue[0].start >= 0 and not queue[0].lost else None
-            queue.clear()
-            if head is not None:
-                queue.append(head)
-        for request, progress in sorted(self._open.items()):
-            free = self.versions[-1].rest(request, progress)
-            if not progress.remaining:
-                self.finish[request] = now
-                del self._open[request]
+    def _fresh(self) -> NDArray[np.int64]:
+        """The rests of requests that have not come, by replica."""
+        version = self.versions[-1]
+        return np.array(
+            [
+                self._rests.number(("fresh", version.plan_tasks, replica), layout.fresh)
+                for replica, layout in enumerate(version.layouts)
+            ],
+            dtype=np.int64,
+        )
+
+    def _dealt(self, requests: NDArray[np.int64]) -> NDArray[np.int64]:
+        period = np.array(self.versions[-1].plan.period, dtype=np.int64)
+        return period[requests % len(period)]
+
+    def _expected(self, since: int, fresh: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The templates of requests that have not come."""
+        dealt = self._dealt(np.arange(since, len(self._arrival)))
+        return np.searchsorted(self._rests.used, fresh[dealt])
+
+    def _go_on(self, flight: InFlight, running: Running, device: int, now: float) -> None:
+        """Take from requests what they had on a device, and lay out what each still has to do."""
+        rests, clock = self._rests, self._clock
+        onward = self._onwards(flight, device)
+        after = np.array([found.rest for found in onward], dtype=np.int64)
+        for row, found in enumerate(onward):
+            if found.over:
+                self._over_s[int(flight.request[row])] = now
+        fresh = self._fresh()
+        left = after >= 0
+        structure, duration = rests.lay_out(np.unique(np.concatenate((after[left], fresh))))
+        template = np.searchsorted(rests.used, after)
+        moves: dict[int, tuple[int, int, int]] = {}
+        lost: list[int] = []
+        for row, place, code in zip(*(part.tolist() for part in running), strict=True):
+            there = onward[row].places.get(place)
+            if there is None:
+                lost.append(code)
                 continue
-            self._offer(request, progress)
-            self._enqueue(free, now)
+            task = int(rests.first[template[row]]) + there
+            moves[code] = (code >> SHIFT << SHIFT) + task, int(after[row]), there
+        self._ledger.lose(lost, now)
+        self._ledger.move(moves)
+        stream = dict(zip(running.code.tolist(), flight.stream[running[:2]].tolist(), strict=True))
+        clock.change(
+            structure,
+            duration,
+            flight.request[left],
+            template[left],
+            [(new, stream[code]) for code, (new, _, _) in moves.items()],
+            [(time, moves[code][0]) for time, code in clock.ends if code in moves],
+            stopped=self._stopped,
+            shut=[
+                down and place != self._plan.problem.host for place, down in enumerate(self._down)
+            ],
+        )
+        clock.expect(self._expected(clock.admitted, fresh))
 
+    def _onwards(self, flight: InFlight, device: int) -> list[Onward]:
+        """How each request goes on without what it had on a device; alike where they are alike."""
+        alike: dict[tuple[int, int, bytes], Onward] = {}
+        found: list[Onward] = []
+        rest = self._rests.used[flight.template].tolist()
+        dealt = self._dealt(flight.request).tolist()
+        progress = np.ascontiguousarray(flight.progress)
+        wide, data = progress.shape[1], progress.tobytes()
+        for row, key in enumerate(zip(rest, dealt, strict=True)):
+            whole = (*key, data[row * wide : (row + 1) * wide])
+            if whole not in alike:
+                alike[whole] = self._onward(*key, progress[row], device)
+            found.append(alike[whole])
+        return found
 
-def _moments(failures: Sequence[Failure]) -> list[Moment]:
-    found: list[Moment] = []
-    for failure in failures:
-        found.append((failure.at_s, len(found), "stop", failure))
-        found.append((failure.known_s, len(found), "known", failure))
-        if math.isfinite(failure.back_s):
-            found.append((failure.back_s, len(found), "back", failure))
-    return found
+    def _onward(self, number: int, replica: int, progress: NDArray[np.int8], device: int) -> Onward:
+        """How a request goes on without what it had on a device."""
+        rest = self._rests.known[number]
+        state = progress[: len(rest.tasks)].tolist()
+        running = [
+            place
+            for place, task in enumerate(rest.tasks)
+            if state[place] == IS_RUNNING and not task.needs(device)
+        ]
+        tasks = tuple(rest.tasks[place] for place in running)
+        over = False
+        found: Rest | None = None
+        if any(
+            counted and done != HAS_ENDED for counted, done in zip(rest.counts, state, strict=True)
+        ):
+            version = self.versions[-1]
+            layout = version.layout_of(rest.groups, replica)
+            held, computed = self._progress(rest, state, device)
+            key = (id(layout), frozenset(held.items()), computed, tasks)
+            number = self._rests.number(key, lambda: layout.rest(held, computed, tasks))
+            found = self._rests.known[number]
+            over = not any(found.counts)
+        if found is None or over:
+            if not tasks:
+                return Onward(-1, over, {})
+            number = self._rests.number(("left", tasks), lambda: leftovers(rest, tasks))
+            found = self._rests.known[number]
+        return Onward(number, over, dict(zip(running, found.under_way, strict=True)))
+
+    def _progress(
+        self, rest: Rest, state: Sequence[int], device: int
+    ) -> tuple[dict[int, frozenset[int]], frozenset[int]]:
+        """What is held where, without a lost device, and which nodes nobody reads from have run."""
+        problem = self._plan.problem
+        held = {value: set(places) for value, places in rest.held.items()}
+        computed = set(rest.computed)
+        for task, done in zip(rest.tasks, state, strict=True):
+            if done == HAS_ENDED:
+                computed.update(task.ends)
+                for value, place in task.gives:
+                    held.setdefault(value, set()).add(place)
+        for value, places in held.items():
+            # Inputs, and outputs that have arrived, are with the caller.
+            caller = device == problem.host and (
+                problem.values[value].producer == GRAPH_INPUT or problem.values[value].is_output
+            )
+            if not caller:
+                places.discard(device)
+        kept = {value: frozenset(places) for value, places in held.items() if places}
+        return kept, frozenset(computed)

@@ -13,6 +13,8 @@ from hetsim.errors import UsageError, nearest
 from hetsim.hardware.spec import numbered
 
 Kind = Literal["kill", "hang"]
+Moment = tuple[float, int, Literal["stop", "known", "back"], "Failure"]
+"""Seconds, place among those of one instant, and what happens to the device of a failure."""
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _FORM = "write 'kill DEVICE at 3ms', 'kill DEVICE at 3ms for 5ms' or 'hang DEVICE at 3ms for 5ms'"
@@ -142,3 +144,14 @@ def check_failures(failures: Iterable[Failure], devices: Sequence[str]) -> tuple
             )
         until[failure.device] = failure
     return tuple(found)
+
+
+def moments(failures: Sequence[Failure]) -> list[Moment]:
+    """Return when devices stop, are known to have stopped, and are back, by time."""
+    found: list[Moment] = []
+    for failure in failures:
+        found.append((failure.at_s, len(found), "stop", failure))
+        found.append((failure.known_s, len(found), "known", failure))
+        if math.isfinite(failure.back_s):
+            found.append((failure.back_s, len(found), "back", failure))
+    return sorted(found, key=lambda moment: moment[:2])

@@ -1,10 +1,11 @@
-"""The clock with failures: the kernel's own times without any, and sound work with some."""
+"""The clock with failures: the clock's own times without any, and sound work with some."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,12 +19,38 @@ from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.failure import Failure, check_failures
+from hetsim.simulation.failures.rests import Task
 from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import arrivals, dealt_plans
 from sweeps import examples
 
 
-def test_without_failures_it_keeps_the_kernels_time() -> None:
+class Ran(NamedTuple):
+    """What started: a task of a request."""
+
+    request: int
+    task: Task
+    start: float
+    end: float
+    stream: int
+    lost: bool
+
+
+def log_of(played: FailingClock) -> list[Ran]:
+    started = played.started
+    columns = (started.start, started.end, started.stream, started.lost)
+    return [
+        Ran(request, started.tasks[task], *line)
+        for request, task, *line in zip(
+            started.request.tolist(),
+            started.task.tolist(),
+            *(column.tolist() for column in columns),
+            strict=True,
+        )
+    ]
+
+
+def test_without_failures_it_keeps_the_clocks_time() -> None:
     """Bit for bit, with ties, zero durations, shared links and several streams."""
 
     @settings(max_examples=150, deadline=None)
@@ -32,7 +59,7 @@ def test_without_failures_it_keeps_the_kernels_time() -> None:
         expected = hetsim.simulate(plan, arrivals_s=times)
         played = FailingClock(plan, times, (), plan.problem.contention, replan)
         played.play()
-        found = {(t.request, t.index): (t.start, t.end) for t in played.log}
+        found = {(t.request, t.task.index): (t.start, t.end) for t in log_of(played)}
         names = [value.name for value in plan.problem.values]
         for event in expected.events:
             template = played.versions[0].layouts[plan.replica_of(event.request)].template
@@ -93,25 +120,41 @@ def test_every_request_ends_and_nothing_reads_what_is_not_there(
     assert [e.kind for e in timeline.events].count("failure") == len(played.happened)
 
 
+@examples(quick=15, full=60)
+@given(failing())
+def test_machine_code_gives_the_same_bits(
+    case: tuple[Plan, list[float], tuple[Failure, ...]],
+) -> None:
+    plan, times, failures = case
+    plain, compiled = (
+        FailingClock(plan, times, failures, plan.problem.contention, replan, machine_code=how)
+        for how in (False, True)
+    )
+    plain.play()
+    compiled.play()
+    assert plain.finish == compiled.finish
+    assert log_of(plain) == log_of(compiled)
+
+
 def check_occupation(played: FailingClock, failures: tuple[Failure, ...]) -> None:
     """No stream runs two things at once, nor a link; nothing runs on a device that is gone."""
     problem = played.versions[0].plan.problem
     streams: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
     links: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for task in played.log:
-        if task.device >= 0:
-            streams[task.device, task.stream].append((task.start, task.end))
-            assert task.stream < problem.streams[task.device]
-        for link in task.resources:
-            links[link].append((task.start, task.end))
+    for ran in log_of(played):
+        if ran.task.device >= 0:
+            streams[ran.task.device, ran.stream].append((ran.start, ran.end))
+            assert ran.stream < problem.streams[ran.task.device]
+        for link in ran.task.resources:
+            links[link].append((ran.start, ran.end))
     for spans in [*streams.values(), *links.values()]:
         for (_, end), (start, _) in pairwise(sorted(spans)):
             assert end <= start
     for failure in failures:
         device = problem.devices.index(failure.device)
-        for task in played.log:
-            if task.device == device:
-                assert task.end <= failure.at_s or task.start >= failure.back_s
+        for ran in log_of(played):
+            if ran.task.device == device:
+                assert ran.end <= failure.at_s or ran.start >= failure.back_s
 
 
 def check_lineage(
@@ -125,13 +168,13 @@ def check_lineage(
     for index, value in enumerate(problem.values):
         if value.producer == GRAPH_INPUT:
             there[index] = set(range(len(problem.devices))) if host is None else {host}
-    log = [task for task in played.log if task.request == request]
+    log = [ran for ran in log_of(played) if ran.request == request]
     # At one instant: what ends, then what is lost, then what starts, in the order of the log.
     happenings: list[tuple[float, int, int]] = []
-    for at, task in enumerate(log):
-        happenings.append((task.start, 2 * at + 1, at))
-        if not task.lost and task.end <= played.finish[request]:
-            happenings.append((task.end, 2 * at + 2, at))
+    for at, ran in enumerate(log):
+        happenings.append((ran.start, 2 * at + 1, at))
+        if not ran.lost and ran.end <= played.finish[request]:
+            happenings.append((ran.end, 2 * at + 2, at))
     order = sorted(happenings)
     losses = sorted((f.known_s, problem.devices.index(f.device)) for f in failures)
 
@@ -146,7 +189,7 @@ def check_lineage(
                     places.discard(device)
 
     for now, what, at in order:
-        task = log[at]
+        task = log[at].task
         lose_until(now)
         groups = played.versions[task.version].plan.groups
         if what % 2 == 0:
@@ -161,7 +204,7 @@ def check_lineage(
                     assert task.device in there[index]
         else:
             assert task.source in there[task.value]
-        assert task.start >= came
+        assert log[at].start >= came
     assert computed == set(range(problem.n)) or any(f.known_s <= now for f in failures)
     for index, value in enumerate(problem.values):
         if value.is_output and host is not None:
