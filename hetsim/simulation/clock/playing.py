@@ -26,6 +26,9 @@ from hetsim.simulation.recursion.playing import finishes
 COMPILE_FROM = 100_000
 """Task events from which loading the machine code costs less CPU time than it saves."""
 
+RECURSE_FROM = 200
+"""Events of each task laid out from which looking at their order costs less than it saves."""
+
 
 def simulate(
     plan: Plan,
@@ -196,7 +199,8 @@ def run(
     none, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
     if machine_code is None:
         machine_code = events >= COMPILE_FROM
-        if machine_code and rank is None and not traced:
+        laid = layout.first[-1]
+        if machine_code and rank is None and not traced and events >= RECURSE_FROM * laid:
             ended = finishes(layout, duration, arrival, template)
             if ended is not None:
                 return Recording(arrival, ended, template, entry_at, none, none, nowhere, nowhere)

@@ -5,7 +5,7 @@ Both the proof and its limits stand in ``Order``.
 
 from __future__ import annotations
 
-import math
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -145,7 +145,8 @@ def order_of(layout: Layout, duration: NDArray[np.float64]) -> Order | None:
     """Return the tasks in order, or None where some subgraph never starts.
 
     `duration` [tasks] only says which of several orders of one request's transfers is looked
-    for: that of a request alone. Complexity: O(tasks^2) a template.
+    for: that of a request alone. Complexity: O((tasks + dependencies)
+    (log tasks + devices)).
     """
     structure, first = layout.structure, layout.first
     devices = len(structure.streams)
@@ -223,33 +224,39 @@ def _order(
     """The tasks of a template as a request alone is ready for them, in turn on every device."""
     structure = layout.structure
     devices = len(structure.streams)
-    waiting = dict.fromkeys(range(layout.first[template], layout.first[template + 1]))
+    begin, beyond = layout.first[template], layout.first[template + 1]
+    pending = {task: len(before[task]) for task in range(begin, beyond)}
     turn = [structure.issue_at[template * devices + d] for d in range(devices)]
+    last = [structure.issue_at[template * devices + d + 1] for d in range(devices)]
     streams = [[0.0] * width for width in (*structure.streams, *[1] * layout.links)]
     end: dict[int, float] = {}
-    order: list[int] = []
-    while waiting:
-        best, chosen = math.inf, -1
-        for task in waiting:
-            device = structure.device[task]
-            if device >= 0 and structure.issue[turn[device]] != task:
-                continue
-            if all(other in end for other in before[task]):
-                ready = max((end[other] for other in before[task]), default=0.0)
-                if ready < best:
-                    best, chosen = ready, task
-        if chosen < 0:
-            return None
-        del waiting[chosen]
-        order.append(chosen)
-        start = max([best, *(min(streams[resource]) for resource in holds[chosen])])
-        end[chosen] = start + duration[chosen]
-        for resource in holds[chosen]:
+    able: list[tuple[float, int]] = []
+
+    def offer(task: int) -> None:
+        """Put a task up where it waits for nothing and it is its turn."""
+        device = structure.device[task]
+        if not pending[task] and (device < 0 or structure.issue[turn[device]] == task):
+            heapq.heappush(able, (max((end[other] for other in before[task]), default=0.0), task))
+
+    for task in pending:
+        offer(task)
+    while able:
+        ready, task = heapq.heappop(able)
+        start = max([ready, *(min(streams[resource]) for resource in holds[task])])
+        end[task] = start + duration[task]
+        for resource in holds[task]:
             streams[resource].remove(min(streams[resource]))
-            streams[resource].append(end[chosen])
-        if structure.device[chosen] >= 0:
-            turn[structure.device[chosen]] += 1
-    return order
+            streams[resource].append(end[task])
+        device = structure.device[task]
+        if device >= 0:
+            turn[device] += 1
+            if turn[device] < last[device]:
+                offer(structure.issue[turn[device]])
+        for at in range(structure.successor_at[task], structure.successor_at[task + 1]):
+            follower = structure.successors[at]
+            pending[follower] -= 1
+            offer(follower)
+    return list(end) if len(end) == len(pending) else None
 
 
 def _handled_first(task: int, following: int, before: Sequence[Sequence[int]]) -> bool:

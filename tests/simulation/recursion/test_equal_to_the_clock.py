@@ -128,8 +128,11 @@ def test_the_clock_takes_the_recursion_where_it_applies(
         assert one.tobytes() == other.tobytes()
     ranked = run(*question, rank=np.zeros(requests, dtype=np.int8), traced=False)
     assert ranked.finish.tobytes() == heap.finish.tobytes()
-    run(layout, question[1], arrival[:9], question[3][:9], traced=False)
+    monkeypatch.setattr(clock_playing, "COMPILE_FROM", 1)
+    run(layout, question[1], arrival[:199], question[3][:199], traced=False)
     assert len(asked) == 1
+    run(layout, question[1], arrival[:200], question[3][:200], traced=False)
+    assert len(asked) == 2
 
 
 def vars_of(recording: Recording) -> list[NDArray[Any]]:
