@@ -9,6 +9,7 @@ from pathlib import Path
 from hetsim.fitting.catalog import Asked, catalog_asks, with_catalog
 from hetsim.fitting.chips import Chips, Datasheet, raw_covariates, read_chips
 from hetsim.fitting.graphs import read_graphs
+from hetsim.fitting.hearing import are_relatives, misses, with_heard
 from hetsim.fitting.leaving_out import (
     Unseen,
     without_chip,
@@ -53,7 +54,7 @@ class FittedKin:
     chips_out: list[Unseen]
 
     def record(self) -> Kin:
-        """Return what goes to the kin's file."""
+        """Return what its own devices have in common."""
         return kin_of(self.data, self.fit, traits_of_keys(self.data, self.fit))
 
 
@@ -93,6 +94,13 @@ class Measurements:
         series = series or self.points.kin(kin)
         covariates = {one: raw_covariates(self.datasheet(one)) for one in series}
         return kin_data(kin, series, self.tables, covariates)
+
+    def record(self, kin: str) -> Kin:
+        """Return what goes to the file of a kin, with what it hears of others."""
+        fitted = self.fitted(kin)
+        others = sorted({asked.kin for asked in self.asks if are_relatives(kin, asked.kin)})
+        told = [misses(self.fitted(other).networks_out) for other in others]
+        return with_heard(fitted.record(), misses(fitted.networks_out), told, self.tables)
 
     def fitted(self, kin: str) -> FittedKin:
         """Return the fit of a kin; each is made once."""

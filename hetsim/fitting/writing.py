@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hetsim.base.units import significant
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
-from hetsim.hardware.kin import TRAITS, Kin
+from hetsim.hardware.kin import TRAITS, Kin, KnownNetwork
 
 _HEADER = """\
 # What kernels take on {device}. Written by `make fit` out of data/measured and of what
@@ -41,10 +41,13 @@ def kin_text(kin: Kin) -> str:
     lines.append(f"  # Name, batch, devices, log of measured over predicted; {', '.join(TRAITS)};")
     lines.append("  # where the batch is not 1, those of one sample.")
     lines.append("  networks: |")
-    for one in kin.networks:
-        told = one.traits if one.batch == 1 else one.traits + one.alone
-        traits = " ".join(f"{trait:.4g}" for trait in told)
-        lines.append(f"    {one.name} {one.batch} {one.devices} {one.effect:.4g} {traits}")
+    lines += [_network(one, f"{one.devices}") for one in kin.networks]
+    if kin.heard:
+        lines.append(
+            "  # The same of networks that others ran, with the share of the variance they tell."
+        )
+        lines.append("  heard: |")
+        lines += [_network(one.network, f"{one.share:.4g}") for one in kin.heard]
     return "\n".join(lines) + "\n"
 
 
@@ -100,6 +103,12 @@ def _precision(figures: KernelFigures) -> str:
         lines.append("    errors:")
         lines += [f"      - {_error(error)}" for error in figures.errors]
     return "\n".join(lines) + "\n"
+
+
+def _network(one: KnownNetwork, devices: str) -> str:
+    told = one.traits if one.batch == 1 else one.traits + one.alone
+    traits = " ".join(f"{trait:.4g}" for trait in told)
+    return f"    {one.name} {one.batch} {devices} {one.effect:.4g} {traits}"
 
 
 def _error(error: FigureError) -> str:

@@ -44,6 +44,22 @@ class KnownNetwork:
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """A network that no device of a kin ran, but devices with another runtime of its maker did.
+
+    Attributes
+    ----------
+    network : KnownNetwork
+        With the effect of which `share` is expected.
+    share : float
+        Of the variance of effects, what is known by those of the others: above 0, below 1.
+    """
+
+    network: KnownNetwork
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Kin:
     """Devices with one runtime and precision: their mean, and what it misses of networks.
 
@@ -67,6 +83,8 @@ class Kin:
     noise : float
         Standard deviation of one device's effect about the common one.
     networks : tuple of KnownNetwork
+    heard : tuple of Heard
+        What kins of the same maker's runtimes say of networks that it did not run.
     """
 
     name: str
@@ -80,6 +98,7 @@ class Kin:
     length: float
     noise: float
     networks: tuple[KnownNetwork, ...]
+    heard: tuple[Heard, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def fit_devices(
                 figures.setdefault(asked.device, []).append(figures_of(measurements, asked))
     folder = out or catalog_folder() / "fitted"
     kins = sorted({one.kin for found in figures.values() for one in found})
-    records = [measurements.fitted(kin).record() for kin in kins]
+    records = [measurements.record(kin) for kin in kins]
     changed = write_fitted(folder, figures, records, all_of_them=not names and out is None)
     total = len(figures) + len(kins)
     invocation.note(f"{len(changed)} of {total} files in {folder} changed")

@@ -180,9 +180,12 @@ class Likeness:
     @classmethod
     def of(cls, kin: Kin) -> Likeness:
         """Prepare what a kin knows. O(networks^3)."""
-        networks = kin.networks
+        networks = (*kin.networks, *(one.network for one in kin.heard))
         places = Placed.of(networks)
-        noise = kin.noise**2 / np.array([one.devices for one in networks], dtype=np.float64)
+        # What is heard is so unsure that its share of it is expected where nothing else is known.
+        unsure = [kin.sd**2 * (1 / one.share - 1) for one in kin.heard]
+        ran = [kin.noise**2 / one.devices for one in kin.networks]
+        noise = np.array([*ran, *unsure], dtype=np.float64)
         together = kin.sd**2 * covariance(places, places, kin.shared, kin.length) + np.diag(noise)
         # Numbers that were rounded to be written may be the same where noise is next to none.
         inverse = np.asarray(
@@ -191,6 +194,7 @@ class Likeness:
         most = CLIPPED_AT * np.sqrt(np.diag(together))
         effects = np.array([one.effect for one in networks])
         clipped = np.clip(effects, -most, most)
+        effects[len(kin.networks) :] = clipped[len(kin.networks) :]
         weights = inverse @ clipped
         names = np.array([one.name for one in networks])
         told, left_out = np.zeros(len(networks)), np.zeros(len(networks))
@@ -231,13 +235,15 @@ class Likeness:
         kin = self.kin
         variance = kin.sd**2
         usual = math.sqrt(self._usual_variance(batch))
-        if not kin.networks:
+        if not len(self.told):
             return Likely(0.0, kin.sd, usual, kin.noise, False, ())
         at = Placed(traits[None, :], alone[None, :], np.log([float(batch)]))
         near = variance * covariance(at, self.places, kin.shared, kin.length)[0]
         left = variance - float(near @ self.inverse @ near)
         own = own_part(at, self.places)[0]
         same = alike(at.alone, self.places.alone, SAME)[0]
+        known = bool(same.max() > 0.5)
+        ran = known and int(same.argmax()) < len(kin.networks)
         nearby = np.zeros_like(same)
         if kin.shared:
             nearby = alike(at.traits, self.places.traits, kin.length)[0]
@@ -246,8 +252,8 @@ class Likeness:
             sd=math.sqrt(max(left, 0.0)),
             usual_sd=usual,
             noise=kin.noise,
-            same=bool(same.max() > 0.5),
-            networks=self._names(same if same.max() > 0.5 else nearby),
+            same=ran,
+            networks=self._names(same if known else nearby),
         )
 
     def _usual_variance(self, batch: int) -> float:
@@ -257,14 +263,20 @@ class Likeness:
         own = batch_range(batch)
         within = [
             told
-            for told, one in zip(self.left_out.tolist(), self.kin.networks, strict=True)
+            for told, one in zip(self._ran.tolist(), self.kin.networks, strict=True)
             if batch_range(one.batch) == own
         ]
-        return float(np.mean(within if within else self.left_out))
+        return float(np.mean(within if within else self._ran))
+
+    @property
+    def _ran(self) -> Floats:
+        """`left_out` of what the kin itself ran."""
+        return self.left_out[: len(self.kin.networks)]
 
     def _names(self, by: Floats) -> tuple[str, ...]:
         """Names of the most alike, each once: nearly as much as the first."""
         order = np.argsort(-by, kind="stable").tolist()
         least = max(_NAMED_FROM * float(by[order[0]]), _UNLIKE)
-        names = (self.kin.networks[index].name for index in order if by[index] >= least)
+        every = (*self.kin.networks, *(one.network for one in self.kin.heard))
+        names = (every[index].name for index in order if by[index] >= least)
         return tuple(dict.fromkeys(names))[:_NAMED]

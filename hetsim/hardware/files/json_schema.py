@@ -91,7 +91,10 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "length": "How far along the traits a network says something of another.",
         "noise": "Standard deviation of one device's logarithm about what devices share.",
         "networks": "A line each: name, batch, devices that ran it, logarithm of measured over "
-        f"predicted, and its traits: {', '.join(TRAITS)}.",
+        f"predicted, and its traits: {', '.join(TRAITS)}; where the batch is not 1, then those of "
+        "one sample.",
+        "heard": "A line each of what others of the maker's runtimes ran: name, batch, share of "
+        "the variance that they tell, effect of which that share is expected, traits.",
     },
     KernelsModel.__name__: {
         "kin": "Runtime and precision family whose devices miss alike, e.g. tensorrt-int8.",

@@ -11,7 +11,7 @@ from pydantic import field_validator as checked
 from hetsim.hardware.files.figures import NotNegative, Positive, Strict, Text, refusal
 from hetsim.hardware.files.kernels_schema import Parameters
 from hetsim.hardware.kernel_figures import PARAMETERS
-from hetsim.hardware.kin import TRAITS, Kin, KnownNetwork
+from hetsim.hardware.kin import TRAITS, Heard, Kin, KnownNetwork
 
 MOST_NETWORKS = 100
 """So that what they say of another one is told in less time than its kernels are counted in."""
@@ -24,7 +24,8 @@ class LikenessModel(Strict):
 
     A line of ``networks`` has the name of one, its batch, how many devices ran it, the logarithm
     of measured over predicted seconds, and its traits in the order of `TRAITS`; where the batch is
-    not 1, then those of one sample.
+    not 1, then those of one sample. A line of ``heard`` is of one that none of its devices ran,
+    with the share of the variance that others tell in place of the number of devices.
     """
 
     sd: NotNegative
@@ -32,6 +33,7 @@ class LikenessModel(Strict):
     length: Positive
     noise: Positive
     networks: Text
+    heard: str = ""
 
     @checked("networks")
     @classmethod
@@ -51,6 +53,23 @@ class LikenessModel(Strict):
             )
         return networks
 
+    @checked("heard")
+    @classmethod
+    def _heard(cls, heard: str) -> str:
+        for number, line in enumerate(heard.splitlines(), start=1):
+            if _heard(line) is None:
+                raise refusal(
+                    f"KEY has a line {number} that is not a name, a batch, a share between 0 and 1 "
+                    f"and {1 + len(TRAITS)} numbers, {len(TRAITS)} more where the batch is not 1",
+                    "let 'hetsim devices fit' write it",
+                )
+        if len(heard.splitlines()) > MOST_NETWORKS:
+            raise refusal(
+                f"KEY has {len(heard.splitlines())} lines, {MOST_NETWORKS} at most",
+                "keep those that are surest",
+            )
+        return heard
+
 
 class KinModel(Strict):
     """A file of ``devices/fitted/kin``: what the devices with one runtime and precision share."""
@@ -66,6 +85,7 @@ class KinModel(Strict):
         """Return the record of the kin called `name`, in SI units."""
         like = self.likeness
         found = (_network(line) for line in like.networks.splitlines())
+        heard = (_heard(line) for line in like.heard.splitlines())
         return Kin(
             name=name,
             runtime=self.runtime,
@@ -78,6 +98,7 @@ class KinModel(Strict):
             length=like.length,
             noise=like.noise,
             networks=tuple(one for one in found if one is not None),
+            heard=tuple(one for one in heard if one is not None),
         )
 
 
@@ -95,3 +116,14 @@ def _network(line: str) -> KnownNetwork | None:
         return None
     traits, alone = tuple(numbers[1 : 1 + len(TRAITS)]), tuple(numbers[-len(TRAITS) :])
     return KnownNetwork(words[0], batch, devices, numbers[0], traits, alone)
+
+
+def _heard(line: str) -> Heard | None:
+    """Return what a line says of a network that others ran, None where it says nothing."""
+    words = line.split()
+    try:
+        share = float(words[2])
+    except (IndexError, ValueError):
+        return None
+    network = _network(" ".join([*words[:2], "1", *words[3:]]))
+    return Heard(network, share) if network is not None and 0 < share < 1 else None
