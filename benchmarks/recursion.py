@@ -7,8 +7,11 @@
   cannot choose itself.
 - *one device*: M/D/1 at load 0.9, in blocks: its p99 beside the mean of eight other runs.
 
+The tandem is played by SimPy and by Ciw as well, where these are installed.
+
 CPU seconds of this process; the best of three runs, for other work on the machine slows both.
-Every finish is checked to be the heap's, to the last bit. JSON lines on stdout:
+Every finish is checked to be the heap's, to the last bit (Ciw's, which adds up gaps between
+arrivals, to 1e-9). JSON lines on stdout:
 
     python benchmarks/recursion.py [--requests N]
 """
@@ -16,13 +19,16 @@ Every finish is checked to be the heap's, to the last bit. JSON lines on stdout:
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
+import importlib.util
 import json
 import math
 import resource
 import sys
 import time
 from collections.abc import Callable
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +46,8 @@ from hetsim.simulation.recursion.playing import Recursion, Routing, Served
 
 sys.path.append(str(Path(__file__).parent))
 
-from engine import arrivals, tandem
+from engine import SERVICE_S as STAGES_S
+from engine import arrivals, tandem, with_simpy
 
 SERVICE_S = 10.0
 MOVE_S = 1.0
@@ -146,6 +153,52 @@ def measure(
     return equal
 
 
+def with_ciw(arrival: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return when each request of the tandem ends, played by Ciw: a node a device or link."""
+    ciw: Any = importlib.import_module("ciw")
+    services = [MOVE_S, *chain.from_iterable((seconds, MOVE_S) for seconds in STAGES_S)]
+    nodes = len(services)
+    network = ciw.create_network(
+        arrival_distributions=[
+            ciw.dists.Sequential(np.diff(arrival, prepend=0.0).tolist()),
+            *[None] * (nodes - 1),
+        ],
+        service_distributions=[ciw.dists.Deterministic(seconds) for seconds in services],
+        number_of_servers=[1] * nodes,
+        routing=np.eye(nodes, k=1).tolist(),
+    )
+    world = ciw.Simulation(network)
+    world.simulate_until_max_customers(len(arrival), method="Finish")
+    ends = [record.exit_date for record in world.get_all_records() if record.node == nodes]
+    return np.sort(ends)[: len(arrival)]
+
+
+def peers(requests: int) -> bool:
+    """Print a line for each peer that is installed; return whether they agree."""
+    _, layout, duration = laid(tandem())
+    arrival = arrivals("poisson", requests)
+    served = Recursion(layout, duration).serve(arrival)
+    assert served is not None
+    agree = True
+    for name, play, within in (("simpy", with_simpy, 0.0), ("ciw", with_ciw, 1e-9)):
+        if importlib.util.find_spec(name) is None:
+            emit(work="tandem, poisson", engine=name, absent=True)
+            continue
+        finish, cpu_s = timed(partial(play, arrival), 1)
+        equal = bool(np.allclose(finish, served.finish, rtol=within, atol=0.0))
+        agree &= equal
+        emit(
+            work="tandem, poisson",
+            engine=f"{name} {importlib.metadata.version(name)}",
+            requests=requests,
+            events=17 * requests,
+            cpu_s=round(cpu_s, 4),
+            events_per_cpu_s=round(17 * requests / cpu_s),
+            equal=equal,
+        )
+    return agree
+
+
 def p99_of_one_device(requests: int) -> None:
     """Print how long the p99 of M/D/1 at load 0.9 takes, and how far it is from other runs'."""
     _, layout, duration = laid(copies(1, 1, 0.0))
@@ -210,6 +263,7 @@ def main() -> int:
     agree = True
     for kind in ("burst", "paced", "poisson"):
         agree &= measure(f"tandem, {kind}", tandem(), arrivals(kind, requests))
+    agree &= peers(max(requests // 500, 1))
     for name, replicas, stages in (("replicas", 8, 1), ("pipelines", 4, 4)):
         plan = copies(replicas, stages, MOVE_S)
         rng = np.random.default_rng(0)

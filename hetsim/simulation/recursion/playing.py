@@ -168,21 +168,24 @@ class Recursion:
         template : int array [requests], optional
             What each runs, where that is given; absent: the first.
 
-        Raises UsageError where arrivals do not ascend.
+        Raises UsageError where arrivals do not ascend or templates are not there.
 
         Complexity: O(tasks, what they wait for and hold) a request, times the templates for
         "least_finish". Space O(requests), and for "shortest_queue" those in the system.
         """
-        requests = len(arrival)
+        arrival = np.asarray(arrival, dtype=np.float64)
+        requests, templates = len(arrival), len(self.ran)
+        if template is None:
+            chosen = np.zeros(requests, dtype=np.int64)
+        else:
+            chosen = np.array(template, dtype=np.int64)
+        if len(chosen) != requests or ((chosen < 0) | (chosen >= templates)).any():
+            raise UsageError(
+                "not every request has a template", hint=f"give each one of 0 .. {templates - 1}"
+            )
         if requests and not (arrival[0] >= self._latest and (np.diff(arrival) >= 0).all()):
             raise UsageError("arrivals do not ascend", hint="sort them")
-        served = Served(
-            np.zeros(requests, dtype=np.int64)
-            if template is None
-            else np.array(template, dtype=np.int64),
-            np.empty(requests),
-            np.empty(requests),
-        )
+        served = Served(chosen, np.empty(requests), np.empty(requests))
         for begin in range(0, requests, BLOCK):
             piece = slice(begin, begin + BLOCK)
             block = Served(served.template[piece], served.begun[piece], served.finish[piece])

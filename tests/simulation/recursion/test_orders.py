@@ -134,6 +134,9 @@ def test_bad_input() -> None:
         with pytest.raises(UsageError, match="a timeout of"):
             Recursion(*question, timeout_s=timeout_s)
     engine = Recursion(*question, machine_code=False)
+    for template in ([1], [-1], [0, 0]):
+        with pytest.raises(UsageError, match=r"not every request has a template.* 0 \.\. 0"):
+            engine.serve(np.zeros(1), np.array(template))
     assert engine.serve(np.zeros(0)) is not None
     assert engine.serve(np.array([2.0])) is not None
     for arrival in ([3.0, 2.0], [1.0], [float("nan")]):
