@@ -26,8 +26,9 @@ from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.playing import play, simulate
+from hetsim.simulation.clock.playing import play
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
+from hetsim.simulation.simulate import simulate
 
 SERVICE_S = (10.0, 11.0, 9.0, 12.0, 10.0, 8.0, 11.0, 10.0)
 MOVE_S = 1.0

@@ -29,7 +29,7 @@ from hetsim.placement.starting.alone import expand
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.playing import simulate
+from hetsim.simulation.simulate import simulate
 
 DEFAULT_STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
     "latency": ("single", "hetero", "heft", "auto"),

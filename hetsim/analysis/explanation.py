@@ -17,7 +17,7 @@ from hetsim.placement.objective import (
 )
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
-from hetsim.simulation.clock.playing import simulate
+from hetsim.simulation.simulate import simulate
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from hetsim.problem.parts import Contention, Slower
 from hetsim.problem.problem import Problem
 from hetsim.problem.scaled import scaled
 from hetsim.problem.sharing import SLOWEST, Priced, moved_bytes
-from hetsim.simulation.clock.playing import simulate
 from hetsim.simulation.power import slowdown
+from hetsim.simulation.simulate import simulate
 
 Floats = NDArray[np.float64]
 

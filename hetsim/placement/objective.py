@@ -10,7 +10,7 @@ from hetsim.errors import UsageError, nearest
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.metrics import busy_seconds
-from hetsim.simulation.clock.playing import play, simulate
+from hetsim.simulation.clock.playing import play, timeline_of
 from hetsim.simulation.clock.templates import tasks_of_plan
 
 Objective = Literal["latency", "throughput"]
@@ -34,7 +34,7 @@ def measure(plan: Plan, objective: Objective) -> float:
     if plan.sizes:
         check_room(plan)
     elif objective == "throughput":
-        simulate(plan, trace=False)
+        timeline_of(plan, trace=False)
     return latency_of(plan) if objective == "latency" else bottleneck(plan)
 
 
@@ -42,9 +42,9 @@ def check_room(plan: Plan) -> None:
     """Raise OutOfMemory where a device cannot hold one request of each replica at once."""
     if not plan.sizes:
         if memory_binds(plan.problem):
-            simulate(plan, trace=False)
+            timeline_of(plan, trace=False)
         return
-    simulate(plan.each_once, len(plan.replicas))
+    timeline_of(plan.each_once, np.zeros(len(plan.replicas)))
 
 
 def latency_of(plan: Plan) -> float:
@@ -54,7 +54,7 @@ def latency_of(plan: Plan) -> float:
     weights and all tensors at once. Raises what ``simulate`` raises.
     """
     if memory_binds(plan.problem):
-        return simulate(plan, trace=False).latency_s
+        return timeline_of(plan, trace=False).latency_s
     recording = play(tasks_of_plan(plan, plan.problem.contention), np.zeros(1), traced=False)
     return float(recording.finish[0])
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hetsim.base import checks
+from hetsim.errors import UsageError
 from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Contention, check_contention
-from hetsim.simulation.clock import playing as clock
 from hetsim.simulation.clock.memory import check_capacity, resident_weights
+from hetsim.simulation.clock.playing import timeline_of
 from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.failure import Failure, check_failures
-from hetsim.simulation.failures.timeline import timeline
+from hetsim.simulation.failures.timeline import failed_timeline
 from hetsim.simulation.power import within_power
 
 
@@ -76,19 +81,52 @@ def simulate(
     each failure O(A tasks), and V + E of the plan for each way in which requests in flight differ.
     """
     failing = check_failures(failures, plan.problem.devices)
+    arrival = arrivals(requests, arrivals_s)
+    rule = plan.problem.contention if contention is None else check_contention(contention)
     if sustained:
-        burst = clock.simulate(
-            plan, requests, arrivals_s=arrivals_s, contention=contention, trace=False
-        )
+        burst = timeline_of(plan, arrival, contention=rule, trace=False)
         plan = within_power(plan, burst)
     if not failing:
-        return clock.simulate(
-            plan, requests, arrivals_s=arrivals_s, contention=contention, trace=trace
-        )
-    arrival = clock.arrivals(requests, arrivals_s).tolist()
-    rule = plan.problem.contention if contention is None else check_contention(contention)
-    played = FailingClock(plan, arrival, failing, rule, replan)
+        return timeline_of(plan, arrival, contention=rule, trace=trace)
+    played = FailingClock(plan, arrival.tolist(), failing, rule, replan)
     weights = resident_weights(played.versions[0].plan_tasks)
     check_capacity(plan.problem, weights, weights)
     played.play()
-    return timeline(played, arrival, weights, trace=trace)
+    return failed_timeline(played, arrival.tolist(), weights, trace=trace)
+
+
+def arrivals(requests: int, arrivals_s: Sequence[float] | None) -> NDArray[np.float64]:
+    """Return when each request arrives. Raises UsageError where that makes no sense."""
+    try:
+        count = operator.index(requests)
+    except TypeError:
+        raise UsageError(
+            f"requests is {checks.shown(requests)}", hint="give a whole number"
+        ) from None
+    if count < 1:
+        raise UsageError(f"{count} requests to simulate", hint="give 1 or more")
+    if arrivals_s is None:
+        try:
+            return np.zeros(count)
+        except (ValueError, MemoryError):
+            raise UsageError(f"{count} requests are too many to simulate") from None
+    try:
+        arrival = np.array(arrivals_s, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UsageError("arrivals_s are not numbers", hint="give seconds") from None
+    if arrival.ndim != 1 or len(arrival) == 0:
+        raise UsageError(
+            f"arrivals_s has shape {arrival.shape}", hint="give one time a request, 1 or more"
+        )
+    if count not in (1, len(arrival)):
+        raise UsageError(
+            f"{count} requests but {len(arrival)} arrivals", hint="give one of the two"
+        )
+    if not np.isfinite(arrival).all() or (arrival < 0).any():
+        raise UsageError("arrivals_s has a negative or infinite time", hint="start at 0 or later")
+    late = np.flatnonzero(np.diff(arrival) < 0)
+    if len(late):
+        raise UsageError(
+            f"arrivals_s does not ascend at index {late[0] + 1}", hint="sort the arrivals"
+        )
+    return arrival

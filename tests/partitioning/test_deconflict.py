@@ -16,7 +16,7 @@ from hetsim.partitioning.sizes import SizeRules
 from hetsim.partitioning.validator import check
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.playing import simulate
+from hetsim.simulation.simulate import simulate
 
 INF = float("inf")
 

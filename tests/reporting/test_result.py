@@ -19,7 +19,7 @@ from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.manifest import manifest_json
 from hetsim.reporting.result import array_record, comparison_record, run_record, simulation_record
-from hetsim.simulation.clock.playing import simulate
+from hetsim.simulation.simulate import simulate
 from sweeps import examples
 
 

@@ -19,7 +19,7 @@ from hetsim.reporting.tables.comparison import comparison_report, verdict
 from hetsim.reporting.tables.plan import outputs_line, partition_report, simulation_report
 from hetsim.reporting.words.console import PLAIN_WIDTH, console, whole
 from hetsim.reporting.words.text import percent
-from hetsim.simulation.clock.playing import simulate
+from hetsim.simulation.simulate import simulate
 
 
 def drawn(

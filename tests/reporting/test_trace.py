@@ -21,7 +21,7 @@ from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.problem import Problem
 from hetsim.reporting import trace
 from hetsim.reporting.trace import trace_json
-from hetsim.simulation.clock.playing import simulate
+from hetsim.simulation.simulate import simulate
 
 Entry = dict[str, Any]
 

@@ -14,7 +14,7 @@ from builders import placement_case
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Contention, FusedKernel
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.playing import simulate
+from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import on, two_devices
 
 

@@ -15,8 +15,9 @@ from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.memory import memory_profile
-from hetsim.simulation.clock.playing import play, simulate
+from hetsim.simulation.clock.playing import play
 from hetsim.simulation.clock.templates import tasks_of_plan, template_of
+from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import arrivals, dealt_plans, plans
 from oracles.virtual_clock import Replay, Task, bytes_at, replay
 from sweeps import examples

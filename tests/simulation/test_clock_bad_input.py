@@ -19,7 +19,7 @@ from hetsim.errors import (
 )
 from hetsim.hardware.spec import Route
 from hetsim.plans.plan import Plan
-from hetsim.simulation.clock.playing import simulate
+from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import on, two_devices
 
 

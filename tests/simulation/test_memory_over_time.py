@@ -10,7 +10,7 @@ from hetsim.errors import (
     InvalidInput,
 )
 from hetsim.simulation.clock.memory import memory_profile
-from hetsim.simulation.clock.playing import simulate
+from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import on, two_devices
 
 

@@ -178,7 +178,7 @@ def _compare(
     from hetsim.errors import OutOfMemory
     from hetsim.plans.plan import Plan
     from hetsim.reporting.tables.methods import method_row, methods_record, methods_report
-    from hetsim.simulation.clock.playing import simulate
+    from hetsim.simulation.simulate import simulate
 
     invocation = current()
     rows = []

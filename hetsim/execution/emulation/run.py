@@ -127,8 +127,8 @@ def emulate(
     from hetsim.execution.run import run_whole
     from hetsim.execution.session import crossing_bytes
     from hetsim.problem.parts import check_contention
-    from hetsim.simulation.clock.playing import simulate
     from hetsim.simulation.clock.templates import tasks_of_plan
+    from hetsim.simulation.simulate import simulate
 
     rule = plan.problem.contention if contention is None else check_contention(contention)
     predicted = simulate(plan, requests, contention=rule, trace=False)

@@ -23,7 +23,7 @@ from hetsim.placement.throughput.search import as_plan, layouts, views, within_m
 from hetsim.placement.throughput.stages import plan_of_stages, refined
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.playing import simulate
+from hetsim.simulation.clock.playing import timeline_of
 
 WORK = 8_000
 """Nodes cut in all, by which the default number of orders is set."""
@@ -183,7 +183,8 @@ def _latency(problem: Problem, order: Sequence[int]) -> tuple[float, Plan] | Non
             plan_of_stages(problem, "chain-dp", whole, reason + "runs"),
         ]
     return min(
-        ((simulate(plan, trace=False).latency_s, plan) for plan in made), key=lambda pair: pair[0]
+        ((timeline_of(plan, trace=False).latency_s, plan) for plan in made),
+        key=lambda pair: pair[0],
     )
 
 

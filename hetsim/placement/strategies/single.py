@@ -8,7 +8,7 @@ from hetsim.errors import Infeasible, all_refused
 from hetsim.placement.starting.alone import plan_alone
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.playing import simulate
+from hetsim.simulation.clock.playing import timeline_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Single:
         for device in range(len(problem.devices)):
             try:
                 plan = plan_alone(problem, device)
-                plans.append((simulate(plan).latency_s, device, plan))
+                plans.append((timeline_of(plan).latency_s, device, plan))
             except Infeasible as error:
                 failures.append(error)
         if not plans:

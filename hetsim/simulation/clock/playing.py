@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.checks import shown
-from hetsim.errors import PlanError, UsageError
+from hetsim.errors import PlanError
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
-from hetsim.problem.parts import Contention, check_contention
+from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.memory import check_capacity, curves, peaks_of_one, resident_weights
 from hetsim.simulation.clock.metrics import summarise
 from hetsim.simulation.clock.recording import Recording
@@ -30,48 +28,32 @@ RECURSE_FROM = 200
 """Events of each task laid out from which looking at their order costs less than it saves."""
 
 
-def simulate(
+def timeline_of(
     plan: Plan,
-    requests: int = 1,
+    arrival: NDArray[np.float64] | None = None,
     *,
-    arrivals_s: Sequence[float] | None = None,
     contention: Contention | None = None,
     trace: bool = True,
 ) -> Timeline:
-    """Play `plan` on the virtual clock and return what happened and what it cost.
+    """Return what happens on the virtual clock where nothing fails, and what it costs.
 
-    Requests go to the plan's replicas as its deal says.
+    What ``hetsim.simulate`` gives, for those who stand below it.
 
     Parameters
     ----------
     plan : Plan
-    requests : int
-        How many requests run the plan, all arriving at 0.
-    arrivals_s : sequence of float, optional
-        When each request arrives, ascending; in place of `requests`.
+    arrival : float array [requests], optional
+        When each request arrives, from 0 on, ascending; absent: one, at 0.
     contention : "fifo" or "none", optional
         How links behave; absent: as the problem says.
     trace : bool
-        Whether to give events and their critical path. Without, and with several requests,
-        memory over time is not followed: `peak_memory_bytes` is empty and only the weights
-        are checked against the capacity.
+        Whether to give events and their critical path; see ``hetsim.simulate``.
 
-    Raises
-    ------
-    UsageError
-        Where the number of requests or the arrivals make no sense.
-    PlanError
-        Where the plan is not a valid partition in executable order.
-    UnsupportedNode
-        Where a device cannot run what the plan gives it.
-    OutOfMemory
-        Where weights and live activations exceed a device's capacity.
-
-    Complexity: O(E log A) for E subgraphs and transfers of all requests, A in flight. Space
-    O(requests + A tasks), with a trace O(E).
+    Raises what ``hetsim.simulate`` raises. Complexity: O(E log A) for E subgraphs and transfers of
+    all requests, A in flight. Space O(requests + A tasks), with a trace O(E).
     """
-    arrival = arrivals(requests, arrivals_s)
-    rule = plan.problem.contention if contention is None else check_contention(contention)
+    arrival = np.zeros(1) if arrival is None else arrival
+    rule = plan.problem.contention if contention is None else contention
     plan_tasks = tasks_of_plan(plan, rule)
     weights = resident_weights(plan_tasks)
     check_capacity(plan.problem, weights, weights)
@@ -235,38 +217,3 @@ def run(
     sequence[entry] = np.arange(events)
     stream[entry] = ran_on
     return Recording(arrival, finish, template, entry_at, start, end, sequence, stream)
-
-
-def arrivals(requests: int, arrivals_s: Sequence[float] | None) -> NDArray[np.float64]:
-    """Return when each request arrives. Raises UsageError where that makes no sense."""
-    try:
-        count = operator.index(requests)
-    except TypeError:
-        raise UsageError(f"requests is {shown(requests)}", hint="give a whole number") from None
-    if count < 1:
-        raise UsageError(f"{count} requests to simulate", hint="give 1 or more")
-    if arrivals_s is None:
-        try:
-            return np.zeros(count)
-        except (ValueError, MemoryError):
-            raise UsageError(f"{count} requests are too many to simulate") from None
-    try:
-        arrival = np.array(arrivals_s, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise UsageError("arrivals_s are not numbers", hint="give seconds") from None
-    if arrival.ndim != 1 or len(arrival) == 0:
-        raise UsageError(
-            f"arrivals_s has shape {arrival.shape}", hint="give one time a request, 1 or more"
-        )
-    if count not in (1, len(arrival)):
-        raise UsageError(
-            f"{count} requests but {len(arrival)} arrivals", hint="give one of the two"
-        )
-    if not np.isfinite(arrival).all() or (arrival < 0).any():
-        raise UsageError("arrivals_s has a negative or infinite time", hint="start at 0 or later")
-    late = np.flatnonzero(np.diff(arrival) < 0)
-    if len(late):
-        raise UsageError(
-            f"arrivals_s does not ascend at index {late[0] + 1}", hint="sort the arrivals"
-        )
-    return arrival

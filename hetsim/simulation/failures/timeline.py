@@ -13,7 +13,7 @@ from hetsim.simulation.clock.templates import flat
 from hetsim.simulation.failures.clock import FailingClock
 
 
-def timeline(
+def failed_timeline(
     played: FailingClock, arrival: Sequence[float], weights: Sequence[int], *, trace: bool
 ) -> Timeline:
     """Build the Timeline of a clock that has been played; `weights` in bytes by device.

@@ -17,7 +17,7 @@ from hetsim.execution.run import Run
 from hetsim.graph.zoo import models as zoo
 from hetsim.plans.plan import Plan
 from hetsim.reporting.output import OWN_FILES
-from hetsim.simulation.clock.playing import simulate
+from hetsim.simulation.simulate import simulate
 
 Cli = Callable[..., Result]
 
