@@ -34,6 +34,7 @@ def covered(kind: Kind, load: float, seeds: int) -> float:
 LOADS = tuple(product(("M/D/1", "M/M/1"), (0.5, 0.8, 0.95)))
 
 
+@pytest.mark.slow
 @sweep("kind, load", quick=[LOADS[0], LOADS[3]], full=LOADS)
 def test_intervals_of_95_percent_hold_the_true_p99_in_93_to_97_of_100(
     kind: Kind, load: float

@@ -30,6 +30,7 @@ def wrong_and_undecided(cases: list[tuple[Kind, float, float, int]]) -> tuple[in
     return wrong, sum(answer == "undecided" for _, answer in told)
 
 
+@pytest.mark.slow
 @sweep("most", quick=[0.7], full=[0.7, 0.95])
 def test_verdicts_of_known_truth_are_right(most: float) -> None:
     """At most one in a hundred is wrong, and one in ten undecided."""
