@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.errors import PlanError
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Contention
@@ -196,13 +195,7 @@ def run(
         lines=events if traced else 0,
         arrays=machine_code,
     )
-    clock.run()
-    if clock.over < requests:
-        raise PlanError(
-            "its subgraphs wait for each other and never start",
-            where=f"plan '{layout.plan.strategy}'",
-            hint="order every group after the groups that feed it",
-        )
+    clock.run_out(layout.plan.strategy)
     finish = np.asarray(clock.finish)
     if not traced:
         return Recording(arrival, finish, template, entry_at, none, none, nowhere, nowhere)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
-from hetsim.simulation.clock.playing import COMPILE_FROM, laid_out, run
-from hetsim.simulation.clock.rules import Structure
+from hetsim.simulation.clock.playing import COMPILE_FROM, laid_out
 from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
+from hetsim.simulation.clock.virtual_time import VirtualTime
 
 Array = NDArray[np.float64]
 
@@ -72,16 +69,22 @@ def finishes(
     if machine_code is None:
         events = np.diff(layout.first)[of_request].sum() * len(devices)
         machine_code = bool(events >= COMPILE_FROM)
-    if machine_code:
-        # Turned into arrays once, not for every row.
-        arrays: list[Any] = [np.array(array, dtype=np.int64) for array in layout.structure]
-        layout = replace(layout, structure=Structure(*arrays))
-    return np.array(
-        [
-            run(layout, row, arrival, of_request, traced=False, machine_code=machine_code).finish
-            for row in durations
-        ]
+    clock = VirtualTime(
+        layout.structure,
+        layout.links,
+        durations[0],
+        arrival,
+        of_request,
+        lines=0,
+        arrays=machine_code,
     )
+    found = np.empty((len(durations), len(arrival)))
+    for at, row in enumerate(durations):
+        if at:
+            clock.restart(row)
+        clock.run_out(plan.strategy)
+        found[at] = clock.finish
+    return found
 
 
 def durations_of(template: Template, devices: Array, routes: Array) -> Array:

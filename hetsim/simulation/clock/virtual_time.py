@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.base.machine_code import machine_code
+from hetsim.errors import PlanError
 from hetsim.simulation.clock import driver, events_of_arrays, heaps, rules
 from hetsim.simulation.clock.driver import CROWDED, LOGGED, Log, Requests
 from hetsim.simulation.clock.events_of_arrays import Events
-from hetsim.simulation.clock.rules import OLDEST, Structure
+from hetsim.simulation.clock.rules import ADMITTED, OLDEST, Structure
 from hetsim.simulation.clock.state import new_state, widened
 
 INLINED = (
@@ -97,6 +98,7 @@ class VirtualTime:
         if lines:
             lines += len(self._state.starting)
         self._events: Any = None
+        self._duration: Any = None
         self._lay_out(structure, duration)
         if arrays:
             self.finish: Any = np.full(count, np.nan)
@@ -136,6 +138,26 @@ class VirtualTime:
             else:
                 return
 
+    def run_out(self, strategy: str) -> None:
+        """Go on until all have ended. Raises PlanError, naming the plan, where some never do."""
+        self.run()
+        if self.over < len(self.finish):
+            raise PlanError(
+                "its subgraphs wait for each other and never start",
+                where=f"plan '{strategy}'",
+                hint="order every group after the groups that feed it",
+            )
+
+    def restart(self, duration: NDArray[np.float64]) -> None:
+        """Let the same requests come again, after all have ended, with other seconds a task."""
+        nothing = [math.nan] * len(self.finish)
+        self.finish[:] = nothing
+        self._duration = duration if self._arrays else duration.tolist()
+        # Streams, links and turns are as they were before the first came.
+        self._state.counts[OLDEST] = self._state.counts[ADMITTED] = 0
+        self._now[0] = -math.inf
+        self._log.size[0] = 0
+
     @property
     def over(self) -> int:
         """How many requests have ended, before the first that has not."""
@@ -154,7 +176,7 @@ class VirtualTime:
         """Take other templates; the state is to be made for them."""
         if not self._arrays:
             self._structure: Any = in_slots(structure)
-            self._duration: Any = duration.tolist()
+            self._duration = duration.tolist()
             self._events = self._events or []
             return
         # mypy knows arrays as no sequences.
