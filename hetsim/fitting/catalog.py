@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetsim.errors import PlatformError, UsageError, nearest
-from hetsim.fitting.chips import Chips, Datasheet, peak_of
+from hetsim.errors import PlatformError, nearest
+from hetsim.fitting.chips import Chips, of_cores
 from hetsim.fitting.points import Points, Series
 from hetsim.hardware.files.catalog_files import catalog_folder
+from hetsim.hardware.datasheet import Datasheet
 from hetsim.hardware.files.complaints import read_file
 from hetsim.hardware.files.device_schema import DeviceModel
-from hetsim.hardware.spec import DeviceSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,23 @@ class Asked:
     kin : str
     series : Series or None
         The measurements it stands on; None where it has what its kin have.
-    datasheet : Datasheet
-        By the device's own file.
+    model : DeviceModel
+        The device's own file.
+    of_kin : str
+        The precision that rows of the kin name.
     """
 
     device: str
     precision: str
     kin: str
     series: Series | None
-    datasheet: Datasheet
+    model: DeviceModel
+    of_kin: str
+
+    @property
+    def datasheet(self) -> Datasheet:
+        """What the device's file says of it in the precision of its kin."""
+        return self.model.datasheet(self.kin, self.of_kin)
 
 
 def catalog_asks(points: Points, chips: Chips, folder: Path | None = None) -> list[Asked]:
@@ -53,7 +61,6 @@ def catalog_asks(points: Points, chips: Chips, folder: Path | None = None) -> li
         if wrong is not None:
             raise wrong.whole
         assert model is not None
-        spec = model.to_spec(path.stem)
         for precision, told in sorted(model.measured.items()):
             where = f"devices/{path.name}: measured.{precision}"
             if not points.kin(told.kin):
@@ -65,7 +72,8 @@ def catalog_asks(points: Points, chips: Chips, folder: Path | None = None) -> li
             if told.chip is not None:
                 asked = {name: str(value) for name, value in told.where.items()}
                 series = picked(points, told.kin, chips.name(told.chip), asked, where)
-            found.append(Asked(path.stem, precision, told.kin, series, _sheet(spec, precision)))
+            of_kin = min(one.precision for one in points.kin(told.kin))
+            found.append(Asked(path.stem, precision, told.kin, series, model, of_kin))
     return found
 
 
@@ -95,16 +103,20 @@ def picked(points: Points, kin: str, chip: str, where: Mapping[str, str], place:
     )
 
 
-def with_catalog(chips: Chips, asks: list[Asked]) -> dict[Series, Datasheet]:
-    """Return the datasheets that devices of the catalog give the series they stand on."""
-    found: dict[Series, Datasheet] = {}
+def with_catalog(points: Points, chips: Chips, asks: list[Asked]) -> dict[Series, Datasheet]:
+    """Return the datasheets of series of chips that devices of the catalog stand on.
+
+    What the file of a device says of its unit goes before the file of chips, but of processors:
+    what threads of them ran on, that one says alone.
+    """
+    told: dict[tuple[str, str], Asked] = {}
     for asked in asks:
-        if asked.series is not None and chips.datasheet(asked.series) == Datasheet():
-            found.setdefault(asked.series, asked.datasheet)
+        if asked.series is not None:
+            told.setdefault((asked.series.chip, asked.series.unit), asked)
+    found = {}
+    for series in points.series:
+        asked = told.get((series.chip, series.unit))
+        if asked is None or (series.unit == "cpu" and chips.datasheet(series) != Datasheet()):
+            continue
+        found[series] = asked.model.datasheet(series.kin, series.precision)
     return found
-
-
-def _sheet(spec: DeviceSpec, precision: str) -> Datasheet:
-    if not spec.flops_per_s:
-        raise UsageError(f"'{spec.name}' has no peak", hint="state it under 'peak_tflops'")
-    return Datasheet(peak_of(spec.flops_per_s, precision), spec.bytes_per_s)

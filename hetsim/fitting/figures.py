@@ -8,10 +8,11 @@ import numpy as np
 
 from hetsim.base.units import significant
 from hetsim.fitting.catalog import Asked
-from hetsim.fitting.chips import about, raw_covariates
 from hetsim.fitting.errors import errors_of
 from hetsim.fitting.kin_fits import FittedKin, Measurements
 from hetsim.fitting.kins import runtime_of
+from hetsim.hardware.datasheet import about
+from hetsim.hardware.datasheet import covariates as covariates_of
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
 
 _SHARES = ("median", "p90", "spread", "sd", "common", "unseen_median", "unseen_p90")
@@ -23,7 +24,7 @@ def figures_of(measurements: Measurements, asked: Asked) -> KernelFigures:
     kin = measurements.fitted(asked.kin)
     data, fit = kin.data, kin.fit
     if asked.series is None:
-        covariates = about(data.middle, raw_covariates(asked.datasheet))
+        covariates = np.array(about(data.middle, covariates_of(asked.datasheet)))
         theta, status = fit.expected(covariates), "prior"
         source = f"the kin's mean at the device's datasheet; {_of_kin(kin)}"
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hetsim.fitting.catalog import Asked, catalog_asks, with_catalog
-from hetsim.fitting.chips import Chips, Datasheet, raw_covariates, read_chips
+from hetsim.fitting.chips import Chips, read_chips
 from hetsim.fitting.graphs import read_graphs
 from hetsim.fitting.hearing import are_relatives, misses, with_heard
 from hetsim.fitting.leaving_out import (
@@ -23,6 +23,8 @@ from hetsim.fitting.observing import KinData, kin_data
 from hetsim.fitting.points import Points, Series, points_of
 from hetsim.fitting.priors import Prior, prior_of
 from hetsim.fitting.tables import Tables
+from hetsim.hardware.datasheet import Datasheet
+from hetsim.hardware.datasheet import covariates as covariates_of
 from hetsim.hardware.kin import Kin
 
 LEAST_NETWORKS = 3
@@ -75,7 +77,7 @@ class Measurements:
         chips = read_chips(folder)
         points = points_of(read_rows(folder), chips.called)
         asks = catalog_asks(points, chips, devices)
-        sheets = with_catalog(chips, asks)
+        sheets = with_catalog(points, chips, asks)
         return cls(points, chips, asks, Tables(read_graphs(folder)), sheets)
 
     def datasheet(self, series: Series) -> Datasheet:
@@ -92,8 +94,8 @@ class Measurements:
             if one in wanted or len({point.network for point in found}) >= LEAST_NETWORKS
         }
         series = series or self.points.kin(kin)
-        covariates = {one: raw_covariates(self.datasheet(one)) for one in series}
-        return kin_data(kin, series, self.tables, covariates)
+        covariates = {one: covariates_of(self.datasheet(one)) for one in series}
+        return kin_data(kin, series, self.tables, covariates, self.chips.silicon)
 
     def record(self, kin: str) -> Kin:
         """Return what goes to the file of a kin, with what it hears of others."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.fitting.likeness import Said, said
-from hetsim.fitting.mixed import Floats, KinFit, refit, ridge
+from hetsim.fitting.mixed import Floats, KinFit, refit, with_slopes
 from hetsim.fitting.observing import KinData
 from hetsim.fitting.points import Point, Series
 from hetsim.fitting.priors import Prior
@@ -86,9 +86,10 @@ def without_chip(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
     """Predict each chip from its datasheet, by a fit that none of its rows were in.
 
     The slopes of the datasheet are fitted without it, too; variances stay. The effects are those
-    of networks on the other chips. Of more than `CHIPS_AT_ONCE` chips some are left out together.
+    of networks on the other chips. Chips of one silicon are left out together, and of more than
+    `CHIPS_AT_ONCE` some.
     """
-    chips = np.array([series.chip for series in kin.series])
+    chips = np.array(kin.silicon)
     names = sorted(set(chips.tolist()))
     found = []
     for part in range(min(len(names), CHIPS_AT_ONCE)):
@@ -96,10 +97,9 @@ def without_chip(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
         if gone.all():
             continue
         left = _left(kin, gone[kin.owner])
-        departure = fit.own + kin.covariates @ fit.slopes
-        slopes = ridge(kin.covariates[~gone], departure[~gone], prior)
-        own = np.where(gone[:, None], 0.0, departure - kin.covariates @ slopes)
-        state = refit(left, prior, replace(fit, slopes=slopes, own=own), STEPS)
+        state = with_slopes(left, prior, fit)
+        state = replace(state, own=np.where(gone[:, None], 0.0, state.own))
+        state = with_slopes(left, prior, refit(left, prior, state, STEPS))
         theta = state.expected(kin.covariates)
         found += _predicted(kin, theta, gone[kin.owner], said(left, state))
     return found

@@ -5,7 +5,7 @@ The model of a measured time, series s, network and batch k::
     log t[s, k] = log f(theta_s; k) + eta_k + noise,   theta_s = mu + c_s B + delta_s
 
 ``f`` is the form of kernels' seconds, ``theta`` the logs of its parameters. ``mu`` is the kin's
-mean; ``c_s B`` what the datasheet adds to it; ``delta_s ~ N(0, Sigma)`` a device's own; ``eta_k``
+mean; ``c_s B`` what the datasheet adds to it (``hetsim.fitting.pace``); ``delta_s ~ N(0, Sigma)`` a device's own; ``eta_k``
 what the form misses of a network under this runtime, on all devices alike, Student-t with scale
 `tau`, and nearly the same at all batches of a network; the noise is robust (Huber), scale `eps`.
 Without ``eta`` the mean would take forty networks on thirty devices for twelve hundred.
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from hetsim.fitting.common_mean import common_mean
 from hetsim.fitting.observing import KinData
+from hetsim.fitting.pace import slopes_of, slopes_of_parameters
 from hetsim.fitting.priors import Prior
 
 Floats = NDArray[np.float64]
@@ -65,6 +66,8 @@ class KinFit:
     effects : array [keys]
         eta.
     tau, eps : float
+    trust : array [series]
+        How much a series counts for where the mean of the devices lies.
     """
 
     mean: Floats
@@ -74,6 +77,7 @@ class KinFit:
     effects: Floats
     tau: float
     eps: float
+    trust: Floats
 
     def theta(self, covariates: Floats) -> Floats:
         """Log values [series, parameters] of the series that were fitted."""
@@ -143,10 +147,9 @@ def _turn(kin: KinData, prior: Prior, state: KinFit, steps: int) -> tuple[KinFit
     mean = common_mean(kin, prior, state.mean, apart, state.tau, state.eps)
     held = replace(prior, mean=mean, mean_sd=np.full_like(mean, _HELD))
     state, solved = _steps(kin, held, replace(state, mean=mean), steps)
-    seen = np.bincount(kin.owner, kin.weights > 0, len(kin.series)) > 0
-    if not seen.any():
+    if not state.trust.any():
         return state, solved
-    middle = state.own[seen].mean(axis=0)
+    middle = np.average(state.own, axis=0, weights=state.trust)
     return replace(state, mean=state.mean + middle, own=state.own - middle), solved
 
 
@@ -164,6 +167,7 @@ def _begin(kin: KinData, prior: Prior) -> KinFit:
         effects=np.zeros(len(kin.keys)),
         tau=0.2,
         eps=0.15,
+        trust=np.ones(len(kin.series)),
     )
     for _ in range(2):
         state, _ = _steps(kin, prior, state, 12, alone=True)
@@ -315,9 +319,8 @@ def _solve(
 
 def _variances(kin: KinData, prior: Prior, state: KinFit, solved: _Solved) -> KinFit:
     """Take one step of EM in Sigma, tau, eps and the slopes."""
-    departure = state.own + kin.covariates @ state.slopes
-    slopes = ridge(kin.covariates, departure, prior)
-    own = departure - kin.covariates @ slopes
+    state = with_slopes(kin, prior, state)
+    own = state.own
     scatter = own.T @ own + solved.own_covariance.sum(axis=0)
     count = len(kin.series)
     sigma = (PRIOR_DEVICES * np.diag(prior.own_sd**2) + scatter) / (PRIOR_DEVICES + count)
@@ -336,8 +339,6 @@ def _variances(kin: KinData, prior: Prior, state: KinFit, solved: _Solved) -> Ki
     eps = float(np.sqrt(kin.weights[seen] @ clipped**2 / kin.weights[seen].mean() / freedom))
     return replace(
         state,
-        slopes=slopes,
-        own=own,
         sigma=sigma,
         tau=min(max(tau, TAU_BOUNDS[0]), TAU_BOUNDS[1]),
         eps=max(eps, EPS_LEAST),
@@ -348,13 +349,9 @@ def _inverse(matrices: Floats) -> Floats:
     return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
 
 
-def ridge(covariates: Floats, departure: Floats, prior: Prior) -> Floats:
-    """Return slopes [covariates, parameters] of departures, drawn to the prior's."""
-    noise = prior.own_sd**2
-    slopes = prior.slopes.copy()
-    square = covariates.T @ covariates
-    for parameter in range(slopes.shape[1]):
-        pull = np.diag(noise[parameter] / prior.slopes_sd[:, parameter] ** 2)
-        off = departure[:, parameter] - covariates @ prior.slopes[:, parameter]
-        slopes[:, parameter] += np.linalg.solve(square + pull, covariates.T @ off)
-    return slopes
+def with_slopes(kin: KinData, prior: Prior, state: KinFit) -> KinFit:
+    """Return the same devices by slopes of the datasheet that are found anew."""
+    slopes, trust = slopes_of(kin, prior, state.mean)
+    own = state.own + kin.covariates @ (state.slopes - slopes)
+    more = slopes_of_parameters(kin.covariates, own, trust, prior)
+    return replace(state, slopes=slopes + more, own=own - kin.covariates @ more, trust=trust)

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.cost.kernels.totals import Networks, log_total, log_total_and_gradient
-from hetsim.fitting.chips import about, centre
+from hetsim.fitting.chips import centre
 from hetsim.fitting.points import Point, Series
 from hetsim.fitting.tables import Tables, bytes_of
+from hetsim.hardware.datasheet import about
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -45,6 +46,8 @@ class KinData:
     covariates : array [series, covariates]
         Logs of datasheet figures, about `middle`; 0 where unknown.
     middle : array [covariates]
+    silicon : tuple of str [series]
+        The chip, or the one that it is the same die as.
     """
 
     name: str
@@ -60,6 +63,7 @@ class KinData:
     network: Indices
     covariates: Floats
     middle: Floats
+    silicon: tuple[str, ...]
 
     def slices(self) -> list[slice]:
         """Return where the points of each series are."""
@@ -78,7 +82,8 @@ def kin_data(
     name: str,
     series: Mapping[Series, Sequence[Point]],
     tables: Tables,
-    covariates: Mapping[Series, Floats],
+    covariates: Mapping[Series, Sequence[float]],
+    silicon: Mapping[str, str] | None = None,
 ) -> KinData:
     """Lay out a kin.
 
@@ -87,8 +92,10 @@ def kin_data(
     name : str
     series : mapping of Series to sequence of Point
     tables : Tables
-    covariates : mapping of Series to array [covariates]
-        Logs as ``chips.raw_covariates`` gives them, NaN where unknown.
+    covariates : mapping of Series to sequence of float [covariates]
+        Logs as ``datasheet.covariates`` gives them, NaN where unknown.
+    silicon : mapping of str to str, optional
+        What chip another one is the same die as.
     """
     pairs = [(point.network, point.batch) for found in series.values() for point in found]
     keys = sorted(set(pairs))
@@ -118,4 +125,5 @@ def kin_data(
         network=np.array([networks.index(network) for network, _ in keys], dtype=np.intp),
         covariates=np.array([about(middle, values) for values in raw]),
         middle=middle,
+        silicon=tuple((silicon or {}).get(one.chip, one.chip) for one in series),
     )

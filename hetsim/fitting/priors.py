@@ -8,13 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.hardware.datasheet import COVARIATES
 from hetsim.hardware.kernel_figures import PARAMETERS
 
 Floats = NDArray[np.float64]
-
-COVARIATES = ("peak", "bandwidth", "threads", "beyond_8_threads")
-"""Datasheet figures, as logs: FLOP/s of the threads or of the unit, bytes/s, threads, and by how
-much there are more than eight of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +26,10 @@ class Prior:
         Of a device about it.
     first_sd : array [parameters]
         The same before any device was seen: wide where devices differ by orders.
-    slopes, slopes_sd : array [covariates, parameters]
-        What a covariate adds.
+    slopes : array [covariates, parameters]
+        What a covariate adds by what the parameters are.
+    pace_sd : array [covariates]
+        Standard deviation of what it adds to the logs of all seconds beyond that.
     """
 
     mean: Floats
@@ -38,7 +37,7 @@ class Prior:
     own_sd: Floats
     first_sd: Floats
     slopes: Floats
-    slopes_sd: Floats
+    pace_sd: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,33 +165,33 @@ _FIRST = {"rate_tflops": 1.4, "bandwidth_gbytes_s": 1.4, "weights_gbytes_s": 1.0
 _SLOPES: Mapping[str, Mapping[str, float]] = {
     "peak": {"rate_tflops": 1.0, "fill_outputs": 0.7},
     "bandwidth": {"bandwidth_gbytes_s": 1.0, "weights_gbytes_s": 1.0},
-    "threads": {},
-    "beyond_8_threads": {},
 }
 _CPU_SLOPES: Mapping[str, Mapping[str, float]] = {
     # The peak is of all threads: what a thread has, and how many there are, count unlike.
     "peak": {"rate_tflops": 1.0, "bandwidth_gbytes_s": 0.8, "weights_gbytes_s": 0.4,
              "launch_us": -0.6, "dispatch_us": -0.6},
-    "bandwidth": {},
     "threads": {"rate_tflops": -0.25, "bandwidth_gbytes_s": -0.2, "weights_gbytes_s": -0.1,
                 "fill_outputs": 0.8, "launch_us": 0.9, "dispatch_us": 0.6},
-    "beyond_8_threads": {},
 }  # fmt: skip
 _VULKAN_SLOPES: Mapping[str, Mapping[str, float]] = {
     "peak": {"rate_tflops": 1.0, "bandwidth_gbytes_s": 0.8, "weights_gbytes_s": 0.7,
              "fill_outputs": 0.7, "launch_us": -0.3, "dispatch_us": -0.2},
-    "bandwidth": {},
-    "threads": {},
-    "beyond_8_threads": {},
 }  # fmt: skip
 _HEXAGON_SLOPES: Mapping[str, Mapping[str, float]] = {
     # Peaks of makers' pages, which count what a kernel never sees.
     "peak": {"rate_tflops": 0.5},
     "bandwidth": {"bandwidth_gbytes_s": 0.5, "weights_gbytes_s": 0.5},
-    "threads": {},
-    "beyond_8_threads": {},
 }
-_SLOPE_SD = 0.25
+_HAILO_SLOPES: Mapping[str, Mapping[str, float]] = {
+    # Weights stay on the chip or come over the host's link: no memory of its own tells them apart.
+    "peak": {"rate_tflops": 1.0, "fill_outputs": 0.7},
+}
+_PACE_SD = {"peak": 0.08, "bandwidth": 0.08, "threads": 0.25, "beyond_8_threads": 0.25}
+"""Peaks and bandwidths of datasheets act by the rates that they are."""
+_GENERATIONS_SD = 0.25
+"""Of peaks of makers' pages, which tell generations of one unit apart: the clock of all it does."""
+_FAMILY_SD = 0.5
+"""Of families, and of cores that issue in order."""
 
 
 def prior_of(kin: str) -> Prior:
@@ -208,14 +207,19 @@ def prior_of(kin: str) -> Prior:
             values[name] *= _FLOAT_TRAFFIC
     names = [parameter.name for parameter in PARAMETERS]
     slopes = _slopes_of(kin)
+    generations = {"peak": _GENERATIONS_SD, "bandwidth": _GENERATIONS_SD}
+    pace_sd = {**_PACE_SD, **(generations if kin.startswith("aihub-npu") else {})}
+    fixed = ("bandwidth",) if kin.startswith("hailort") else ()
     own_sd = np.array([beliefs[name].own_sd for name in names])
     return Prior(
         mean=np.log([values[name] for name in names]),
         mean_sd=np.array([beliefs[name].kin_sd for name in names]),
         own_sd=own_sd,
         first_sd=np.maximum(own_sd, [_FIRST.get(name, 0.0) for name in names]),
-        slopes=np.array([[slopes[c].get(name, 0.0) for name in names] for c in COVARIATES]),
-        slopes_sd=np.tile(np.minimum(_SLOPE_SD, 5 * own_sd), (len(COVARIATES), 1)),
+        slopes=np.array([[slopes.get(c, {}).get(name, 0.0) for name in names] for c in COVARIATES]),
+        pace_sd=np.array(
+            [_FIXED if c in fixed else pace_sd.get(c, _FAMILY_SD) for c in COVARIATES]
+        ),
     )
 
 
@@ -224,4 +228,6 @@ def _slopes_of(kin: str) -> Mapping[str, Mapping[str, float]]:
         return _CPU_SLOPES
     if kin.startswith(("ncnn-gpu", "armnn-gpu", "phone-gpu")):
         return _VULKAN_SLOPES
+    if kin.startswith("hailort"):
+        return _HAILO_SLOPES
     return _HEXAGON_SLOPES if kin.startswith("aihub") else _SLOPES

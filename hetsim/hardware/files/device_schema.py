@@ -18,6 +18,8 @@ from pydantic import (
 
 from hetsim.base.units import GIB, GIGA, MIB, TERA
 from hetsim.errors import UsageError, nearest
+from hetsim.hardware.cores import CORES
+from hetsim.hardware.datasheet import FAMILIES, Datasheet, has_matrices, peak_of, processor
 from hetsim.hardware.files.figures import (
     Chain,
     Count,
@@ -64,6 +66,7 @@ def _pattern_text(text: str) -> str:
     return text
 
 
+CoreCluster = tuple[Count, Positive, Annotated[StrictStr, OneOf("core", tuple(CORES))]]
 CustomOp = Annotated[StrictStr, OneOf("custom op", CUSTOM_OPS)]
 PatternText = Annotated[StrictStr, AfterValidator(_pattern_text)]
 Entry = StrictInt | StrictFloat | StrictStr
@@ -141,6 +144,8 @@ class DeviceModel(Strict):
     custom_ops: tuple[CustomOp, ...] | None = None
     kernels: Kernels = Field(default_factory=dict)
     measured: dict[Precision, MeasuredModel] = Field(default_factory=dict)
+    cores: tuple[CoreCluster, ...] = ()
+    family: Annotated[StrictStr, OneOf("family", FAMILIES)] | None = None
 
     @field_validator("busy_w")
     @classmethod
@@ -169,6 +174,16 @@ class DeviceModel(Strict):
         if found:
             raise refusals(found)
         return execution_dtype
+
+    def datasheet(self, kin: str, precision: str) -> Datasheet:
+        """Return what the file says of the unit by a kin's runtime in the kin's precision."""
+        if self.cores:
+            return processor(self.cores, precision, matrices=has_matrices(kin))
+        peaks = {dtype: rate.value * TERA for dtype, rate in self.peak_tflops.items()}
+        bandwidth = self.memory_bandwidth_gbytes_s.value * GIGA
+        if self.kind == "cpu":
+            return Datasheet(peak_of(peaks, precision), None, family=self.family)
+        return Datasheet(peak_of(peaks, precision), bandwidth, family=self.family)
 
     def to_spec(self, name: str) -> DeviceSpec:
         """Return the record, in SI units, of a device kind called `name`."""

@@ -73,6 +73,9 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "and those of onnxruntime custom-op libraries.",
         "kernels": "What kernels take, by precision, for the cost model 'fitted'.",
         "measured": "By precision: the published measurements that its figures are fitted to.",
+        "cores": "Of a processor: a list of [cores, GHz, core], the fastest first, for what its "
+        "kin say of it.",
+        "family": "Of graphics or a processor: the make, e.g. mali, for what its kin say of it.",
     },
     FittedModel.__name__: {
         "kernels": "What was fitted for the device of the catalog that the file is named after.",
