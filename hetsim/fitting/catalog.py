@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hetsim.errors import PlatformError, nearest
-from hetsim.fitting.chips import Chips, of_cores
+from hetsim.fitting.chips import Chips
 from hetsim.fitting.points import Points, Series
-from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.datasheet import Datasheet
+from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.complaints import read_file
 from hetsim.hardware.files.device_schema import DeviceModel
 
@@ -115,8 +115,8 @@ def with_catalog(points: Points, chips: Chips, asks: list[Asked]) -> dict[Series
             told.setdefault((asked.series.chip, asked.series.unit), asked)
     found = {}
     for series in points.series:
-        asked = told.get((series.chip, series.unit))
-        if asked is None or (series.unit == "cpu" and chips.datasheet(series) != Datasheet()):
+        device = told.get((series.chip, series.unit))
+        if device is None or (series.unit == "cpu" and chips.datasheet(series) != Datasheet()):
             continue
-        found[series] = asked.model.datasheet(series.kin, series.precision)
+        found[series] = device.model.datasheet(series.kin, series.precision)
     return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterable
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -11,9 +12,11 @@ from hetsim.fitting.catalog import Asked
 from hetsim.fitting.errors import errors_of
 from hetsim.fitting.kin_fits import FittedKin, Measurements
 from hetsim.fitting.kins import runtime_of
-from hetsim.hardware.datasheet import about
+from hetsim.hardware.datasheet import COVARIATES, about
 from hetsim.hardware.datasheet import covariates as covariates_of
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
+from hetsim.hardware.kin import Kin
+from hetsim.hardware.unmeasured import ByDatasheet
 
 _SHARES = ("median", "p90", "spread", "sd", "common", "unseen_median", "unseen_p90")
 """Fields of an error that have as many digits as there are worth writing."""
@@ -46,6 +49,29 @@ def figures_of(measurements: Measurements, asked: Asked) -> KernelFigures:
         source=source,
         errors=tuple(_rounded(error) for error in errors_of(kin, asked.series)),
     )
+
+
+def record_of(measurements: Measurements, name: str) -> Kin:
+    """Return what goes to the file of the kin called `name`."""
+    kin = measurements.fitted(name)
+    data, slopes = kin.data, kin.fit.slopes
+    told = ByDatasheet(
+        precision=data.series[0].precision,
+        middle=_not_zero(COVARIATES, data.middle),
+        slopes={
+            covariate: found
+            for covariate, row in zip(COVARIATES, slopes, strict=True)
+            if (found := _not_zero([one.name for one in PARAMETERS], row))
+        },
+        errors=tuple(_rounded(error) for error in errors_of(kin, None)),
+    )
+    return replace(measurements.record(name), by_datasheet=told)
+
+
+def _not_zero(names: Iterable[str], values: Iterable[float]) -> dict[str, float]:
+    """Return those that four digits behind the point tell from nothing."""
+    rounded = zip(names, (round(float(value), 4) for value in values), strict=True)
+    return {name: value for name, value in rounded if value}
 
 
 def _of_kin(kin: FittedKin) -> str:

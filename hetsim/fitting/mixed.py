@@ -5,9 +5,10 @@ The model of a measured time, series s, network and batch k::
     log t[s, k] = log f(theta_s; k) + eta_k + noise,   theta_s = mu + c_s B + delta_s
 
 ``f`` is the form of kernels' seconds, ``theta`` the logs of its parameters. ``mu`` is the kin's
-mean; ``c_s B`` what the datasheet adds to it (``hetsim.fitting.pace``); ``delta_s ~ N(0, Sigma)`` a device's own; ``eta_k``
-what the form misses of a network under this runtime, on all devices alike, Student-t with scale
-`tau`, and nearly the same at all batches of a network; the noise is robust (Huber), scale `eps`.
+mean; ``c_s B`` what the datasheet adds to it (``hetsim.fitting.pace``); ``delta_s ~ N(0, Sigma)``
+a device's own; ``eta_k`` what the form misses of a network under this runtime, on all devices
+alike, Student-t with scale `tau`, and nearly the same at all batches of a network; the noise is
+robust (Huber), scale `eps`.
 Without ``eta`` the mean would take forty networks on thirty devices for twelve hundred.
 
 In turns: mu from the averages of networks (``hetsim.fitting.common_mean``), then Gauss-Newton in

@@ -9,6 +9,7 @@ from pathlib import Path
 from hetsim.base.units import significant
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
 from hetsim.hardware.kin import TRAITS, Kin, KnownNetwork
+from hetsim.hardware.unmeasured import ByDatasheet
 
 _HEADER = """\
 # What kernels take on {device}. Written by `make fit` out of data/measured and of what
@@ -48,7 +49,29 @@ def kin_text(kin: Kin) -> str:
         )
         lines.append("  heard: |")
         lines += [_network(one.network, f"{one.share:.4g}") for one in kin.heard]
+    if kin.by_datasheet is not None:
+        lines += _by_datasheet(kin.by_datasheet)
     return "\n".join(lines) + "\n"
+
+
+def _by_datasheet(told: ByDatasheet) -> list[str]:
+    lines = [
+        "# Of a device that nobody measured: the mean, moved by how far its datasheet is off.",
+        "by_datasheet:",
+        f"  precision: {told.precision}",
+        f"  middle: {_flow(told.middle)}",
+        "  slopes:",
+    ]
+    lines += [f"    {name}: {_flow(slopes)}" for name, slopes in told.slopes.items()]
+    if not told.slopes:
+        lines[-1] += " {}"
+    if told.errors:
+        lines += ["  errors:", *(f"    - {_error(error)}" for error in told.errors)]
+    return lines
+
+
+def _flow(values: Mapping[str, float]) -> str:
+    return "{" + ", ".join(f"{name}: {value:.4g}" for name, value in values.items()) + "}"
 
 
 def write_fitted(

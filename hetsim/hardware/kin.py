@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from hetsim.hardware.datasheet import Datasheet
+from hetsim.hardware.kernel_figures import KernelFigures
+from hetsim.hardware.unmeasured import ByDatasheet
+
 TRAITS = (
     # Twice the root of the share of the time that kernels of these forms take.
     "dense", "pointwise", "depthwise", "grouped", "transposed", "matmul", "normalization",
@@ -85,6 +89,8 @@ class Kin:
     networks : tuple of KnownNetwork
     heard : tuple of Heard
         What kins of the same maker's runtimes say of networks that it did not run.
+    by_datasheet : ByDatasheet or None
+        What it says of devices that nobody measured.
     """
 
     name: str
@@ -99,6 +105,13 @@ class Kin:
     noise: float
     networks: tuple[KnownNetwork, ...]
     heard: tuple[Heard, ...] = ()
+    by_datasheet: ByDatasheet | None = None
+
+    def figures(self, precision: str, sheet: Datasheet) -> KernelFigures:
+        """Return the figures of a device of which `sheet` alone is known, where it says some."""
+        assert self.by_datasheet is not None
+        values = self.by_datasheet.values(self.mean, sheet)
+        return self.by_datasheet.figures(self.name, self.runtime, self.source, precision, values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import pytest
 
-from hetsim.fitting.chips import about, centre, peak_of, processor, raw_covariates, read_chips
+from hetsim.fitting.chips import centre, of_cores, read_chips
 from hetsim.fitting.measured import measured_folder, read_rows
-from hetsim.fitting.points import points_of
+from hetsim.fitting.points import Series, points_of
+from hetsim.hardware.cores import CORES
+from hetsim.hardware.datasheet import COVARIATES, FAMILIES, Datasheet, about, covariates
 
-CLUSTERS = [(4, 2.0, 32), (4, 1.0, 16)]
-
-
-def test_threads_take_the_fastest_cores_first():
-    assert processor(CLUSTERS, 2).flops_per_s == pytest.approx(2 * 64e9)
-    assert processor(CLUSTERS, 6).flops_per_s == pytest.approx(4 * 64e9 + 2 * 16e9)
-    assert processor(CLUSTERS, 4, slowest=True).flops_per_s == pytest.approx(4 * 16e9)
-    whole = processor(CLUSTERS, None)
-    assert (whole.flops_per_s, whole.threads) == (pytest.approx(320e9), 8)
+CLUSTERS = [[4, 2.0, "cortex-a76"], [4, 1.0, "cortex-a55"]]
 
 
-def test_a_peak_that_is_not_told_follows_from_one_that_is():
-    assert peak_of({"int8": 8e12}, "int8") == 8e12
-    assert peak_of({"int8": 8e12}, "float16") == 4e12
-    assert peak_of({"float32": 1e12}, "float") == 1e12
-    assert peak_of({}, "int8") is None
+def series(kin: str = "ncnn-cpu-float", precision: str = "float", **where: str) -> Series:
+    return Series(kin, "a chip", "cpu", precision, tuple(sorted(where.items())))
+
+
+def test_a_series_has_what_its_settings_leave_it():
+    assert of_cores(CLUSTERS, series(threads="2")).flops_per_s == pytest.approx(2 * 64e9)
+    slow = of_cores(CLUSTERS, series(threads="4", powersave="1"))
+    assert slow.flops_per_s == pytest.approx(4 * 16e9)
+    wide = [[1, 2.0, "zen5"]]
+    whole, half = (
+        of_cores(wide, series(build=f"Results ({used} AVX512)")).flops_per_s
+        for used in ("With", "Without")
+    )
+    assert whole == 2 * half
+
+
+def test_libraries_without_kernels_for_matrices_have_vectors():
+    xeon = [[1, 2.0, "sapphire-rapids"]]
+    vectors = of_cores(xeon, series("ncnn-cpu-int8", "int8")).flops_per_s
+    matrices = of_cores(xeon, series("openvino-cpu-int8", "int8")).flops_per_s
+    assert (vectors, matrices) == (pytest.approx(512e9), pytest.approx(4096e9))
 
 
 def test_covariates_are_about_the_mean_of_those_that_are_known():
-    raw = [raw_covariates(processor(CLUSTERS, threads)) for threads in (1, 4)]
-    raw.append(np.full(4, math.nan))
+    sheets = [of_cores(CLUSTERS, series(threads=threads)) for threads in ("1", "4")]
+    raw = [covariates(one) for one in (*sheets, Datasheet())]
     middle = centre(raw)
-    found = [about(middle, one) for one in raw]
-    assert found[0] == pytest.approx(-found[1])
-    assert not found[2].any()
+    found = [dict(zip(COVARIATES, about(middle, one), strict=True)) for one in raw]
+    assert found[0]["peak"] == pytest.approx(-found[1]["peak"])
+    assert not any(found[2].values())
+    # Families are no figures: those of another one are no less than usual.
+    assert {found[0]["arm"], found[1]["arm"]} == {1.0}
+    assert not any(found[0][name] for name in FAMILIES if name != "arm")
 
 
 def test_names_of_chips_are_those_of_rows_and_each_belongs_to_one():
@@ -49,3 +59,9 @@ def test_names_of_chips_are_those_of_rows_and_each_belongs_to_one():
     for figures in chips.units.values():
         assert figures["status"] in ("estimate", "derived", "secondary", "datasheet")
         assert figures["source"]
+        assert {core for _, _, core in figures.get("clusters", ())} <= set(CORES)
+        assert figures.get("family") in (None, *FAMILIES)
+    # One name for each die: no chip is the same as one that is the same as another.
+    named = {chips.name(one) for one in told}
+    assert set(chips.silicon) <= named
+    assert not set(chips.silicon) & set(chips.silicon.values())

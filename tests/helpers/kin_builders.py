@@ -8,7 +8,8 @@ from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS
 from hetsim.cost.kernels.totals import Networks, log_total
 from hetsim.fitting.observing import KinData
 from hetsim.fitting.points import Point, Series
-from hetsim.fitting.priors import COVARIATES, Prior
+from hetsim.fitting.priors import Prior
+from hetsim.hardware.datasheet import COVARIATES
 
 KIN = "rknn-int8"
 NETWORKS, DEVICES, NOISE = 12, 6, 0.02
@@ -70,5 +71,6 @@ def kin(rng: np.random.Generator, prior: Prior) -> tuple[KinData, np.ndarray]:
         network=np.arange(NETWORKS),
         covariates=covariates,
         middle=np.zeros(len(COVARIATES)),
+        silicon=tuple(f"chip {d}" for d in range(DEVICES)),
     )
     return data, theta

@@ -41,7 +41,7 @@ def fit_devices(
     """
     from hetsim.errors import UsageError, nearest
     from hetsim.fidelity.writing import write_judged
-    from hetsim.fitting.figures import figures_of
+    from hetsim.fitting.figures import figures_of, record_of
     from hetsim.fitting.kin_fits import Measurements
     from hetsim.fitting.measured import measured_folder
     from hetsim.fitting.writing import write_fitted
@@ -65,7 +65,7 @@ def fit_devices(
                 figures.setdefault(asked.device, []).append(figures_of(measurements, asked))
     folder = out or catalog_folder() / "fitted"
     kins = sorted({one.kin for found in figures.values() for one in found})
-    records = [measurements.record(kin) for kin in kins]
+    records = [record_of(measurements, kin) for kin in kins]
     changed = write_fitted(folder, figures, records, all_of_them=not names and out is None)
     total = len(figures) + len(kins)
     invocation.note(f"{len(changed)} of {total} files in {folder} changed")

@@ -21,7 +21,7 @@ from hetsim.hardware.files.kernels_schema import (
     KernelsModel,
     MeasuredModel,
 )
-from hetsim.hardware.files.kin_schema import KinModel, LikenessModel
+from hetsim.hardware.files.kin_schema import ByDatasheetModel, KinModel, LikenessModel
 from hetsim.hardware.files.platform_schema import (
     TABLES,
     DeviceUse,
@@ -87,6 +87,13 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "weight_bytes": "That one element of weights takes.",
         "mean": "Figures of the mean of the kin, all parameters of the formula.",
         "likeness": "What its networks say of others.",
+        "by_datasheet": "How figures follow of devices that nobody measured.",
+    },
+    ByDatasheetModel.__name__: {
+        "precision": "In which datasheets are read.",
+        "middle": "Usual covariates of its devices: logs of FLOP/s, bytes/s, threads; absent: 0.",
+        "slopes": "By covariate: what the logarithm of each parameter gains by one of it.",
+        "errors": "Errors over chips that were left out of the fit, by batch size.",
     },
     LikenessModel.__name__: {
         "sd": "Standard deviation of the logarithm of measured over predicted, by network.",

@@ -97,6 +97,10 @@ class ErrorModel(Strict):
             raise refusal("KEY is above 'sd'", "it is a part of it")
         return common
 
+    def to_error(self) -> FigureError:
+        """Return the record."""
+        return FigureError(**self.model_dump())
+
 
 class CoordinateModel(Strict):
     """How far kernels of a form lie apart along one coordinate."""
@@ -194,7 +198,7 @@ class KernelsModel(Strict):
             kin=self.kin,
             runtime=self.runtime,
             source=self.source,
-            errors=tuple(FigureError(**error.model_dump()) for error in self.errors),
+            errors=tuple(error.to_error() for error in self.errors),
             corrections=tuple(one.to_correction(form) for form, one in self.corrections.items()),
             joins=None
             if self.joins is None

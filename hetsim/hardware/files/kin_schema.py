@@ -5,13 +5,23 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from pydantic import Field, StrictFloat
+from pydantic import Field, StrictFloat, StrictStr
 from pydantic import field_validator as checked
 
-from hetsim.hardware.files.figures import NotNegative, Positive, Strict, Text, refusal
-from hetsim.hardware.files.kernels_schema import Parameters
+from hetsim.hardware.datasheet import COVARIATES
+from hetsim.hardware.files.figures import (
+    NotNegative,
+    Number,
+    OneOf,
+    Positive,
+    Strict,
+    Text,
+    refusal,
+)
+from hetsim.hardware.files.kernels_schema import ErrorModel, ParameterName, Parameters
 from hetsim.hardware.kernel_figures import PARAMETERS
 from hetsim.hardware.kin import TRAITS, Heard, Kin, KnownNetwork
+from hetsim.hardware.unmeasured import ByDatasheet
 
 MOST_NETWORKS = 100
 """So that what they say of another one is told in less time than its kernels are counted in."""
@@ -71,6 +81,23 @@ class LikenessModel(Strict):
         return heard
 
 
+CovariateName = Annotated[StrictStr, OneOf("covariate", COVARIATES)]
+
+
+class ByDatasheetModel(Strict):
+    """How figures of devices that nobody measured follow, the entry ``by_datasheet:``."""
+
+    precision: Text
+    middle: dict[CovariateName, Number] = Field(default_factory=dict)
+    slopes: dict[CovariateName, dict[ParameterName, Number]] = Field(default_factory=dict)
+    errors: tuple[ErrorModel, ...] = ()
+
+    def to_by_datasheet(self) -> ByDatasheet:
+        """Return the record."""
+        errors = tuple(error.to_error() for error in self.errors)
+        return ByDatasheet(self.precision, self.middle, self.slopes, errors)
+
+
 class KinModel(Strict):
     """A file of ``devices/fitted/kin``: what the devices with one runtime and precision share."""
 
@@ -80,6 +107,7 @@ class KinModel(Strict):
     weight_bytes: Positive
     mean: Parameters
     likeness: LikenessModel
+    by_datasheet: ByDatasheetModel | None = None
 
     def to_kin(self, name: str) -> Kin:
         """Return the record of the kin called `name`, in SI units."""
@@ -99,6 +127,7 @@ class KinModel(Strict):
             noise=like.noise,
             networks=tuple(one for one in found if one is not None),
             heard=tuple(one for one in heard if one is not None),
+            by_datasheet=None if self.by_datasheet is None else self.by_datasheet.to_by_datasheet(),
         )
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from hetsim.base.units import GIGA
 from hetsim.errors import PlatformError, UsageError, nearest
 from hetsim.hardware.executing import executing
-from hetsim.hardware.files.catalog_files import Sort, find, in_catalog, kin_file
+from hetsim.hardware.files.catalog_files import Sort, find, in_catalog, kin_file, names
 from hetsim.hardware.files.complaints import Broken, broken, parse
 from hetsim.hardware.files.description import read_description
 from hetsim.hardware.files.device_schema import MICROSECONDS, DeviceModel
@@ -34,6 +34,7 @@ from hetsim.hardware.files.topology import (
     unreachable,
 )
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
+from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.kin import Kin
 from hetsim.hardware.rescaled import rescaled
 from hetsim.hardware.spec import DeviceSpec, Link, Platform, SharedMemory
@@ -44,7 +45,7 @@ M = TypeVar("M", bound=BaseModel)
 def read_device(path: Path, shown: str) -> DeviceSpec:
     """Return the device that the file at `path` describes; `shown` is its name in errors."""
     model = _read(DeviceModel, path, shown)
-    return of_its_kin(model.to_spec(model.name or path.stem), path)
+    return of_its_kin(model.to_spec(model.name or path.stem), model, path, shown)
 
 
 def read_link(path: Path, shown: str) -> LinkModel:
@@ -57,20 +58,50 @@ def read_kin(path: Path, shown: str) -> Kin:
     return _read(KinModel, path, shown).to_kin(path.stem)
 
 
-def of_its_kin(spec: DeviceSpec, path: Path) -> DeviceSpec:
-    """Return the device at `path` of the catalog with its kin's files; any other as it is.
+def of_its_kin(spec: DeviceSpec, model: DeviceModel, path: Path | None, shown: str) -> DeviceSpec:
+    """Return the device that `model` describes with what its kin say of it.
 
-    The files are not read as YAML yet: a list of devices needs none of what they say.
+    A device of the catalog, at `path`, has its kin's files, which are not read as YAML yet: a list
+    of devices needs none of what they say. Any other has its kin's figures at its datasheet where
+    it names kin and states no figures of its own.
+
+    Raises
+    ------
+    PlatformError
+        Where there are no such kin.
     """
     kernels = {}
     for precision, figures in spec.kernels.items():
-        file = kin_file(path, figures.kin)
-        if file is not None:
-            figures = dataclasses.replace(
-                figures, likeness=hashlib.sha256(file.read_bytes()).hexdigest()
-            )
-        kernels[precision] = figures
+        file = None if path is None else kin_file(path, figures.kin)
+        kernels[precision] = figures if file is None else _with_likeness(figures, file)
+    if path is None or not in_catalog(path):
+        for precision, told in model.measured.items():
+            if precision not in kernels:
+                kernels[precision] = _by_kin(model, precision, told.kin, shown)
     return dataclasses.replace(spec, kernels=kernels)
+
+
+def _with_likeness(figures: KernelFigures, file: Path) -> KernelFigures:
+    return dataclasses.replace(figures, likeness=hashlib.sha256(file.read_bytes()).hexdigest())
+
+
+def _by_kin(model: DeviceModel, precision: str, name: str, shown: str) -> KernelFigures:
+    """Return the figures of a device that nobody measured: those of its kin at its datasheet."""
+    where = f"{shown}: measured.{precision}"
+    if name not in names("kin"):
+        raise PlatformError(
+            f"no kin '{name}' in the catalog", where=where, hint=nearest(name, names("kin"))
+        )
+    file, said = find("kin", name)
+    kin = read_kin(file, said)
+    if kin.by_datasheet is None:
+        raise PlatformError(
+            f"'{name}' says nothing of devices that nobody measured",
+            where=where,
+            hint="let 'hetsim devices fit' write its file",
+        )
+    sheet = model.datasheet(name, kin.by_datasheet.precision)
+    return _with_likeness(kin.figures(precision, sheet), file)
 
 
 def _read(model: type[M], path: Path, shown: str) -> M:
@@ -242,8 +273,13 @@ class _Parts:
         spec = model.to_spec(model.name or stem)
         if base is not model:
             spec = rescaled(spec, base.to_spec(stem), use.overrides)
-        if path is not None and "kernels" not in use.overrides:
-            spec = of_its_kin(spec, path[0])
+        if "kernels" not in use.overrides:
+            try:
+                spec = of_its_kin(spec, model, path and path[0], path[1] if path else name)
+            except PlatformError as error:
+                line = self.source.line(at)
+                self.complaints.append(Complaint(line, str(error.what), error.hint or ""))
+                return None
         return self.executing(spec, use, at)
 
     def executing(self, spec: DeviceSpec, use: DeviceUse, at: YamlPath) -> DeviceSpec | None:
