@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ import yaml
 
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import load_device, load_kin, load_platform
-from hetsim.hardware.kernel_figures import INDEX
+from hetsim.hardware.files import catalog_files
+from hetsim.hardware.files.catalog_files import catalog_folder
+from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
 
 KIN = "ncnn-cpu-float"
 DEVICE = f"""\
@@ -31,6 +34,33 @@ measured:
 """
 
 
+BY_DATASHEET = """\
+by_datasheet:
+  precision: float
+  middle: {peak: 25.0, bandwidth: 24.0, threads: 1.0, in_order: 0.3}
+  slopes:
+    peak: {rate_tflops: 1.0, launch_us: -0.5}
+    bandwidth: {bandwidth_gbytes_s: 1.0}
+    adreno: {launch_us: 0.5}
+    nvidia: {launch_us: -0.5}
+  errors:
+    - {batch: "1", networks: 20, rows: 300, median: 0.3, p90: 0.8, sd: 0.5, common: 0.2}
+"""
+
+
+@pytest.fixture(autouse=True)
+def kins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A catalog of two kin, which say what is written here of datasheets."""
+    folder = tmp_path / "catalog" / "fitted" / "kin"
+    folder.mkdir(parents=True)
+    for kin in (KIN, "ncnn-gpu-float"):
+        text = (catalog_folder() / "fitted" / "kin" / f"{kin}.yaml").read_text(encoding="utf-8")
+        likeness = text.split("\nby_datasheet:")[0].rstrip()
+        (folder / f"{kin}.yaml").write_text(f"{likeness}\n{BY_DATASHEET}", encoding="utf-8")
+    monkeypatch.setattr(catalog_files, "catalog_folder", lambda: tmp_path / "catalog")
+    return folder
+
+
 def written(folder: Path, text: str = DEVICE, name: str = "my-board") -> Path:
     path = folder / f"{name}.yaml"
     path.write_text(text, encoding="utf-8")
@@ -46,13 +76,25 @@ def test_it_has_what_its_kin_say_of_its_datasheet(tmp_path: Path) -> None:
     assert kin.by_datasheet is not None
     assert figures.errors == kin.by_datasheet.errors
     assert {error.batch for error in figures.errors} == {"1"}
-    # Twice the cores compute faster; without any the peak says how fast they are.
-    rate = INDEX["rate_tflops"]
+    rate, near = INDEX["rate_tflops"], INDEX["bandwidth_gbytes_s"]
+    # Four cores x 8 FLOP a cycle x 1.8 GHz; a processor's memory is as usual.
+    expected = kin.mean[rate] * 57.6e9 / math.exp(25.0)
+    assert figures.values[rate] == pytest.approx(expected)
+    assert figures.values[near] == pytest.approx(kin.mean[near])
     more = written(tmp_path, DEVICE.replace("[[4,", "[[8,"), "more")
-    assert load_device(str(more)).kernels["float32"].values[rate] > figures.values[rate]
-    fewer = written(tmp_path, DEVICE.replace("cores: [[4, 1.8, cortex-a72]]\n", ""), "fewer")
-    of_peak = load_device(str(fewer)).kernels["float32"].values[rate]
-    assert of_peak == pytest.approx(figures.values[rate], rel=0.5)
+    assert load_device(str(more)).kernels["float32"].values[rate] == pytest.approx(2 * expected)
+    # Without them the stated peak says how fast it is.
+    stated = written(tmp_path, DEVICE.replace("cores: [[4, 1.8, cortex-a72]]\n", ""), "stated")
+    assert load_device(str(stated)).kernels["float32"].values[rate] == pytest.approx(expected)
+
+
+def test_kin_that_say_nothing_of_datasheets_leave_it_its_roofline(
+    tmp_path: Path, kins: Path
+) -> None:
+    file = kins / f"{KIN}.yaml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.split("by_datasheet:")[0], encoding="utf-8")
+    assert not load_device(str(written(tmp_path))).kernels
 
 
 def test_graphics_of_another_make_differ_by_their_drivers(tmp_path: Path) -> None:
@@ -91,8 +133,6 @@ def test_so_has_a_device_within_a_platform_and_what_it_changes_counts(tmp_path: 
 def test_figures_of_its_own_go_before_those_of_kin(tmp_path: Path) -> None:
     given = yaml.safe_load(DEVICE)
     mean = load_kin(KIN).mean
-    from hetsim.hardware.kernel_figures import PARAMETERS
-
     values = {one.name: one.in_key_unit(value) for one, value in zip(PARAMETERS, mean, strict=True)}
     given["kernels"] = {
         "float32": {

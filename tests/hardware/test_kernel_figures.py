@@ -172,7 +172,9 @@ def test_a_file_of_ones_own_belongs_to_no_kin(catalog: Path, tmp_path: Path) -> 
     write_kin(catalog, kin_block())
     own = tmp_path / "own.yaml"
     data = yaml.safe_load((catalog / "card.yaml").read_text("utf-8"))
-    own.write_text(yaml.safe_dump({**data, "kernels": {"int8": kernels_block()}}), "utf-8")
+    own.write_text(
+        yaml.safe_dump({**data, "measured": {}, "kernels": {"int8": kernels_block()}}), "utf-8"
+    )
     assert load_device(own).kernels["int8"].likeness == ""
     platform = tmp_path / "platform.yaml"
     platform.write_text("host: gpu\ndevices: {gpu: {device: card, overrides: {idle_w: 1}}}\n")

@@ -76,8 +76,11 @@ def of_its_kin(spec: DeviceSpec, model: DeviceModel, path: Path | None, shown: s
         kernels[precision] = figures if file is None else _with_likeness(figures, file)
     if path is None or not in_catalog(path):
         for precision, told in model.measured.items():
-            if precision not in kernels:
-                kernels[precision] = _by_kin(model, precision, told.kin, shown)
+            if precision in kernels:
+                continue
+            by_kin = _by_kin(model, precision, told.kin, shown)
+            if by_kin is not None:
+                kernels[precision] = by_kin
     return dataclasses.replace(spec, kernels=kernels)
 
 
@@ -85,8 +88,11 @@ def _with_likeness(figures: KernelFigures, file: Path) -> KernelFigures:
     return dataclasses.replace(figures, likeness=hashlib.sha256(file.read_bytes()).hexdigest())
 
 
-def _by_kin(model: DeviceModel, precision: str, name: str, shown: str) -> KernelFigures:
-    """Return the figures of a device that nobody measured: those of its kin at its datasheet."""
+def _by_kin(model: DeviceModel, precision: str, name: str, shown: str) -> KernelFigures | None:
+    """Return the figures of a device that nobody measured: those of its kin at its datasheet.
+
+    None where these do not say how they follow from one: it has a roofline then.
+    """
     where = f"{shown}: measured.{precision}"
     if name not in names("kin"):
         raise PlatformError(
@@ -95,11 +101,7 @@ def _by_kin(model: DeviceModel, precision: str, name: str, shown: str) -> Kernel
     file, said = find("kin", name)
     kin = read_kin(file, said)
     if kin.by_datasheet is None:
-        raise PlatformError(
-            f"'{name}' says nothing of devices that nobody measured",
-            where=where,
-            hint="let 'hetsim devices fit' write its file",
-        )
+        return None
     sheet = model.datasheet(name, kin.by_datasheet.precision)
     return _with_likeness(kin.figures(precision, sheet), file)
 
