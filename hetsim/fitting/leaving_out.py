@@ -13,7 +13,7 @@ from hetsim.fitting.mixed import Floats, KinFit, refit, with_slopes
 from hetsim.fitting.observing import KinData
 from hetsim.fitting.points import Point, Series
 from hetsim.fitting.priors import Prior
-from hetsim.fitting.sisters import chip_groups
+from hetsim.fitting.sisters import chip_groups, dies
 
 STEPS = 6
 """Of a fit without a part, from where the whole fit stands. Two would leave some of it in."""
@@ -86,10 +86,10 @@ def without_chip(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
     """Predict each chip from its datasheet, by a fit that none of its rows were in.
 
     The slopes of the datasheet are fitted without it, too; variances stay. The effects are those
-    of networks on the other chips. Chips of one silicon are left out together, and of more than
+    of networks on the other chips. Chips of one die are left out together, and of more than
     `CHIPS_AT_ONCE` some.
     """
-    chips = np.array(kin.silicon)
+    chips = dies(kin)
     names = sorted(set(chips.tolist()))
     found = []
     for part in range(min(len(names), CHIPS_AT_ONCE)):

@@ -41,3 +41,16 @@ def chip_groups(kin: KinData) -> NDArray[np.intp]:
                 group[group == second] = first
     found: NDArray[np.intp] = np.unique(group[chip], return_inverse=True)[1].astype(np.intp)
     return found
+
+
+def dies(kin: KinData) -> NDArray[np.str_]:
+    """Return the name of the die of each series [series], by what is known and what was measured.
+
+    A datasheet of one tells of all its cards: whole, cut, or at another clock.
+    """
+    found = np.array(kin.silicon)
+    groups = chip_groups(kin)
+    for group in range(int(groups.max()) + 1):
+        same = np.isin(found, found[groups == group])
+        found[same] = found[same].min()
+    return found

@@ -41,8 +41,9 @@ def network(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float, fl
 def kin(rng: np.random.Generator, prior: Prior) -> tuple[KinData, np.ndarray]:
     """Devices that follow the model, and the log values they were given."""
     nets = [network(rng) for _ in range(NETWORKS)]
-    covariates = rng.normal(0, 0.5, (DEVICES, len(COVARIATES)))
-    covariates -= covariates.mean(axis=0)
+    figures = rng.normal(0, 0.5, (DEVICES, 4))
+    covariates = np.zeros((DEVICES, len(COVARIATES)))
+    covariates[:, :4] = figures - figures.mean(axis=0)
     theta = (
         prior.mean
         + rng.normal(0, 0.3, prior.mean.size) * (prior.mean_sd > 0.01)
