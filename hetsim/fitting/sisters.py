@@ -52,5 +52,5 @@ def dies(kin: KinData) -> NDArray[np.str_]:
     groups = chip_groups(kin)
     for group in range(int(groups.max()) + 1):
         same = np.isin(found, found[groups == group])
-        found[same] = found[same].min()
+        found[same] = min(found[same].tolist())
     return found
