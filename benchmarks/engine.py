@@ -2,7 +2,8 @@
 
 A tandem of eight devices, one subgraph each, joined by links; every request is a tensor in,
 eight subgraphs, seven tensors between them, and a tensor out: 17 task events. CPU seconds of
-this process; every engine's latencies are checked to be the same. JSON lines on stdout:
+this process; every engine's latencies are checked to be the same. Then with failures: 2,000
+requests that 1,000 failures interrupt. JSON lines on stdout:
 
     python benchmarks/engine.py [--requests N]
 """
@@ -28,6 +29,7 @@ from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import play
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
+from hetsim.simulation.failures.failure import Failure
 from hetsim.simulation.simulate import simulate
 
 SERVICE_S = (10.0, 11.0, 9.0, 12.0, 10.0, 8.0, 11.0, 10.0)
@@ -151,6 +153,23 @@ def measure(plan_tasks: PlanTasks, requests: int) -> bool:
     return agree
 
 
+def fail_often(plan: Plan, requests: int, failures: int) -> None:
+    """Print a line for each kind of arrivals, devices failing in turn, gone 40 % of the time."""
+    every_s = 12.5 * requests / failures
+    order = np.random.default_rng(0).integers(1, len(plan.problem.devices), failures)
+    killed = [
+        Failure(plan.problem.devices[device], (turn + 0.3) * every_s, "kill", 0.4 * every_s)
+        for turn, device in enumerate(order.tolist())
+    ]
+    for kind in ("burst", "poisson"):
+        arrival = arrivals(kind, requests).tolist()
+        timeline, cpu_s = timed(
+            lambda arrival=arrival: simulate(plan, arrivals_s=arrival, trace=False, failures=killed)  # type: ignore[misc]
+        )
+        ran = timeline.transfers * 17 // 9
+        report(f"hetsim, {failures} failures", kind, requests, ran, cpu_s)
+
+
 def main() -> int:
     """Run the benchmark; 1 where the engines disagree."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
@@ -166,6 +185,7 @@ def main() -> int:
     _, one_s = timed(lambda: [simulate(plan) for _ in range(repeats)])
     report("hetsim simulate, one request with trace", "single", repeats, repeats * 17, one_s)
     agree = measure(plan_tasks, requests)
+    fail_often(plan, 2_000, 1_000)
     print(json.dumps({"benchmark": "engine", "engines_agree": agree}), flush=True)
     return 0 if agree else 1
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from hetsim.simulation.clock.heaps import Ints
 from hetsim.simulation.clock.rules import (
-    ADMITTED,
     COUNTS,
     OLDEST,
     State,
@@ -84,28 +83,31 @@ def new_state(
 def widened(state: State) -> State:
     """Return the state with room for twice the requests. O(its size)."""
     old, new = state.window, 2 * state.window
-    requests = np.arange(state.counts[OLDEST], state.counts[ADMITTED])
-    here, there = requests & (old - 1), requests & (new - 1)
+    # Slots from `cut` on belong to the oldest requests, those before it to later ones.
+    oldest = int(state.counts[OLDEST])
+    cut, first = oldest & (old - 1), oldest & old
+    later = first ^ old
 
-    def rows(values: Ints, width: int) -> Ints:
-        """Of each request, the slots' rows."""
-        table = np.asarray(values)
+    def rows(values: Ints, width: int, step: int = 0) -> Ints:
+        """Each slot's row at its new place, and `step` more for each slot that it moved."""
+        table = np.asarray(values).reshape(old, width)
         wider = np.zeros((new, width), table.dtype)
-        wider[there] = table.reshape(old, width)[here]
+        wider[cut + first : old + first] = table[cut:]
+        wider[later : cut + later] = table[:cut]
+        if step:
+            wider[cut + first : old + first] += first * step
+            wider[later : cut + later] += later * step
         return _like(values, wider.reshape(-1))
 
     devices = len(state.free)
     ready = np.zeros((devices, new), np.int64)
-    ready[:, :old] = np.asarray(state.ready, np.int64).reshape(devices, old)
-    base, hold_base = np.zeros(new, np.int64), np.zeros(new, np.int64)
-    base[there] = np.asarray(state.base)[here] + (there - here) * state.width
-    hold_base[there] = np.asarray(state.hold_base)[here] + (there - here) * state.holds
+    for device, heap in enumerate(np.asarray(state.ready, np.int64).reshape(devices, old)):
+        size = state.ready_size[device]
+        ready[device, :size] = heap[:size]
     tail = np.array(state.tail, np.int64)
     if state.holds:
-        moved = np.zeros(old, np.int64)
-        moved[here] = there - here
-        busy = tail >= 0
-        tail[busy] += moved[tail[busy] // state.holds] * state.holds
+        moved = np.where(tail // state.holds >= cut, first, later)
+        tail = np.where(tail >= 0, tail + moved * state.holds, tail)
     return state._replace(
         window=new,
         pending=rows(state.pending, state.width),
@@ -113,8 +115,8 @@ def widened(state: State) -> State:
         template=rows(state.template, 1),
         rank=rows(state.rank, 1),
         left=rows(state.left, 1),
-        base=_like(state.base, base),
-        hold_base=_like(state.hold_base, hold_base),
+        base=rows(state.base, 1, state.width),
+        hold_base=rows(state.hold_base, 1, state.holds),
         ready=_like(state.ready, ready.reshape(-1)),
         next_up=rows(state.next_up, state.holds),
         tail=_like(state.tail, tail),
