@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from hetsim.simulation.clock.heaps import Floats, Ints, pop_event, push_event
 
@@ -33,3 +35,14 @@ def take(events: Events) -> int:
     pop_event(events.times, events.codes, events.size[0])
     events.size[0] -= 1
     return code
+
+
+def with_room(events: Events | None, room: int) -> Events:
+    """Return the heap, empty at first, with room for so many."""
+    times, codes, size = np.zeros(room), np.zeros(room, np.int64), np.zeros(1, np.int64)
+    if events is not None:
+        many = size[0] = events.size[0]
+        times[:many], codes[:many] = events.times[:many], events.codes[:many]
+    # mypy knows arrays as no sequences.
+    parts: Any = (times, codes, size)
+    return Events._make(parts)

@@ -124,6 +124,17 @@ def widened(state: State) -> State:
     )
 
 
+def most_running(structure: Any, links: int, window: int) -> int:
+    """Return how many tasks can run at once, of `structure` in arrays. O(tasks).
+
+    Each stream and link runs one at most; transfers without links, all there are.
+    """
+    bare = (structure.device < 0) & (structure.held_at[1:] == structure.held_at[:-1])
+    before = np.concatenate(([0], np.cumsum(bare)))[structure.first]
+    fixed = int(structure.streams.sum()) + links + 1
+    return fixed + window * int(np.diff(before).max(initial=0))
+
+
 def _like(values: Ints, made: NDArray[np.int64]) -> Ints:
     """A list or an array, as `values` is."""
     found: Ints = made.tolist() if isinstance(values, list) else made  # type: ignore[assignment]

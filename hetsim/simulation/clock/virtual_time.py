@@ -15,9 +15,9 @@ from hetsim.base.machine_code import machine_code
 from hetsim.errors import PlanError
 from hetsim.simulation.clock import driver, events_of_arrays, heaps, rules
 from hetsim.simulation.clock.driver import CROWDED, LOGGED, Log, Requests
-from hetsim.simulation.clock.events_of_arrays import Events
+from hetsim.simulation.clock.events_of_arrays import with_room
 from hetsim.simulation.clock.rules import ADMITTED, OLDEST, Structure
-from hetsim.simulation.clock.state import new_state, widened
+from hetsim.simulation.clock.state import most_running, new_state, widened
 
 INLINED = (
     heaps.push_event,
@@ -184,23 +184,14 @@ class VirtualTime:
         shape = Structure._make(np.asarray(part, np.int64) for part in shape)
         self._structure = shape
         self._duration = duration
-        # Each stream and link runs one task at most; transfers without links, all there are.
-        bare = (shape.device < 0) & (shape.held_at[1:] == shape.held_at[:-1])
-        before = np.concatenate(([0], np.cumsum(bare)))[shape.first]
-        self._bare = int(np.diff(before).max(initial=0))
         self._make_room()
 
     def _make_room(self) -> None:
         """Give the heap of events room for all that can run at once."""
         if not self._arrays:
             return
-        room = sum(self._structure.streams) + self._links + 1 + self._state.window * self._bare
-        times, codes, size = np.zeros(room), np.zeros(room, np.int64), np.zeros(1, np.int64)
-        if self._events is not None:
-            many = size[0] = self._events.size[0]
-            times[:many], codes[:many] = self._events.times[:many], self._events.codes[:many]
-        made: Any = (times, codes, size)
-        self._events = Events(*made)
+        room = most_running(self._structure, self._links, self._state.window)
+        self._events = with_room(self._events, room)
 
     def _lengthen_log(self) -> None:
         log = self._log

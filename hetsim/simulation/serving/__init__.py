@@ -1,0 +1,1 @@
+"""Plans under load: queues, batchers and routing in front of the clock."""

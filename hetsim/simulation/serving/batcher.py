@@ -1,0 +1,164 @@
+"""Which requests go as the next batch: Triton's rules.
+
+As its documentation tells them and its scheduler has them
+(https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/batcher.html), for
+requests of batch size 1 and a batch that is made when an instance can take it. The batcher walks
+over what waits, level after level, within one those that waited too long last, until a batch of
+the largest size is full or another input shape comes. What it meets that waited too long is
+rejected, or put last. Then
+
+- a batch of the largest preferred size that it passed goes, unless the oldest request that it
+  passed has waited the delay;
+- else all that it passed goes, where it could not pass more, the delay is over or there is none;
+- else all wait, until the oldest has waited the delay, or one has waited too long.
+
+In the subset of Python that numba compiles.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hetsim.simulation.serving.tables import (
+    BEST,
+    CLOSED,
+    CLOSEST,
+    EXPIRED,
+    OLDEST_CAME,
+    PENDING,
+    SOONEST,
+    TOLD,
+    Flow,
+    Records,
+    Setup,
+)
+
+
+def append(flow: Flow, records: Records, line: int, request: int) -> None:
+    """Put a request at the end of a line: of a queue, or of those there that waited too long."""
+    told = flow.counts[TOLD]
+    records.following[request - told] = -1
+    last = flow.tail[line]
+    if last < 0:
+        flow.head[line] = request
+    else:
+        records.following[last - told] = request
+    flow.tail[line] = request
+
+
+def unlink(flow: Flow, records: Records, line: int, before: int, request: int) -> None:
+    """Take a request out of a line, where `before` stands before it; -1: nobody does."""
+    told = flow.counts[TOLD]
+    following = records.following[request - told]
+    if before < 0:
+        flow.head[line] = following
+    else:
+        records.following[before - told] = following
+    if following < 0:
+        flow.tail[line] = before
+
+
+def walk(
+    setup: Setup,
+    flow: Flow,
+    records: Records,
+    model: int,
+    now: float,
+    just_after: bool,
+) -> int:
+    """Walk over what waits; return the first that was rejected, or -1.
+
+    What was found is in ``flow.counts`` and ``flow.times``; the rejected follow each other by
+    ``Records.following``. O(largest batch + what waited too long).
+    """
+    counts, told = flow.counts, flow.counts[TOLD]
+    timeout, largest, liked = setup.timeout[model], setup.largest[model], setup.liked_at[model]
+    pending, best, closed, variant = 0, 0, 0, -1
+    oldest, closest = math.inf, math.inf
+    first, last = -1, -1
+    for line in range(2 * setup.queue_at[model], 2 * setup.queue_at[model + 1]):
+        before = -1
+        request = flow.head[line]
+        while request >= 0 and closed == 0:
+            place = request - told
+            following = records.following[place]
+            came = records.arrival[place]
+            deadline = came + timeout
+            timely = line & 1 == 0
+            if timely and (deadline < now or (just_after and deadline == now)):
+                unlink(flow, records, line, before, request)
+                if setup.delays[model] > 0:
+                    append(flow, records, line + 1, request)
+                else:
+                    flow.queued[line >> 1] -= 1
+                    records.why[place] = EXPIRED
+                    records.following[place] = -1
+                    if last < 0:
+                        first = request
+                    else:
+                        records.following[last - told] = request
+                    last = request
+                request = following
+                continue
+            if pending == largest or (pending > 0 and records.variant[place] != variant):
+                closed = 1
+                continue
+            variant = records.variant[place]
+            pending += 1
+            if setup.liked[liked + pending] > 0:
+                best = pending
+            oldest = min(oldest, came)
+            if timely:
+                closest = min(closest, deadline)
+            before = request
+            request = following
+        if closed > 0:
+            break
+    counts[PENDING], counts[BEST], counts[CLOSED] = pending, best, closed
+    flow.times[OLDEST_CAME], flow.times[CLOSEST] = oldest, closest
+    return first
+
+
+def decide(setup: Setup, flow: Flow, model: int, now: float) -> int:
+    """Return how many of what ``walk`` found go now."""
+    counts = flow.counts
+    pending, delay = counts[PENDING], setup.delay[model]
+    waited = delay > 0.0 and now >= flow.times[OLDEST_CAME] + delay
+    if counts[BEST] > 0 and not waited:
+        return counts[BEST]
+    if counts[CLOSED] > 0 or waited or delay == 0.0:
+        return pending
+    return 0
+
+
+def wait(setup: Setup, flow: Flow, model: int, now: float) -> bool:
+    """Let the batcher look again when the delay of what ``walk`` found is over, or one expires.
+
+    Return whether that is later than now.
+    """
+    until = min(flow.times[OLDEST_CAME] + setup.delay[model], flow.times[CLOSEST])
+    if until <= now:
+        return False
+    flow.timer[model] = until
+    flow.times[SOONEST] = min(flow.times[SOONEST], until)
+    return True
+
+
+def take_first(setup: Setup, flow: Flow, records: Records, model: int, size: int) -> int:
+    """Take the first `size` requests of what waits; return the first, which others follow."""
+    told = flow.counts[TOLD]
+    first, last = -1, -1
+    line = 2 * setup.queue_at[model]
+    for _ in range(size):
+        while flow.head[line] < 0:
+            line += 1
+        request = flow.head[line]
+        unlink(flow, records, line, -1, request)
+        flow.queued[line >> 1] -= 1
+        records.following[request - told] = -1
+        if last < 0:
+            first = request
+        else:
+            records.following[last - told] = request
+        last = request
+    return first

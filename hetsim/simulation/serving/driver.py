@@ -1,0 +1,335 @@
+"""The clock's rules driven by a heap of events, with queues and batchers in front of them.
+
+At one instant, in this order, until nothing more happens at it: what ends now ends, and what comes
+now comes, streams before clients; then each batcher looks at all that has come; then devices start.
+A request of a model without gates goes at once, as the clock admits it, so that the times are
+those of ``hetsim.simulation.clock.driver`` to the bit. A batch is one request of the clock.
+
+In the subset of Python that numba compiles: on lists as it stands, on arrays compiled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from hetsim.simulation.clock.events_of_lists import earliest, put, take
+from hetsim.simulation.clock.heaps import Floats
+from hetsim.simulation.clock.rules import (
+    ABLE,
+    ADMITTED,
+    MASK,
+    OLDEST,
+    SHIFT,
+    STARTING,
+    State,
+    Structure,
+    end,
+    starts,
+)
+from hetsim.simulation.serving.batcher import append, decide, take_first, wait, walk
+from hetsim.simulation.serving.lengths import account
+from hetsim.simulation.serving.routing import leave, send
+from hetsim.simulation.serving.tables import (
+    CAME,
+    FULL,
+    LOOKS,
+    OPEN,
+    SOONEST,
+    STORM,
+    TAKEN,
+    THINKS,
+    TOLD,
+    Batches,
+    Flow,
+    Records,
+    Setup,
+    Spans,
+)
+
+OVER, MORE, CROWDED, FILLED, THINK, RETRIED = 0, 1, 2, 3, 4, 5
+"""Why ``advance`` returns: nothing happens any more; it must know what comes next; no slot for a
+batch is free; no place for a record; client ``Flow.counts[THINKS]`` needs times to think; a client
+that was rejected comes again at once."""
+
+
+class Coming(NamedTuple):
+    """A block of those that come by themselves, ascending; ``Flow.counts[TAKEN]`` have.
+
+    Attributes
+    ----------
+    arrival, stream, variant : [requests]
+    last : int
+        Whether nothing comes after it.
+    """
+
+    arrival: Sequence[float]
+    stream: Sequence[int]
+    variant: Sequence[int]
+    last: int
+
+
+def advance(
+    structure: Structure,
+    state: State,
+    duration: Sequence[float],
+    setup: Setup,
+    flow: Flow,
+    batches: Batches,
+    records: Records,
+    spans: Spans,
+    coming: Coming,
+    events: Any,
+    returning: Any,
+    now_s: Floats,
+) -> int:
+    """Let time go on from ``now_s[0]``, as far as is known what comes.
+
+    To be called again with what it returned for. O(log (tasks that run + batches in flight)) a
+    task, and O(largest batch + levels) each time that a batcher looks.
+    """
+    count, counts, slots = state.counts, flow.counts, state.window - 1
+    total, room = len(coming.arrival), len(records.arrival)
+    now = now_s[0]
+    while True:
+        while True:
+            if count[ADMITTED] - count[OLDEST] > slots:
+                return CROWDED
+            comes = False
+            stream, variant, client = 0, 0, -1
+            if earliest(events) == now:
+                code = take(events)
+                if end(structure, state, code >> SHIFT, code & MASK):
+                    finish(state, setup, flow, batches, records, spans, returning, code, now)
+            elif counts[TAKEN] < total and coming.arrival[counts[TAKEN]] == now:
+                if counts[CAME] - counts[TOLD] == room:
+                    return FILLED
+                stream = coming.stream[counts[TAKEN]]
+                variant = coming.variant[counts[TAKEN]]
+                client = -1
+                counts[TAKEN] += 1
+                comes = counts[CAME] < setup.most
+            elif counts[TAKEN] == total and coming.last == 0:
+                return MORE
+            elif earliest(returning) == now:
+                if counts[CAME] - counts[TOLD] == room:
+                    return FILLED
+                client = take(returning)
+                if flow.thought[client] + 1 == setup.turns:
+                    put(returning, now, client)
+                    counts[THINKS] = client
+                    return THINK
+                stream, variant = setup.stream_of[client], 0
+                comes = counts[CAME] < setup.most and now < setup.until
+            elif counts[LOOKS] > 0:
+                look(structure, state, setup, flow, batches, records, spans, returning, now)
+            elif count[ABLE] > 0:
+                starts(structure, state)
+            else:
+                break
+            if comes:
+                come(
+                    structure, state, setup, flow, batches, records, spans, returning,
+                    stream, variant, client, now,
+                )  # fmt: skip
+                if counts[STORM] > 0:
+                    return RETRIED
+            if count[STARTING] > 0:
+                launch(state, duration, batches, events, now)
+        before = now
+        now = min(earliest(events), earliest(returning), flow.times[SOONEST])
+        if counts[TAKEN] < total:
+            now = min(now, coming.arrival[counts[TAKEN]])
+        if now == math.inf:
+            return OVER
+        if before == -math.inf:
+            spans.length[1] = now
+            for model in range(len(spans.since)):
+                spans.since[model] = now
+        now_s[0] = now
+        if flow.times[SOONEST] == now:
+            ring(flow, now)
+
+
+def launch(
+    state: State, duration: Sequence[float], batches: Batches, events: Any, now: float
+) -> None:
+    """Put up the ends of what starts now. O(log events) each."""
+    count, starting = state.counts, state.starting
+    for k in range(count[STARTING]):
+        code = starting[k]
+        slot = (code >> SHIFT) & (state.window - 1)
+        if batches.begun[slot] == math.inf:
+            batches.begun[slot] = now
+        put(events, now + duration[code & MASK], code)
+    count[STARTING] = 0
+
+
+def ring(flow: Flow, now: float) -> None:
+    """Let the batchers look whose time it is. O(models)."""
+    soonest = math.inf
+    for model in range(len(flow.timer)):
+        if flow.timer[model] <= now:
+            flow.timer[model] = math.inf
+            mark(flow, model)
+        soonest = min(soonest, flow.timer[model])
+    flow.times[SOONEST] = soonest
+
+
+def mark(flow: Flow, model: int) -> None:
+    """Let a batcher look."""
+    if flow.dirty[model] == 0:
+        flow.dirty[model] = 1
+        flow.counts[LOOKS] += 1
+
+
+def finish(
+    state: State,
+    setup: Setup,
+    flow: Flow,
+    batches: Batches,
+    records: Records,
+    spans: Spans,
+    returning: Any,
+    code: int,
+    now: float,
+) -> None:
+    """A batch is over: its clients think, and its instance may take another."""
+    slot = (code >> SHIFT) & (state.window - 1)
+    model = batches.model[slot]
+    account(flow, spans, model, now)
+    leave(state, setup, flow, batches, records, code >> SHIFT, now)
+    answer(setup, flow, records, returning, batches.first[slot], now)
+    if flow.waiting[model] > 0:
+        mark(flow, model)
+
+
+def answer(
+    setup: Setup, flow: Flow, records: Records, returning: Any, first: int, now: float
+) -> None:
+    """Let the clients of requests that follow each other think."""
+    if len(setup.stream_of) == 0:
+        return
+    request = first
+    while request >= 0:
+        place = request - flow.counts[TOLD]
+        client = records.client[place]
+        if client >= 0:
+            turn = flow.thought[client]
+            put(returning, now + flow.think[client * setup.turns + turn], client)
+        request = records.following[place]
+
+
+def come(
+    structure: Structure,
+    state: State,
+    setup: Setup,
+    flow: Flow,
+    batches: Batches,
+    records: Records,
+    spans: Spans,
+    returning: Any,
+    stream: int,
+    variant: int,
+    client: int,
+    now: float,
+) -> None:
+    """Take a request: it goes, waits, or is rejected."""
+    counts = flow.counts
+    request = counts[CAME]
+    counts[CAME] = request + 1
+    place = request - counts[TOLD]
+    model, queue = setup.model_of[stream], setup.queue_of[stream]
+    records.arrival[place] = now
+    records.sent[place] = math.nan
+    records.begun[place] = math.nan
+    records.finish[place] = math.nan
+    records.stream[place] = stream
+    records.variant[place] = variant
+    records.instance[place] = -1
+    records.size[place] = 0
+    records.why[place] = OPEN
+    records.fresh[place] = 1 if flow.waiting[model] == 0 and flow.idle[model] > 0 else 0
+    records.client[place] = client
+    records.following[place] = -1
+    if client >= 0:
+        flow.thought[client] += 1
+    account(flow, spans, model, now)
+    room = setup.room[model]
+    if room >= 0 and flow.queued[queue] >= room and (room > 0 or full(flow, model)):
+        records.why[place] = FULL
+        records.fresh[place] = 0
+        if client >= 0:
+            until = now + flow.think[client * setup.turns + flow.thought[client]]
+            if until == now:
+                counts[STORM] = 1
+            put(returning, until, client)
+        return
+    flow.inside[model] += 1
+    if setup.gated[model] == 0:
+        send(structure, state, setup, flow, batches, records, model, request, 1, now)
+        if records.why[place] != OPEN:
+            answer(setup, flow, records, returning, request, now)
+        return
+    append(flow, records, 2 * queue, request)
+    flow.queued[queue] += 1
+    flow.waiting[model] += 1
+    mark(flow, model)
+
+
+def full(flow: Flow, model: int) -> bool:
+    """Whether no instance takes one more beside what waits already."""
+    return flow.waiting[model] >= flow.spare[model]
+
+
+def look(
+    structure: Structure,
+    state: State,
+    setup: Setup,
+    flow: Flow,
+    batches: Batches,
+    records: Records,
+    spans: Spans,
+    returning: Any,
+    now: float,
+) -> None:
+    """Let the first batcher that is to look send one batch, or wait."""
+    model = 0
+    while flow.dirty[model] == 0:
+        model += 1
+    size = 0
+    if flow.spare[model] > 0 and flow.waiting[model] > 0:
+        account(flow, spans, model, now)
+        size = sized(setup, flow, records, returning, model, now)
+    if size == 0:
+        flow.dirty[model] = 0
+        flow.counts[LOOKS] -= 1
+        return
+    first = take_first(setup, flow, records, model, size)
+    flow.waiting[model] -= size
+    send(structure, state, setup, flow, batches, records, model, first, size, now)
+    if records.why[first - flow.counts[TOLD]] != OPEN:
+        answer(setup, flow, records, returning, first, now)
+
+
+def sized(
+    setup: Setup, flow: Flow, records: Records, returning: Any, model: int, now: float
+) -> int:
+    """Return how many go now, and reject what waited too long.
+
+    What would wait until this very instant is looked at as it is just after it.
+    """
+    size = 0
+    for again in range(2):
+        gone = walk(setup, flow, records, model, now, again > 0)
+        request = gone
+        while request >= 0:
+            flow.waiting[model] -= 1
+            flow.inside[model] -= 1
+            request = records.following[request - flow.counts[TOLD]]
+        answer(setup, flow, records, returning, gone, now)
+        size = decide(setup, flow, model, now)
+        if size > 0 or flow.waiting[model] == 0 or wait(setup, flow, model, now):
+            break
+    return size

@@ -1,0 +1,359 @@
+"""Requests that come, wait, are batched and run: plans under load, in virtual time."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.base.machine_code import machine_code as compile_
+from hetsim.errors import PlanError, UsageError
+from hetsim.simulation.clock import events_of_arrays, events_of_lists, heaps, rules
+from hetsim.simulation.clock.events_of_arrays import with_room
+from hetsim.simulation.clock.playing import Layout
+from hetsim.simulation.clock.rules import ADMITTED, OLDEST, Structure
+from hetsim.simulation.clock.state import most_running, new_state, widened
+from hetsim.simulation.clock.virtual_time import in_slots
+from hetsim.simulation.serving import batcher, driver, lengths, routing
+from hetsim.simulation.serving.driver import (
+    CROWDED,
+    FILLED,
+    MORE,
+    RETRIED,
+    THINK,
+    Coming,
+)
+from hetsim.simulation.serving.flattening import (
+    as_arrays,
+    new_batches,
+    new_flow,
+    new_records,
+    new_spans,
+    setup_of,
+)
+from hetsim.simulation.serving.outcomes import Lengths, Outcomes
+from hetsim.simulation.serving.setup import Clients, Model, Source, check_sources
+from hetsim.simulation.serving.tables import BINS, CAME, TAKEN, THINKS, TOLD, WINDOWS
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+INLINED = (
+    heaps.push_event,
+    heaps.pop_event,
+    heaps.push_key,
+    heaps.pop_key,
+    events_of_arrays.earliest,
+    events_of_arrays.put,
+    events_of_arrays.take,
+    rules.begin,
+    rules.note,
+    rules.offer,
+    rules.queue,
+    rules.release,
+    rules.close,
+    rules.admit,
+    rules.end,
+    rules.starts,
+    lengths.double,
+    lengths.account,
+    batcher.append,
+    batcher.unlink,
+    batcher.walk,
+    batcher.decide,
+    batcher.wait,
+    batcher.take_first,
+    routing.choose,
+    routing.leave,
+    routing.send,
+    driver.launch,
+    driver.mark,
+    driver.ring,
+    driver.answer,
+    driver.full,
+    driver.sized,
+    driver.finish,
+    driver.come,
+    driver.look,
+)
+"""What ``driver.advance`` calls on arrays, each after what it calls itself."""
+
+WINDOW_S = 2.0**-20
+BLOCK = 1 << 16
+"""Requests told of at a time where none come by themselves."""
+
+
+@functools.cache
+def compiled() -> Callable[..., int]:
+    """Return ``driver.advance`` as machine code. The first call in a process loads numba."""
+    return compile_(driver.advance, *INLINED, inline=True)
+
+
+class Serving:
+    """Models on one platform, and what has become of their requests so far.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of all templates, as ``clock.playing.laid_out`` makes it.
+    duration : float array [tasks]
+        Seconds.
+    models : sequence of Model
+    sources : sequence of Source
+        Which model each stream asks for.
+    clients : sequence of Clients
+        Of the streams that are closed loops.
+    requests : int, optional
+        How many come in all; further ones do not. Absent: all.
+    until_s : float
+        When clients no longer send.
+    window_s : float, optional
+        Length of the first windows of ``lengths``, which double as they are used up.
+    machine_code : bool
+        Whether numba compiles the driver. The answer is the same, bit for bit.
+
+    Raises
+    ------
+    UsageError
+        Where streams, models and clients do not fit each other.
+
+    Memory: of the requests from the oldest that is not over, and of what is told at once.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        duration: Floats,
+        models: Sequence[Model],
+        sources: Sequence[Source],
+        clients: Sequence[Clients] = (),
+        *,
+        requests: int | None = None,
+        until_s: float = math.inf,
+        window_s: float | None = None,
+        machine_code: bool = True,
+    ) -> None:
+        check_sources(len(models), [len(model.ranks) for model in models], tuple(sources))
+        if requests is None and until_s == math.inf and clients:
+            raise UsageError("closed loops never end", hint="give requests or until_s")
+        self._arrays = machine_code
+        self._clients = clients
+        self._strategy = layout.plan.strategy
+        self._blocks: dict[tuple[int, int], Floats] = {}
+        first = [np.asarray(one.think(0), dtype=np.float64) for one in clients]
+        turns = max([len(times) for times in first], default=1)
+        if any(len(times) != turns for times in first):
+            raise UsageError("blocks of times to think are not equally long")
+        think = np.concatenate([np.zeros((0, turns)), *(times.T for times in first)])
+        self._place = [(k, at) for k, one in enumerate(clients) for at in range(one.concurrency)]
+        self._fetched = [0] * len(self._place)
+        most = 1 << 62 if requests is None else requests
+        templates = len(layout.first) - 1
+        setup = setup_of(layout, duration, models, sources, clients, turns, most, until_s)
+        flow = new_flow(setup, templates, think)
+        spans = new_spans(len(models), WINDOW_S if window_s is None else window_s)
+        self._state = new_state(layout.structure, layout.links, arrays=machine_code)
+        self._batches: Any = new_batches(self._state.window, machine_code)
+        self._links = layout.links
+        self._room = 64
+        self._records: Any = new_records(self._room, machine_code)
+        shape: Any = layout.structure
+        self._structure: Any = shape
+        self._duration: Any = duration
+        self._setup: Any = setup
+        self._flow: Any = flow
+        self._spans: Any = spans
+        self._events: Any = []
+        self._returning: Any = []
+        self._now: Any = [-math.inf]
+        if machine_code:
+            self._structure = Structure._make(np.asarray(part, np.int64) for part in shape)
+            self._setup, self._flow, self._spans = map(as_arrays, (setup, flow, spans))
+            self._events = self._heap()
+            self._returning = with_room(None, len(self._place) + 1)
+            self._now = np.full(1, -np.inf)
+        else:
+            self._duration = duration.tolist()
+            self._structure, self._setup = in_slots(shape), in_slots(setup)
+            self._flow, self._spans = in_slots(flow), in_slots(spans)
+        for client in range(len(self._place)):
+            self._put(float(think[client, 0]), client)
+
+    def serve(self, arrival_s: Floats, stream: Ints, variant: Ints | None = None) -> Outcomes:
+        """Take a block of requests, ascending over all blocks; return those that are over.
+
+        They are told in the order in which they came, from the first that was not told of: what
+        came after one that is not over comes with a later answer.
+        """
+        if variant is None:
+            variant = np.zeros(len(arrival_s), dtype=np.int64)
+        if len(arrival_s) and not arrival_s[0] >= self._now[0]:
+            raise UsageError(
+                f"a request at {arrival_s[0]} s after {self._now[0]} s", hint="sort the arrivals"
+            )
+        parts = list(self._play(arrival_s, stream, variant, last=0))
+        return Outcomes.joined(parts)
+
+    def rest(self) -> Iterator[Outcomes]:
+        """Let no more come by themselves; yield what becomes of all others, bit by bit."""
+        none, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
+        yield from self._play(none, nowhere, nowhere, last=1)
+        counts = self._flow.counts
+        if counts[CAME] > counts[TOLD]:
+            raise PlanError(
+                "its subgraphs wait for each other and never start",
+                where=f"plan '{self._strategy}'",
+                hint="order every group after the groups that feed it",
+            )
+
+    def close(self) -> Outcomes:
+        """Return what ``rest`` yields as one."""
+        return Outcomes.joined(list(self.rest()))
+
+    @property
+    def now_s(self) -> float:
+        """When something last happened."""
+        return float(self._now[0])
+
+    @property
+    def ran(self) -> Ints:
+        """Batches by template: busy seconds by ``clock.metrics.busy_seconds``."""
+        return np.array(self._flow.ran, dtype=np.int64)
+
+    @property
+    def lengths(self) -> Lengths:
+        """Queue lengths so far."""
+        spans, models = self._spans, len(self._setup.room)
+        for model in range(models):
+            lengths.account(self._flow, spans, model, self.now_s)
+        used = max(spans.window) + 1
+        waiting, inside = (
+            np.array(part).reshape(models, WINDOWS).T[:used].copy()
+            for part in (spans.waiting, spans.inside)
+        )
+        at_length = np.array(spans.at_length).reshape(models, BINS)
+        window_s, begin_s = map(float, spans.length)
+        return Lengths(begin_s, window_s, waiting, inside, at_length)
+
+    def _play(
+        self, arrival: Floats, stream: Ints, variant: Ints, *, last: int
+    ) -> Iterator[Outcomes]:
+        columns: Any = (arrival, stream, variant)
+        if self._arrays:
+            kinds = (np.float64, np.int64, np.int64)
+            columns = [np.asarray(part, kind) for part, kind in zip(columns, kinds, strict=True)]
+        else:
+            columns = [np.asarray(part).tolist() for part in columns]
+        block: Any = (*columns, last)
+        coming: Any = Coming._make(block)
+        advance = compiled() if self._arrays else driver.advance
+        self._flow.counts[TAKEN] = 0
+        while True:
+            state, batches, records = self._state, self._batches, self._records
+            if not self._arrays:
+                state, batches, records = map(in_slots, (state, batches, records))
+            why = advance(
+                self._structure,
+                state,
+                self._duration,
+                self._setup,
+                self._flow,
+                batches,
+                records,
+                self._spans,
+                coming,
+                self._events,
+                self._returning,
+                self._now,
+            )
+            if why == CROWDED:
+                self._widen()
+            elif why == FILLED:
+                if self._room >= BLOCK:
+                    yield self._tell()
+                self._make_room()
+            elif why == THINK:
+                self._think(int(self._flow.counts[THINKS]))
+            elif why == RETRIED:
+                raise UsageError(
+                    "a client is rejected, does not think, and comes again at once",
+                    hint="give it time to think, or the model a longer queue",
+                )
+            else:
+                assert why in (MORE, driver.OVER)
+                break
+        yield self._tell()
+
+    def _tell(self) -> Outcomes:
+        """Take the records of the first requests that are over out."""
+        counts = self._flow.counts
+        many = int(counts[CAME] - counts[TOLD])
+        why = np.asarray(self._records.why[:many], dtype=np.int8)
+        still = np.flatnonzero(why < 0)
+        told = int(still[0]) if len(still) else many
+        records = self._records
+        kinds = [np.float64] * 4 + [np.int32] * 4 + [np.int8, np.bool_]
+        columns: Any = [
+            np.array(part[:told], kind) for part, kind in zip(records[:10], kinds, strict=True)
+        ]
+        arrival, sent, begun, finish, stream, variant, instance, size, gone, fresh = columns
+        for part in records:
+            part[: many - told] = part[told:many]
+        counts[TOLD] += told
+        return Outcomes(arrival, sent, begun, finish, stream, variant, instance, size, gone, fresh)
+
+    def _make_room(self) -> None:
+        """See to it that at least as many records as are open have room."""
+        many = int(self._flow.counts[CAME] - self._flow.counts[TOLD])
+        if 2 * many <= self._room:
+            return
+        self._room *= 2
+        wider: Any = new_records(self._room, self._arrays)
+        for new, old in zip(wider, self._records, strict=True):
+            new[:many] = old[:many]
+        self._records = wider
+
+    def _widen(self) -> None:
+        """Make room for twice the batches in flight."""
+        count, old = self._state.counts, self._state.window
+        numbers = np.arange(count[OLDEST], count[ADMITTED])
+        here, there = numbers & (old - 1), numbers & (2 * old - 1)
+        self._state = widened(self._state)
+        wider: Any = new_batches(2 * old, self._arrays)
+        for new, part in zip(wider, self._batches, strict=True):
+            if self._arrays:
+                new[there] = part[here]
+            else:
+                for a, b in zip(here.tolist(), there.tolist(), strict=True):
+                    new[b] = part[a]
+        self._batches = wider
+        if self._arrays:
+            self._events = self._heap()
+
+    def _heap(self) -> Any:
+        """The heap of events with room for all that can run at once."""
+        events = self._events or None
+        return with_room(events, most_running(self._structure, self._links, self._state.window))
+
+    def _think(self, client: int) -> None:
+        """Bring the next times to think of a client."""
+        which, column = self._place[client]
+        self._fetched[client] += 1
+        at = self._fetched[client]
+        block = self._blocks.get((which, at))
+        if block is None:
+            block = np.asarray(self._clients[which].think(at), dtype=np.float64)
+            self._blocks[which, at] = block
+            needed = min(self._fetched)
+            self._blocks = {key: one for key, one in self._blocks.items() if key[1] >= needed}
+        turns = self._setup.turns
+        self._flow.think[client * turns : (client + 1) * turns] = block[:, column].tolist()
+        self._flow.thought[client] = -1
+
+    def _put(self, time_s: float, client: int) -> None:
+        put: Any = events_of_arrays.put if self._arrays else events_of_lists.put
+        put(self._returning, time_s, client)

@@ -1,0 +1,189 @@
+"""Models, streams and clients as the flat tables that the driver works on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.simulation.clock.playing import Layout, run
+from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source
+from hetsim.simulation.serving.tables import (
+    BINS,
+    COUNTS,
+    TIMES,
+    WINDOWS,
+    Batches,
+    Flow,
+    Records,
+    Setup,
+    Spans,
+)
+
+UNLIMITED = 1 << 40
+"""Batches that an instance without a limit could take still."""
+
+
+def setup_of(
+    layout: Layout,
+    duration: NDArray[np.float64],
+    models: Sequence[Model],
+    sources: Sequence[Source],
+    clients: Sequence[Clients],
+    turns: int,
+    most: int,
+    until: float,
+) -> Setup:
+    """Put models one after another."""
+    shapes = [model.template.shape for model in models]
+    queue_at = _offsets(len(model.ranks) for model in models)
+    cycles = [model.cycle or tuple(range(len(model.limits))) for model in models]
+    liked = [
+        [int(size in (model.preferred or (shape[2],))) for size in range(shape[2] + 1)]
+        for model, shape in zip(models, shapes, strict=True)
+    ]
+    alone = load = np.zeros(len(layout.first) - 1)
+    if any(model.routing == "least_finish" for model in models):
+        alone, load = _alone(layout, duration), _loads(layout, duration)
+    return Setup(
+        model_of=[source.model for source in sources],
+        queue_of=[queue_at[source.model] + source.level for source in sources],
+        queue_at=queue_at,
+        rank=[rank for model in models for rank in model.ranks],
+        instance_at=_offsets(shape[1] for shape in shapes),
+        limit=[limit for model in models for limit in model.limits],
+        routing=[ROUTINGS.index(model.routing) for model in models],
+        largest=[shape[2] for shape in shapes],
+        gated=[int(model.gated) for model in models],
+        room=[-1 if model.max_queue_size is None else model.max_queue_size for model in models],
+        delays=[int(model.timeout_action == "delay") for model in models],
+        table_at=_offsets(math.prod(shape) for shape in shapes)[:-1],
+        timeout=[float(model.timeout_s) for model in models],
+        delay=[float(model.delay_s) for model in models],
+        cycle_at=_offsets(map(len, cycles)),
+        cycle=[instance for cycle in cycles for instance in cycle],
+        liked_at=_offsets(map(len, liked))[:-1],
+        liked=[flag for flags in liked for flag in flags],
+        table=[int(one) for model in models for one in model.template.reshape(-1)],
+        alone=alone.tolist(),
+        load=load.tolist(),
+        stream_of=[one.stream for one in clients for _ in range(one.concurrency)],
+        turns=turns,
+        most=most,
+        until=float(until),
+    )
+
+
+def new_flow(setup: Setup, templates: int, think: NDArray[np.float64]) -> Flow:
+    """Return empty queues and idle instances; `think` is [clients, turns]."""
+    queues, models, instances = len(setup.rank), len(setup.room), len(setup.limit)
+    spans = [range(a, b) for a, b in _pairs(setup.instance_at)]
+    spare = [
+        sum(setup.limit[k] if setup.limit[k] else UNLIMITED for k in instances_of)
+        for instances_of in spans
+    ]
+    return Flow(
+        head=[-1] * 2 * queues,
+        tail=[-1] * 2 * queues,
+        queued=[0] * queues,
+        waiting=[0] * models,
+        inside=[0] * models,
+        in_flight=[0] * instances,
+        free_s=[-math.inf] * instances,
+        spare=spare,
+        idle=[len(instances_of) for instances_of in spans],
+        turn=[0] * models,
+        timer=[math.inf] * models,
+        dirty=[0] * models,
+        ran=[0] * templates,
+        think=think.reshape(-1).tolist(),
+        thought=[0] * len(setup.stream_of),
+        counts=[0] * COUNTS,
+        times=[math.inf] * TIMES,
+    )
+
+
+def new_spans(models: int, window_s: float) -> Spans:
+    """Return windows in which nothing was yet."""
+    return Spans(
+        waiting=[0.0] * models * WINDOWS,
+        inside=[0.0] * models * WINDOWS,
+        at_length=[0.0] * models * BINS,
+        since=[-math.inf] * models,
+        window=[0] * models,
+        length=[window_s, 0.0],
+    )
+
+
+def new_batches(window: int, arrays: bool) -> Batches:
+    """Return room for so many batches in flight."""
+    whole: Any = [0] * window
+    seconds: Any = [0.0] * window
+    batches = Batches(whole, list(whole), list(whole), seconds)
+    return as_arrays(batches) if arrays else batches
+
+
+def new_records(room: int, arrays: bool) -> Records:
+    """Return room for so many requests."""
+    if not arrays:
+        made: Any = [[0.0] * room for _ in range(4)] + [[0] * room for _ in range(8)]
+        return Records._make(made)
+    kinds = [np.float64] * 4 + [np.int32] * 4 + [np.int8] * 2 + [np.int32, np.int64]
+    columns: Any = [np.zeros(room, kind) for kind in kinds]
+    return Records._make(columns)
+
+
+def as_arrays(record: Any) -> Any:
+    """Return a named tuple of lists as one of arrays, whole numbers apart from seconds."""
+    kinds = type(record).__annotations__
+    return record._make(
+        np.array(part, np.float64 if "loat" in str(kinds[name]) else np.int64)
+        if isinstance(part, list)
+        else part
+        for name, part in zip(record._fields, record, strict=True)
+    )
+
+
+def _alone(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Seconds that a request of each template takes where nothing else is."""
+    one = np.zeros(1)
+    return np.array(
+        [
+            run(
+                layout, duration, one, np.array([template]), traced=False, machine_code=False
+            ).finish[0]
+            for template in range(len(layout.first) - 1)
+        ]
+    )
+
+
+def _loads(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Seconds that each template asks of what it asks the most of."""
+    structure = layout.structure
+    loads = []
+    for begin, end in _pairs(layout.first):
+        devices, links = [0.0] * len(structure.streams), [0.0] * layout.links
+        for task in range(begin, end):
+            seconds = float(duration[task])
+            device = structure.device[task]
+            if device >= 0:
+                devices[device] += seconds / structure.streams[device]
+            for at in range(structure.held_at[task], structure.held_at[task + 1]):
+                links[structure.held[at]] += seconds
+        loads.append(max([0.0, *devices, *links]))
+    return np.array(loads)
+
+
+def _offsets(sizes: Any) -> list[int]:
+    found = [0]
+    for size in sizes:
+        found.append(found[-1] + int(size))
+    return found
+
+
+def _pairs(offsets: Sequence[int]) -> list[tuple[int, int]]:
+    return list(pairwise(offsets))

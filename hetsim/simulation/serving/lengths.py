@@ -1,0 +1,46 @@
+"""How long queues are over time, in windows that double in length as time goes on."""
+
+from __future__ import annotations
+
+from hetsim.simulation.serving.tables import BINS, WINDOWS, Flow, Spans
+
+
+def account(flow: Flow, spans: Spans, model: int, now: float) -> None:
+    """Count the time since the last call, before something changes. O(windows passed)."""
+    since = spans.since[model]
+    if now <= since:
+        return
+    waiting, inside = flow.waiting[model], flow.inside[model]
+    kept = waiting if waiting < BINS - 1 else BINS - 1
+    spans.at_length[model * BINS + kept] += now - since
+    edge = spans.length[1] + (spans.window[model] + 1) * spans.length[0]
+    while edge < now:
+        if edge > since:
+            at = model * WINDOWS + spans.window[model]
+            spans.waiting[at] += waiting * (edge - since)
+            spans.inside[at] += inside * (edge - since)
+            since = edge
+        if spans.window[model] == WINDOWS - 1:
+            double(spans)
+        else:
+            spans.window[model] += 1
+        edge = spans.length[1] + (spans.window[model] + 1) * spans.length[0]
+    at = model * WINDOWS + spans.window[model]
+    spans.waiting[at] += waiting * (now - since)
+    spans.inside[at] += inside * (now - since)
+    spans.since[model] = now
+
+
+def double(spans: Spans) -> None:
+    """Let each window be two. O(windows)."""
+    half = WINDOWS // 2
+    for model in range(len(spans.window)):
+        row = model * WINDOWS
+        for at in range(half):
+            spans.waiting[row + at] = spans.waiting[row + 2 * at] + spans.waiting[row + 2 * at + 1]
+            spans.inside[row + at] = spans.inside[row + 2 * at] + spans.inside[row + 2 * at + 1]
+        for at in range(half, WINDOWS):
+            spans.waiting[row + at] = 0.0
+            spans.inside[row + at] = 0.0
+        spans.window[model] //= 2
+    spans.length[0] *= 2.0

@@ -1,0 +1,144 @@
+"""What is served, and how: models, who asks for them, and clients that wait for their answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.errors import UsageError
+
+Routing = Literal["round_robin", "shortest_queue", "least_finish"]
+ROUTINGS: tuple[Routing, ...] = ("round_robin", "shortest_queue", "least_finish")
+TimeoutAction = Literal["reject", "delay"]
+TIMEOUT_ACTIONS: tuple[TimeoutAction, ...] = ("reject", "delay")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """One model: its instances, its queues, its batcher.
+
+    Attributes
+    ----------
+    template : int array [variants, instances, max_batch_size]
+        Which template a batch runs: of its variant, on an instance, of size 1, 2, ...
+    limits : tuple of int
+        Batches that each instance takes at a time; 0: any number, as its plan pipelines them.
+    routing : "round_robin", "shortest_queue" or "least_finish"
+        Which instance gets a batch, of those that take one more: the next in `cycle`; that with
+        the fewest batches; or that in which it would end first, were each batch alone with those
+        before it there. Of equals the lowest.
+    cycle : tuple of int
+        Instances in the order of round robin; empty: each once.
+    ranks : tuple of int
+        One for each level of priority, the most urgent first: the rank on devices of a batch
+        whose first request has this level.
+    max_queue_size : int, optional
+        Requests that may wait in a level; a further one is rejected. Absent: any number. 0: a
+        request is rejected unless an instance takes it at once.
+    timeout_s : float
+        How long a request may wait; infinite: for ever.
+    timeout_action : "reject" or "delay"
+        Of a request that waited longer: it is rejected, or goes after all of its level that
+        did not.
+    preferred : tuple of int
+        Ascending sizes of batches that go at once; empty: the largest alone.
+    delay_s : float
+        How long the oldest request waits for others to join it.
+    """
+
+    template: NDArray[np.int64]
+    limits: tuple[int, ...]
+    routing: Routing = "shortest_queue"
+    cycle: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = (0,)
+    max_queue_size: int | None = None
+    timeout_s: float = math.inf
+    timeout_action: TimeoutAction = "reject"
+    preferred: tuple[int, ...] = ()
+    delay_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        table = np.asarray(self.template, dtype=np.int64)
+        if table.ndim != 3 or table.size == 0:
+            raise UsageError(
+                f"templates of shape {table.shape}",
+                hint="give one for each variant, instance and size: three dimensions",
+            )
+        object.__setattr__(self, "template", table)
+        instances, largest = table.shape[1:]
+        if len(self.limits) != instances or min(self.limits) < 0:
+            raise UsageError(
+                f"limits {self.limits} of {instances} instances",
+                hint="give one an instance: batches at a time, 0 for any number",
+            )
+        _known(self.routing, ROUTINGS, "routing")
+        _known(self.timeout_action, TIMEOUT_ACTIONS, "timeout_action")
+        if any(not 0 <= instance < instances for instance in self.cycle):
+            raise UsageError(f"cycle {self.cycle} of {instances} instances")
+        if not self.ranks or min(self.ranks) < 0:
+            raise UsageError(f"ranks {self.ranks}", hint="give one a level, 0 or more")
+        if self.max_queue_size is not None and self.max_queue_size < 0:
+            raise UsageError(f"a queue of {self.max_queue_size} requests", hint="give 0 or more")
+        if not self.timeout_s > 0:
+            raise UsageError(f"a timeout of {self.timeout_s} s", hint="give more than 0")
+        if not 0 <= self.delay_s < math.inf:
+            raise UsageError(f"a delay of {self.delay_s} s", hint="give 0 or more")
+        sizes = self.preferred
+        if list(sizes) != sorted(set(sizes)) or any(not 1 <= size <= largest for size in sizes):
+            raise UsageError(
+                f"preferred sizes {sizes} of batches of up to {largest}",
+                hint="give ascending ones of 1 or more, none above the largest",
+            )
+
+    @property
+    def gated(self) -> bool:
+        """Whether a request may wait before an instance takes it."""
+        return self.template.shape[2] > 1 or any(self.limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Which model a stream of requests asks for, and with which level of priority, 0 the first."""
+
+    model: int
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clients:
+    """A stream whose clients each wait for an answer, think, and send their next request.
+
+    Attributes
+    ----------
+    stream : int
+    concurrency : int
+    think : function
+        Of the number of a block: how long each client thinks before each of its requests in it,
+        float array [turns, concurrency], in seconds.
+    """
+
+    stream: int
+    concurrency: int
+    think: Callable[[int], NDArray[np.float64]]
+
+
+def check_sources(models: int, levels: list[int], sources: tuple[Source, ...]) -> None:
+    """Raise UsageError where a stream asks for a model or a level that is not there."""
+    for at, source in enumerate(sources):
+        if not 0 <= source.model < models:
+            raise UsageError(f"stream {at} asks for model {source.model} of {models}")
+        if not 0 <= source.level < levels[source.model]:
+            raise UsageError(
+                f"stream {at} has level {source.level} of {levels[source.model]}",
+                hint="give the model a rank for each level",
+            )
+
+
+def _known(given: Any, known: tuple[str, ...], what: str) -> None:
+    if given not in known:
+        raise UsageError(f"no {what} '{given}'", hint=f"give one of {', '.join(known)}")

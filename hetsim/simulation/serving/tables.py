@@ -1,0 +1,194 @@
+"""What the driver of plans under load works on: lists in plain Python, arrays for machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hetsim.simulation.clock.heaps import Floats, Ints
+
+SERVED, FULL, EXPIRED = 0, 1, 2
+"""What became of a request: answered; rejected as too many waited; rejected as it waited too
+long."""
+OPEN = -1
+"""Of a request of which that is not known yet."""
+
+CAME, TOLD, TAKEN, LOOKS, THINKS, STORM, PENDING, BEST, CLOSED = 0, 1, 2, 3, 4, 5, 6, 7, 8
+"""Places in ``Flow.counts``."""
+COUNTS = 9
+SOONEST, OLDEST_CAME, CLOSEST = 0, 1, 2
+"""Places in ``Flow.times``."""
+TIMES = 3
+
+ROUND_ROBIN, SHORTEST_QUEUE, LEAST_FINISH = 0, 1, 2
+
+WINDOWS = 2048
+BINS = 1024
+
+
+class Setup(NamedTuple):
+    """What does not change. Queues are numbered over all models and their levels.
+
+    Attributes
+    ----------
+    model_of, queue_of : [streams]
+    queue_at : [models + 1]
+    rank : [queues]
+    instance_at : [models + 1]
+        Instances are numbered over all models, too.
+    limit : [instances]
+    routing, largest, gated, room, delays, table_at : [models]
+        Largest batch; whether requests may wait; how many, -1 for any number; whether those that
+        waited too long go last; where its templates begin in `table`.
+    timeout, delay : [models]
+        Seconds.
+    cycle_at, cycle : [models + 1], [turns]
+    liked_at, liked : [models + 1], [sizes]
+        Whether a size is preferred, from size 0 on.
+    table : [models' variants, instances, sizes]
+    alone, load : [templates]
+        Seconds that a batch takes alone, and those after which the next may follow.
+    stream_of : [clients]
+    turns : int
+        Times to think that are at hand for each client.
+    most : int
+        Requests that come in all.
+    until : float
+        When clients no longer send.
+    """
+
+    model_of: Sequence[int]
+    queue_of: Sequence[int]
+    queue_at: Sequence[int]
+    rank: Sequence[int]
+    instance_at: Sequence[int]
+    limit: Sequence[int]
+    routing: Sequence[int]
+    largest: Sequence[int]
+    gated: Sequence[int]
+    room: Sequence[int]
+    delays: Sequence[int]
+    table_at: Sequence[int]
+    timeout: Sequence[float]
+    delay: Sequence[float]
+    cycle_at: Sequence[int]
+    cycle: Sequence[int]
+    liked_at: Sequence[int]
+    liked: Sequence[int]
+    table: Sequence[int]
+    alone: Sequence[float]
+    load: Sequence[float]
+    stream_of: Sequence[int]
+    turns: int
+    most: int
+    until: float
+
+
+class Flow(NamedTuple):
+    """Queues, instances and clients.
+
+    Attributes
+    ----------
+    head, tail : [2 * queues]
+        First and last request of queue q at 2 q, of those that waited too long at 2 q + 1; -1.
+    queued : [queues]
+    waiting, inside : [models]
+        Requests in its queues; those and what its instances have.
+    in_flight, free_s : [instances]
+        Batches that it has; when it could begin one more, were it alone.
+    spare, idle : [models]
+        Batches that its instances could still take, and instances that have none.
+    turn : [models]
+        Of round robin.
+    timer, dirty : [models]
+        When its batcher looks again by itself; whether it is to look now.
+    ran : [templates]
+    think, thought : [clients * turns], [clients]
+        Seconds before each of a client's requests, and which of them it thinks, or is to think
+        when its request is over; -1: its first is under way.
+    counts, times : [COUNTS], [TIMES]
+    """
+
+    head: Ints
+    tail: Ints
+    queued: Ints
+    waiting: Ints
+    inside: Ints
+    in_flight: Ints
+    free_s: Floats
+    spare: Ints
+    idle: Ints
+    turn: Ints
+    timer: Floats
+    dirty: Ints
+    ran: Ints
+    think: Floats
+    thought: Ints
+    counts: Ints
+    times: Floats
+
+
+class Batches(NamedTuple):
+    """Of the batches in flight, by their slots in the clock's state.
+
+    Attributes
+    ----------
+    first : [window]
+        The first of its requests; ``Records.following`` has the others.
+    instance, model : [window]
+    begun : [window]
+        When its first task started; infinite before.
+    """
+
+    first: Ints
+    instance: Ints
+    model: Ints
+    begun: Floats
+
+
+class Records(NamedTuple):
+    """Of requests that came and were not told of yet: request r at ``r - counts[TOLD]``.
+
+    Attributes
+    ----------
+    arrival, sent, begun, finish : [room]
+    stream, variant, instance, size, why, fresh : [room]
+    client, following : [room]
+        -1 where there is none; the next in the same queue or batch.
+    """
+
+    arrival: Floats
+    sent: Floats
+    begun: Floats
+    finish: Floats
+    stream: Ints
+    variant: Ints
+    instance: Ints
+    size: Ints
+    why: Ints
+    fresh: Ints
+    client: Ints
+    following: Ints
+
+
+class Spans(NamedTuple):
+    """How many waited, and were inside, over time.
+
+    Attributes
+    ----------
+    waiting, inside : [models * WINDOWS]
+        Requests times seconds, by window.
+    at_length : [models * BINS]
+        Seconds for which so many waited; in the last bin that many and more.
+    since, window : [models]
+        Until when this is accounted for, and the window of that time.
+    length : [2]
+        Seconds of a window, and when the first begins.
+    """
+
+    waiting: Floats
+    inside: Floats
+    at_length: Floats
+    since: Floats
+    window: Ints
+    length: Floats
