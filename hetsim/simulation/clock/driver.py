@@ -85,12 +85,13 @@ def advance(
     total = len(arrival)
     lines = len(log.code)
     now = now_s[0]
+    ending = earliest(events)
     coming = arrival[count[ADMITTED]] if count[ADMITTED] < total else math.inf
     while True:
         while True:
             if lines > 0 and lines - log.size[0] < len(state.starting):
                 return LOGGED
-            if earliest(events) == now:
+            if ending == now:
                 code = take(events)
                 if end(structure, state, code >> SHIFT, code & MASK):
                     finish[code >> SHIFT] = now
@@ -112,7 +113,8 @@ def advance(
                 break
             if count[STARTING] > 0:
                 launch(state, duration, events, now, log)
-        now = earliest(events)
+            ending = earliest(events)
+        now = ending
         if coming < now:
             now = coming
         if until_s < now:

@@ -54,13 +54,16 @@ def structure_of(parts: Iterable[Part], streams: Sequence[int]) -> Structure:
             for predecessor in earlier:
                 followers[base + predecessor].append(task)
         turns += [[] for _ in range(devices)]
-        roots.append([])
-        for task, place in enumerate(device):
-            if place < 0:
-                if not needs[task]:
-                    roots[-1].append(base + task)
-            elif task not in under_way:
-                turns[place - devices].append(base + task)
+        free: list[int] = []
+        for task, place in enumerate(device, start=base):
+            if place >= 0:
+                turns[place - devices].append(task)
+            elif not needs[task - base]:
+                free.append(task)
+        for task in under_way:
+            if device[task] >= 0:
+                turns[device[task] - devices].remove(base + task)
+        roots.append(free)
         held += holds
     return Structure(
         first, waits, *flat(followers), device_of, *flat(turns), streams, *flat(held), *flat(roots)
