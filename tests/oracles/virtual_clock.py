@@ -87,7 +87,10 @@ def rules(plan: Plan, contention: str) -> Rules:
     return found
 
 
-def replay(plan: Plan, arrivals: Sequence[float], contention: str) -> Replay:
+def replay(
+    plan: Plan, arrivals: Sequence[float], contention: str, rank: Sequence[int] = ()
+) -> Replay:
+    """Requests of lower rank go first on devices, else the earlier one."""
     problem = plan.problem
     requests = range(len(arrivals))
     alone = [rules(replica, contention) for replica in plan.replicas]
@@ -125,9 +128,11 @@ def replay(plan: Plan, arrivals: Sequence[float], contention: str) -> Replay:
             ):
                 begin(r, task, now)
 
+    in_order = sorted(requests, key=lambda r: (rank[r] if rank else 0, r))
+
     def issue(now: float) -> None:
         for device, width in enumerate(problem.streams):
-            for r in requests:
+            for r in in_order:
                 own = [task for task in sorted(laws[r].device) if laws[r].device[task] == device]
                 for place, task in enumerate(own):
                     running = sum(

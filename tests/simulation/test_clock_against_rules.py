@@ -51,6 +51,21 @@ def test_same_times(plan: Plan, times: list[float], contention: Contention | Non
 
 
 @examples(quick=60, full=300)
+@given(dealt_plans(), arrivals(most=6), st.data())
+def test_ranks(plan: Plan, times: list[float], data: st.DataObject) -> None:
+    rank = data.draw(st.lists(st.integers(0, 2), min_size=len(times), max_size=len(times)))
+    expected = replay(plan, times, plan.problem.contention, rank)
+    recording = play(
+        tasks_of_plan(plan, plan.problem.contention),
+        np.array(times),
+        rank=np.array(rank, dtype=np.int8),
+        traced=True,
+    )
+    assert recording.finish.tolist() == expected.finish
+    assert sorted(recording.start.tolist()) == sorted(expected.start.values())
+
+
+@examples(quick=60, full=300)
 @given(dealt_plans(), arrivals())
 def test_memory_is_what_a_count_at_every_moment_gives(plan: Plan, times: list[float]) -> None:
     timeline, replayed = both(plan, times)

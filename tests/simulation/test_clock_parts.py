@@ -17,6 +17,7 @@ from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import heaps
 from hetsim.simulation.clock.playing import play
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan, template_of
+from oracles.clock_plans import Stage, tandem
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 50)), max_size=60))
@@ -75,6 +76,27 @@ def test_state_grows_with_the_requests_in_flight(requests: int, contention: str)
         waits = np.arange(requests) if contention == "fifo" else np.zeros(requests)
         assert recording.finish.tolist() == (2 * waits + 2).tolist()
         assert sorted(recording.sequence.ravel().tolist()) == list(range(3 * requests))
+
+
+@pytest.mark.parametrize("machine_code", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_state_grows_while_requests_end(seed: int, machine_code: bool) -> None:
+    """A tandem that falls behind, by Friedman: what is in flight begins anywhere in the state."""
+    stages = [Stage(1.5, 0.25), Stage(2.0, 0.5), Stage(0.5, 2.25)]
+    gaps = np.random.default_rng(seed).integers(0, 30, 400) / 8
+    arrival = np.cumsum(gaps)
+    wait = 0.0
+    expected = []
+    for gap, came in zip(gaps.tolist(), arrival.tolist(), strict=True):
+        wait = max(0.0, wait + 2.25 - gap) if expected else 0.0
+        expected.append(came + wait + 7.125)
+    recording = play(
+        tasks_of_plan(tandem(stages, 0.125), "fifo"),
+        arrival,
+        traced=False,
+        machine_code=machine_code,
+    )
+    assert recording.finish.tolist() == expected
 
 
 @pytest.mark.parametrize("machine_code", [False, True])

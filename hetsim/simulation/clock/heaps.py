@@ -1,4 +1,4 @@
-"""Heaps on flat arrays, as the kernel keeps them: of events by time, and of requests by number.
+"""Heaps on flat arrays, as machine code keeps them: of events by time, and of keys.
 
 In the subset of Python that numba knows: plain lists serve, and so do arrays.
 """

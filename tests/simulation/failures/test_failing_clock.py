@@ -121,11 +121,12 @@ def test_every_request_ends_and_nothing_reads_what_is_not_there(
 
 
 @examples(quick=15, full=60)
-@given(failing())
+@given(failing(), st.sampled_from([0, 17, 40]))
 def test_machine_code_gives_the_same_bits(
-    case: tuple[Plan, list[float], tuple[Failure, ...]],
+    case: tuple[Plan, list[float], tuple[Failure, ...]], more: int
 ) -> None:
     plan, times, failures = case
+    times = sorted(times + [turn / 4 for turn in range(more)])
     plain, compiled = (
         FailingClock(plan, times, failures, plan.problem.contention, replan, machine_code=how)
         for how in (False, True)
@@ -134,6 +135,9 @@ def test_machine_code_gives_the_same_bits(
     compiled.play()
     assert plain.finish == compiled.finish
     assert log_of(plain) == log_of(compiled)
+    check_occupation(plain, failures)
+    for request in range(0, len(times), 7):
+        check_lineage(plain, request, times[request], failures)
 
 
 def check_occupation(played: FailingClock, failures: tuple[Failure, ...]) -> None:
