@@ -68,7 +68,7 @@ def walk(
 ) -> int:
     """Walk over what waits; return the first that was rejected, or -1.
 
-    What was found is in ``flow.counts`` and ``flow.times``; the rejected follow each other by
+    What was found is in the flow's counts and times; the rejected follow each other by
     ``Records.following``. O(largest batch + what waited too long).
     """
     counts, told = flow.counts, flow.counts[TOLD]
