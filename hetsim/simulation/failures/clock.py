@@ -211,11 +211,10 @@ class FailingClock:
     def _go_on(self, flight: InFlight, running: Running, device: int, now: float) -> None:
         """Take from requests what they had on a device, and lay out what each still has to do."""
         rests, clock = self._rests, self._clock
-        onward = self._onwards(flight, device)
-        after = np.array([found.rest for found in onward], dtype=np.int64)
-        for row, found in enumerate(onward):
-            if found.over:
-                self._over_s[int(flight.request[row])] = now
+        ways, way = self._onwards(flight, device)
+        after = np.array([found.rest for found in ways], dtype=np.int64)[way]
+        over = np.array([found.over for found in ways], dtype=np.bool_)[way]
+        self._over_s.update(dict.fromkeys(flight.request[over].tolist(), now))
         fresh = self._fresh()
         left = after >= 0
         structure, duration = rests.lay_out(np.unique(np.concatenate((after[left], fresh))))
@@ -223,7 +222,7 @@ class FailingClock:
         moves: dict[int, tuple[int, int, int]] = {}
         lost: list[int] = []
         for row, place, code in zip(*(part.tolist() for part in running), strict=True):
-            there = onward[row].places.get(place)
+            there = ways[way[row]].places.get(place)
             if there is None:
                 lost.append(code)
                 continue
@@ -246,20 +245,30 @@ class FailingClock:
         )
         clock.expect(self._expected(clock.admitted, fresh))
 
-    def _onwards(self, flight: InFlight, device: int) -> list[Onward]:
-        """How each request goes on without what it had on a device; alike where they are alike."""
-        alike: dict[tuple[int, int, bytes], Onward] = {}
-        found: list[Onward] = []
-        rest = self._rests.used[flight.template].tolist()
-        dealt = self._dealt(flight.request).tolist()
-        progress = np.ascontiguousarray(flight.progress)
-        wide, data = progress.shape[1], progress.tobytes()
-        for row, key in enumerate(zip(rest, dealt, strict=True)):
-            whole = (*key, data[row * wide : (row + 1) * wide])
-            if whole not in alike:
-                alike[whole] = self._onward(*key, progress[row], device)
-            found.append(alike[whole])
-        return found
+    def _onwards(self, flight: InFlight, device: int) -> tuple[list[Onward], NDArray[np.int64]]:
+        """In which ways requests go on without what they had on a device, and each one's."""
+        ways: list[Onward] = []
+        way = np.zeros(len(flight.request), dtype=np.int64)
+        rest = self._rests.used[flight.template]
+        dealt = self._dealt(flight.request)
+        begun = flight.progress.any(axis=1)
+        # Those that nothing has happened to are alike by rest and replica.
+        waiting = np.flatnonzero(~begun)
+        kinds = rest[waiting] * len(self.versions[-1].layouts) + dealt[waiting]
+        for kind in np.unique(kinds):
+            same = waiting[kinds == kind]
+            row = same[0]
+            way[same] = len(ways)
+            ways.append(self._onward(rest[row], dealt[row], flight.progress[row], device))
+        alike: dict[tuple[int, int, bytes], int] = {}
+        for row in np.flatnonzero(begun).tolist():
+            progress = flight.progress[row]
+            key = int(rest[row]), int(dealt[row]), progress.tobytes()
+            if key not in alike:
+                alike[key] = len(ways)
+                ways.append(self._onward(*key[:2], progress, device))
+            way[row] = alike[key]
+        return ways, way
 
     def _onward(self, number: int, replica: int, progress: NDArray[np.int8], device: int) -> Onward:
         """How a request goes on without what it had on a device."""
