@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.plans.plan import Plan
-from hetsim.problem.parts import GRAPH_INPUT, Contention
+from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.playing import COMPILE_FROM
 from hetsim.simulation.clock.rules import SHIFT
 from hetsim.simulation.failures.changing_time import (
-    HAS_ENDED,
     IS_RUNNING,
     ChangingTime,
     InFlight,
@@ -26,25 +25,8 @@ from hetsim.simulation.failures.changing_time import (
 from hetsim.simulation.failures.failure import Failure, Moment, moments
 from hetsim.simulation.failures.ledger import Ledger
 from hetsim.simulation.failures.remaining_tasks import Version
-from hetsim.simulation.failures.rests import Rest, Rests, leftovers
-
-
-class Onward(NamedTuple):
-    """How a request goes on.
-
-    Attributes
-    ----------
-    rest : int
-        What it has to do; -1: nothing.
-    over : bool
-        Whether that makes it over.
-    places : dict of int to int
-        Where in the rest a task stands that goes on, by its place before.
-    """
-
-    rest: int
-    over: bool
-    places: dict[int, int]
+from hetsim.simulation.failures.rests import Rests
+from hetsim.simulation.failures.ways_on import ways_on
 
 
 class Running(NamedTuple):
@@ -211,7 +193,7 @@ class FailingClock:
     def _go_on(self, flight: InFlight, running: Running, device: int, now: float) -> None:
         """Take from requests what they had on a device, and lay out what each still has to do."""
         rests, clock = self._rests, self._clock
-        ways, way = self._onwards(flight, device)
+        ways, way = ways_on(flight, rests, self.versions[-1], self._dealt(flight.request), device)
         after = np.array([found.rest for found in ways], dtype=np.int64)[way]
         over = np.array([found.over for found in ways], dtype=np.bool_)[way]
         self._over_s.update(dict.fromkeys(flight.request[over].tolist(), now))
@@ -244,79 +226,3 @@ class FailingClock:
             ],
         )
         clock.expect(self._expected(clock.admitted, fresh))
-
-    def _onwards(self, flight: InFlight, device: int) -> tuple[list[Onward], NDArray[np.int64]]:
-        """In which ways requests go on without what they had on a device, and each one's."""
-        ways: list[Onward] = []
-        way = np.zeros(len(flight.request), dtype=np.int64)
-        rest = self._rests.used[flight.template]
-        dealt = self._dealt(flight.request)
-        begun = flight.progress.any(axis=1)
-        # Those that nothing has happened to are alike by rest and replica.
-        waiting = np.flatnonzero(~begun)
-        kinds = rest[waiting] * len(self.versions[-1].layouts) + dealt[waiting]
-        for kind in np.unique(kinds):
-            same = waiting[kinds == kind]
-            row = same[0]
-            way[same] = len(ways)
-            ways.append(self._onward(rest[row], dealt[row], flight.progress[row], device))
-        alike: dict[tuple[int, int, bytes], int] = {}
-        for row in np.flatnonzero(begun).tolist():
-            progress = flight.progress[row]
-            key = int(rest[row]), int(dealt[row]), progress.tobytes()
-            if key not in alike:
-                alike[key] = len(ways)
-                ways.append(self._onward(*key[:2], progress, device))
-            way[row] = alike[key]
-        return ways, way
-
-    def _onward(self, number: int, replica: int, progress: NDArray[np.int8], device: int) -> Onward:
-        """How a request goes on without what it had on a device."""
-        rest = self._rests.known[number]
-        state = progress[: len(rest.tasks)].tolist()
-        running = [
-            place
-            for place, task in enumerate(rest.tasks)
-            if state[place] == IS_RUNNING and not task.needs(device)
-        ]
-        tasks = tuple(rest.tasks[place] for place in running)
-        over = False
-        found: Rest | None = None
-        if any(
-            counted and done != HAS_ENDED for counted, done in zip(rest.counts, state, strict=True)
-        ):
-            version = self.versions[-1]
-            layout = version.layout_of(rest.groups, replica)
-            held, computed = self._progress(rest, state, device)
-            key = (id(layout), frozenset(held.items()), computed, tasks)
-            number = self._rests.number(key, lambda: layout.rest(held, computed, tasks))
-            found = self._rests.known[number]
-            over = not any(found.counts)
-        if found is None or over:
-            if not tasks:
-                return Onward(-1, over, {})
-            number = self._rests.number(("left", tasks), lambda: leftovers(rest, tasks))
-            found = self._rests.known[number]
-        return Onward(number, over, dict(zip(running, found.under_way, strict=True)))
-
-    def _progress(
-        self, rest: Rest, state: Sequence[int], device: int
-    ) -> tuple[dict[int, frozenset[int]], frozenset[int]]:
-        """What is held where, without a lost device, and which nodes nobody reads from have run."""
-        problem = self._plan.problem
-        held = {value: set(places) for value, places in rest.held.items()}
-        computed = set(rest.computed)
-        for task, done in zip(rest.tasks, state, strict=True):
-            if done == HAS_ENDED:
-                computed.update(task.ends)
-                for value, place in task.gives:
-                    held.setdefault(value, set()).add(place)
-        for value, places in held.items():
-            # Inputs, and outputs that have arrived, are with the caller.
-            caller = device == problem.host and (
-                problem.values[value].producer == GRAPH_INPUT or problem.values[value].is_output
-            )
-            if not caller:
-                places.discard(device)
-        kept = {value: frozenset(places) for value, places in held.items() if places}
-        return kept, frozenset(computed)

@@ -1,0 +1,137 @@
+"""In which ways requests go on when a device is lost: what each has, and what it has to do yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
+from hetsim.simulation.failures.changing_time import HAS_ENDED, IS_RUNNING, InFlight
+from hetsim.simulation.failures.remaining_tasks import Version
+from hetsim.simulation.failures.rests import Rest, Rests, leftovers
+
+
+class Onward(NamedTuple):
+    """How a request goes on.
+
+    Attributes
+    ----------
+    rest : int
+        What it has to do; -1: nothing.
+    over : bool
+        Whether that makes it over.
+    places : dict of int to int
+        Where in the rest a task stands that goes on, by its place before.
+    """
+
+    rest: int
+    over: bool
+    places: dict[int, int]
+
+
+def ways_on(
+    flight: InFlight,
+    rests: Rests,
+    version: Version,
+    dealt: NDArray[np.int64],
+    device: int,
+) -> tuple[list[Onward], NDArray[np.int64]]:
+    """Return in which ways requests go on without what they had on a device, and each one's.
+
+    Parameters
+    ----------
+    flight : InFlight
+        By the templates that `rests` has laid out.
+    rests : Rests
+        Takes up what is new.
+    version : Version
+        The plan by which they go on.
+    dealt : int array [requests]
+        Their replicas of it.
+    device : int
+
+    Complexity: O(tasks in flight), and V + E of the plan a way.
+    """
+    ways: list[Onward] = []
+    way = np.zeros(len(flight.request), dtype=np.int64)
+    rest = rests.used[flight.template]
+    begun = flight.progress.any(axis=1)
+    # Those that nothing has happened to are alike by rest and replica.
+    waiting = np.flatnonzero(~begun)
+    kinds = rest[waiting] * len(version.layouts) + dealt[waiting]
+    for kind in np.unique(kinds):
+        same = waiting[kinds == kind]
+        row = same[0]
+        way[same] = len(ways)
+        ways.append(
+            _way_on(rests, version, int(rest[row]), int(dealt[row]), flight.progress[row], device)
+        )
+    alike: dict[tuple[int, int, bytes], int] = {}
+    for row in np.flatnonzero(begun).tolist():
+        progress = flight.progress[row]
+        key = int(rest[row]), int(dealt[row]), progress.tobytes()
+        if key not in alike:
+            alike[key] = len(ways)
+            ways.append(_way_on(rests, version, *key[:2], progress, device))
+        way[row] = alike[key]
+    return ways, way
+
+
+def _way_on(
+    rests: Rests,
+    version: Version,
+    number: int,
+    replica: int,
+    progress: NDArray[np.int8],
+    device: int,
+) -> Onward:
+    """How a request goes on without what it had on a device."""
+    rest = rests.known[number]
+    state = progress[: len(rest.tasks)].tolist()
+    running = [
+        place
+        for place, task in enumerate(rest.tasks)
+        if state[place] == IS_RUNNING and not task.needs(device)
+    ]
+    tasks = tuple(rest.tasks[place] for place in running)
+    over = False
+    found: Rest | None = None
+    if any(counted and done != HAS_ENDED for counted, done in zip(rest.counts, state, strict=True)):
+        layout = version.layout_of(rest.groups, replica)
+        held, computed = _progress(version.plan.problem, rest, state, device)
+        key = (id(layout), frozenset(held.items()), computed, tasks)
+        number = rests.number(key, lambda: layout.rest(held, computed, tasks))
+        found = rests.known[number]
+        over = not any(found.counts)
+    if found is None or over:
+        if not tasks:
+            return Onward(-1, over, {})
+        number = rests.number(("left", tasks), lambda: leftovers(rest, tasks))
+        found = rests.known[number]
+    return Onward(number, over, dict(zip(running, found.under_way, strict=True)))
+
+
+def _progress(
+    problem: Problem, rest: Rest, state: Sequence[int], device: int
+) -> tuple[dict[int, frozenset[int]], frozenset[int]]:
+    """What is held where, without a lost device, and which nodes nobody reads from have run."""
+    held = {value: set(places) for value, places in rest.held.items()}
+    computed = set(rest.computed)
+    for task, done in zip(rest.tasks, state, strict=True):
+        if done == HAS_ENDED:
+            computed.update(task.ends)
+            for value, place in task.gives:
+                held.setdefault(value, set()).add(place)
+    for value, places in held.items():
+        # Inputs, and outputs that have arrived, are with the caller.
+        caller = device == problem.host and (
+            problem.values[value].producer == GRAPH_INPUT or problem.values[value].is_output
+        )
+        if not caller:
+            places.discard(device)
+    kept = {value: frozenset(places) for value, places in held.items() if places}
+    return kept, frozenset(computed)
