@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison, Row
     from hetsim.analysis.explanation import Explanation, explain
     from hetsim.base.entries import Entry, Option
+    from hetsim.capacity.service import Service
     from hetsim.checking.timeline import check_timeline
     from hetsim.errors import (
         ArtifactError,
@@ -130,6 +131,7 @@ _HOMES = {
     "RequestError": "hetsim.errors",
     "Row": "hetsim.analysis.comparison",
     "Run": "hetsim.execution.run",
+    "Service": "hetsim.capacity.service",
     "Session": "hetsim.execution.session",
     "SizeRules": "hetsim.partitioning.sizes",
     "Slo": "hetsim.workloads.slo",
@@ -214,6 +216,7 @@ __all__ = [
     "RequestError",
     "Row",
     "Run",
+    "Service",
     "Session",
     "SizeRules",
     "Slo",

@@ -98,7 +98,7 @@ def load_model(
 
     _check_level(canonical)
     text = os.fspath(source)
-    name, file = _read(text)
+    name, file = read_source(text)
     wishes = _wishes(dims, shapes, inputs, freeze, canonical, extensions, measure, observed)
     return prepare(file, name, text, wishes)
 
@@ -179,7 +179,8 @@ def _wishes(
     )
 
 
-def _read(source: str) -> tuple[str, OnnxFile]:
+def read_source(source: str) -> tuple[str, OnnxFile]:
+    """Return the name and the file of a model: a path, or ``zoo:NAME``. Raises ModelError."""
     from hetsim.graph.reading.onnx_file import read_onnx
     from hetsim.graph.zoo import models as zoo
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.base import checks
 from hetsim.errors import UsageError
+from hetsim.hardware.spec import Platform
 from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
@@ -20,15 +22,14 @@ from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.failure import Failure, check_failures
 from hetsim.simulation.failures.timeline import failed_timeline
 from hetsim.simulation.power import within_power
+from hetsim.workloads.deployment import Deployment
+from hetsim.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from hetsim.capacity.service import Service
 
 
-@checks.takes(
-    plan=checks.instance("hetsim.plans.plan:Plan"),
-    contention=checks.text,
-    trace=checks.flag,
-    sustained=checks.flag,
-    failures=checks.sequence(checks.instance("hetsim.simulation.failures.failure:Failure")),
-)
+@overload
 def simulate(
     plan: Plan,
     requests: int = 1,
@@ -38,8 +39,45 @@ def simulate(
     trace: bool = True,
     sustained: bool = False,
     failures: Sequence[Failure] = (),
-) -> Timeline:
+) -> Timeline: ...
+
+
+@overload
+def simulate(
+    plan: Deployment,
+    requests: Workload,
+    *,
+    platform: Platform,
+    until_answered: bool = False,
+) -> Service: ...
+
+
+@checks.takes(
+    plan=checks.instance("hetsim.plans.plan:Plan", "hetsim.workloads.deployment:Deployment"),
+    platform=checks.instance("hetsim.hardware.spec:Platform"),
+    until_answered=checks.flag,
+    contention=checks.text,
+    trace=checks.flag,
+    sustained=checks.flag,
+    failures=checks.sequence(checks.instance("hetsim.simulation.failures.failure:Failure")),
+)
+def simulate(
+    plan: Plan | Deployment,
+    requests: int | Workload = 1,
+    *,
+    arrivals_s: Sequence[float] | None = None,
+    contention: Contention | None = None,
+    trace: bool = True,
+    sustained: bool = False,
+    failures: Sequence[Failure] = (),
+    platform: Platform | None = None,
+    until_answered: bool = False,
+) -> Timeline | Service:
     """Play `plan` on the virtual clock and return what happened and what it cost.
+
+    Or a workload on a deployment, ``simulate(deployment, workload, platform=platform)``, and
+    return what became of its requests: see ``hetsim.capacity.serving.serve``. Only `platform` and
+    `until_answered` go with it.
 
     A device that fails loses what it runs and what it holds. Where it comes back, its work
     waits for it; where it does not, the plan's strategy plans without it, and every request
@@ -49,9 +87,9 @@ def simulate(
 
     Parameters
     ----------
-    plan : Plan
-    requests : int
-        How many requests run the plan, all arriving at 0.
+    plan : Plan or Deployment
+    requests : int or Workload
+        How many requests run the plan, all arriving at 0; which requests come to a deployment.
     arrivals_s : sequence of float, optional
         When each request arrives, ascending; in place of `requests`.
     contention : "fifo" or "none", optional
@@ -66,6 +104,10 @@ def simulate(
         as it is alone, as in a burst.
     failures : sequence of Failure
         With any, memory over time is not followed, and there is no critical path.
+    platform : Platform
+        Of a deployment: what it runs on.
+    until_answered : bool
+        Of a deployment: whether to end as soon as every objective is met or missed.
 
     Raises
     ------
@@ -80,6 +122,26 @@ def simulate(
     Complexity: O(E log A) for E subgraphs and transfers of all requests, A in flight; and at
     each failure O(A tasks), and V + E of the plan for each way in which requests in flight differ.
     """
+    if isinstance(plan, Deployment):
+        own = (arrivals_s, contention, failures or None, sustained or None, None if trace else 1)
+        if any(value is not None for value in own):
+            raise UsageError(
+                "arrivals_s, contention, trace, sustained and failures are of a plan",
+                hint="a deployment takes platform and until_answered",
+            )
+        if not isinstance(requests, Workload) or platform is None:
+            raise UsageError(
+                "a deployment is simulated with a workload and a platform",
+                hint="write simulate(deployment, workload, platform=platform)",
+            )
+        from hetsim.capacity.serving import serve
+
+        return serve(plan, requests, platform, until_answered=until_answered)
+    if isinstance(requests, Workload) or platform is not None or until_answered:
+        raise UsageError(
+            "a workload, platform and until_answered are of a deployment",
+            hint="give the number of requests or arrivals_s",
+        )
     failing = check_failures(failures, plan.problem.devices)
     arrival = arrivals(requests, arrivals_s)
     rule = plan.problem.contention if contention is None else check_contention(contention)

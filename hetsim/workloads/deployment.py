@@ -21,6 +21,7 @@ TIMEOUT_ACTIONS: tuple[TimeoutAction, ...] = ("reject", "delay")
 MAX_BATCH = 2**16
 MAX_US = 10**12
 MAX_INSTANCES = 2**12
+MAX_IN_FLIGHT = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +37,22 @@ class Instances:
         What plans it, as ``--strategy`` takes it; absent: that of the model.
     plan : str, optional
         A saved plan, in the place of a strategy.
+    max_in_flight : int, optional
+        Batches that each of them has under way at most. Absent: one, as in Triton, where requests
+        are batched, have priorities or wait by a policy of their own; else as many as its
+        plan takes, each device serving them in turn.
     """
 
     count: int = 1
     devices: tuple[str, ...] = ()
     strategy: str | None = None
     plan: str | None = None
+    max_in_flight: int | None = None
 
     def __post_init__(self) -> None:
         whole(1, MAX_INSTANCES)(self.count, "count")
+        if self.max_in_flight is not None:
+            whole(1, MAX_IN_FLIGHT)(self.max_in_flight, "max_in_flight")
         object.__setattr__(self, "devices", tuple(self.devices))
         for at, name in enumerate(self.devices):
             text(name, f"devices[{at}]")
@@ -175,6 +183,13 @@ class Served:
                 f"batch_sizes end at {self.batch_sizes[-1]}, and batches have up to {largest}",
                 hint=f"add {largest}",
             )
+
+    def in_flight(self, entry: Instances) -> int:
+        """Return how many batches an instance of `entry` has under way at most; 0: any number."""
+        if entry.max_in_flight is not None:
+            return entry.max_in_flight
+        waits = self.dynamic_batching or self.priority_levels or self.queue_policy != QueuePolicy()
+        return 1 if waits else 0
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -141,6 +141,7 @@ def test_a_link_says_it() -> None:
         "simulate",
         "simulate --requests 3",
         "simulate --inject 'kill gpu at 1ms'",
+        "simulate --rate 50 --requests 100",
         "partition",
         "partition --method all",
         "run --executor threads",

@@ -11,6 +11,7 @@ from hetsim.cli.given_once import Command
 from hetsim.cli.inject import inject_option
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import platform_options
+from hetsim.cli.options.load import load_options
 from hetsim.cli.options.model import model_options
 from hetsim.cli.options.output import common_options, json_option, output_options
 from hetsim.cli.options.planning import (
@@ -27,22 +28,22 @@ if TYPE_CHECKING:
     from hetsim.placement.objective import Objective
     from hetsim.problem.parts import Contention
     from hetsim.simulation.failures.failure import Failure
+    from hetsim.workloads.deployment import DynamicBatching
+    from hetsim.workloads.slo import Slo
 
 FOLLOWED = 1000
 """Requests up to which memory is followed over time; beyond, the weights alone are checked."""
 
 
 @click.command(cls=Command)
-@click.argument("source", metavar="MODEL|PLAN.json")
+@click.argument("source", metavar="[MODEL|PLAN.json]", required=False)
 @platform_options
 @strategy_options
 @sustained_option
 @draws_option
 @seed_option
 @target_option
-@click.option(
-    "--requests", type=click.IntRange(min=1), default=1, show_default=True, help="How many."
-)
+@click.option("--requests", type=click.IntRange(min=1), help="How many.  [default: 1; see --slo]")
 @click.option(
     "--interval-ms",
     default="0",
@@ -51,13 +52,14 @@ FOLLOWED = 1000
     metavar="MS",
     help="Time from one request's arrival to the next's.",
 )
+@load_options
 @inject_option
 @model_options
 @output_options
 @json_option
 @common_options
 def simulate(
-    source: str,
+    source: str | None,
     platform: str | None,
     strategy: str | None,
     objective: Objective | None,
@@ -66,8 +68,18 @@ def simulate(
     draws: int,
     seed: int,
     target_ms: float | None,
-    requests: int,
+    requests: int | None,
     interval_ms: float,
+    workload: str | None,
+    deployment: str | None,
+    rate: float | None,
+    arrivals: str | None,
+    concurrency: int | None,
+    think_ms: float | None,
+    slos: tuple[Slo, ...],
+    duration_s: float | None,
+    batching: DynamicBatching | None,
+    instances: int | None,
     failures: tuple[Failure, ...],
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
@@ -79,7 +91,9 @@ def simulate(
 ) -> None:
     """Play a plan on the virtual clock: latency, utilization, memory, energy.
 
-    The argument is a model, which is planned for by --strategy, or a saved plan.json.
+    The argument is a model, which is planned for by --strategy, or a saved plan.json. With --rate,
+    --concurrency or --workload requests come at times of their own, and wait for each other:
+    percentiles with intervals, and verdicts on each --slo. `hetsim workload` tells of the files.
     """
     from hetsim.analysis.sureness import spread
     from hetsim.analysis.sustaining import Sustaining
@@ -87,12 +101,38 @@ def simulate(
     from hetsim.cli.inject import cost_lines, cost_record
     from hetsim.cli.question import read_plan
     from hetsim.cli.trace_and_out import check_targets, leave
+    from hetsim.cli.under_load import OF_LOAD, Load, given
+    from hetsim.cli.under_load import play as under_load
+    from hetsim.errors import UsageError
     from hetsim.placement.objective import bottleneck
     from hetsim.reporting.result import simulation_record, slower_record
     from hetsim.reporting.tables.plan import simulation_report
     from hetsim.simulation.simulate import simulate as play
 
+    if given(*OF_LOAD):
+        load = Load(
+            source,
+            workload,
+            deployment,
+            rate,
+            arrivals,
+            concurrency,
+            think_ms,
+            slos,
+            duration_s,
+            requests,
+            seed,
+            batching,
+            instances,
+            dims,
+            strategy,
+        )
+        under_load(load, platform, canonical, contention, objective, as_json=as_json)
+        return
+    if source is None:
+        raise UsageError("no model is given", hint="give MODEL, PLAN.json, or --workload FILE")
     invocation = current()
+    requests = requests or 1
     check_targets(trace, out, force=force)
     plan = read_plan(
         source, platform, strategy, dims, shapes, canonical, contention, objective, plays=True

@@ -12,6 +12,7 @@ from hetsim.errors import InvalidInput
 from hetsim.hardware.files.figures import Name, OneOf, Strict, Text, refusal
 from hetsim.workloads.deployment import (
     MAX_BATCH,
+    MAX_IN_FLIGHT,
     MAX_INSTANCES,
     MAX_US,
     ROUTINGS,
@@ -37,6 +38,7 @@ class InstancesModel(Strict):
     devices: tuple[Name, ...] = ()
     strategy: Text | None = None
     plan: Text | None = None
+    max_in_flight: Annotated[StrictInt, Field(ge=1, le=MAX_IN_FLIGHT)] | None = None
 
     @validated(mode="after")
     def _fits(self) -> InstancesModel:
@@ -49,7 +51,7 @@ class InstancesModel(Strict):
     def to_record(self, base: Path) -> Instances:
         """Return the instances; paths start from the folder `base`."""
         plan = None if self.plan is None else str(base / self.plan)
-        return Instances(self.count, self.devices, self.strategy, plan)
+        return Instances(self.count, self.devices, self.strategy, plan, self.max_in_flight)
 
 
 class QueuePolicyModel(Strict):

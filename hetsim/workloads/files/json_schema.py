@@ -93,6 +93,8 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "devices": "Those that each may use; absent: all.",
         "strategy": "What plans them; absent: that of the model.",
         "plan": "A saved plan, in the place of a strategy.",
+        "max_in_flight": "Batches that each has under way at most; absent: one where requests "
+        "are batched, have priorities or wait by a policy, else as many as its plan takes.",
     },
     "QueuePolicyModel": {
         "max_queue_size": "Requests that may wait; a further one is rejected. 0: any number.",

@@ -1,0 +1,89 @@
+"""Which dimension of a model is the batch, and whether the model can take the sizes asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+
+from hetsim.errors import WorkloadError, nearest
+from hetsim.graph.loading import read_source
+from hetsim.workloads.deployment import Served
+
+
+def batch_dims(served: Served, dims: Mapping[str, int]) -> list[dict[str, int]]:
+    """Return, for each of `served.sizes`, the dimensions of the model that make it that batch.
+
+    Parameters
+    ----------
+    served : Served
+    dims : mapping of str to int
+        What streams bind of the model.
+
+    Raises
+    ------
+    WorkloadError
+        Where the model cannot take one of the sizes: its first dimension is fixed, or a stream
+        binds it; or where it has no dimension of the name that is given.
+    ModelError
+        Where the file cannot be read.
+
+    Complexity: that of reading the file.
+    """
+    inputs = _inputs(served.model)
+    name, size = _batch_of(served, inputs)
+    alone = served.dynamic_batching is None and served.sizes == (1,)
+    if size is not None or name is None:
+        if alone or served.sizes == (size,):
+            return [{} for _ in served.sizes]
+        has = "has no first dimension" if name is None else f"is {size} in the file"
+        first = f"of input '{inputs[0].name}' " if inputs else ""
+        sizes = ", ".join(map(str, served.sizes))
+        raise WorkloadError(
+            f"cannot take batches of {sizes}: the first dimension {first}{has}",
+            where=served.model,
+            hint="export the model with an open batch dimension, or leave dynamic_batching and "
+            "batch_sizes out",
+        )
+    if name in dims:
+        if alone:
+            return [{}]
+        raise WorkloadError(
+            f"a stream binds '{name}' to {dims[name]}, and it is the batch dimension",
+            where=served.model,
+            hint="leave it out of dims:, or name another one by batch_dim:",
+        )
+    return [{name: size} for size in served.sizes]
+
+
+def _inputs(source: str) -> list[onnx.ValueInfoProto]:
+    graph = read_source(source)[1].proto.graph
+    stored = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in stored]
+
+
+def _batch_of(served: Served, inputs: list[onnx.ValueInfoProto]) -> tuple[str | None, int | None]:
+    """Name of the batch dimension, and its size where that is fixed; no name: there is none."""
+    if served.batch_dim is None:
+        shape = inputs[0].type.tensor_type.shape.dim if inputs else ()
+        if not shape:
+            return None, None
+        place = f"{inputs[0].name}[0]"
+        return shape[0].dim_param or place, _size(shape[0])
+    known: dict[str, int | None] = {}
+    for value in inputs:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            known.setdefault(f"{value.name}[{axis}]", _size(dim))
+            if dim.dim_param:
+                known.setdefault(dim.dim_param, None)
+    if served.batch_dim not in known:
+        raise WorkloadError(
+            f"no input has a dimension '{served.batch_dim}', which batch_dim: names",
+            where=served.model,
+            hint=nearest(served.batch_dim, known),
+        )
+    return served.batch_dim, known[served.batch_dim]
+
+
+def _size(dim: onnx.TensorShapeProto.Dimension) -> int | None:
+    return int(dim.dim_value) if dim.dim_value > 0 else None

@@ -1,0 +1,169 @@
+"""From what became of each request to what is said of streams and models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hetsim.capacity.service import Objective, Part, Queue, StreamService
+from hetsim.capacity.stability import Stability, stability_of
+from hetsim.confidence.percentile import Percentile, percentile_of
+from hetsim.confidence.verdict import Verdict
+from hetsim.simulation.serving.outcomes import Lengths, Outcomes
+from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
+from hetsim.workloads.arrivals.closed import Closed
+from hetsim.workloads.slo import Slo
+from hetsim.workloads.workload import Stream, Workload
+
+PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+"""Of every stream, beside those of its objectives."""
+
+NEVER_S = 1e18
+"""The latency of what is rejected: beyond all others, and a number for all that."""
+
+ROUNDING = 1e-9
+"""Of a latency: what times late in a run are rounded by."""
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+def latencies(outcomes: Outcomes) -> Array:
+    """Return the latency of every request, NEVER_S where it was rejected."""
+    return np.where(outcomes.why == SERVED, outcomes.finish_s - outcomes.arrival_s, NEVER_S)
+
+
+def rate_of(workload: Workload, streams: Sequence[Stream]) -> float | None:
+    """Return the requests a second that `streams` state; None where clients are among them."""
+    total = 0.0
+    for stream in streams:
+        if isinstance(stream.arrivals, Closed):
+            return None
+        if stream.arrivals is not None:
+            total += stream.arrivals.rate_per_s
+        elif workload.arrivals is not None and stream.share is not None:
+            total += workload.arrivals.rate_per_s * stream.share
+    return total
+
+
+def stability(outcomes: Outcomes, offered_per_s: float | None) -> Stability | None:
+    """Return how a model kept up with these requests, all of its own; None where there is none."""
+    if not len(outcomes.arrival_s):
+        return None
+    return stability_of(outcomes.arrival_s, outcomes.finish_s, outcomes.fresh, offered_per_s)
+
+
+def stream_service(
+    stream: Stream,
+    outcomes: Outcomes,
+    objectives: Sequence[tuple[Slo, Verdict]],
+    *,
+    alone_s: Array,
+    stability: Stability | None,
+    seconds: float,
+) -> StreamService:
+    """Return what is said of one stream.
+
+    Parameters
+    ----------
+    stream : Stream
+    outcomes : Outcomes
+        Of its own requests, those of the warm-up left out.
+    objectives : sequence of (Slo, Verdict)
+    alone_s : float64[variants, instances, sizes]
+        What a batch takes alone, of the stream's model.
+    stability : Stability or None
+        Of its model.
+    seconds : float
+        Over which its throughput is.
+
+    Complexity: linear in the requests.
+    """
+    served = outcomes.why == SERVED
+    overloaded = stability is not None and stability.state == "overloaded"
+    latency_s = latencies(outcomes)
+    requests, answered = len(latency_s), int(np.count_nonzero(served))
+    asked = sorted({*PERCENTILES, *(slo.percentile for slo in stream.slos)})
+    percentiles: tuple[Percentile, ...] = ()
+    if requests and not overloaded:
+        percentiles = tuple(_percentile(latency_s, outcomes.fresh, at) for at in asked)
+    answered_s = latency_s[served]
+    size = outcomes.size[served]
+    service_s = alone_s[outcomes.variant[served], outcomes.instance[served], size - 1]
+    return StreamService(
+        name=stream.name,
+        model=stream.model,
+        requests=requests,
+        answered=answered,
+        full=int(np.count_nonzero(outcomes.why == FULL)),
+        expired=int(np.count_nonzero(outcomes.why == EXPIRED)),
+        throughput_per_s=answered / seconds if seconds > 0 else math.nan,
+        mean_s=float(answered_s.mean()) if answered else math.nan,
+        percentiles=percentiles,
+        queue=_part(_beyond(answered_s, service_s)),
+        service=_part(service_s),
+        batch=float(size.mean()) if answered else math.nan,
+        objectives=tuple(
+            Objective(
+                slo,
+                1 - verdict.late.share,
+                _judged(slo, verdict, stability, rejects=answered < requests),
+            )
+            for slo, verdict in objectives
+        ),
+    )
+
+
+def queue_of(lengths: Lengths, model: int, duration_s: float) -> Queue:
+    """Return how many requests of a model waited over time."""
+    at_length = lengths.at_length_s[model]
+    seen = np.flatnonzero(at_length > 0)
+    most = int(seen[-1]) if len(seen) else 0
+    windows = max(math.ceil(duration_s / lengths.window_s), 1) if lengths.window_s > 0 else 0
+    waiting, inside = lengths.waiting_s[:windows, model], lengths.inside_s[:windows, model]
+    return Queue(
+        lengths.window_s,
+        waiting / lengths.window_s,
+        inside / lengths.window_s,
+        float(waiting.sum()) / duration_s if duration_s > 0 else 0.0,
+        float(inside.sum()) / duration_s if duration_s > 0 else 0.0,
+        most,
+        most == len(at_length) - 1,
+    )
+
+
+def _percentile(latency_s: Array, fresh: Array, percentile: float) -> Percentile:
+    found = percentile_of(latency_s, fresh, percentile)
+    ends = (found.estimate_s, found.low_s, found.high_s)
+    estimate_s, low_s, high_s = (math.inf if end >= NEVER_S else end for end in ends)
+    return replace(found, estimate_s=estimate_s, low_s=low_s, high_s=high_s)
+
+
+def _judged(slo: Slo, verdict: Verdict, stability: Stability | None, *, rejects: bool) -> Verdict:
+    """Return the verdict, which of an overloaded model needs no interval.
+
+    What waits waits ever longer, so that in the end all is late; where some is rejected, no more
+    than what the model carries is on time.
+    """
+    if stability is None or stability.state != "overloaded" or verdict.answer != "undecided":
+        return verdict
+    most = stability.carried_per_s / stability.offered_per_s if rejects else 0.0
+    if verdict.late.share > 1 - slo.share and most < slo.share:
+        return replace(verdict, answer="misses", more=0)
+    return verdict
+
+
+def _beyond(latency_s: Array, service_s: Array) -> Array:
+    """What latencies are above the service; differences of rounding are none."""
+    beyond = latency_s - service_s
+    return np.where(beyond > ROUNDING * latency_s, beyond, 0.0)
+
+
+def _part(seconds: Array) -> Part:
+    if not len(seconds):
+        return Part(math.nan, math.nan, math.nan, math.nan)
+    p50_s, p99_s = np.percentile(seconds, (50, 99), method="inverted_cdf")
+    return Part(float(seconds.mean()), float(p50_s), float(p99_s), float(seconds.max()))

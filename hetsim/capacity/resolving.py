@@ -1,0 +1,236 @@
+"""From a deployment to plans: one for each instance, batch size and binding of dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hetsim.capacity.asked import Asked
+from hetsim.capacity.batch_dim import batch_dims
+from hetsim.errors import Infeasible, PlanError, UnboundDimension, UsageError, WorkloadError
+from hetsim.graph.loading import load_model
+from hetsim.hardware.spec import Platform
+from hetsim.partitioning.groups import Group
+from hetsim.placement.narrowing import check_runnable, only_devices
+from hetsim.placement.planning import plan as planned
+from hetsim.plans.plan import Plan
+from hetsim.plans.saved import load_plan
+from hetsim.problem.problem import Problem
+from hetsim.problem.scaled import scaled
+from hetsim.simulation.clock.playing import timeline_of
+from hetsim.workloads.deployment import Deployment, Instances, Served
+from hetsim.workloads.workload import Workload, by_model
+
+Dims = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resolved:
+    """One model that is served, with a plan for whatever one of its instances may run.
+
+    Attributes
+    ----------
+    served : Served
+    variants : tuple of mapping
+        Bindings of the model's open dimensions that its requests may have, each once.
+    of_stream : mapping of int to tuple of int
+        By stream of the workload: which of `variants` each of the stream's own is.
+    plans : tuple of Plan, [entries][variants][sizes]
+        By entry of `served.instances`, variant and place in `served.sizes`.
+    seconds : tuple of float, [entries][variants][sizes]
+        What one batch takes alone.
+    """
+
+    served: Served
+    variants: tuple[Dims, ...]
+    of_stream: Mapping[int, tuple[int, ...]]
+    plans: tuple[tuple[tuple[Plan, ...], ...], ...]
+    seconds: tuple[tuple[tuple[float, ...], ...], ...]
+
+    @property
+    def problem(self) -> Problem:
+        """That of its first variant and batch size: what reports name it by."""
+        return self.plans[0][0][0].problem
+
+
+def resolve(
+    deployment: Deployment, workload: Workload, platform: Platform, asked: Asked | None = None
+) -> tuple[Resolved, ...]:
+    """Load, bind, price and plan every model that is served.
+
+    A batch takes at least as long as one request alone: where its plan says less, its times are
+    stretched to that.
+
+    Raises
+    ------
+    WorkloadError
+        Where a stream asks for a model that is not served, a model cannot take a batch size, a
+        dimension stays open, or a saved plan is of another model or platform.
+    UsageError
+        Where a device or a strategy does not exist.
+    UnsupportedNode, Infeasible
+        Where a model fits none of the devices that it is to be served on; what is told names
+        model and batch size.
+
+    Complexity: a plan for each entry of ``instances``, variant and batch size.
+    """
+    asked = Asked() if asked is None else asked
+    deployment.check(workload)
+    streams = by_model(workload)
+    found = []
+    for served in deployment.models:
+        # A model that nothing asks for holds its memory all the same.
+        mine = streams.get(served.model, ())
+        variants: list[Dims] = []
+        of_stream = {}
+        for stream in mine:
+            places = []
+            for dims in stream.variants:
+                if dims not in variants:
+                    variants.append(dims)
+                places.append(variants.index(dims))
+            of_stream[workload.streams.index(stream)] = tuple(places)
+        found.append(_resolved(served, tuple(variants) or ({},), of_stream, platform, asked))
+    return tuple(found)
+
+
+def _resolved(
+    served: Served,
+    variants: tuple[Dims, ...],
+    of_stream: Mapping[int, tuple[int, ...]],
+    platform: Platform,
+    asked: Asked,
+) -> Resolved:
+    problems = [_problems(served, dims, platform, asked) for dims in variants]
+    plans = []
+    seconds = []
+    for entry in served.instances:
+        rows = [_plans(served, entry, sizes, asked) for sizes in problems]
+        plans.append(tuple(tuple(plan for plan, _ in row) for row in rows))
+        seconds.append(tuple(tuple(took for _, took in row) for row in rows))
+    return Resolved(served, variants, of_stream, tuple(plans), tuple(seconds))
+
+
+def _problems(served: Served, dims: Dims, platform: Platform, asked: Asked) -> list[Problem]:
+    """One a batch size."""
+    found: list[Problem] = []
+    made: dict[tuple[tuple[str, int], ...], Problem] = {}
+    for size, batch in zip(served.sizes, batch_dims(served, dims), strict=True):
+        bound = {**dims, **batch}
+        key = tuple(sorted(bound.items()))
+        if key not in made:
+            made[key] = _problem(served, bound, size, platform, asked)
+        found.append(made[key])
+    return found
+
+
+def _problem(served: Served, bound: Dims, size: int, platform: Platform, asked: Asked) -> Problem:
+    try:
+        model = load_model(
+            served.model,
+            dims=bound,
+            freeze=asked.freeze,
+            canonical=asked.canonical,
+            extensions=asked.extensions,
+        )
+        return Problem.of(
+            model,
+            platform,
+            cost=asked.cost,
+            contention=asked.contention,
+            execute=asked.execute,
+            pessimistic=asked.pessimistic,
+        )
+    except UnboundDimension as error:
+        names = ", ".join(error.dims) or "some of its shapes"
+        raise WorkloadError(
+            f"open for a batch of {size}: {names}",
+            where=served.model,
+            hint="bind it under dims: of its streams, or by --dim",
+        ) from None
+
+
+def _plans(
+    served: Served, entry: Instances, problems: Sequence[Problem], asked: Asked
+) -> list[tuple[Plan, float]]:
+    """The plan of an instance for each batch size, and what a batch takes alone."""
+    given = None if entry.plan is None else load_plan(entry.plan, extensions=asked.extensions)
+    found: list[tuple[Plan, float]] = []
+    for size, problem in zip(served.sizes, problems, strict=True):
+        where = f"'{served.model}' in batches of {size}"
+        try:
+            narrow = only_devices(problem, entry.devices)
+            check_runnable(narrow)
+            made = (
+                _planned(narrow, entry.strategy or served.strategy, asked)
+                if given is None
+                else _as_given(given, narrow, str(entry.plan))
+            )
+            took = timeline_of(made, trace=False).latency_s
+        except (Infeasible, UsageError) as error:
+            error.where = where if error.where is None else f"{where}: {error.where}"
+            error.args = (str(error),)
+            raise
+        if found and took < found[0][1]:
+            made = _stretched(made, found[0][1] / took)
+            took = timeline_of(made, trace=False).latency_s
+        found.append((made, took))
+    return found
+
+
+def _planned(problem: Problem, strategy: str, asked: Asked) -> Plan:
+    made = planned(problem, strategy, objective=asked.objective, **asked.options)
+    if made.sizes:
+        raise UsageError(
+            f"the strategy '{strategy}' made {len(made.sizes)} replicas, and an instance is one",
+            hint="write count: or further entries under instances:",
+        )
+    return made
+
+
+def _stretched(made: Plan, by: float) -> Plan:
+    """Return the plan with all times longer by a factor above 1, rounded up."""
+    by = math.nextafter(by, math.inf) * (1 + 1e-12)
+    devices = len(made.problem.devices)
+    return replace(
+        made, problem=scaled(made.problem, np.full(devices, by), np.full((devices,) * 2, by))
+    )
+
+
+def _as_given(given: Plan, problem: Problem, path: str) -> Plan:
+    """Return a saved plan's assignment for a problem of the same model in another binding."""
+    was, now = given.problem, problem
+    assert was.model is not None
+    assert was.platform is not None
+    assert now.model is not None
+    assert now.platform is not None
+    for what, before, after in (
+        ("model", was.model.sha256, now.model.sha256),
+        ("platform", was.platform.sha256, now.platform.sha256),
+    ):
+        if before != after:
+            raise WorkloadError(
+                f"the plan is of another {what}", where=path, hint="save one of this deployment"
+            )
+    if given.sizes:
+        raise WorkloadError(
+            f"the plan has {len(given.sizes)} replicas, and an instance is one",
+            where=path,
+            hint="write an entry under instances: for each",
+        )
+    if was.node_names != now.node_names:
+        raise WorkloadError(
+            "the model has other nodes in this batch size than in the plan",
+            where=path,
+            hint="name a strategy in the place of the plan",
+        )
+    groups = tuple(Group(group.device, group.nodes) for group in given.groups)
+    made = Plan(now, given.strategy, groups, given.reason, given.options)
+    try:
+        made.validate()
+    except PlanError as error:
+        raise WorkloadError(error.what, where=path, hint=error.hint) from None
+    return made

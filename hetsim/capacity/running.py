@@ -1,0 +1,122 @@
+"""A workload on its way through the engine, looked at as it goes on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hetsim.capacity.figures import latencies, rate_of
+from hetsim.capacity.layout import Setup
+from hetsim.capacity.service import End
+from hetsim.confidence.until import FIRST_LOOK
+from hetsim.confidence.verdict import CONFIDENCE, Verdict, confidence_of_look, verdict_of
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.workloads.arrivals.replay import Replay
+from hetsim.workloads.merging import Requests, requests_of
+from hetsim.workloads.workload import Workload
+
+BLOCK = 1 << 14
+"""Requests that are played at a time."""
+
+
+def expected(workload: Workload) -> float:
+    """Return about how many requests come."""
+    counts = [math.inf if workload.requests is None else float(workload.requests)]
+    rate = rate_of(workload, workload.streams)
+    if rate is not None and workload.duration_s is not None:
+        counts.append(rate * workload.duration_s)
+    if workload.duration_s is None and workload.requests is None:
+        each = [workload.arrivals, *(stream.arrivals for stream in workload.streams)]
+        counts.append(sum(len(one.trace().arrival_s) for one in each if isinstance(one, Replay)))
+    return min(counts)
+
+
+class Run:
+    """A workload on its way through the engine."""
+
+    def __init__(self, workload: Workload, setup: Setup, *, machine_code: bool) -> None:
+        self.workload, self.setup = workload, setup
+        self.parts: list[Outcomes] = []
+        self.told = 0
+        self.verdicts: dict[tuple[int, int], Verdict] = {}
+        self.engine = Serving(
+            setup.layout,
+            setup.duration,
+            setup.models,
+            setup.sources,
+            setup.clients,
+            requests=workload.requests,
+            until_s=math.inf if workload.duration_s is None else workload.duration_s,
+            machine_code=machine_code,
+        )
+
+    def play(self, *, until_answered: bool) -> End:
+        """Feed the engine; return why it ended."""
+        due, look = FIRST_LOOK, 0
+        for block in requests_of(self.workload):
+            for first in range(0, len(block), BLOCK):
+                self._feed(block, first)
+                if until_answered and self.told >= due:
+                    look += 1
+                    due *= 2
+                    if self._look(confidence_of_look(look)):
+                        self._keep(self.engine.close())
+                        return "answered"
+        self._keep(self.engine.close())
+        # One look at a run of a length that was given may err by all that a verdict may.
+        answered = self._look(confidence_of_look(look + 1) if until_answered else CONFIDENCE)
+        if not until_answered:
+            return "ended"
+        return "answered" if answered else "budget"
+
+    def _feed(self, block: Requests, first: int) -> None:
+        piece = slice(first, first + BLOCK)
+        stream = block.stream[piece]
+        variant = block.variant[piece]
+        own = np.empty_like(variant)
+        for at, places in enumerate(self.setup.variant):
+            mine = stream == at
+            own[mine] = places[variant[mine]]
+        self._keep(self.engine.serve(block.arrival_s[piece], stream, own))
+
+    def _keep(self, outcomes: Outcomes) -> None:
+        self.parts.append(outcomes)
+        self.told += len(outcomes.arrival_s)
+
+    def outcomes(self) -> Outcomes:
+        """All that is over so far, in the order of arrival."""
+        if len(self.parts) != 1:
+            self.parts = [Outcomes.joined(self.parts)]
+        return self.parts[0]
+
+    def counted(self, stream: int) -> Outcomes:
+        """What became of the requests of one stream, those of the warm-up left out."""
+        found = self.outcomes()
+        return chosen(
+            found, (found.stream == stream) & (found.arrival_s >= self.workload.warm_up_s)
+        )
+
+    def _look(self, confidence: float) -> bool:
+        """Ask what is not answered yet; return whether all is."""
+        for at, stream in enumerate(self.workload.streams):
+            if not stream.slos:
+                continue
+            mine = self.counted(at)
+            if not len(mine.arrival_s):
+                continue
+            latency_s = latencies(mine)
+            for place, slo in enumerate(stream.slos):
+                before = self.verdicts.get((at, place))
+                if before is None or before.answer == "undecided":
+                    self.verdicts[at, place] = verdict_of(
+                        latency_s, mine.fresh, slo.share, slo.latency_s, confidence
+                    )
+        return all(one.answer != "undecided" for one in self.verdicts.values())
+
+
+def chosen(outcomes: Outcomes, which: np.ndarray[Any, np.dtype[np.bool_]]) -> Outcomes:
+    """Return some of the requests, in their order."""
+    return Outcomes(*(part[which] for part in outcomes))

@@ -1,0 +1,223 @@
+"""The answer: what became of a workload on a deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from hetsim.capacity.resolving import Resolved
+from hetsim.capacity.stability import Stability, State
+from hetsim.confidence.percentile import Percentile
+from hetsim.confidence.verdict import Verdict
+from hetsim.workloads.slo import Slo
+from hetsim.workloads.workload import Workload
+
+End = Literal["answered", "budget", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the latencies of one stream: seconds in a queue, or of service.
+
+    Attributes
+    ----------
+    mean_s, p50_s, p99_s, max_s : float
+        Of those that were answered; NaN where none was.
+    """
+
+    mean_s: float
+    p50_s: float
+    p99_s: float
+    max_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """One objective of a stream, and what the run says of it.
+
+    Attributes
+    ----------
+    slo : Slo
+    on_time : float
+        Share of the requests that were answered in time; rejected ones were not.
+    verdict : Verdict
+        Its ``more`` says about how many more requests would tell; its ``mlperf`` what LoadGen
+        says.
+    """
+
+    slo: Slo
+    on_time: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class StreamService:
+    """What became of the requests of one stream, those of the warm-up left out.
+
+    Attributes
+    ----------
+    name, model : str
+    requests : int
+        That came.
+    answered, full, expired : int
+        Of these, answered; rejected as the queue was full; rejected as they waited too long.
+    throughput_per_s : float
+        Answers a second, from the end of the warm-up to the last arrival or answer.
+    mean_s : float
+        Latency of those answered; NaN where none was.
+    percentiles : tuple of Percentile
+        Of the latency of all that came, each with its interval; a rejected one is infinitely
+        late. None where the model is overloaded: there are none then.
+    queue : Part
+        What a request took beyond what its batch takes alone: waiting for an instance and for
+        others in its batch, and for devices and links that others hold.
+    service : Part
+        What its batch takes alone.
+    batch : float
+        Mean size of the batch that a request was in; NaN where none was answered.
+    objectives : tuple of Objective
+    """
+
+    name: str
+    model: str
+    requests: int
+    answered: int
+    full: int
+    expired: int
+    throughput_per_s: float
+    mean_s: float
+    percentiles: tuple[Percentile, ...]
+    queue: Part
+    service: Part
+    batch: float
+    objectives: tuple[Objective, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Queue:
+    """How many requests of a model waited, over time.
+
+    Attributes
+    ----------
+    window_s : float
+    waiting, inside : float64[windows]
+        Mean number in each window that waited for an instance, and that had come and were not
+        over.
+    mean, mean_inside : float
+        Over the whole run.
+    most : int
+        The most that waited at once; `beyond` says whether it may have been more.
+    beyond : bool
+    """
+
+    window_s: float
+    waiting: np.ndarray[Any, np.dtype[np.float64]]
+    inside: np.ndarray[Any, np.dtype[np.float64]]
+    mean: float
+    mean_inside: float
+    most: int
+    beyond: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How much of a device, a link or an instance was used, over the whole run.
+
+    Attributes
+    ----------
+    busy_s : float
+        Summed over streams of a device, and batches under way in an instance.
+    utilization : float
+        Of what it could be busy; NaN of an instance without a limit.
+    energy_j : float
+        Of a device; NaN of what has no power stated: links and instances.
+    """
+
+    busy_s: float
+    utilization: float
+    energy_j: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelService:
+    """One model: how it kept up, its queue, and its instances.
+
+    Attributes
+    ----------
+    model : str
+    stability : Stability or None
+        None where nothing came.
+    queue : Queue
+    instances : tuple of Use
+    batches : int
+    """
+
+    model: str
+    stability: Stability | None
+    queue: Queue
+    instances: tuple[Use, ...]
+    batches: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Service:
+    """What became of a workload on a deployment.
+
+    Attributes
+    ----------
+    workload : Workload
+    resolved : tuple of Resolved
+        The models that were served, with their plans.
+    streams : tuple of StreamService
+        As in the workload.
+    models : tuple of ModelService
+        As in the deployment.
+    devices, links : mapping of str to Use
+    requests : int
+        That were played, those of the warm-up too.
+    duration_s : float
+        From 0 to the last answer.
+    on_time : int
+        Requests that were answered within the longest latency of their stream's objectives;
+        of streams without, all that were answered.
+    energy_j : float
+        Of all devices over `duration_s`, idle or busy.
+    memory_bytes : mapping of str to int
+        By device: what all models hold of it together.
+    bottleneck : str
+        What is used most: a device, a link, or the instances of a model.
+    end : "answered", "budget" or "ended"
+        Every objective was answered, the budget was spent, or no more requests came.
+    """
+
+    workload: Workload
+    resolved: tuple[Resolved, ...] = field(repr=False)
+    streams: tuple[StreamService, ...]
+    models: tuple[ModelService, ...]
+    devices: Mapping[str, Use]
+    links: Mapping[str, Use]
+    requests: int
+    duration_s: float
+    on_time: int
+    energy_j: float
+    memory_bytes: Mapping[str, int]
+    bottleneck: str
+    end: End
+
+    @property
+    def state(self) -> State:
+        """The worst of its models."""
+        found: State = "stable"
+        for one in self.models:
+            state = "stable" if one.stability is None else one.stability.state
+            if state == "overloaded" or found == "stable":
+                found = state
+        return found
+
+    @property
+    def energy_per_1000_j(self) -> float | None:
+        """Joules for a thousand requests on time; None where none was."""
+        return 1000 * self.energy_j / self.on_time if self.on_time else None

@@ -1,0 +1,199 @@
+"""A workload played on a deployment, until it ends or every objective is answered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from hetsim.capacity.asked import Asked
+from hetsim.capacity.figures import (
+    NEVER_S,
+    latencies,
+    queue_of,
+    rate_of,
+    stability,
+    stream_service,
+)
+from hetsim.capacity.layout import set_up
+from hetsim.capacity.memory import check_together, held
+from hetsim.capacity.resolving import Resolved, resolve
+from hetsim.capacity.running import Run, chosen, expected
+from hetsim.capacity.service import End, ModelService, Service, Use
+from hetsim.errors import UsageError, WorkloadError
+from hetsim.hardware.spec import Platform
+from hetsim.simulation.clock.metrics import busy_seconds
+from hetsim.simulation.clock.playing import COMPILE_FROM
+from hetsim.simulation.clock.templates import PlanTasks
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.workloads.deployment import Deployment
+from hetsim.workloads.workload import Workload
+
+
+def serve(
+    deployment: Deployment,
+    workload: Workload,
+    platform: Platform,
+    *,
+    asked: Asked | None = None,
+    until_answered: bool = False,
+    machine_code: bool | None = None,
+) -> Service:
+    """Play `workload` on `deployment` on the virtual clock, and say what became of it.
+
+    Parameters
+    ----------
+    deployment : Deployment
+    workload : Workload
+    platform : Platform
+    asked : Asked, optional
+        How models are read, priced and planned for.
+    until_answered : bool
+        Whether to end as soon as every objective is met or missed; the number of requests or the
+        duration is then the most that is played. It is looked at after 16,384 requests, and
+        whenever there are twice as many.
+    machine_code : bool, optional
+        Whether numba compiles the clock; absent: where much comes. The answer is the same, bit for
+        bit.
+
+    Raises
+    ------
+    WorkloadError, UsageError, UnsupportedNode, Infeasible
+        As ``resolve`` does.
+    OutOfMemory
+        Where what is served does not fit a device together.
+    UsageError
+        Where nothing comes, all of it is warm-up, or `until_answered` has nothing to answer.
+
+    Complexity: that of the plans; then O(tasks of a request) each. Memory for what became of
+    each request.
+    """
+    if until_answered and not any(stream.slos for stream in workload.streams):
+        raise UsageError(
+            "no stream has an objective to answer", hint="give one, or the number of requests"
+        )
+    resolved = resolve(deployment, workload, platform, asked)
+    check_together(resolved, platform)
+    setup = set_up(resolved, workload)
+    if machine_code is None:
+        tasks = np.diff(setup.layout.first).mean()
+        machine_code = bool(expected(workload) * tasks >= COMPILE_FROM)
+    run = Run(workload, setup, machine_code=machine_code)
+    end = run.play(until_answered=until_answered)
+    return _service(run, resolved, platform, end)
+
+
+def _service(run: Run, resolved: Sequence[Resolved], platform: Platform, end: End) -> Service:
+    workload, engine, setup = run.workload, run.engine, run.setup
+    outcomes = run.outcomes()
+    if not len(outcomes.arrival_s):
+        raise WorkloadError("no request comes", hint="give a rate above 0, or a longer duration")
+    duration_s = max(float(engine.now_s), 0.0)
+    counted = outcomes.arrival_s >= workload.warm_up_s
+    if not counted.any():
+        raise WorkloadError(
+            f"all {len(counted)} requests come within the warm-up", hint="write a shorter warm_up_s"
+        )
+    models = []
+    for at, one in enumerate(resolved):
+        streams = sorted(one.of_stream)
+        mine = np.isin(outcomes.stream, streams)
+        offered = rate_of(workload, [workload.streams[stream] for stream in streams])
+        models.append(
+            ModelService(
+                one.served.model,
+                stability(chosen(outcomes, mine & counted), offered),
+                queue_of(engine.lengths, at, duration_s),
+                _instances(chosen(outcomes, mine), setup.models[at].limits, duration_s),
+                int(np.sum(engine.ran[np.unique(setup.models[at].template)])),
+            )
+        )
+    ended = outcomes.finish_s[counted & (outcomes.why == 0)]
+    last_s = max(float(outcomes.arrival_s[-1]), float(ended.max(initial=0.0)))
+    streams_said = []
+    on_time = 0
+    for at, stream in enumerate(workload.streams):
+        streams_said.append(
+            stream_service(
+                stream,
+                run.counted(at),
+                [(slo, run.verdicts[at, k]) for k, slo in enumerate(stream.slos)]
+                if (at, 0) in run.verdicts
+                else [],
+                alone_s=setup.alone_s[setup.sources[at].model],
+                stability=models[setup.sources[at].model].stability,
+                seconds=last_s - workload.warm_up_s,
+            )
+        )
+        within_s = max((slo.latency_s for slo in stream.slos), default=NEVER_S / 2)
+        on_time += int(
+            np.count_nonzero(latencies(chosen(outcomes, outcomes.stream == at)) <= within_s)
+        )
+    devices, links = _uses(setup.plan_tasks, engine.ran.tolist(), duration_s)
+    each = held(resolved)
+    memory = {name: sum(row[p] for row in each) for p, name in enumerate(platform.devices)}
+    return Service(
+        workload=workload,
+        resolved=tuple(resolved),
+        streams=tuple(streams_said),
+        models=tuple(models),
+        devices=devices,
+        links=links,
+        requests=len(outcomes.arrival_s),
+        duration_s=duration_s,
+        on_time=on_time,
+        energy_j=sum(use.energy_j for use in devices.values()),
+        memory_bytes=memory,
+        bottleneck=_bottleneck(devices, links, models),
+        end=end,
+    )
+
+
+def _uses(
+    plan_tasks: PlanTasks, ran: Sequence[int], duration_s: float
+) -> tuple[dict[str, Use], dict[str, Use]]:
+    """Devices and links by name: busy and idle over the whole run."""
+    problem = plan_tasks.plan.problem
+    device_busy, link_busy = busy_seconds(plan_tasks, ran)
+    devices = {}
+    for p, (name, busy_s) in enumerate(zip(problem.devices, device_busy, strict=True)):
+        width = problem.streams[p]
+        idle_w, busy_w = problem.idle_w[p], problem.busy_w[p]
+        joules = idle_w * duration_s + (busy_w - idle_w) * busy_s / width
+        devices[name] = Use(busy_s, _share(busy_s, duration_s * width), joules)
+    links = {
+        name: Use(busy_s, _share(busy_s, duration_s), math.nan)
+        for name, busy_s in zip(plan_tasks.links, link_busy, strict=True)
+    }
+    return devices, links
+
+
+def _instances(outcomes: Outcomes, limits: Sequence[int], duration_s: float) -> tuple[Use, ...]:
+    """How long each instance had batches under way, of the time that it could."""
+    served = outcomes.why == 0
+    # Each of the requests of a batch has its part of the time that it was under way.
+    under_way = (outcomes.finish_s - outcomes.sent_s)[served] / outcomes.size[served]
+    busy = np.bincount(outcomes.instance[served], under_way, minlength=len(limits))
+    return tuple(
+        Use(busy_s, _share(busy_s, duration_s * limit) if limit else math.nan, math.nan)
+        for busy_s, limit in zip(busy.tolist(), limits, strict=True)
+    )
+
+
+def _bottleneck(
+    devices: Mapping[str, Use], links: Mapping[str, Use], models: Sequence[ModelService]
+) -> str:
+    """Name what is used most; of what is used as much the first, devices before all."""
+    uses = [(use.utilization, f"device {name}") for name, use in devices.items()]
+    uses += [(use.utilization, f"link {name}") for name, use in links.items()]
+    for model in models:
+        shares = [one.utilization for one in model.instances]
+        if not any(math.isnan(share) for share in shares):
+            uses.append((sum(shares) / len(shares), f"instances of {model.model}"))
+    return max(uses, key=lambda use: use[0])[1]
+
+
+def _share(busy_s: float, whole_s: float) -> float:
+    # Sums in another order than the clock's may exceed the whole by a rounding error.
+    return min(busy_s / whole_s, 1.0) if whole_s > 0 else 0.0

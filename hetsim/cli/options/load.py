@@ -1,0 +1,96 @@
+"""Options that say which requests come, and how a model is served."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from hetsim.cli.options.values import above_zero, all_of
+
+if TYPE_CHECKING:
+    from hetsim.workloads.deployment import DynamicBatching
+    from hetsim.workloads.slo import Slo
+
+
+def _slos(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> tuple[Slo, ...]:
+    if not given:
+        return ()
+    from hetsim.errors import WorkloadError
+    from hetsim.workloads.slo import parse_slo
+
+    try:
+        return tuple(parse_slo(text) for text in given)
+    except WorkloadError as error:
+        raise WorkloadError(error.what, where="--slo", hint=error.hint) from None
+
+
+def _batching(
+    ctx: click.Context, param: click.Parameter, text: str | None
+) -> DynamicBatching | None:
+    """Read ``MAX`` or ``MAX:MICROSECONDS``."""
+    if text is None:
+        return None
+    from hetsim.errors import InvalidInput, WorkloadError
+    from hetsim.workloads.deployment import DynamicBatching
+
+    most, _, delay = text.partition(":")
+    if not most.isdecimal() or not (delay or "0").isdecimal():
+        raise click.BadParameter(f"'{text}' is not MAX[:MICROSECONDS], e.g. 8 or 8:500", ctx, param)
+    try:
+        return DynamicBatching(int(most), (), int(delay or 0))
+    except InvalidInput as error:
+        raise WorkloadError(error.what, where="--batching", hint=error.hint) from None
+
+
+load_options = all_of(
+    click.option(
+        "--workload", metavar="FILE", help="Play the requests of this workload, YAML; no MODEL."
+    ),
+    click.option(
+        "--deployment", metavar="FILE", help="How the models of --workload are served, YAML."
+    ),
+    click.option(
+        "--rate", callback=above_zero, metavar="PER_SECOND", help="Requests a second that come."
+    ),
+    click.option(
+        "--arrivals",
+        metavar="KIND",
+        help="How they come: constant, poisson, gamma:CV or burst:SIZE.  [default: poisson]",
+    ),
+    click.option(
+        "--concurrency",
+        type=click.IntRange(min=1),
+        help="In the place of --rate: clients who each wait for an answer.",
+    ),
+    click.option(
+        "--think-ms",
+        callback=above_zero,
+        metavar="MS",
+        help="How long such a client thinks before its next request.",
+    ),
+    click.option(
+        "--slo",
+        "slos",
+        metavar="OBJECTIVE",
+        multiple=True,
+        callback=_slos,
+        help="What is asked of latencies: p99=50ms, or '99.9%<=50ms'. Repeatable.",
+    ),
+    click.option(
+        "--duration",
+        "duration_s",
+        callback=above_zero,
+        metavar="SECONDS",
+        help="How long requests come.  [default: until each --slo is answered]",
+    ),
+    click.option(
+        "--batching",
+        metavar="MAX[:MICROSECONDS]",
+        callback=_batching,
+        help="Let requests that wait run as batches, the oldest waiting so long for others.",
+    ),
+    click.option("--instances", type=click.IntRange(min=1), help="Replicas.  [default: 1]"),
+)
+"""What comes, and how it is served."""

@@ -1,0 +1,291 @@
+"""``hetsim simulate`` where requests come at a rate: from its words to a workload and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from hetsim.cli.invocation import current
+from hetsim.errors import HetsimError, InvalidInput, UsageError, WorkloadError, nearest
+
+if TYPE_CHECKING:
+    from hetsim.cli.question import Canonical
+    from hetsim.placement.objective import Objective
+    from hetsim.problem.parts import Contention
+    from hetsim.workloads.arrivals.closed import Closed
+    from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances
+    from hetsim.workloads.registry import Open
+    from hetsim.workloads.slo import Slo
+    from hetsim.workloads.workload import Workload
+
+BUDGET = 2**20
+"""Requests after which a run ends that was to answer every objective."""
+
+WITHOUT = 2**16
+"""Requests of a run that nothing says the length of, and that has no objective."""
+
+KINDS = ("constant", "poisson", "gamma:CV", "burst:SIZE")
+
+OF_LOAD = (
+    "workload",
+    "deployment",
+    "rate",
+    "arrivals",
+    "concurrency",
+    "think_ms",
+    "slos",
+    "duration_s",
+    "batching",
+    "instances",
+)
+"""Options any of which means that requests come at their own times."""
+
+OF_FILE = ("rate", "arrivals", "concurrency", "think_ms", "slos", "duration_s", "requests", "seed")
+"""What a workload file says itself."""
+
+OF_PLAN = ("interval_ms", "draws", "sustained", "target_ms", "failures", "trace", "out", "shapes")
+"""What is of one plan, or not simulated under load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the words of the command line say of requests and of who serves them."""
+
+    source: str | None
+    workload: str | None
+    deployment: str | None
+    rate: float | None
+    arrivals: str | None
+    concurrency: int | None
+    think_ms: float | None
+    slos: tuple[Slo, ...]
+    duration_s: float | None
+    requests: int | None
+    seed: int
+    batching: DynamicBatching | None
+    instances: int | None
+    dims: Mapping[str, int]
+    strategy: str | None
+
+
+def given(*names: str) -> tuple[str, ...]:
+    """Return those of the verb's options that the user wrote, as they are written."""
+    context = click.get_current_context()
+    options = {str(one.name): max(one.opts, key=len) for one in context.command.params}
+    return tuple(
+        options[name]
+        for name in names
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    )
+
+
+def play(
+    load: Load,
+    platform: str | None,
+    canonical: Canonical | None,
+    contention: Contention | None,
+    objective: Objective | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Simulate a workload on a deployment, and print what became of it."""
+    from hetsim.capacity.asked import Asked
+    from hetsim.capacity.serving import serve
+    from hetsim.cli.question import read_strategy_options
+    from hetsim.cost.default import DEFAULT_COST
+    from hetsim.hardware.catalog import load_platform, platform_names
+    from hetsim.reporting.service_record import service_record
+    from hetsim.reporting.tables.service import service_report
+
+    invocation = current()
+    _refuse(OF_PLAN, "is of one plan alone, and not simulated under load")
+    for name, value in (
+        ("--input", invocation.inputs),
+        ("--affinity", invocation.affinity),
+        ("--profile", invocation.profiles),
+    ):
+        if value:
+            raise UsageError(f"{name} is not read under load", hint="leave it out")
+    if platform is None:
+        raise UsageError(
+            "no platform is given",
+            hint=f"give --platform with a YAML file or one of: {', '.join(platform_names())}",
+        )
+    hardware = load_platform(platform)
+    workload = _workload(load)
+    deployment = _deployment(load, workload)
+    names = {served.strategy for served in deployment.models}
+    asked = Asked(
+        canonical=canonical or "basic",
+        extensions=invocation.extensions,
+        freeze=invocation.frozen,
+        contention=contention or "fifo",
+        cost=invocation.cost or DEFAULT_COST,
+        execute=invocation.execute,
+        pessimistic=invocation.pessimistic,
+        objective=objective,
+        options=read_strategy_options(sorted(names)),
+    )
+    until_answered = load.workload is None and load.requests is None and load.duration_s is None
+    with invocation.progress("simulating what comes"), _told_where(load, deployment):
+        service = serve(
+            deployment,
+            workload,
+            hardware,
+            asked=asked,
+            until_answered=until_answered and bool(load.slos),
+        )
+    if as_json:
+        invocation.show_json(service_record(service))
+    else:
+        invocation.show(service_report(service))
+
+
+@contextmanager
+def _told_where(load: Load, deployment: Deployment) -> Iterator[None]:
+    """Let an error that is of one model name the line of the file that serves it."""
+    try:
+        yield
+    except HetsimError as error:
+        if load.deployment is not None and error.where is not None:
+            for at, served in enumerate(deployment.models):
+                if served.model in error.where:
+                    error.where = f"{line_of(load.deployment, at)}: {error.where}"
+                    error.args = (str(error),)
+                    break
+        raise
+
+
+def line_of(deployment: str, model: int) -> str:
+    """Return the file and line of one of a deployment's models."""
+    from hetsim.hardware.files.yaml_source import read_yaml
+
+    source = read_yaml(Path(deployment), deployment, holds="a deployment", kind=WorkloadError)
+    return f"{source.shown}:{source.line(('models', model, 'model'))}"
+
+
+def _refuse(names: tuple[str, ...], why: str) -> None:
+    wrong = given(*names)
+    if wrong:
+        raise UsageError(f"{wrong[0]} {why}", hint=f"leave {wrong[0]} out")
+
+
+def _workload(load: Load) -> Workload:
+    from hetsim.workloads.files.reader import load_workload
+    from hetsim.workloads.workload import Stream, Workload
+
+    if load.workload is not None:
+        if load.source is not None:
+            raise UsageError(
+                f"a model, '{load.source}', and --workload, which names its own",
+                hint="leave one of them out",
+            )
+        _refuse((*OF_FILE, "dims"), "cannot go with --workload, which says it itself")
+        return load_workload(load.workload)
+    if load.source is None:
+        raise UsageError("no model is given", hint="give MODEL, or --workload FILE")
+    if load.source.endswith(".json"):
+        raise UsageError(
+            "a saved plan is not served by itself",
+            where=load.source,
+            hint="give the model, or name the plan under instances: of a --deployment",
+        )
+    if load.deployment is not None and (load.batching or load.instances):
+        raise UsageError(
+            "--batching and --instances cannot go with --deployment, which says it itself",
+            hint="leave them out",
+        )
+    try:
+        stream = Stream("requests", load.source, _arrivals(load), slos=load.slos, dims=load.dims)
+        requests = load.requests
+        if requests is None and load.duration_s is None:
+            if load.concurrency is not None:
+                raise UsageError(
+                    "nothing says when the clients end", hint="give --requests or --duration"
+                )
+            requests = BUDGET if load.slos else WITHOUT
+        return Workload((stream,), load.duration_s, requests, seed=load.seed)
+    except InvalidInput as error:
+        if error.where is None:
+            raise WorkloadError(error.what, where="the command line", hint=error.hint) from None
+        raise
+
+
+def _arrivals(load: Load) -> Open | Closed:
+    from hetsim.workloads.arrivals.burst import Burst
+    from hetsim.workloads.arrivals.closed import Closed
+    from hetsim.workloads.arrivals.constant import Constant
+    from hetsim.workloads.arrivals.gamma import Gamma
+    from hetsim.workloads.arrivals.poisson import Poisson
+
+    if (load.rate is None) == (load.concurrency is None):
+        has = "neither a rate nor" if load.rate is None else "a rate and"
+        raise UsageError(f"{has} a concurrency", hint="give one of --rate and --concurrency")
+    if load.concurrency is not None:
+        if load.arrivals is not None:
+            raise UsageError("--arrivals is of --rate", hint="leave it out")
+        return Closed(load.concurrency, (load.think_ms or 0.0) / 1e3)
+    if load.think_ms is not None:
+        raise UsageError("--think-ms is of --concurrency", hint="leave it out")
+    assert load.rate is not None
+    kind, colon, value = (load.arrivals or "poisson").partition(":")
+    if kind in ("constant", "poisson") and not colon:
+        return Constant(load.rate) if kind == "constant" else Poisson(load.rate)
+    if kind in ("gamma", "burst"):
+        try:
+            return (
+                Gamma(load.rate, float(value)) if kind == "gamma" else Burst(load.rate, int(value))
+            )
+        except ValueError:
+            form = "gamma:CV, e.g. gamma:2.5" if kind == "gamma" else "burst:SIZE, e.g. burst:16"
+            raise UsageError(
+                f"'{load.arrivals}' is not {form}", where="--arrivals", hint="write it so"
+            ) from None
+    raise UsageError(
+        f"no kind of arrivals '{load.arrivals}'",
+        where="--arrivals",
+        hint=f"{nearest(kind, KINDS)}; others and traces are told in a --workload",
+    )
+
+
+def _deployment(load: Load, workload: Workload) -> Deployment:
+    """The deployment of the file, or every model served alike."""
+    from hetsim.cli.question import DEFAULT_STRATEGY
+    from hetsim.workloads.deployment import Deployment, Instances, Served
+    from hetsim.workloads.files.reader import load_deployment
+
+    if load.deployment is not None:
+        _refuse(
+            ("strategy", "batching", "instances"),
+            "cannot go with --deployment, which says it itself",
+        )
+        return load_deployment(load.deployment)
+    instances: tuple[Instances, ...] = (Instances(load.instances or 1),)
+    kept: dict[str, Any] = {
+        "strategy": load.strategy or DEFAULT_STRATEGY,
+        "instances": instances,
+        "dynamic_batching": load.batching,
+    }
+    if load.batching is not None:
+        kept["batch_sizes"] = _powers(load.batching.max_batch_size)
+    levels: dict[str, int] = {}
+    for stream in workload.streams:
+        levels[stream.model] = max(levels.get(stream.model, 0), stream.priority or 0)
+    return Deployment(
+        tuple(
+            Served(model, priority_levels=most, default_priority_level=most, **kept)
+            for model, most in levels.items()
+        )
+    )
+
+
+def _powers(most: int) -> tuple[int, ...]:
+    """Powers of two up to `most`, and `most`: a batch runs as the least that holds it."""
+    sizes = [1 << power for power in range(most.bit_length()) if 1 << power < most]
+    return (*sizes, most)

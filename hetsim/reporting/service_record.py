@@ -1,0 +1,143 @@
+"""What became of a workload on a deployment, as a record: with queue lengths over time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hetsim.capacity.service import ModelService, Part, Service, StreamService, Use
+from hetsim.problem.record import problem_record
+from hetsim.reporting.tables.service import served_text
+
+
+def service_record(service: Service) -> dict[str, Any]:
+    """Return the record for ``to_json``."""
+    workload = service.workload
+    first = service.resolved[0].problem
+    return {
+        "schema": "hetsim-service/1",
+        "problem": problem_record(first),
+        "served": [
+            {
+                "model": one.served.model,
+                "problem": problem_record(one.problem),
+                "text": served_text(one),
+                "batch_sizes": list(one.served.sizes),
+                "variants": [dict(dims) for dims in one.variants],
+                "instances": [
+                    {
+                        "count": entry.count,
+                        "strategy": plans[0][0].strategy,
+                        "devices": sorted(
+                            {d for row in plans for p in row for d in p.devices_used}
+                        ),
+                        "max_in_flight": one.served.in_flight(entry) or None,
+                        "seconds": [list(row) for row in seconds],
+                    }
+                    for entry, plans, seconds in zip(
+                        one.served.instances, one.plans, one.seconds, strict=True
+                    )
+                ],
+            }
+            for one in service.resolved
+        ],
+        "seed": workload.seed,
+        "requests": service.requests,
+        "duration_s": service.duration_s,
+        "warm_up_s": workload.warm_up_s,
+        "end": service.end,
+        "state": service.state,
+        "bottleneck": service.bottleneck,
+        "on_time": service.on_time,
+        "energy_j": service.energy_j,
+        "energy_per_1000_on_time_j": service.energy_per_1000_j,
+        "streams": [_stream_record(one) for one in service.streams],
+        "models": [_model_record(one) for one in service.models],
+        "devices": {
+            name: {**_use_record(use), "memory_bytes": service.memory_bytes[name]}
+            for name, use in service.devices.items()
+        },
+        "links": {name: _use_record(use) for name, use in service.links.items()},
+    }
+
+
+def _stream_record(one: StreamService) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "model": one.model,
+        "requests": one.requests,
+        "answered": one.answered,
+        "rejected_full": one.full,
+        "rejected_expired": one.expired,
+        "throughput_per_s": _number(one.throughput_per_s),
+        "latency_mean_s": _number(one.mean_s),
+        "percentiles": [
+            {
+                "percentile": each.percentile,
+                "latency_s": each.estimate_s,
+                "low_s": each.low_s,
+                "high_s": each.high_s,
+                "confidence": each.confidence,
+                "enough": each.enough,
+            }
+            for each in one.percentiles
+        ],
+        "queue": _part_record(one.queue),
+        "service": _part_record(one.service),
+        "batch_mean": _number(one.batch),
+        "objectives": [
+            {
+                "share_on_time": each.slo.share,
+                "latency_s": each.slo.latency_s,
+                "on_time": each.on_time,
+                "verdict": each.verdict.answer,
+                "more_requests": each.verdict.more,
+                "mlperf": {
+                    "valid": each.verdict.mlperf.valid,
+                    "more_requests": each.verdict.mlperf.more,
+                },
+            }
+            for each in one.objectives
+        ],
+    }
+
+
+def _model_record(one: ModelService) -> dict[str, Any]:
+    state = one.stability
+    return {
+        "model": one.model,
+        "batches": one.batches,
+        "stability": None
+        if state is None
+        else {
+            "state": state.state,
+            "caught_up_s": state.caught_up_s,
+            "backlog": state.backlog,
+            "offered_per_s": _number(state.offered_per_s),
+            "carried_per_s": _number(state.carried_per_s),
+        },
+        "queue": {
+            "mean": one.queue.mean,
+            "mean_inside": one.queue.mean_inside,
+            "most": one.queue.most,
+            "beyond_most": one.queue.beyond,
+            "window_s": one.queue.window_s,
+            "waiting": one.queue.waiting.tolist(),
+            "inside": one.queue.inside.tolist(),
+        },
+        "instances": [_use_record(use) for use in one.instances],
+    }
+
+
+def _part_record(one: Part) -> dict[str, float | None]:
+    figures = {"mean_s": one.mean_s, "p50_s": one.p50_s, "p99_s": one.p99_s, "max_s": one.max_s}
+    return {name: _number(value) for name, value in figures.items()}
+
+
+def _use_record(one: Use) -> dict[str, float | None]:
+    figures = {"busy_s": one.busy_s, "utilization": one.utilization, "energy_j": one.energy_j}
+    return {name: _number(value) for name, value in figures.items()}
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,220 @@
+"""What became of a workload on a deployment, as tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.base.text import plain
+from hetsim.base.units import format_bytes, format_seconds
+from hetsim.capacity.resolving import Resolved
+from hetsim.capacity.service import ModelService, Objective, Service, StreamService
+from hetsim.confidence.percentile import Percentile
+from hetsim.reporting.tables.comparison import question
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.text import ABSENT, big, count, joules, percent
+
+
+def service_report(service: Service) -> RenderableType:
+    """Return what was asked, what became of each stream, and what was used."""
+    rows: list[tuple[str, str]] = []
+    for one in service.resolved:
+        rows += [row for row in question(one.problem) if row not in rows]
+        rows.append(("served", served_text(one)))
+    rows.append(("played", _played_text(service)))
+    rows += [(f"{one.model}", _state_text(one)) for one in service.models]
+    energy_j = service.energy_per_1000_j
+    rows.append(("bottleneck", f"{service.bottleneck}, {percent(_most_used(service))} of the time"))
+    rows.append(
+        (
+            "energy",
+            f"{joules(service.energy_j)} in all"
+            + ("" if energy_j is None else f", {joules(energy_j)} for 1000 requests on time"),
+        )
+    )
+    parts: list[RenderableType] = [pairs(rows), "", _latencies(service.streams)]
+    parts += ["", _parts(service.streams)]
+    if any(one.objectives for one in service.streams):
+        parts += ["", _objectives(service.streams)]
+    parts += ["", _uses(service)]
+    return Stack(*parts)
+
+
+def served_text(one: Resolved) -> str:
+    """Return how a model is served, in one line."""
+    served = one.served
+    entries = []
+    for entry, plans in zip(served.instances, one.plans, strict=True):
+        plan = plans[0][0]
+        limit = served.in_flight(entry)
+        under_way = f", {limit} under way each" if limit > 1 else ""
+        entries.append(
+            f"{entry.count} x {plain(plan.strategy)} on {', '.join(plan.devices_used)}{under_way}"
+        )
+    text = "; ".join(entries)
+    batching = served.dynamic_batching
+    if batching is not None:
+        text += f"; batches of up to {batching.max_batch_size}"
+        if batching.preferred_batch_size:
+            text += f", best {', '.join(map(str, batching.preferred_batch_size))}"
+        text += f", {format_seconds(batching.max_queue_delay_us / 1e6)} of delay"
+    if sum(entry.count for entry in served.instances) > 1:
+        text += f"; {served.routing.replace('_', ' ')}"
+    return text
+
+
+def _played_text(service: Service) -> str:
+    workload = service.workload
+    text = f"{count(service.requests, 'request')} in {format_seconds(service.duration_s)}"
+    text += f", seed {workload.seed}"
+    if workload.warm_up_s:
+        text += f", the first {format_seconds(workload.warm_up_s)} not counted"
+    ends = {
+        "answered": "; ended when each objective was answered",
+        "budget": "; ended with an objective undecided",
+        "ended": "",
+    }
+    return text + ends[service.end]
+
+
+def _state_text(one: ModelService) -> str:
+    waiting = f"{one.queue.mean_inside:.3g} waiting or served on average"
+    if not any(math.isnan(use.utilization) for use in one.instances):
+        waiting += f", {one.queue.mean:.3g} of them waiting"
+        waiting += f", {'more than ' * one.queue.beyond}{one.queue.most} at most"
+    if one.stability is None:
+        return "nothing came"
+    state = one.stability
+    if state.state == "stable":
+        return f"stable; {waiting}"
+    rates = f"{state.offered_per_s:.4g} requests a second come, {state.carried_per_s:.4g} end"
+    if state.state == "overloaded":
+        return f"overloaded: {rates}; {waiting}; no percentile holds"
+    return (
+        f"backlogged: {count(state.backlog, 'request')} left at the last arrival, behind since "
+        f"{format_seconds(state.caught_up_s)}; {waiting}"
+    )
+
+
+def _latencies(streams: Sequence[StreamService]) -> Table:
+    table = new_table()
+    table.add_column("latency", overflow="fold")
+    for name in ("requests", "mean"):
+        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    shown = [50.0, 90.0, 99.0]
+    for percentile in shown:
+        name = f"p{percentile:g}, 95 %"
+        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    for one in streams:
+        found = {each.percentile: each for each in one.percentiles}
+        table.add_row(
+            cell(one.name),
+            str(one.requests),
+            _seconds(one.mean_s),
+            *(_interval(found.get(percentile)) for percentile in shown),
+        )
+    return table
+
+
+def _interval(one: Percentile | None) -> Text:
+    if one is None:
+        return Text(ABSENT)
+    if math.isinf(one.estimate_s):
+        return cell("rejected")
+    if not one.enough:
+        return cell(_seconds(one.estimate_s), "too few")
+    return cell(_seconds(one.estimate_s), f"{_seconds(one.low_s)} to {_seconds(one.high_s)}")
+
+
+def _parts(streams: Sequence[StreamService]) -> Table:
+    table = new_table()
+    table.add_column("of that", overflow="fold")
+    for name in (
+        "answers\na second",
+        "waited,\nmean",
+        "\np99",
+        "served,\nmean",
+        "\np99",
+        "batch,\nmean",
+        "queue\nfull",
+        "timed\nout",
+    ):
+        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    for one in streams:
+        table.add_row(
+            cell(one.name),
+            ABSENT if math.isnan(one.throughput_per_s) else f"{one.throughput_per_s:.4g}",
+            _seconds(one.queue.mean_s),
+            _seconds(one.queue.p99_s),
+            _seconds(one.service.mean_s),
+            _seconds(one.service.p99_s),
+            ABSENT if math.isnan(one.batch) else f"{one.batch:.3g}",
+            str(one.full),
+            str(one.expired),
+        )
+    return table
+
+
+def _objectives(streams: Sequence[StreamService]) -> Table:
+    table = new_table()
+    for name in ("stream", "objective"):
+        table.add_column(name, overflow="fold")
+    table.add_column(Text("on time", justify="right"), justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    table.add_column("MLPerf", overflow="fold")
+    for one in streams:
+        for objective in one.objectives:
+            table.add_row(
+                cell(one.name),
+                cell(str(objective.slo)),
+                f"{100 * objective.on_time:.4g} %",
+                cell(_verdict(objective)),
+                "valid" if objective.verdict.mlperf.valid else "invalid",
+            )
+    return table
+
+
+def _verdict(objective: Objective) -> str:
+    verdict = objective.verdict
+    if verdict.answer == "undecided":
+        return f"undecided, some {big(verdict.more)} more would tell"
+    return verdict.answer
+
+
+def _uses(service: Service) -> Table:
+    table = new_table()
+    table.add_column("device or link", overflow="fold")
+    for name in ("busy", "utilization", "energy", "memory"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, use in service.devices.items():
+        table.add_row(
+            cell(name),
+            _seconds(use.busy_s),
+            percent(use.utilization),
+            joules(use.energy_j),
+            format_bytes(service.memory_bytes[name]),
+        )
+    for name, use in service.links.items():
+        if use.busy_s > 0:
+            table.add_row(
+                cell(name), _seconds(use.busy_s), percent(use.utilization), ABSENT, ABSENT
+            )
+    return table
+
+
+def _most_used(service: Service) -> float:
+    shares = [use.utilization for use in (*service.devices.values(), *service.links.values())]
+    for model in service.models:
+        own = [use.utilization for use in model.instances]
+        if own and not any(math.isnan(share) for share in own):
+            shares.append(sum(own) / len(own))
+    return max(shares)
+
+
+def _seconds(value: float) -> str:
+    return ABSENT if math.isnan(value) else format_seconds(value)

@@ -1,0 +1,373 @@
+"""Workloads on deployments, end to end, against closed forms and what must hold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import hetsim
+from hetsim.base.text import to_json
+from hetsim.capacity import serving
+from hetsim.capacity.resolving import resolve
+from hetsim.capacity.service import Service
+from hetsim.capacity.serving import serve
+from hetsim.reporting.service_record import service_record
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.workloads.arrivals.closed import Closed
+from hetsim.workloads.arrivals.constant import Constant
+from hetsim.workloads.arrivals.poisson import Poisson
+from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy, Served
+from hetsim.workloads.slo import Slo
+from onnx_builders import make_model, op, value
+from queues import latency_at
+
+PLATFORM = """\
+host: cpu
+devices:
+  cpu: intel-core-ultra-155h-cpu
+  npu: intel-core-ultra-155h-npu
+links:
+  - {between: [cpu, npu], latency_us: 5, bandwidth_gbytes_s: 10}
+"""
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> hetsim.Platform:
+    path = tmp_path_factory.mktemp("platform") / "pair.yaml"
+    path.write_text(PLATFORM)
+    return hetsim.load_platform(path)
+
+
+def model_at(folder: Path, batch: int | str, width: int = 512) -> str:
+    rng = np.random.default_rng(0)
+    weights = {f"w{k}": rng.standard_normal((width, width)).astype(np.float32) for k in (1, 2)}
+    made = make_model(
+        [op("MatMul", "x w1", "a"), op("Relu", "a", "b"), op("MatMul", "b w2", "y")],
+        [value("x", (batch, width))],
+        [value("y", (batch, width))],
+        weights,
+    )
+    path = folder / f"dense_{batch}_{width}.onnx"
+    onnx.save(made, path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def fixed(folder: Path) -> str:
+    return model_at(folder, 1)
+
+
+@pytest.fixture(scope="module")
+def open_(folder: Path) -> str:
+    return model_at(folder, "batch")
+
+
+def alone_s(model: str, platform: hetsim.Platform) -> float:
+    problem = hetsim.Problem.of(hetsim.load_model(model), platform)
+    return hetsim.simulate(hetsim.plan(problem, "single:cpu")).latency_s
+
+
+def deployed(model: str, **changes: object) -> hetsim.Deployment:
+    given: dict[str, object] = {"strategy": "single:cpu", **changes}
+    return hetsim.Deployment((Served(model, **given),))  # type: ignore[arg-type]
+
+
+def poisson(model: str, rate: float, requests: int, **changes: object) -> hetsim.Workload:
+    slos = changes.pop("slos", ())
+    stream = hetsim.Stream("all", model, Poisson(rate), slos=slos)  # type: ignore[arg-type]
+    return hetsim.Workload((stream,), requests=requests, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Outcomes]:
+    """What the engine says of each request, run by run."""
+    found: list[Outcomes] = []
+    real = serving._service
+
+    def kept(run: object, *given: object) -> Service:
+        found.append(run.outcomes())  # type: ignore[attr-defined]
+        return real(run, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(serving, "_service", kept)
+    return found
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+def test_one_device_is_an_m_d_1(
+    load: float, fixed: str, platform: hetsim.Platform, seen: list[Outcomes]
+) -> None:
+    took_s = alone_s(fixed, platform)
+    workload = poisson(fixed, load / took_s, 100_000, slos=(Slo(0.99, 1.0),))
+    service = hetsim.simulate(deployed(fixed), workload, platform=platform)
+    said = service.streams[0]
+    assert service.state == "stable"
+    for one in said.percentiles:
+        truth_s = latency_at("M/D/1", load, one.percentile) * took_s
+        if one.enough and truth_s > 1.001 * took_s:
+            assert one.low_s <= truth_s <= one.high_s, one.percentile
+    [p99] = [one for one in said.percentiles if one.percentile == 99]
+    assert p99.enough
+    # Pollaczek and Khinchine; the run is long enough for this at each of the three loads.
+    wait_s = load / (2 * (1 - load)) * took_s
+    assert said.queue.mean_s == pytest.approx(wait_s, rel=0.15)
+    assert said.service.mean_s == pytest.approx(took_s, rel=1e-12)
+    # Utilization law and Little's law hold on every sample path.
+    busy_s = service.devices["cpu"].busy_s
+    assert busy_s == pytest.approx(100_000 * took_s, rel=1e-9)
+    assert service.devices["cpu"].utilization == pytest.approx(busy_s / service.duration_s)
+    inside = service.models[0].queue.mean_inside
+    assert inside == pytest.approx(100_000 / service.duration_s * said.mean_s, rel=1e-6)
+    # Lindley on the same arrivals.
+    [outcomes] = seen
+    finish_s = -np.inf
+    for arrival_s, end_s in zip(outcomes.arrival_s[:5000], outcomes.finish_s, strict=False):
+        finish_s = max(finish_s, arrival_s) + took_s
+        assert end_s == pytest.approx(finish_s, abs=1e-9)
+
+
+def test_the_same_seed_gives_the_same_bytes_compiled_or_not(
+    open_: str, platform: hetsim.Platform
+) -> None:
+    batching = DynamicBatching(4, (2,), 300)
+    deployment = deployed(open_, dynamic_batching=batching, instances=(Instances(2),))
+    workload = poisson(open_, 4000, 3000, seed=3, slos=(Slo(0.9, 0.01),))
+    told = {
+        to_json(service_record(serve(deployment, workload, platform, machine_code=machine_code)))
+        for machine_code in (True, True, False)
+    }
+    assert len(told) == 1
+    other = serve(deployment, replace(workload, seed=4), platform)
+    assert to_json(service_record(other)) not in told
+
+
+def test_strategies_see_the_same_arrivals(
+    fixed: str, platform: hetsim.Platform, seen: list[Outcomes]
+) -> None:
+    workload = poisson(fixed, 500, 2000)
+    for strategy in ("single:cpu", "single:npu"):
+        serve(deployed(fixed, strategy=strategy), workload, platform)
+    one, two = seen
+    assert (one.arrival_s == two.arrival_s).all()
+    assert not np.array_equal(one.finish_s, two.finish_s)
+
+
+def test_what_comes_faster_than_it_is_answered_is_overloaded(
+    fixed: str, platform: hetsim.Platform
+) -> None:
+    took_s = alone_s(fixed, platform)
+    slos = (Slo(0.99, 20 * took_s),)
+    said = serve(deployed(fixed), poisson(fixed, 1.2 / took_s, 20_000, slos=slos), platform)
+    assert said.state == "overloaded"
+    stability = said.models[0].stability
+    assert stability is not None
+    assert stability.offered_per_s == pytest.approx(1.2 / took_s)
+    assert stability.carried_per_s == pytest.approx(1 / took_s, rel=0.01)
+    assert said.streams[0].percentiles == ()
+    assert said.streams[0].objectives[0].verdict.answer == "misses"
+
+
+@pytest.mark.parametrize(("load", "answer"), [(0.5, "meets"), (0.9, "misses")])
+def test_a_run_goes_on_until_it_is_answered(
+    load: float, answer: str, fixed: str, platform: hetsim.Platform
+) -> None:
+    took_s = alone_s(fixed, platform)
+    limit_s = latency_at("M/D/1", 0.8, 99) * took_s
+    workload = poisson(fixed, load / took_s, 1_000_000, slos=(Slo(0.99, limit_s),))
+    said = hetsim.simulate(deployed(fixed), workload, platform=platform, until_answered=True)
+    assert said.end == "answered"
+    assert said.requests < 1_000_000
+    assert said.streams[0].objectives[0].verdict.answer == answer
+
+
+def test_what_is_rejected_is_late(fixed: str, platform: hetsim.Platform) -> None:
+    took_s = alone_s(fixed, platform)
+    policy = QueuePolicy(max_queue_size=2)
+    workload = poisson(fixed, 0.9 / took_s, 5000, slos=(Slo(0.9, 1.0),))
+    said = serve(deployed(fixed, queue_policy=policy), workload, platform)
+    [stream] = said.streams
+    assert said.state == "stable"
+    assert stream.full > 200
+    assert stream.answered + stream.full == stream.requests == 5000
+    assert stream.objectives[0].on_time == pytest.approx(stream.answered / 5000)
+    assert stream.percentiles[-1].estimate_s == np.inf
+    assert (
+        json.loads(to_json(service_record(said)))["streams"][0]["percentiles"][-1]["latency_s"]
+        is None
+    )
+
+
+def test_what_is_carried_bounds_what_is_on_time(fixed: str, platform: hetsim.Platform) -> None:
+    took_s = alone_s(fixed, platform)
+    policy = QueuePolicy(max_queue_size=50)
+    slos = (Slo(0.99, 1.0), Slo(0.4, 1.0))
+    workload = poisson(fixed, 2 / took_s, 5000, slos=slos)
+    said = serve(deployed(fixed, queue_policy=policy), workload, platform)
+    assert said.state == "overloaded"
+    first, second = said.streams[0].objectives
+    assert first.on_time == pytest.approx(0.5, abs=0.02)
+    assert first.verdict.answer == "misses"
+    assert second.verdict.answer != "misses"
+
+
+def test_clients_wait_for_their_answers(fixed: str, platform: hetsim.Platform) -> None:
+    took_s = alone_s(fixed, platform)
+    stream = hetsim.Stream("clients", fixed, Closed(1, 3 * took_s))
+    said = serve(deployed(fixed), hetsim.Workload((stream,), requests=500), platform)
+    assert said.requests == 500
+    assert said.state == "stable"
+    assert said.streams[0].mean_s == pytest.approx(took_s)
+    assert said.devices["cpu"].utilization == pytest.approx(0.25, rel=0.01)
+
+
+def test_the_warm_up_is_played_and_not_counted(fixed: str, platform: hetsim.Platform) -> None:
+    workload = hetsim.Workload(
+        (hetsim.Stream("all", fixed, Constant(100)),), duration_s=2.0, warm_up_s=0.5
+    )
+    said = serve(deployed(fixed), workload, platform)
+    assert (said.requests, said.streams[0].requests) == (200, 150)
+    late = replace(workload, duration_s=None, requests=3)
+    with pytest.raises(hetsim.WorkloadError, match="within the warm-up; write a shorter warm_up_s"):
+        serve(deployed(fixed), late, platform)
+
+
+def test_a_rate_of_nothing_is_refused(fixed: str, platform: hetsim.Platform) -> None:
+    with pytest.raises(hetsim.WorkloadError, match="no request comes"):
+        serve(deployed(fixed), poisson(fixed, 0, 10), platform)
+
+
+def test_a_batch_never_takes_less_than_one(open_: str, platform: hetsim.Platform) -> None:
+    deployment = deployed(open_, batch_sizes=(1, 2, 8, 64))
+    [found] = resolve(deployment, poisson(open_, 1, 1), platform)
+    took_s = found.seconds[0][0]
+    assert len(took_s) == 4
+    assert min(took_s) == took_s[0]
+    shapes = [row.problem.model.dims for row in found.plans[0][0]]  # type: ignore[union-attr]
+    assert shapes == [{"batch": size} for size in (1, 2, 8, 64)]
+
+
+def test_full_batches_carry_what_they_take(open_: str, platform: hetsim.Platform) -> None:
+    deployment = deployed(open_, dynamic_batching=DynamicBatching(8), batch_sizes=(1, 8))
+    [found] = resolve(deployment, poisson(open_, 1, 1), platform)
+    rate = 8 / found.seconds[0][0][1]
+    said = serve(deployment, poisson(open_, 3 * rate, 20_000), platform)
+    assert said.state == "overloaded"
+    assert said.streams[0].throughput_per_s == pytest.approx(rate, rel=0.01)
+    assert said.streams[0].batch == pytest.approx(8, rel=0.01)
+
+
+def test_a_static_model_takes_no_batches(fixed: str, platform: hetsim.Platform) -> None:
+    deployment = deployed(fixed, dynamic_batching=DynamicBatching(4))
+    with pytest.raises(
+        hetsim.WorkloadError,
+        match=r"cannot take batches of 1, 2, 3, 4: .* of input 'x' is 1 in the file; export",
+    ):
+        serve(deployment, poisson(fixed, 1, 1), platform)
+
+
+def test_batch_dims_are_checked(open_: str, platform: hetsim.Platform) -> None:
+    batching = DynamicBatching(4)
+    with pytest.raises(hetsim.WorkloadError, match="no input has a dimension 'bach'"):
+        serve(deployed(open_, batch_dim="bach"), poisson(open_, 1, 1), platform)
+    stream = hetsim.Stream("all", open_, Poisson(1), dims={"batch": 2})
+    bound = hetsim.Workload((stream,), requests=1)
+    with pytest.raises(hetsim.WorkloadError, match="a stream binds 'batch' to 2"):
+        serve(deployed(open_, dynamic_batching=batching), bound, platform)
+    assert serve(deployed(open_), bound, platform).requests == 1
+
+
+def test_a_saved_plan_serves(open_: str, platform: hetsim.Platform, tmp_path: Path) -> None:
+    problem = hetsim.Problem.of(hetsim.load_model(open_, dims={"batch": 1}), platform)
+    path = tmp_path / "plan.json"
+    hetsim.plan(problem, "single:npu").save(path)
+    entry = Instances(plan=str(path))
+    batching = DynamicBatching(2)
+    deployment = deployed(open_, instances=(entry,), dynamic_batching=batching)
+    [found] = resolve(deployment, poisson(open_, 1, 1), platform)
+    assert [plan.devices_used for plan in found.plans[0][0]] == [("npu",)] * 2
+    other = deployed(model_at(tmp_path, "batch", 64), instances=(entry,))
+    with pytest.raises(hetsim.WorkloadError, match="the plan is of another model"):
+        resolve(other, poisson(other.models[0].model, 1, 1), platform)
+
+
+def test_devices_are_kept_to(fixed: str, platform: hetsim.Platform) -> None:
+    entries = (Instances(1, ("cpu",), "auto"), Instances(1, ("npu",), "heft"))
+    [found] = resolve(deployed(fixed, instances=entries), poisson(fixed, 1, 1), platform)
+    assert [rows[0][0].devices_used for rows in found.plans] == [("cpu",), ("npu",)]
+    with pytest.raises(hetsim.UsageError, match="did you mean 'npu'"):
+        resolve(
+            deployed(fixed, instances=(Instances(1, ("npv",)),)), poisson(fixed, 1, 1), platform
+        )
+
+
+def test_a_model_that_no_device_takes_is_named(folder: Path, platform: hetsim.Platform) -> None:
+    made = make_model([op("STFT", "x s - l", "y")], [value("x", (1, 64, 1))],
+                      [value("y", None)], {"s": np.int64(8), "l": np.int64(16)})  # fmt: skip
+    path = folder / "odd.onnx"
+    onnx.save(made, path)
+    deployment = deployed(str(path), strategy="heft", instances=(Instances(1, ("npu",)),))
+    with pytest.raises(hetsim.Infeasible, match=r"'.*odd.onnx' in batches of 1"):
+        serve(deployment, poisson(str(path), 1, 1), platform)
+
+
+def test_what_does_not_fit_together_is_infeasible(folder: Path, platform: hetsim.Platform) -> None:
+    models = [model_at(folder, 1, width) for width in (512, 768)]
+    specs = dict(platform.devices)
+    needs = 2 * 4 * 768**2 + 8 * 768
+    specs["cpu"] = replace(specs["cpu"], memory_bytes=needs + 1_000_000)
+    small = replace(platform, devices=specs)
+    served = tuple(Served(model, "single:cpu") for model in models)
+    workload = hetsim.Workload(
+        tuple(hetsim.Stream(str(at), model, Poisson(1)) for at, model in enumerate(models)),
+        requests=2,
+    )
+    for alone in range(2):
+        only = hetsim.Workload((workload.streams[alone],), requests=2)
+        serve(hetsim.Deployment((served[alone],)), only, small)
+    with pytest.raises(hetsim.OutOfMemory, match=r"needs .* together and it .*dense_1_512") as e:
+        serve(hetsim.Deployment(served), workload, small)
+    assert e.value.device == "cpu"
+    assert e.value.needed_bytes > e.value.held_bytes == needs + 1_000_000
+
+
+def test_two_models_share_a_device(folder: Path, platform: hetsim.Platform) -> None:
+    models = [model_at(folder, 1, width) for width in (512, 768)]
+    took = [alone_s(model, platform) for model in models]
+    workload = hetsim.Workload(
+        tuple(
+            hetsim.Stream(name, model, Constant(0.4 / seconds))
+            for name, model, seconds in zip("ab", models, took, strict=True)
+        ),
+        duration_s=1000 * max(took),
+    )
+    deployment = hetsim.Deployment(tuple(Served(model, "single:cpu") for model in models))
+    said = serve(deployment, workload, platform)
+    assert said.devices["cpu"].utilization == pytest.approx(0.8, rel=0.01)
+    assert said.bottleneck == "device cpu"
+    assert all(one.queue.mean_s > 0 for one in said.streams)
+
+
+def test_what_belongs_to_a_plan_is_refused(fixed: str, platform: hetsim.Platform) -> None:
+    deployment, workload = deployed(fixed), poisson(fixed, 1, 1)
+    problem = hetsim.Problem.of(hetsim.load_model(fixed), platform)
+    plan = hetsim.plan(problem, "single:cpu")
+    for given in (
+        lambda: hetsim.simulate(deployment, workload),  # type: ignore[call-overload]
+        lambda: hetsim.simulate(deployment, 3, platform=platform),  # type: ignore[call-overload]
+        lambda: hetsim.simulate(deployment, workload, platform=platform, sustained=True),  # type: ignore[call-overload]
+        lambda: hetsim.simulate(plan, workload),  # type: ignore[call-overload]
+        lambda: hetsim.simulate(plan, platform=platform),  # type: ignore[call-overload]
+    ):
+        with pytest.raises(hetsim.UsageError, match=";"):
+            given()
+    with pytest.raises(hetsim.UsageError, match="no stream has an objective"):
+        hetsim.simulate(deployment, workload, platform=platform, until_answered=True)

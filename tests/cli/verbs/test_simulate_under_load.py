@@ -1,0 +1,169 @@
+"""``hetsim simulate`` with a rate, clients or a workload: tables, JSON, and bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+Cli = Callable[..., Result]
+
+WORKLOAD = """\
+requests: 40
+streams:
+  all:
+    model: dynamic.onnx
+    arrivals: {constant: {rate_per_s: 100}}
+    slos: [p90=5ms]
+"""
+
+DEPLOYMENT = """\
+models:
+  - model: dynamic.onnx
+    strategy: single:cpu
+    batch_sizes: [1, 4]
+    instances:
+      - {count: 2}
+    dynamic_batching: {max_batch_size: 4, max_queue_delay_us: 100}
+"""
+
+
+def answer(cli: Cli, *words: object) -> dict[str, Any]:
+    result = cli(*words, "--json")
+    assert result.exit_code == 0, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_a_rate(cli: Cli, model: Path, platform: Path) -> None:
+    words = ("simulate", model, "--platform", platform, "--rate", 200, "--requests", 300)
+    found = answer(cli, *words, "--slo", "p99=50ms", "--slo", "90%<=1us", "--seed", 5)
+    assert found["schema"] == "hetsim-service/1"
+    assert (found["requests"], found["seed"], found["end"]) == (300, 5, "ended")
+    [stream] = found["streams"]
+    assert [one["share_on_time"] for one in stream["objectives"]] == [0.99, 0.9]
+    assert [one["on_time"] for one in stream["objectives"]] == [1, 0]
+    assert answer(cli, *words, "--seed", 5)["streams"][0]["latency_mean_s"] == pytest.approx(
+        stream["latency_mean_s"], rel=0
+    )
+    shown = cli(*words).stdout
+    for word in ("figures ", "served ", "played ", "bottleneck ", "p99, 95 %", "waited,"):
+        assert word in shown
+
+
+def test_until_it_is_answered(cli: Cli, model: Path, platform: Path) -> None:
+    found = answer(cli, "simulate", model, "--platform", platform, "--rate", 200, "--slo", "p99=1s")
+    assert found["end"] == "answered"
+    assert found["streams"][0]["objectives"][0]["verdict"] == "meets"
+
+
+@pytest.mark.parametrize("kind", ["constant", "poisson", "gamma:2", "burst:4"])
+def test_kinds_of_arrivals(kind: str, cli: Cli, model: Path, platform: Path) -> None:
+    words = ("simulate", model, "--platform", platform, "--rate", 50, "--arrivals", kind)
+    assert answer(cli, *words, "--duration", 2)["state"] == "stable"
+
+
+def test_clients(cli: Cli, model: Path, platform: Path) -> None:
+    words = ("simulate", model, "--platform", platform, "--concurrency", 3, "--requests", 60)
+    assert answer(cli, *words, "--think-ms", 2)["requests"] == 60
+
+
+def test_batches(cli: Cli, dynamic_model: Path, platform: Path) -> None:
+    found = answer(
+        cli, "simulate", dynamic_model, "--platform", platform, "--rate", 40000, "--requests", 500,
+        "--batching", "6:200", "--instances", 2,
+    )  # fmt: skip
+    [served] = found["served"]
+    assert served["batch_sizes"] == [1, 2, 4, 6]
+    assert served["instances"][0]["count"] == 2
+    assert 1 < found["streams"][0]["batch_mean"] <= 6
+
+
+@pytest.fixture
+def files(dynamic_model: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """A workload and a deployment beside the model."""
+    (tmp_path / "w.yaml").write_text(WORKLOAD)
+    (tmp_path / "d.yaml").write_text(DEPLOYMENT)
+    return tmp_path / "w.yaml", tmp_path / "d.yaml"
+
+
+def test_files(cli: Cli, files: tuple[Path, Path], platform: Path) -> None:
+    workload, deployment = files
+    words = ("simulate", "--workload", workload, "--platform", platform)
+    assert answer(cli, *words)["served"][0]["instances"][0]["strategy"] == "heft"
+    found = answer(cli, *words, "--deployment", deployment)
+    assert found["served"][0]["instances"][0]["strategy"] == "single:cpu"
+    assert found["requests"] == 40
+
+
+BAD = [
+    (("--rate", "-3"), 2, "is not a finite number above 0"),
+    (("--rate", "nan"), 2, "is not a finite number above 0"),
+    (("--rate", "1e300", "--requests", "5"), 3, "above 1e+12"),
+    (("--rate", "3", "--concurrency", "2"), 2, "give one of --rate and --concurrency"),
+    (("--slo", "p99=3ms"), 2, "neither a rate nor a concurrency"),
+    (("--rate", "3", "--slo", "p100=3ms"), 3, "a percentile of 100 is no objective"),
+    (("--rate", "3", "--slo", "p0=3ms"), 3, "a percentile of 0 is no objective"),
+    (("--rate", "3", "--slo", "p99=3"), 3, "the time has no unit"),
+    (("--rate", "3", "--arrivals", "poison"), 2, "did you mean 'poisson'?"),
+    (("--rate", "3", "--arrivals", "gamma:x"), 2, "is not gamma:CV"),
+    (("--rate", "3", "--arrivals", "burst:1.5"), 2, "is not burst:SIZE"),
+    (("--rate", "3", "--arrivals", "gamma:99"), 3, "cv is 99"),
+    (("--concurrency", "3", "--arrivals", "poisson"), 2, "--arrivals is of --rate"),
+    (("--rate", "3", "--think-ms", "3"), 2, "--think-ms is of --concurrency"),
+    (("--concurrency", "3"), 2, "give --requests or --duration"),
+    (("--rate", "3", "--batching", "x"), 2, "is not MAX[:MICROSECONDS]"),
+    (("--rate", "3", "--batching", "0"), 3, "max_batch_size is 0"),
+    (("--rate", "3", "--batching", "4"), 3, "cannot take batches of 1, 2, 4"),
+    (("--rate", "3", "--draws", "3"), 2, "--draws is of one plan alone"),
+    (("--rate", "3", "--trace", "t.json"), 2, "--trace is of one plan alone"),
+    (("--rate", "3", "--inject", "kill cpu at 1ms"), 2, "--inject is of one plan alone"),
+    (("--rate", "3", "--strategy", "hefd"), 2, "did you mean 'heft'?"),
+    (("--rate", "3", "--dim", "q=2"), 2, "no input has a dimension named 'q'"),
+    (("--rate", "3", "--workload", "w.yaml"), 2, "which names its own"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "told"), BAD, ids=lambda value: str(value)[:30])
+def test_bad_words(
+    words: tuple[str, ...], code: int, told: str, cli: Cli, model: Path, platform: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    result = cli("simulate", model, "--platform", platform, *words)
+    assert result.exit_code == code
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_bad_files(cli: Cli, files: tuple[Path, Path], platform: Path, model: Path) -> None:
+    workload, deployment = files
+    words = ("simulate", "--workload", workload, "--platform", platform)
+    for given, code, told in (
+        (("--rate", 3), 2, "--rate cannot go with --workload"),
+        (("--seed", 3), 2, "--seed cannot go with --workload"),
+        (("--deployment", deployment, "--strategy", "heft"), 2, "--strategy cannot go with"),
+        (("--deployment", workload), 3, "w.yaml:1: "),
+    ):
+        result = cli(*words, *given)
+        assert (result.exit_code, result.stderr.count("\n")) == (code, 1)
+        assert told in result.stderr
+    static = deployment.with_name("static.yaml")
+    static.write_text(DEPLOYMENT.replace("dynamic.onnx", "tiny.onnx"))
+    workload.write_text(WORKLOAD.replace("dynamic.onnx", "tiny.onnx"))
+    result = cli(*words, "--deployment", static)
+    assert result.exit_code == 3
+    assert f"{static}:2: " in result.stderr
+    assert "cannot take batches of 1, 4: the first dimension of input 'x' is 2" in result.stderr
+    static.write_text(static.read_text().replace("{count: 2}", "{devices: [npv]}"))
+    static.write_text(static.read_text().replace("    batch_sizes: [1, 4]\n", ""))
+    result = cli("simulate", "--platform", platform)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "give MODEL, PLAN.json, or --workload FILE" in result.stderr
