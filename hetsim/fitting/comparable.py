@@ -22,6 +22,9 @@ BULK_BATCH = 64
 _SEVERAL = {"MacBook Pro", "MacBook Air", "Intel"}
 """What is written in the place of a chip for machines with different ones."""
 
+_SERVERS = re.compile("xeon|epyc", re.IGNORECASE)
+"""Chips of which a machine has several, each in a socket of its own."""
+
 _FAILED_ON_VULKAN = {"RK3588S"}
 """Chips on whose graphics VGG-16 took 0.6 ms and MobileNet 9: most runs of the table failed."""
 
@@ -139,8 +142,21 @@ def _config(row: Row) -> Mapping[str, Any]:
     return config
 
 
+def _sockets(row: Row) -> int:
+    """How many processors of the row's chip shared its rate.
+
+    Sockets are said in the name of an OpenVINO machine, ``2 x Intel Xeon``, and in the cores of one
+    of MLPerf, ``2 x 40``, which there are something else for what is no server.
+    """
+    if not _SERVERS.search(row["chip"]):
+        return 1
+    told = row["device"] if row["kind"] == "openvino" else str(_config(row).get("cores"))
+    found = re.match(r"(\d+) x ", told)
+    return int(found[1]) if found else 1
+
+
 def _bulk(row: Row, cards: int = 1) -> float | None:
-    """Milliseconds of a batch of `BULK_BATCH` at the row's rate."""
+    """Milliseconds of a batch of `BULK_BATCH` at a card's share of the row's rate."""
     rate = row.get("throughput_per_s")
     return 1e3 * BULK_BATCH * cards / rate if rate else None
 
@@ -210,7 +226,8 @@ def _mlperf(row: Row, precision: str) -> _Told | LeftOut:
     if "Offline" in metric:
         if edge is not None:
             return LeftOut("a rate of single samples in a queue")
-        return _Told(kin, where, batch=BULK_BATCH, latency_ms=_bulk(row, cards) or math.nan)
+        shared = cards if unit != "cpu" else _sockets(row)
+        return _Told(kin, where, batch=BULK_BATCH, latency_ms=_bulk(row, shared) or math.nan)
     if cards > 1:
         return LeftOut("several cards at once")
     return _Told(kin, where)
@@ -239,7 +256,8 @@ def _aihub_old(row: Row, precision: str) -> _Told | LeftOut:
 def _openvino(row: Row, precision: str) -> _Told | LeftOut:
     kin = f"openvino-{row['unit']}-{precision}"
     if "throughput" in row["metric"]:
-        return _Told(kin, {}, batch=BULK_BATCH, latency_ms=_bulk(row))
+        return _Told(kin, {}, batch=BULK_BATCH, latency_ms=_bulk(row, _sockets(row)))
+    # One request at a time is fastest on the cores of one socket, says OpenVINO's guide.
     return _Told(kin, {}, batch=1)
 
 

@@ -81,8 +81,6 @@ def test_units_are_those_of_the_devices(points: Points) -> None:
 
 FAST_ALGORITHMS = ("ncnn-", "paddle-")
 """Kin whose libraries need fewer products for a 3x3 convolution than are counted."""
-TWO_SOCKETS = ("intel-xeon-",)
-"""Devices that are one socket of the servers that were measured."""
 
 
 def test_no_measurement_is_above_a_stated_peak(points: Points) -> None:
@@ -96,7 +94,6 @@ def test_no_measurement_is_above_a_stated_peak(points: Points) -> None:
                 continue
             (series,) = picked(entry, points)
             peak = device["peak_tflops"][precision]["value"]
-            peak *= 2 if path.stem.startswith(TWO_SOCKETS) else 1
             for point in points.series[series]:
                 work = 2e-12 * networks[point.network].macs * point.batch
                 assert work / point.seconds <= peak, (path.stem, precision, point.network)

@@ -119,6 +119,24 @@ def test_rates_become_times():
     assert (bulk.batch, bulk.seconds) == (64, pytest.approx(1.0))
 
 
+def test_a_socket_has_its_share_of_a_server_s_rate_and_all_of_its_latency():
+    two = {"unit": "cpu", "chip": "Intel Xeon Platinum 8480+", "device": "2 x Intel Xeon 8480+"}
+    bulk = sample("openvino", **two, metric="fps, throughput hint", throughput_per_s=128.0)
+    assert (bulk.batch, bulk.seconds) == (64, pytest.approx(1.0))
+    assert sample("openvino", **two, metric="latency_ms median, latency hint").seconds == 0.002
+    offline = {"metric": "samples/s (MLPerf Offline)", "throughput_per_s": 256.0}
+    for chip, cores, sockets in (
+        ("Intel Xeon Platinum 8380H", "4 x 28", 4),
+        ("AMD EPYC 9654", "2 x 96", 2),
+        # No sockets: a list of cores, as some submissions of laptops have it.
+        ("Apple M1 Pro", "10 x 10", 1),
+        ("Intel Xeon Platinum 8592+", None, 1),
+    ):
+        of_chip = {"unit": "cpu", "chip": chip, "config": {"cores": cores}}
+        found = sample("mlperf", **of_chip, **offline, runtime="PyTorch")
+        assert found.seconds == pytest.approx(64 * sockets / 256.0)
+
+
 def test_rows_like_those_left_out_are_kept():
     config = _ONE_THREAD
     steady = {**config, "min_ms": 3.0, "max_ms": 6.0}
