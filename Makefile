@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 demo: install
-	$(BIN)/hetsim compare zoo:resnet50 --platform laptop --run
+	$(BIN)/hetsim compare zoo:inception_v1 --platform rock-5b --run
 
 test: install
 	$(BIN)/python -m pytest $(PYTEST)
