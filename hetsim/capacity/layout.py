@@ -93,6 +93,7 @@ def set_up(resolved: Sequence[Resolved], workload: Workload) -> Setup:
             at,
             stream.arrivals.concurrency,
             partial(stream.arrivals.think_times_s, stream.numbers(workload.seed)),
+            int(variant[at][0]),
         )
         for at, stream in enumerate(workload.streams)
         if isinstance(stream.arrivals, Closed)

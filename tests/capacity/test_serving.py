@@ -21,7 +21,9 @@ from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.constant import Constant
 from hetsim.workloads.arrivals.poisson import Poisson
+from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy, Served
+from hetsim.workloads.dimensions import Follows
 from hetsim.workloads.slo import Slo
 from onnx_builders import make_model, op, value
 from queues import latency_at
@@ -227,6 +229,40 @@ def test_clients_wait_for_their_answers(fixed: str, platform: hetsim.Platform) -
     assert said.state == "stable"
     assert said.streams[0].mean_s == pytest.approx(took_s)
     assert said.devices["cpu"].utilization == pytest.approx(0.25, rel=0.01)
+
+
+def test_dimensions_follow_the_trace_and_those_of_clients_their_own(
+    platform: hetsim.Platform, tmp_path: Path, seen: list[Outcomes]
+) -> None:
+    rng = np.random.default_rng(0)
+    weight = {"w": rng.standard_normal((256, 256)).astype(np.float32)}
+    shape = ("batch", "seq", 256)
+    made = make_model([op("MatMul", "x w", "y")], [value("x", shape)], [value("y", shape)], weight)
+    model = str(tmp_path / "seq.onnx")
+    onnx.save(made, model)
+    trace = tmp_path / "trace.csv"
+    trace.write_text("time,length\n" + "".join(f"{at},{100 * (at % 4 + 1)}\n" for at in range(8)))
+    streams = (
+        hetsim.Stream(
+            "trace",
+            model,
+            Replay(str(trace), column="time"),
+            dims={"seq": Follows("length", (128, 512))},
+        ),
+        hetsim.Stream("clients", model, Closed(2, 0.5), dims={"seq": 1024}),
+        hetsim.Stream("steady", model, Constant(3), dims={"seq": 512}),
+    )
+    deployment = deployed(model, dynamic_batching=DynamicBatching(2, (), 10))
+    workload = hetsim.Workload(streams, duration_s=9)
+    [found] = resolve(deployment, workload, platform)
+    assert found.variants == ({"seq": 128}, {"seq": 512}, {"seq": 1024})
+    assert found.of_stream == {0: (0, 1), 1: (2,), 2: (1,)}
+    serve(deployment, workload, platform)
+    [outcomes] = seen
+    for stream, variants in ((0, [0, 1, 1, 1, 0, 1, 1, 1]), (1, [2] * 34), (2, [1] * 27)):
+        of_it = outcomes.variant[outcomes.stream == stream]
+        assert of_it.tolist()[: len(variants)] == variants
+        assert set(of_it.tolist()) == set(variants)
 
 
 def test_the_warm_up_is_played_and_not_counted(fixed: str, platform: hetsim.Platform) -> None:

@@ -120,7 +120,7 @@ def advance(
                     put(returning, now, client)
                     counts[THINKS] = client
                     return THINK
-                stream, variant = setup.stream_of[client], 0
+                stream, variant = setup.stream_of[client], setup.variant_of[client]
                 comes = counts[CAME] < setup.most and now < setup.until
             elif counts[LOOKS] > 0:
                 look(structure, state, setup, flow, batches, records, spans, returning, now)

@@ -72,6 +72,7 @@ def setup_of(
         alone=alone.tolist(),
         load=load.tolist(),
         stream_of=[one.stream for one in clients for _ in range(one.concurrency)],
+        variant_of=[one.variant for one in clients for _ in range(one.concurrency)],
         turns=turns,
         most=most,
         until=float(until),

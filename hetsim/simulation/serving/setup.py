@@ -120,11 +120,14 @@ class Clients:
     think : function
         Of the number of a block: how long each client thinks before each of its requests in it,
         float array [turns, concurrency], in seconds.
+    variant : int
+        Of its model: what all its requests are.
     """
 
     stream: int
     concurrency: int
     think: Callable[[int], NDArray[np.float64]]
+    variant: int = 0
 
 
 def check_sources(models: int, levels: list[int], sources: tuple[Source, ...]) -> None:

@@ -48,7 +48,7 @@ class Setup(NamedTuple):
     table : [models' variants, instances, sizes]
     alone, load : [templates]
         Seconds that a batch takes alone, and those after which the next may follow.
-    stream_of : [clients]
+    stream_of, variant_of : [clients]
     turns : int
         Times to think that are at hand for each client.
     most : int
@@ -79,6 +79,7 @@ class Setup(NamedTuple):
     alone: Sequence[float]
     load: Sequence[float]
     stream_of: Sequence[int]
+    variant_of: Sequence[int]
     turns: int
     most: int
     until: float
