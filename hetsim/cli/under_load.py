@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,11 @@ from hetsim.cli.invocation import current
 from hetsim.errors import HetsimError, InvalidInput, UsageError, WorkloadError, nearest
 
 if TYPE_CHECKING:
+    from hetsim.capacity.asked import Asked
     from hetsim.cli.question import Canonical
+    from hetsim.hardware.spec import Platform
     from hetsim.placement.objective import Objective
+    from hetsim.plans.plan import Plan
     from hetsim.problem.parts import Contention
     from hetsim.workloads.arrivals.closed import Closed
     from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances
@@ -72,6 +75,7 @@ class Load:
     instances: int | None
     dims: Mapping[str, int]
     strategy: str | None
+    plan: str | None = None
 
 
 def given(*names: str) -> tuple[str, ...]:
@@ -97,7 +101,7 @@ def play(
     """Simulate a workload on a deployment, and print what became of it."""
     from hetsim.capacity.asked import Asked
     from hetsim.capacity.serving import serve
-    from hetsim.cli.question import read_strategy_options
+    from hetsim.cli.question import read_plan, read_strategy_options
     from hetsim.cost.default import DEFAULT_COST
     from hetsim.hardware.catalog import load_platform, platform_names
     from hetsim.reporting.service_record import service_record
@@ -112,26 +116,40 @@ def play(
     ):
         if value:
             raise UsageError(f"{name} is not read under load", hint="leave it out")
-    if platform is None:
-        raise UsageError(
-            "no platform is given",
-            hint=f"give --platform with a YAML file or one of: {', '.join(platform_names())}",
+    if load.source is not None and load.source.endswith(".json") and load.workload is None:
+        saved = read_plan(
+            load.source,
+            platform,
+            load.strategy,
+            load.dims,
+            {},
+            canonical,
+            contention,
+            objective,
+            plays=True,
         )
-    hardware = load_platform(platform)
+        load, hardware, asked = _of_plan(load, saved, contention)
+    else:
+        if platform is None:
+            raise UsageError(
+                "no platform is given",
+                hint=f"give --platform with a YAML file or one of: {', '.join(platform_names())}",
+            )
+        hardware = load_platform(platform)
+        asked = Asked(
+            canonical=canonical or "basic",
+            extensions=invocation.extensions,
+            freeze=invocation.frozen,
+            contention=contention or "fifo",
+            cost=invocation.cost or DEFAULT_COST,
+            execute=invocation.execute,
+            pessimistic=invocation.pessimistic,
+            objective=objective,
+        )
     workload = _workload(load)
     deployment = _deployment(load, workload)
     names = {served.strategy for served in deployment.models}
-    asked = Asked(
-        canonical=canonical or "basic",
-        extensions=invocation.extensions,
-        freeze=invocation.frozen,
-        contention=contention or "fifo",
-        cost=invocation.cost or DEFAULT_COST,
-        execute=invocation.execute,
-        pessimistic=invocation.pessimistic,
-        objective=objective,
-        options=read_strategy_options(sorted(names)),
-    )
+    asked = replace(asked, options=read_strategy_options(sorted(names)))
     until_answered = load.workload is None and load.requests is None and load.duration_s is None
     with invocation.progress("simulating what comes"), _told_where(load, deployment):
         service = serve(
@@ -145,6 +163,41 @@ def play(
         invocation.show_json(service_record(service))
     else:
         invocation.show(service_report(service))
+
+
+def _of_plan(
+    load: Load, saved: Plan, contention: Contention | None
+) -> tuple[Load, Platform, Asked]:
+    """The model and the platform of a saved plan, read and priced as it was made."""
+    from hetsim.capacity.asked import Asked
+
+    problem = saved.problem
+    model, platform = problem.model, problem.platform
+    assert model is not None
+    assert platform is not None
+    if load.deployment is not None:
+        raise UsageError(
+            "a saved plan and --deployment", hint="name the plan under instances: of the deployment"
+        )
+    if model.shapes:
+        raise UsageError(
+            "a plan of whole shapes (--shape) is not served",
+            where=load.source,
+            hint="plan again with --dim",
+        )
+    asked = Asked(
+        canonical=_level(model.canonical),
+        extensions=model.extensions,
+        freeze=model.frozen,
+        contention=contention or problem.contention,
+        cost=problem.cost,
+        pessimistic=problem.pessimistic,
+    )
+    return replace(load, source=model.source, plan=load.source, dims=model.dims), platform, asked
+
+
+def _level(canonical: str) -> Canonical:
+    return "none" if canonical == "none" else "extended" if canonical == "extended" else "basic"
 
 
 @contextmanager
@@ -190,12 +243,6 @@ def _workload(load: Load) -> Workload:
         return load_workload(load.workload)
     if load.source is None:
         raise UsageError("no model is given", hint="give MODEL, or --workload FILE")
-    if load.source.endswith(".json"):
-        raise UsageError(
-            "a saved plan is not served by itself",
-            where=load.source,
-            hint="give the model, or name the plan under instances: of a --deployment",
-        )
     if load.deployment is not None and (load.batching or load.instances):
         raise UsageError(
             "--batching and --instances cannot go with --deployment, which says it itself",
@@ -266,7 +313,7 @@ def _deployment(load: Load, workload: Workload) -> Deployment:
             "cannot go with --deployment, which says it itself",
         )
         return load_deployment(load.deployment)
-    instances: tuple[Instances, ...] = (Instances(load.instances or 1),)
+    instances: tuple[Instances, ...] = (Instances(load.instances or 1, plan=load.plan),)
     kept: dict[str, Any] = {
         "strategy": load.strategy or DEFAULT_STRATEGY,
         "instances": instances,

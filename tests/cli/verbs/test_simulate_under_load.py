@@ -100,6 +100,24 @@ def test_files(cli: Cli, files: tuple[Path, Path], platform: Path) -> None:
     assert found["requests"] == 40
 
 
+def test_a_saved_plan(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:
+    words = ("--rate", 300, "--requests", 200)
+    made = tmp_path / "made"
+    planned = cli(
+        "simulate", model, "--platform", platform, "--strategy", "single:cpu", "--out", made
+    )
+    assert planned.exit_code == 0, planned.stderr
+    found = answer(cli, "simulate", made / "plan.json", *words)
+    again = answer(
+        cli, "simulate", model, "--platform", platform, "--strategy", "single:cpu", *words
+    )
+    assert found["streams"] == again["streams"]
+    assert found["served"][0]["instances"][0]["strategy"] == "single:cpu"
+    for given in (("--platform", platform), ("--strategy", "heft"), ("--deployment", "d.yaml")):
+        result = cli("simulate", made / "plan.json", *words, *given)
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+
+
 BAD = [
     (("--rate", "-3"), 2, "is not a finite number above 0"),
     (("--rate", "nan"), 2, "is not a finite number above 0"),
