@@ -61,10 +61,11 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
         for text, names in _slower(comparison.problem, slowed).items()
     ]
     parts += [Text("")] * bool(dealt or lagging or slowed)
-    parts += [
+    refused = [
         Text.assemble((plain(f"{', '.join(folded(names))}: infeasible: "), "bold"), plain(reason))
         for reason, names in refusals(comparison).items()
     ]
+    parts += [*refused, *[Text("")] * bool(refused)]
     if comparison.draws and comparison.rows[0].sure is not None:
         parts += [sureness_table(comparison, wide=wide), Text("")]
     parts.append(Text(verdict(comparison), style="bold"))
