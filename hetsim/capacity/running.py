@@ -114,7 +114,9 @@ class Run:
                     self.verdicts[at, place] = verdict_of(
                         latency_s, mine.fresh, slo.share, slo.latency_s, confidence
                     )
-        return all(one.answer != "undecided" for one in self.verdicts.values())
+        asked = sum(len(stream.slos) for stream in self.workload.streams)
+        told = [one for one in self.verdicts.values() if one.answer != "undecided"]
+        return len(told) == asked
 
 
 def chosen(outcomes: Outcomes, which: np.ndarray[Any, np.dtype[np.bool_]]) -> Outcomes:

@@ -207,11 +207,13 @@ def _told_where(load: Load, deployment: Deployment) -> Iterator[None]:
         yield
     except HetsimError as error:
         if load.deployment is not None and error.where is not None:
-            for at, served in enumerate(deployment.models):
-                if served.model in error.where:
-                    error.where = f"{line_of(load.deployment, at)}: {error.where}"
-                    error.args = (str(error),)
-                    break
+            names = [served.model for served in deployment.models]
+            # One name may be the end of another.
+            named = max((name for name in names if name in error.where), key=len, default=None)
+            if named is not None:
+                line = line_of(load.deployment, names.index(named))
+                error.where = f"{line}: {error.where}"
+                error.args = (str(error),)
         raise
 
 

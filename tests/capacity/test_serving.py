@@ -392,6 +392,39 @@ def test_two_models_share_a_device(folder: Path, platform: hetsim.Platform) -> N
     assert all(one.queue.mean_s > 0 for one in said.streams)
 
 
+def test_what_nothing_asks_for_holds_its_memory(
+    fixed: str, folder: Path, platform: hetsim.Platform
+) -> None:
+    idle = model_at(folder, 1, 768)
+    served = (Served(fixed, "single:cpu"), Served(idle, "single:cpu"))
+    said = serve(hetsim.Deployment(served), poisson(fixed, 10, 50), platform)
+    assert [one.stability is None for one in said.models] == [False, True]
+    alone = serve(deployed(fixed), poisson(fixed, 10, 50), platform)
+    assert said.memory_bytes["cpu"] - alone.memory_bytes["cpu"] >= 2 * 4 * 768**2
+    assert said.streams == alone.streams
+
+
+def test_a_stream_that_has_not_come_yet_is_not_answered(
+    fixed: str, platform: hetsim.Platform
+) -> None:
+    slos = (Slo(0.5, 1.0),)
+    streams = (
+        hetsim.Stream("often", fixed, Poisson(1000), slos=slos),
+        hetsim.Stream("never", fixed, Poisson(1e-9), slos=slos),
+    )
+    workload = hetsim.Workload(streams, requests=20_000)
+    said = hetsim.simulate(
+        hetsim.Deployment((Served(fixed, "single:cpu"),)),
+        workload,
+        platform=platform,
+        until_answered=True,
+    )
+    assert said.end == "budget"
+    assert said.streams[1].requests == 0
+    assert said.streams[1].objectives == ()
+    assert said.streams[1].percentiles == ()
+
+
 def test_what_belongs_to_a_plan_is_refused(fixed: str, platform: hetsim.Platform) -> None:
     deployment, workload = deployed(fixed), poisson(fixed, 1, 1)
     problem = hetsim.Problem.of(hetsim.load_model(fixed), platform)
