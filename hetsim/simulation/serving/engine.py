@@ -140,6 +140,14 @@ class Serving:
         check_sources(len(models), [len(model.ranks) for model in models], tuple(sources))
         if requests is None and until_s == math.inf and clients:
             raise UsageError("closed loops never end", hint="give requests or until_s")
+        templates = len(layout.first) - 1
+        for at, model in enumerate(models):
+            if model.template.min() < 0 or model.template.max() >= templates:
+                raise UsageError(f"model {at} names a template that is none of {templates}")
+        for one in clients:
+            if not 0 <= one.stream < len(sources):
+                raise UsageError(f"clients of stream {one.stream} of {len(sources)}")
+        self._variants = np.array([models[one.model].template.shape[0] for one in sources])
         self._arrays = machine_code
         self._clients = clients
         self._strategy = layout.plan.strategy
@@ -152,7 +160,6 @@ class Serving:
         self._place = [(k, at) for k, one in enumerate(clients) for at in range(one.concurrency)]
         self._fetched = [0] * len(self._place)
         most = 1 << 62 if requests is None else requests
-        templates = len(layout.first) - 1
         setup = setup_of(layout, duration, models, sources, clients, turns, most, until_s)
         flow = new_flow(setup, templates, think)
         spans = new_spans(len(models), WINDOW_S if window_s is None else window_s)
@@ -163,7 +170,7 @@ class Serving:
         self._records: Any = new_records(self._room, machine_code)
         shape: Any = layout.structure
         self._structure: Any = shape
-        self._duration: Any = duration
+        self._duration: Any = np.ascontiguousarray(duration, np.float64)
         self._setup: Any = setup
         self._flow: Any = flow
         self._spans: Any = spans
@@ -188,18 +195,17 @@ class Serving:
 
         They are told in the order in which they came, from the first that was not told of: what
         came after one that is not over comes with a later answer.
+
+        Raises UsageError where times do not ascend, or there is no such stream or variant.
         """
         if variant is None:
             variant = np.zeros(len(arrival_s), dtype=np.int64)
-        if len(arrival_s) and not arrival_s[0] >= self._now[0]:
-            raise UsageError(
-                f"a request at {arrival_s[0]} s after {self._now[0]} s", hint="sort the arrivals"
-            )
+        self._check(np.asarray(arrival_s), np.asarray(stream), np.asarray(variant))
         parts = list(self._play(arrival_s, stream, variant, last=0))
         return Outcomes.joined(parts)
 
     def rest(self) -> Iterator[Outcomes]:
-        """Let no more come by themselves; yield what becomes of all others, bit by bit."""
+        """Let no more come by themselves; yield what becomes of the others, in blocks."""
         none, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
         yield from self._play(none, nowhere, nowhere, last=1)
         counts = self._flow.counts
@@ -239,13 +245,32 @@ class Serving:
         window_s, begin_s = map(float, spans.length)
         return Lengths(begin_s, window_s, waiting, inside, at_length)
 
+    def _check(self, arrival: Floats, stream: Ints, variant: Ints) -> None:
+        if not len(arrival):
+            return
+        if not np.isfinite(arrival).all() or (np.diff(arrival) < 0).any():
+            raise UsageError("arrivals do not ascend, or are no times", hint="sort them")
+        if arrival[0] < self._now[0]:
+            raise UsageError(
+                f"a request at {arrival[0]} s after {self._now[0]} s", hint="sort the arrivals"
+            )
+        if not (len(stream) == len(variant) == len(arrival)):
+            raise UsageError("arrivals, streams and variants are not equally many")
+        known = len(self._variants)
+        if ((stream < 0) | (stream >= known)).any():
+            raise UsageError(f"a request of none of {known} streams")
+        if ((variant < 0) | (variant >= self._variants[stream])).any():
+            raise UsageError("a request of a variant that its model does not have")
+
     def _play(
         self, arrival: Floats, stream: Ints, variant: Ints, *, last: int
     ) -> Iterator[Outcomes]:
         columns: Any = (arrival, stream, variant)
         if self._arrays:
             kinds = (np.float64, np.int64, np.int64)
-            columns = [np.asarray(part, kind) for part, kind in zip(columns, kinds, strict=True)]
+            columns = [
+                np.ascontiguousarray(part, kind) for part, kind in zip(columns, kinds, strict=True)
+            ]
         else:
             columns = [np.asarray(part).tolist() for part in columns]
         block: Any = (*columns, last)

@@ -217,3 +217,30 @@ def test_what_cannot_be_served_is_told() -> None:
             Model(table, **said)  # type: ignore[arg-type]
     with pytest.raises(UsageError):
         Model(table[0], (1,))
+
+
+def test_requests_that_make_no_sense_are_told() -> None:
+    layout = layout_of([Shape([0], [], [[]])], [1], 0)
+    model = Model(np.zeros((1, 1, 1), dtype=np.int64), (1,))
+    seconds = np.ones(1)
+    serving = Serving(layout, seconds, [model], [Source(0)], machine_code=False)
+    one = np.zeros(1, dtype=np.int64)
+    for arrival, stream, variant in (
+        (np.array([1.0, 0.5]), np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)),
+        (np.array([np.nan]), one, one),
+        (np.array([1.0]), one + 1, one),
+        (np.array([1.0]), one, one + 1),
+        (np.array([1.0]), one, one - 1),
+        (np.array([1.0, 2.0]), one, one),
+    ):
+        with pytest.raises(UsageError):
+            serving.serve(arrival, stream, variant)
+    serving.serve(np.array([1.0]), one)
+    with pytest.raises(UsageError, match="after"):
+        serving.serve(np.array([0.5]), one)
+    with pytest.raises(UsageError, match="none of 1"):
+        Serving(layout, seconds, [Model(model.template + 1, (1,))], [Source(0)])
+    with pytest.raises(UsageError, match="asks for model"):
+        Serving(layout, seconds, [model], [Source(1)])
+    with pytest.raises(UsageError, match="has level"):
+        Serving(layout, seconds, [model], [Source(0, 1)])
