@@ -83,9 +83,9 @@ def _played_text(service: Service) -> str:
 
 
 def _state_text(one: ModelService) -> str:
-    waiting = f"{one.queue.mean_inside:.3g} waiting or served on average"
+    waiting = f"{one.queue.mean_inside:.4g} waiting or served on average"
     if not any(math.isnan(use.utilization) for use in one.instances):
-        waiting += f", {one.queue.mean:.3g} of them waiting"
+        waiting += f", {one.queue.mean:.4g} of them waiting"
         waiting += f", {'more than ' * one.queue.beyond}{one.queue.most} at most"
     if one.stability is None:
         return "nothing came"
