@@ -49,7 +49,9 @@ load_options = all_of(
         "--workload", metavar="FILE", help="Play the requests of this workload, YAML; no MODEL."
     ),
     click.option(
-        "--deployment", metavar="FILE", help="How the models of --workload are served, YAML."
+        "--deployment",
+        metavar="FILE",
+        help="How models are served, YAML; absent: each by --strategy.",
     ),
     click.option(
         "--rate", callback=above_zero, metavar="PER_SECOND", help="Requests a second that come."

@@ -11,7 +11,7 @@ seed_option = click.option(
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Seed of random inputs, and of --draws.",
+    help="Seed of random inputs, of --draws and of arrivals.",
 )
 
 run_options = all_of(

@@ -43,7 +43,11 @@ FOLLOWED = 1000
 @draws_option
 @seed_option
 @target_option
-@click.option("--requests", type=click.IntRange(min=1), help="How many.  [default: 1; see --slo]")
+@click.option(
+    "--requests",
+    type=click.IntRange(min=1),
+    help="How many.  [default: 1; at a --rate until each --slo is answered, else 65536]",
+)
 @click.option(
     "--interval-ms",
     default="0",
