@@ -34,6 +34,8 @@ class Resolved:
     Attributes
     ----------
     served : Served
+        Its instances are those of the deployment; an entry whose plan has replicas stands once for
+        each of them, and routing chooses among all.
     variants : tuple of mapping
         Bindings of the model's open dimensions that its requests may have, each once.
     of_stream : mapping of int to tuple of int
@@ -107,11 +109,27 @@ def _resolved(
     problems = [_problems(served, dims, platform, asked) for dims in variants]
     plans = []
     seconds = []
+    entries = []
     for entry in served.instances:
         rows = [_plans(served, entry, sizes, asked) for sizes in problems]
-        plans.append(tuple(tuple(plan for plan, _ in row) for row in rows))
-        seconds.append(tuple(tuple(took for _, took in row) for row in rows))
+        for replica in range(_replicas(served, rows)):
+            entries.append(entry)
+            plans.append(tuple(tuple(each[replica][0] for each in row) for row in rows))
+            seconds.append(tuple(tuple(each[replica][1] for each in row) for row in rows))
+    served = replace(served, instances=tuple(entries))
     return Resolved(served, variants, of_stream, tuple(plans), tuple(seconds))
+
+
+def _replicas(served: Served, rows: Sequence[Sequence[Sequence[object]]]) -> int:
+    """How many replicas the plans of an entry have, each an instance."""
+    found = {len(each) for row in rows for each in row}
+    if len(found) > 1:
+        raise UsageError(
+            f"the plans have {min(found)} replicas for one batch size and {max(found)} for another",
+            where=served.model,
+            hint="name a strategy that makes none, and write the instances one by one",
+        )
+    return found.pop()
 
 
 def _problems(served: Served, dims: Dims, platform: Platform, asked: Asked) -> list[Problem]:
@@ -155,40 +173,40 @@ def _problem(served: Served, bound: Dims, size: int, platform: Platform, asked: 
 
 def _plans(
     served: Served, entry: Instances, problems: Sequence[Problem], asked: Asked
-) -> list[tuple[Plan, float]]:
-    """The plan of an instance for each batch size, and what a batch takes alone."""
+) -> list[list[tuple[Plan, float]]]:
+    """By batch size: the replicas of an entry's plan, and what a batch takes alone in each."""
     given = None if entry.plan is None else load_plan(entry.plan, extensions=asked.extensions)
-    found: list[tuple[Plan, float]] = []
+    found: list[list[tuple[Plan, float]]] = []
     for size, problem in zip(served.sizes, problems, strict=True):
         where = f"'{served.model}' in batches of {size}"
         try:
             narrow = only_devices(problem, entry.devices)
             check_runnable(narrow)
-            made = (
-                _planned(narrow, entry.strategy or served.strategy, asked)
-                if given is None
-                else _as_given(given, narrow, str(entry.plan))
-            )
-            took = timeline_of(made, trace=False).latency_s
+            if given is None:
+                strategy = entry.strategy or served.strategy
+                made = planned(narrow, strategy, objective=asked.objective, **asked.options)
+            else:
+                made = _as_given(given, narrow, str(entry.plan))
+            replicas = [(one, timeline_of(one, trace=False).latency_s) for one in made.replicas]
         except (Infeasible, UsageError) as error:
             error.where = where if error.where is None else f"{where}: {error.where}"
             error.args = (str(error),)
             raise
-        if found and took < found[0][1]:
-            made = _stretched(made, found[0][1] / took)
-            took = timeline_of(made, trace=False).latency_s
-        found.append((made, took))
+        if found:
+            replicas = [
+                _no_quicker(plan, took, least)
+                for (plan, took), (_, least) in zip(replicas, found[0], strict=False)
+            ] + replicas[len(found[0]) :]
+        found.append(replicas)
     return found
 
 
-def _planned(problem: Problem, strategy: str, asked: Asked) -> Plan:
-    made = planned(problem, strategy, objective=asked.objective, **asked.options)
-    if made.sizes:
-        raise UsageError(
-            f"the strategy '{strategy}' made {len(made.sizes)} replicas, and an instance is one",
-            hint="write count: or further entries under instances:",
-        )
-    return made
+def _no_quicker(made: Plan, took_s: float, least_s: float) -> tuple[Plan, float]:
+    """Return the plan, its times stretched so that it takes no less, and what it takes."""
+    if took_s >= least_s:
+        return made, took_s
+    slower = _stretched(made, least_s / took_s)
+    return slower, timeline_of(slower, trace=False).latency_s
 
 
 def _stretched(made: Plan, by: float) -> Plan:
@@ -215,12 +233,6 @@ def _as_given(given: Plan, problem: Problem, path: str) -> Plan:
             raise WorkloadError(
                 f"the plan is of another {what}", where=path, hint="save one of this deployment"
             )
-    if given.sizes:
-        raise WorkloadError(
-            f"the plan has {len(given.sizes)} replicas, and an instance is one",
-            where=path,
-            hint="write an entry under instances: for each",
-        )
     if was.node_names != now.node_names:
         raise WorkloadError(
             "the model has other nodes in this batch size than in the plan",
@@ -228,7 +240,7 @@ def _as_given(given: Plan, problem: Problem, path: str) -> Plan:
             hint="name a strategy in the place of the plan",
         )
     groups = tuple(Group(group.device, group.nodes) for group in given.groups)
-    made = Plan(now, given.strategy, groups, given.reason, given.options)
+    made = replace(given, problem=now, groups=groups)
     try:
         made.validate()
     except PlanError as error:

@@ -335,6 +335,27 @@ def test_a_saved_plan_serves(open_: str, platform: hetsim.Platform, tmp_path: Pa
         resolve(other, poisson(other.models[0].model, 1, 1), platform)
 
 
+def test_replicas_of_a_plan_are_instances(
+    fixed: str, platform: hetsim.Platform, tmp_path: Path, seen: list[Outcomes]
+) -> None:
+    deployment = deployed(fixed, strategy="multi", instances=(Instances(2),))
+    [found] = resolve(deployment, poisson(fixed, 1, 1), platform)
+    used = [rows[0][0].devices_used for rows in found.plans]
+    assert sorted(used) == [("cpu",), ("npu",)]
+    problem = hetsim.Problem.of(hetsim.load_model(fixed), platform)
+    made = hetsim.plan(problem, "multi")
+    took = [hetsim.simulate(one).latency_s for one in made.replicas]
+    assert [rows[0][0] for rows in found.seconds] == took
+    made.save(tmp_path / "multi.json")
+    saved = deployed(fixed, instances=(Instances(2, plan=str(tmp_path / "multi.json")),))
+    for one in (deployment, saved):
+        said = serve(one, poisson(fixed, 2 / min(took), 2000), platform)
+        assert len(said.models[0].instances) == 4
+    first, second = seen
+    assert (first.instance == second.instance).all()
+    assert set(first.instance.tolist()) == {0, 1, 2, 3}
+
+
 def test_devices_are_kept_to(fixed: str, platform: hetsim.Platform) -> None:
     entries = (Instances(1, ("cpu",), "auto"), Instances(1, ("npu",), "heft"))
     [found] = resolve(deployed(fixed, instances=entries), poisson(fixed, 1, 1), platform)
