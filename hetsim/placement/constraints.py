@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -132,6 +133,7 @@ class Constrained:
         plan = solve(problem)
         most = self.max_devices
         closed: list[str] = []
+        given = problem
         objective: Objective = getattr(self, "objective", "latency")
         while most is not None and len(plan.devices_used) > most:
             tried: list[tuple[float, int, Problem, Plan]] = []
@@ -145,12 +147,7 @@ class Constrained:
                 except Infeasible as error:
                     refused.append(error)
             if not tried:
-                raise all_refused(
-                    f"no plan found with at most {most} devices: {refused[0]}",
-                    refused,
-                    where=problem.name,
-                    hint="allow more devices",
-                )
+                return _of_a_set(given, solve, most, objective, refused)
             _, device, problem, plan = min(tried, key=lambda entry: entry[:2])
             closed.append(problem.devices[device])
         if closed:
@@ -158,6 +155,48 @@ class Constrained:
             # What the strategy says of its plan holds for the devices that were left to it.
             plan = replace(plan, reason=f"{plan.reason}, with {names} closed one after another")
         return plan
+
+
+_SETS = 1000
+"""Sets of devices that are looked at, at most."""
+
+_SOLVED = 8
+"""Of those, for how many the strategy is asked, at most."""
+
+
+def _of_a_set(
+    problem: Problem, solve: Solve, most: int, objective: Objective, refused: list[Infeasible]
+) -> Plan:
+    """Return the best plan of a set of `most` devices that can run every node.
+
+    Where closing one device after another comes to an end. Sets are asked in the order of the
+    least time of all nodes on them. O(sets n P).
+
+    Raises what `refused` are of where no such set has a plan.
+    """
+    devices = len(problem.devices)
+    sets = itertools.islice(itertools.combinations(range(devices), most), _SETS)
+    least = problem.shared_seconds
+    able = [(float(least[:, one].min(axis=1).sum()), one) for one in map(list, sets)]
+    found: list[tuple[float, list[int], Plan]] = []
+    for _, kept in sorted(entry for entry in able if np.isfinite(entry[0]))[:_SOLVED]:
+        closed = tuple(p for p in range(devices) if p not in kept)
+        try:
+            plan = solve(without_devices(problem, closed))
+        except Infeasible as error:
+            refused.append(error)
+        else:
+            found.append((measure(plan, objective), kept, plan))
+    if not found:
+        raise all_refused(
+            f"no plan found with at most {most} devices: {refused[0]}",
+            refused,
+            where=problem.name,
+            hint="allow more devices",
+        )
+    _, kept, plan = min(found, key=lambda entry: entry[:2])
+    names = ", ".join(problem.devices[p] for p in kept)
+    return replace(plan, reason=f"{plan.reason}, with none but {names} open")
 
 
 def with_affinity(

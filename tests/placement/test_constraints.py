@@ -42,6 +42,19 @@ def test_constraints_hold(problem: Problem, data: st.DataObject) -> None:
         assert len(few.devices_used) <= most
 
 
+def test_the_one_device_that_takes_all_is_found_where_closing_others_ends_nowhere() -> None:
+    inf = float("inf")
+    seconds = [[1.0, inf, 0.0]] * 3 + [[1.0, 0.0, inf]]
+    problem = Problem.from_arrays(seconds)
+    for strategy, options in QUICK.items():
+        plan, latency = played(problem, strategy, max_devices=1, **options)
+        assert plan.devices_used == ("d0",)
+        assert latency == 4.0
+    nowhere = Problem.from_arrays([[inf, 1.0, inf], [1.0, inf, inf], [inf, inf, 1.0]])
+    with pytest.raises(UnsupportedNode, match="no plan found with at most 2 devices"):
+        played(nowhere, "heft", max_devices=2)
+
+
 def test_exact_holds_them_too() -> None:
     problem = Problem.from_arrays(
         [[3.0, 1.0, 2.0]] * 4, edges=[(0, 1, 1), (2, 3, 1)], devices=("a", "b", "c")

@@ -19,9 +19,9 @@ LEVELS = ("none", "basic", "extended")
 
 _GIST_LENGTH = 300
 
-_OF_CPU_KERNELS = ["QDQSelectorActionTransformer"]
-"""Optimisers that are left out: they turn quantized units into what CPU kernels take, and every
-device makes its own of them."""
+_OF_CPU_KERNELS = ["QDQSelectorActionTransformer", "SliceConcatToSpaceToDepthFusion"]
+"""Optimisers that are left out: they turn quantized units, and slices side by side, into what CPU
+kernels take, and every device makes its own of them."""
 
 _MANY_BYTES = 2**30
 """Of weights in files. Above, large constants are not folded: what is folded is stored in the

@@ -44,6 +44,13 @@ def _crop(view: NodeView) -> int:
     return (9 if view.text("mode", "bilinear") == "bilinear" else 0) * view.out_elements()
 
 
+def _group_router(view: NodeView) -> int:
+    """A score of each token and expert: a sigmoid, a bias, and a logarithm or a comparison."""
+    scores = view.shape(0)[0] * view.elements(1)
+    projected = 2 * view.shape(0)[-1] * scores if view.has(2) else 0
+    return projected + (SIGMOID + EXP + 2) * scores
+
+
 def _gathered_bytes(view: NodeView) -> tuple[int, int, int]:
     """Of a quantised table the rows that are named, and their scales."""
     table, scales = view.input(0), view.input(2)
@@ -51,6 +58,13 @@ def _gathered_bytes(view: NodeView) -> tuple[int, int, int]:
     rows = min(table.nbytes, view.out_elements() * bits // 8)
     share = min(scales.nbytes, max(1, rows * scales.nbytes // max(1, table.nbytes)))
     return moved_bytes(view, {0: rows, 2: share})
+
+
+def _packed_rows(view: NodeView) -> tuple[int, int, int]:
+    """Of a packed table the rows that are named."""
+    table = view.input(0)
+    row = table.nbytes // max(1, table.static_shape[0])
+    return moved_bytes(view, {0: min(table.nbytes, row * view.elements(1))})
 
 
 def _embedding_bytes(view: NodeView) -> tuple[int, int, int]:
@@ -255,6 +269,9 @@ RULES: Mapping[str, Rule] = {
     f"{MS}:GatherBlockQuantized": Rule(
         "gather_scatter", lambda view: DEQUANTIZE * view.out_elements(), _gathered_bytes
     ),
+    f"{MS}:GatherPacked": Rule(
+        "gather_scatter", lambda view: DEQUANTIZE * view.out_elements(), _packed_rows
+    ),
     f"{MS}:GemmFastGelu": Rule(
         "matmul",
         lambda view: (2 * view.shape(0)[-1] + view.has(2) + GELU_TANH) * view.out_elements(),
@@ -272,6 +289,7 @@ RULES: Mapping[str, Rule] = {
     f"{MS}:MatMulBlockQuantizedFp8Weight": _blocked_weights(4),
     f"{MS}:MatMulBnb4": _blocked_weights(None),
     f"{MS}:MatMulFpQ4": _blocked_weights(None),
+    f"{MS}:MoEGroupRouter": Rule("reduction", _group_router),
     f"{MS}:MatMulInteger16": Rule("matmul", CONTRACTION["MatMulInteger"].flops, integer_input=0),
     f"{MS}:MatMulNBitsMlp": Rule(
         "matmul",

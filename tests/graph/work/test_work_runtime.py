@@ -256,6 +256,19 @@ def test_tables_in_blocks_are_read_by_the_rows_that_are_named():
     assert read == (24, 3 * 64 + 3 * 16, 3 * 64 * 4)
 
 
+def test_packed_tables_are_read_by_the_rows_that_are_named():
+    inputs = [((100, 36), "uint8"), ((3,), "int64")]
+    read = moved("GatherPacked", inputs, [(3, 64)], domain=MS, K=64, constants=(0,))
+    assert read == (24, 3 * 36, 3 * 64 * 4)
+
+
+def test_a_router_scores_each_token_and_expert():
+    plain = work("MoEGroupRouter", [(6, 10), (10,)], [(6, 10)], domain=MS)
+    projected = work("MoEGroupRouter", [(6, 256), (10,), (10, 256)], [None, (6, 10)], domain=MS)
+    assert plain.flops % 60 == 0
+    assert projected.flops == plain.flops + 2 * 256 * 60
+
+
 def test_a_mixture_reads_the_experts_that_it_asks():
     tokens, hidden, inner, experts = (6, 8), 8, 16, 10
     inputs = [tokens, (6, experts), (experts, inner, hidden), None, (experts, hidden, inner)]
