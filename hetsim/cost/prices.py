@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -30,6 +30,7 @@ from hetsim.graph.work.control import ways
 from hetsim.graph.work.numeric import DEQUANTIZE as SHIFT_AND_SCALE
 from hetsim.graph.work.products import REQUANTIZE
 from hetsim.hardware.executing import INT8
+from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.spec import FLOATS, DeviceSpec
 
 _CONVERTED = 1 << 20
@@ -102,20 +103,25 @@ class Prices:
         to_int8, back = ((found.seconds - found.launch_s) / wide for found in estimates)
         return to_int8, back
 
-    def fused(self, graph: Graph, support: Support, seconds: Sequence[float]) -> tuple[Fused, ...]:
+    def fused(
+        self,
+        graph: Graph,
+        support: Support,
+        seconds: Sequence[float],
+        copies: Mapping[int, float],
+    ) -> tuple[Fused, ...]:
         """Return what the device runs as one kernel: its patterns, and what it joins, if it pays.
 
         Those are the chains that it declares, and where its figures are of kernels what
         ``epilogues`` gives; where they say what joins, whether it pays or not. `seconds` are those
-        of the nodes alone, with their `copies`.
+        of the nodes alone, with what `copies` gives.
         """
         quantized = Quantized(graph, self.spec)
         if quantized:
             return self._quantized(quantized, support)
         works = graph_work(graph)
         uses = Uses.of(graph)
-        copies = self.copies(graph, support)
-        figures = model_figures(self.spec, graph, works) if self.spec.kernels else None
+        figures = model_figures(self.spec, graph, works)
         said = figures is not None and figures.joins is not None
 
         def whole(members: tuple[int, ...]) -> float:
@@ -129,7 +135,7 @@ class Prices:
         for match in support.composites:
             for member in match.nodes:
                 free[member] = False
-        for members in self._sets(graph, works, free):
+        for members in self._sets(graph, works, free, figures):
             together = whole(members)
             if said or together < float(sum(seconds[member] for member in members)):
                 found.append(Fused(members, together))
@@ -156,16 +162,18 @@ class Prices:
         return found
 
     def _sets(
-        self, graph: Graph, works: Sequence[Work], free: Sequence[bool]
+        self,
+        graph: Graph,
+        works: Sequence[Work],
+        free: Sequence[bool],
+        figures: KernelFigures | None,
     ) -> tuple[tuple[int, ...], ...]:
-        if not self.spec.kernels:
+        if figures is None:
             return fused_chains(graph, with_usual_chain(self.spec), free)
         kinds = None
         if self.spec.executes == INT8:
             kinds = [integer_node(self.spec, graph, node) for node in graph.nodes]
-        figures = model_figures(self.spec, graph, works)
-        joins = None if figures is None else figures.joins
-        return epilogues(graph, works, free, kinds, joins)
+        return epilogues(graph, works, free, kinds, figures.joins)
 
     def loads(self, graph: Graph, support: Support) -> dict[int, float]:
         """Return the seconds of nodes alone that share a DequantizeLinear, and of that: none.
@@ -241,11 +249,12 @@ class Prices:
             support = by_rules(self.spec.name, self.spec, graph, library=True)
         for v, took_s in self.loads(graph, support).items():
             prices[v] = took_s, took_s
-        for v, took_s in self.copies(graph, support).items():
+        copies = self.copies(graph, support)
+        for v, took_s in copies.items():
             prices[v] = prices[v][0] + took_s, prices[v][1] + took_s
         alone = [most for most, _ in prices]
         most, least = sum(alone), sum(few for _, few in prices)
-        for kernel in self.fused(graph, support, alone):
+        for kernel in self.fused(graph, support, alone, copies):
             apart = sum(alone[member] for member in kernel.nodes)
             taken = all(support.supported[v] for v in kernel.nodes)
             if kernel.seconds < apart or not kernel.pattern or not taken:

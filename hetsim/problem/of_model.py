@@ -88,10 +88,11 @@ def price(
                 seconds[node, p], least[node, p] = prices.node(graph, graph.nodes[node])
         for node, took_s in prices.loads(graph, support).items():
             seconds[node, p] = least[node, p] = took_s
-        for node, took_s in prices.copies(graph, support).items():
+        copies = prices.copies(graph, support)
+        for node, took_s in copies.items():
             seconds[node, p] += took_s
             least[node, p] += took_s
-        kernels: tuple[Fused, ...] = prices.fused(graph, support, seconds[:, p].tolist())
+        kernels: tuple[Fused, ...] = prices.fused(graph, support, seconds[:, p].tolist(), copies)
         for kernel in kernels:
             # What a runtime joins although that takes longer is not apart either.
             more_s = kernel.seconds - float(seconds[[*kernel.nodes], p].sum())

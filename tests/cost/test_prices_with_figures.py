@@ -31,7 +31,7 @@ def fused(graph, spec):
     support = device.query_model(graph)
     prices = Prices(device.spec, cost_model("roofline"))
     alone = [prices.node(graph, node)[0] for node in graph.nodes]
-    return support, prices.fused(graph, support, alone)
+    return support, prices.fused(graph, support, alone, {})
 
 
 def test_figures_of_kernels_go_before_declared_chains():

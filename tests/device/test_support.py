@@ -214,7 +214,7 @@ def test_a_function_is_taken_where_its_body_is_but_for_patterns(tmp_path: Path) 
     split = load(plain, tmp_path, canonical="none").graph
     prices = Prices(takes, cost_model("roofline"))
     support = SimulatedDevice("npu", takes).query_model(split)
-    (kernel,) = (k for k in prices.fused(split, support, [1.0] * 7) if k.pattern)
+    (kernel,) = (k for k in prices.fused(split, support, [1.0] * 7, {}) if k.pattern)
     around = sum(prices.node(split, split.nodes[v])[0] for v in (0, 6))
     alone = prices.node(model.graph, model.graph.nodes[0])[0]
     assert alone == pytest.approx(around + kernel.seconds)

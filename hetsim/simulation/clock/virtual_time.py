@@ -19,7 +19,7 @@ from hetsim.simulation.clock.events_of_arrays import with_room
 from hetsim.simulation.clock.rules import ADMITTED, OLDEST, Structure
 from hetsim.simulation.clock.state import most_running, new_state, widened
 
-INLINED = (
+PARTS = (
     heaps.push_event,
     heaps.pop_event,
     heaps.push_key,
@@ -36,9 +36,11 @@ INLINED = (
     rules.admit,
     rules.end,
     rules.starts,
-    driver.launch,
 )
-"""What the driver calls on arrays, each after what it calls itself."""
+"""What every driver of the rules calls on arrays, each after what it calls itself."""
+
+INLINED = (*PARTS, driver.launch)
+"""What this one calls."""
 
 Lines = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
 """What started, in that order: codes, seconds, streams."""

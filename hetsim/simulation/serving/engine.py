@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from hetsim.base.machine_code import machine_code as compile_
 from hetsim.errors import PlanError, UsageError
-from hetsim.simulation.clock import events_of_arrays, events_of_lists, heaps, rules
+from hetsim.simulation.clock import events_of_arrays, events_of_lists
 from hetsim.simulation.clock.events_of_arrays import with_room
 from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.clock.rules import ADMITTED, OLDEST, Structure
 from hetsim.simulation.clock.state import most_running, new_state, widened
-from hetsim.simulation.clock.virtual_time import in_slots
+from hetsim.simulation.clock.virtual_time import PARTS, in_slots
 from hetsim.simulation.serving import batcher, driver, lengths, routing
 from hetsim.simulation.serving.driver import (
     CROWDED,
@@ -43,22 +43,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 INLINED = (
-    heaps.push_event,
-    heaps.pop_event,
-    heaps.push_key,
-    heaps.pop_key,
-    events_of_arrays.earliest,
-    events_of_arrays.put,
-    events_of_arrays.take,
-    rules.begin,
-    rules.note,
-    rules.offer,
-    rules.queue,
-    rules.release,
-    rules.close,
-    rules.admit,
-    rules.end,
-    rules.starts,
+    *PARTS,
     lengths.double,
     lengths.account,
     batcher.append,
