@@ -163,6 +163,8 @@ class ChangingTime(VirtualTime):
             structure, self._links, window=old.window, arrays=self._arrays, keeps=True
         )
         self._state = state
+        # More may have been under way than can be from now on: the heap's room is for that.
+        self.ends = ()
         self._lay_out(structure, duration)
         state.counts[OLDEST] = int(requests[0]) if len(requests) else admitted
         state.counts[ADMITTED] = admitted

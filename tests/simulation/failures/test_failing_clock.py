@@ -286,3 +286,15 @@ def test_no_device_is_left() -> None:
     with pytest.raises(Infeasible, match="no device is left") as caught:
         simulate(plan, failures=[Failure("d1", 1.0)])
     assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("machine_code", [False, True])
+def test_more_was_under_way_than_can_be_from_then_on(machine_code: bool) -> None:
+    # Without links any number of transfers go at once: 40 inputs are on their way to d1 as it is
+    # lost, and d0, which has them, needs none.
+    plan = by_hand(chain([[1.0, 1.0]]), (1, [0]))
+    played = FailingClock(
+        plan, [0.0] * 40, [Failure("d1", 0.5)], "none", replan, machine_code=machine_code
+    )
+    played.play()
+    assert played.finish == [0.5 + turn for turn in range(1, 41)]
