@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison, Row
     from hetsim.analysis.explanation import Explanation, explain
     from hetsim.base.entries import Entry, Option
-    from hetsim.capacity.service import Service
     from hetsim.checking.timeline import check_timeline
     from hetsim.errors import (
         ArtifactError,
@@ -79,6 +78,7 @@ if TYPE_CHECKING:
     from hetsim.plans.timeline import Event, Timeline
     from hetsim.problem.parts import Staging
     from hetsim.problem.problem import Problem
+    from hetsim.service.service import Service
     from hetsim.simulation.failures.failure import Failure
     from hetsim.simulation.simulate import simulate
     from hetsim.workloads.deployment import Deployment
@@ -131,7 +131,7 @@ _HOMES = {
     "RequestError": "hetsim.errors",
     "Row": "hetsim.analysis.comparison",
     "Run": "hetsim.execution.run",
-    "Service": "hetsim.capacity.service",
+    "Service": "hetsim.service.service",
     "Session": "hetsim.execution.session",
     "SizeRules": "hetsim.partitioning.sizes",
     "Slo": "hetsim.workloads.slo",

@@ -15,12 +15,12 @@ from hetsim.cli.invocation import current
 from hetsim.errors import HetsimError, InvalidInput, UsageError, WorkloadError, nearest
 
 if TYPE_CHECKING:
-    from hetsim.capacity.asked import Asked
     from hetsim.cli.question import Canonical
     from hetsim.hardware.spec import Platform
     from hetsim.placement.objective import Objective
     from hetsim.plans.plan import Plan
     from hetsim.problem.parts import Contention
+    from hetsim.service.asked import Asked
     from hetsim.workloads.arrivals.closed import Closed
     from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances
     from hetsim.workloads.registry import Open
@@ -99,13 +99,13 @@ def play(
     as_json: bool,
 ) -> None:
     """Simulate a workload on a deployment, and print what became of it."""
-    from hetsim.capacity.asked import Asked
-    from hetsim.capacity.serving import serve
     from hetsim.cli.question import read_plan, read_strategy_options
     from hetsim.cost.default import DEFAULT_COST
     from hetsim.hardware.catalog import load_platform, platform_names
     from hetsim.reporting.service_record import service_record
     from hetsim.reporting.tables.service import service_report
+    from hetsim.service.asked import Asked
+    from hetsim.service.serving import serve
 
     invocation = current()
     _refuse(OF_PLAN, "is of one plan alone, and not simulated under load")
@@ -169,7 +169,7 @@ def _of_plan(
     load: Load, saved: Plan, contention: Contention | None
 ) -> tuple[Load, Platform, Asked]:
     """The model and the platform of a saved plan, read and priced as it was made."""
-    from hetsim.capacity.asked import Asked
+    from hetsim.service.asked import Asked
 
     problem = saved.problem
     model, platform = problem.model, problem.platform

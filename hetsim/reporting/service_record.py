@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hetsim.capacity.service import ModelService, Part, Service, StreamService, Use
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.service import served_text
+from hetsim.service.service import ModelService, Part, Service, StreamService, Use
 
 
 def service_record(service: Service) -> dict[str, Any]:

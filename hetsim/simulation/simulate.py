@@ -26,7 +26,7 @@ from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from hetsim.capacity.service import Service
+    from hetsim.service.service import Service
 
 
 @overload
@@ -76,7 +76,7 @@ def simulate(
     """Play `plan` on the virtual clock and return what happened and what it cost.
 
     Or a workload on a deployment, ``simulate(deployment, workload, platform=platform)``, and
-    return what became of its requests: see ``hetsim.capacity.serving.serve``. Only `platform` and
+    return what became of its requests: see ``hetsim.service.serving.serve``. Only `platform` and
     `until_answered` go with it.
 
     A device that fails loses what it runs and what it holds. Where it comes back, its work
@@ -134,7 +134,7 @@ def simulate(
                 "a deployment is simulated with a workload and a platform",
                 hint="write simulate(deployment, workload, platform=platform)",
             )
-        from hetsim.capacity.serving import serve
+        from hetsim.service.serving import serve
 
         return serve(plan, requests, platform, until_answered=until_answered)
     if isinstance(requests, Workload) or platform is not None or until_answered:

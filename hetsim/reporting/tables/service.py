@@ -12,12 +12,12 @@ from rich.text import Text
 
 from hetsim.base.text import plain
 from hetsim.base.units import format_bytes, format_seconds
-from hetsim.capacity.resolving import Resolved
-from hetsim.capacity.service import ModelService, Objective, Service, StreamService
 from hetsim.confidence.percentile import Percentile
 from hetsim.reporting.tables.comparison import question
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import ABSENT, big, count, joules, percent
+from hetsim.service.resolving import Resolved
+from hetsim.service.service import ModelService, Objective, Service, StreamService
 
 
 def service_report(service: Service) -> RenderableType:

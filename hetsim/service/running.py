@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.capacity.figures import latencies, rate_of
-from hetsim.capacity.layout import Setup
-from hetsim.capacity.service import End
 from hetsim.confidence.until import FIRST_LOOK
 from hetsim.confidence.verdict import CONFIDENCE, Verdict, confidence_of_look, verdict_of
+from hetsim.service.figures import latencies, rate_of
+from hetsim.service.layout import Setup
+from hetsim.service.service import End
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.workloads.arrivals.replay import Replay

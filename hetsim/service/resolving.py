@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hetsim.capacity.asked import Asked
-from hetsim.capacity.batch_dim import batch_dims
 from hetsim.errors import Infeasible, PlanError, UnboundDimension, UsageError, WorkloadError
 from hetsim.graph.loading import load_model
 from hetsim.hardware.spec import Platform
@@ -20,6 +18,8 @@ from hetsim.plans.plan import Plan
 from hetsim.plans.saved import load_plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.scaled import scaled
+from hetsim.service.asked import Asked
+from hetsim.service.batch_dim import batch_dims
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.workloads.deployment import Deployment, Instances, Served
 from hetsim.workloads.workload import Workload, by_model

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hetsim.capacity.service import Objective, Part, Queue, StreamService
-from hetsim.capacity.stability import Stability, stability_of
 from hetsim.confidence.percentile import Percentile, percentile_of
 from hetsim.confidence.verdict import Verdict
+from hetsim.service.service import Objective, Part, Queue, StreamService
+from hetsim.service.stability import Stability, stability_of
 from hetsim.simulation.serving.outcomes import Lengths, Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
 from hetsim.workloads.arrivals.closed import Closed

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hetsim.capacity.resolving import Resolved
-from hetsim.capacity.stability import Stability, State
 from hetsim.confidence.percentile import Percentile
 from hetsim.confidence.verdict import Verdict
+from hetsim.service.resolving import Resolved
+from hetsim.service.stability import Stability, State
 from hetsim.workloads.slo import Slo
 from hetsim.workloads.workload import Workload
 

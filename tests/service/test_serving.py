@@ -12,11 +12,11 @@ import pytest
 
 import hetsim
 from hetsim.base.text import to_json
-from hetsim.capacity import serving
-from hetsim.capacity.resolving import resolve
-from hetsim.capacity.service import Service
-from hetsim.capacity.serving import serve
 from hetsim.reporting.service_record import service_record
+from hetsim.service import serving
+from hetsim.service.resolving import resolve
+from hetsim.service.service import Service
+from hetsim.service.serving import serve
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.constant import Constant

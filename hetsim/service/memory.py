@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.base.units import format_bytes
-from hetsim.capacity.resolving import Resolved
 from hetsim.errors import OutOfMemory
 from hetsim.hardware.spec import Platform
 from hetsim.plans.plan import Plan
+from hetsim.service.resolving import Resolved
 from hetsim.simulation.clock.memory import resident_weights
 from hetsim.simulation.clock.playing import peak_memory
 from hetsim.simulation.clock.templates import tasks_of_plan

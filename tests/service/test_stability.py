@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetsim.capacity.stability import stability_of
+from hetsim.service.stability import stability_of
 from queues import sojourns
 
 

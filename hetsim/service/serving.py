@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hetsim.capacity.asked import Asked
-from hetsim.capacity.figures import (
+from hetsim.errors import UsageError, WorkloadError
+from hetsim.hardware.spec import Platform
+from hetsim.service.asked import Asked
+from hetsim.service.figures import (
     NEVER_S,
     latencies,
     queue_of,
@@ -16,13 +18,11 @@ from hetsim.capacity.figures import (
     stability,
     stream_service,
 )
-from hetsim.capacity.layout import set_up
-from hetsim.capacity.memory import check_together, held
-from hetsim.capacity.resolving import Resolved, resolve
-from hetsim.capacity.running import Run, chosen, expected
-from hetsim.capacity.service import End, ModelService, Service, Use
-from hetsim.errors import UsageError, WorkloadError
-from hetsim.hardware.spec import Platform
+from hetsim.service.layout import set_up
+from hetsim.service.memory import check_together, held
+from hetsim.service.resolving import Resolved, resolve
+from hetsim.service.running import Run, chosen, expected
+from hetsim.service.service import End, ModelService, Service, Use
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.playing import COMPILE_FROM
 from hetsim.simulation.clock.templates import PlanTasks

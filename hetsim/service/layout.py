@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.capacity.resolving import Resolved
 from hetsim.plans.plan import Plan
+from hetsim.service.resolving import Resolved
 from hetsim.simulation.clock.playing import Layout, laid_out
 from hetsim.simulation.clock.templates import PlanTasks, Template, template_of
 from hetsim.simulation.serving.setup import Clients, Model, Source
