@@ -12,17 +12,9 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
 from hetsim.cli.main import main
+from platforms import CPU_AND_NPU
 
 Cli = Callable[..., Result]
-
-PLATFORM = """\
-host: cpu
-devices:
-  cpu: intel-core-ultra-155h-cpu
-  npu: intel-core-ultra-155h-npu
-links:
-  - {between: [cpu, npu], latency_us: 5, bandwidth_gbytes_s: 10}
-"""
 
 
 @pytest.fixture
@@ -82,5 +74,5 @@ def dynamic_model(tmp_path: Path) -> Path:
 def platform(tmp_path: Path) -> Path:
     """Path of a platform of a CPU and an NPU that lacks Greater and Where."""
     path = tmp_path / "pair.yaml"
-    path.write_text(PLATFORM)
+    path.write_text(CPU_AND_NPU)
     return path

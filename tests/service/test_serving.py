@@ -11,11 +11,10 @@ import onnx
 import pytest
 
 import hetsim
+from deployments import alone_s, deployed, model_at, poisson
 from hetsim.base.text import to_json
 from hetsim.reporting.service_record import service_record
-from hetsim.service import serving
 from hetsim.service.resolving import resolve
-from hetsim.service.service import Service
 from hetsim.service.serving import serve
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.workloads.arrivals.closed import Closed
@@ -27,81 +26,6 @@ from hetsim.workloads.dimensions import Follows
 from hetsim.workloads.slo import Slo
 from onnx_builders import make_model, op, value
 from queues import latency_at
-
-PLATFORM = """\
-host: cpu
-devices:
-  cpu: intel-core-ultra-155h-cpu
-  npu: intel-core-ultra-155h-npu
-links:
-  - {between: [cpu, npu], latency_us: 5, bandwidth_gbytes_s: 10}
-"""
-
-
-@pytest.fixture(scope="module")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> hetsim.Platform:
-    path = tmp_path_factory.mktemp("platform") / "pair.yaml"
-    path.write_text(PLATFORM)
-    return hetsim.load_platform(path)
-
-
-def model_at(folder: Path, batch: int | str, width: int = 512) -> str:
-    rng = np.random.default_rng(0)
-    weights = {f"w{k}": rng.standard_normal((width, width)).astype(np.float32) for k in (1, 2)}
-    made = make_model(
-        [op("MatMul", "x w1", "a"), op("Relu", "a", "b"), op("MatMul", "b w2", "y")],
-        [value("x", (batch, width))],
-        [value("y", (batch, width))],
-        weights,
-    )
-    path = folder / f"dense_{batch}_{width}.onnx"
-    onnx.save(made, path)
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
-
-
-@pytest.fixture(scope="module")
-def fixed(folder: Path) -> str:
-    return model_at(folder, 1)
-
-
-@pytest.fixture(scope="module")
-def open_(folder: Path) -> str:
-    return model_at(folder, "batch")
-
-
-def alone_s(model: str, platform: hetsim.Platform) -> float:
-    problem = hetsim.Problem.of(hetsim.load_model(model), platform)
-    return hetsim.simulate(hetsim.plan(problem, "single:cpu")).latency_s
-
-
-def deployed(model: str, **changes: object) -> hetsim.Deployment:
-    given: dict[str, object] = {"strategy": "single:cpu", **changes}
-    return hetsim.Deployment((Served(model, **given),))  # type: ignore[arg-type]
-
-
-def poisson(model: str, rate: float, requests: int, **changes: object) -> hetsim.Workload:
-    slos = changes.pop("slos", ())
-    stream = hetsim.Stream("all", model, Poisson(rate), slos=slos)  # type: ignore[arg-type]
-    return hetsim.Workload((stream,), requests=requests, **changes)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[Outcomes]:
-    """What the engine says of each request, run by run."""
-    found: list[Outcomes] = []
-    real = serving._service
-
-    def kept(run: object, *given: object) -> Service:
-        found.append(run.outcomes())  # type: ignore[attr-defined]
-        return real(run, *given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(serving, "_service", kept)
-    return found
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
@@ -281,16 +205,6 @@ def test_a_rate_of_nothing_is_refused(fixed: str, platform: hetsim.Platform) -> 
         serve(deployed(fixed), poisson(fixed, 0, 10), platform)
 
 
-def test_a_batch_never_takes_less_than_one(open_: str, platform: hetsim.Platform) -> None:
-    deployment = deployed(open_, batch_sizes=(1, 2, 8, 64))
-    [found] = resolve(deployment, poisson(open_, 1, 1), platform)
-    took_s = found.seconds[0][0]
-    assert len(took_s) == 4
-    assert min(took_s) == took_s[0]
-    shapes = [row.problem.model.dims for row in found.plans[0][0]]  # type: ignore[union-attr]
-    assert shapes == [{"batch": size} for size in (1, 2, 8, 64)]
-
-
 def test_full_batches_carry_what_they_take(open_: str, platform: hetsim.Platform) -> None:
     deployment = deployed(open_, dynamic_batching=DynamicBatching(8), batch_sizes=(1, 8))
     [found] = resolve(deployment, poisson(open_, 1, 1), platform)
@@ -299,101 +213,6 @@ def test_full_batches_carry_what_they_take(open_: str, platform: hetsim.Platform
     assert said.state == "overloaded"
     assert said.streams[0].throughput_per_s == pytest.approx(rate, rel=0.01)
     assert said.streams[0].batch == pytest.approx(8, rel=0.01)
-
-
-def test_a_static_model_takes_no_batches(fixed: str, platform: hetsim.Platform) -> None:
-    deployment = deployed(fixed, dynamic_batching=DynamicBatching(4))
-    with pytest.raises(
-        hetsim.WorkloadError,
-        match=r"cannot take batches of 1, 2, 3, 4: .* of input 'x' is 1 in the file; export",
-    ):
-        serve(deployment, poisson(fixed, 1, 1), platform)
-
-
-def test_batch_dims_are_checked(open_: str, platform: hetsim.Platform) -> None:
-    batching = DynamicBatching(4)
-    with pytest.raises(hetsim.WorkloadError, match="no input has a dimension 'bach'"):
-        serve(deployed(open_, batch_dim="bach"), poisson(open_, 1, 1), platform)
-    stream = hetsim.Stream("all", open_, Poisson(1), dims={"batch": 2})
-    bound = hetsim.Workload((stream,), requests=1)
-    with pytest.raises(hetsim.WorkloadError, match="a stream binds 'batch' to 2"):
-        serve(deployed(open_, dynamic_batching=batching), bound, platform)
-    assert serve(deployed(open_), bound, platform).requests == 1
-
-
-def test_a_saved_plan_serves(open_: str, platform: hetsim.Platform, tmp_path: Path) -> None:
-    problem = hetsim.Problem.of(hetsim.load_model(open_, dims={"batch": 1}), platform)
-    path = tmp_path / "plan.json"
-    hetsim.plan(problem, "single:npu").save(path)
-    entry = Instances(plan=str(path))
-    batching = DynamicBatching(2)
-    deployment = deployed(open_, instances=(entry,), dynamic_batching=batching)
-    [found] = resolve(deployment, poisson(open_, 1, 1), platform)
-    assert [plan.devices_used for plan in found.plans[0][0]] == [("npu",)] * 2
-    other = deployed(model_at(tmp_path, "batch", 64), instances=(entry,))
-    with pytest.raises(hetsim.WorkloadError, match="the plan is of another model"):
-        resolve(other, poisson(other.models[0].model, 1, 1), platform)
-
-
-def test_replicas_of_a_plan_are_instances(
-    fixed: str, platform: hetsim.Platform, tmp_path: Path, seen: list[Outcomes]
-) -> None:
-    deployment = deployed(fixed, strategy="multi", instances=(Instances(2),))
-    [found] = resolve(deployment, poisson(fixed, 1, 1), platform)
-    used = [rows[0][0].devices_used for rows in found.plans]
-    assert sorted(used) == [("cpu",), ("npu",)]
-    problem = hetsim.Problem.of(hetsim.load_model(fixed), platform)
-    made = hetsim.plan(problem, "multi")
-    took = [hetsim.simulate(one).latency_s for one in made.replicas]
-    assert [rows[0][0] for rows in found.seconds] == took
-    made.save(tmp_path / "multi.json")
-    saved = deployed(fixed, instances=(Instances(2, plan=str(tmp_path / "multi.json")),))
-    for one in (deployment, saved):
-        said = serve(one, poisson(fixed, 2 / min(took), 2000), platform)
-        assert len(said.models[0].instances) == 4
-    first, second = seen
-    assert (first.instance == second.instance).all()
-    assert set(first.instance.tolist()) == {0, 1, 2, 3}
-
-
-def test_devices_are_kept_to(fixed: str, platform: hetsim.Platform) -> None:
-    entries = (Instances(1, ("cpu",), "auto"), Instances(1, ("npu",), "heft"))
-    [found] = resolve(deployed(fixed, instances=entries), poisson(fixed, 1, 1), platform)
-    assert [rows[0][0].devices_used for rows in found.plans] == [("cpu",), ("npu",)]
-    with pytest.raises(hetsim.UsageError, match="did you mean 'npu'"):
-        resolve(
-            deployed(fixed, instances=(Instances(1, ("npv",)),)), poisson(fixed, 1, 1), platform
-        )
-
-
-def test_a_model_that_no_device_takes_is_named(folder: Path, platform: hetsim.Platform) -> None:
-    made = make_model([op("STFT", "x s - l", "y")], [value("x", (1, 64, 1))],
-                      [value("y", None)], {"s": np.int64(8), "l": np.int64(16)})  # fmt: skip
-    path = folder / "odd.onnx"
-    onnx.save(made, path)
-    deployment = deployed(str(path), strategy="heft", instances=(Instances(1, ("npu",)),))
-    with pytest.raises(hetsim.Infeasible, match=r"'.*odd.onnx' in batches of 1"):
-        serve(deployment, poisson(str(path), 1, 1), platform)
-
-
-def test_what_does_not_fit_together_is_infeasible(folder: Path, platform: hetsim.Platform) -> None:
-    models = [model_at(folder, 1, width) for width in (512, 768)]
-    specs = dict(platform.devices)
-    needs = 2 * 4 * 768**2 + 8 * 768
-    specs["cpu"] = replace(specs["cpu"], memory_bytes=needs + 1_000_000)
-    small = replace(platform, devices=specs)
-    served = tuple(Served(model, "single:cpu") for model in models)
-    workload = hetsim.Workload(
-        tuple(hetsim.Stream(str(at), model, Poisson(1)) for at, model in enumerate(models)),
-        requests=2,
-    )
-    for alone in range(2):
-        only = hetsim.Workload((workload.streams[alone],), requests=2)
-        serve(hetsim.Deployment((served[alone],)), only, small)
-    with pytest.raises(hetsim.OutOfMemory, match=r"needs .* together and it .*dense_1_512") as e:
-        serve(hetsim.Deployment(served), workload, small)
-    assert e.value.device == "cpu"
-    assert e.value.needed_bytes > e.value.held_bytes == needs + 1_000_000
 
 
 def test_two_models_share_a_device(folder: Path, platform: hetsim.Platform) -> None:
@@ -411,18 +230,6 @@ def test_two_models_share_a_device(folder: Path, platform: hetsim.Platform) -> N
     assert said.devices["cpu"].utilization == pytest.approx(0.8, rel=0.01)
     assert said.bottleneck == "device cpu"
     assert all(one.queue.mean_s > 0 for one in said.streams)
-
-
-def test_what_nothing_asks_for_holds_its_memory(
-    fixed: str, folder: Path, platform: hetsim.Platform
-) -> None:
-    idle = model_at(folder, 1, 768)
-    served = (Served(fixed, "single:cpu"), Served(idle, "single:cpu"))
-    said = serve(hetsim.Deployment(served), poisson(fixed, 10, 50), platform)
-    assert [one.stability is None for one in said.models] == [False, True]
-    alone = serve(deployed(fixed), poisson(fixed, 10, 50), platform)
-    assert said.memory_bytes["cpu"] - alone.memory_bytes["cpu"] >= 2 * 4 * 768**2
-    assert said.streams == alone.streams
 
 
 def test_a_stream_that_has_not_come_yet_is_not_answered(
@@ -444,20 +251,3 @@ def test_a_stream_that_has_not_come_yet_is_not_answered(
     assert said.streams[1].requests == 0
     assert said.streams[1].objectives == ()
     assert said.streams[1].percentiles == ()
-
-
-def test_what_belongs_to_a_plan_is_refused(fixed: str, platform: hetsim.Platform) -> None:
-    deployment, workload = deployed(fixed), poisson(fixed, 1, 1)
-    problem = hetsim.Problem.of(hetsim.load_model(fixed), platform)
-    plan = hetsim.plan(problem, "single:cpu")
-    for given in (
-        lambda: hetsim.simulate(deployment, workload),  # type: ignore[call-overload]
-        lambda: hetsim.simulate(deployment, 3, platform=platform),  # type: ignore[call-overload]
-        lambda: hetsim.simulate(deployment, workload, platform=platform, sustained=True),  # type: ignore[call-overload]
-        lambda: hetsim.simulate(plan, workload),  # type: ignore[call-overload]
-        lambda: hetsim.simulate(plan, platform=platform),  # type: ignore[call-overload]
-    ):
-        with pytest.raises(hetsim.UsageError, match=";"):
-            given()
-    with pytest.raises(hetsim.UsageError, match="no stream has an objective"):
-        hetsim.simulate(deployment, workload, platform=platform, until_answered=True)

@@ -30,16 +30,9 @@ from hetsim.execution.compiled.run import run_compiled
 from hetsim.execution.compiled.write import compile_plan
 from hetsim.execution.transports.ray_connection.connection import RayConnection
 from onnx_builders import assert_bitwise_equal, make_model, op, save, value
+from platforms import CPU_AND_NPU
 from sweeps import sweep
 
-PLATFORM = """\
-host: cpu
-devices:
-  cpu: intel-core-ultra-155h-cpu
-  npu: intel-core-ultra-155h-npu
-links:
-  - {between: [cpu, npu], latency_us: 5, bandwidth_gbytes_s: 10}
-"""
 Planned = Callable[..., hetsim.Plan]
 
 
@@ -49,7 +42,7 @@ def planned(tmp_path: Path) -> Planned:
 
     def make(proto: onnx.ModelProto) -> hetsim.Plan:
         platform = tmp_path / "pair.yaml"
-        platform.write_text(PLATFORM)
+        platform.write_text(CPU_AND_NPU)
         model = hetsim.load_model(save(proto, tmp_path), canonical="none")
         readers = model.graph.consumers()
         problem = hetsim.Problem.from_arrays(
