@@ -1,7 +1,8 @@
 """The clock's rules driven by a heap of events, with queues and batchers in front of them.
 
 At one instant, in this order, until nothing more happens at it: what ends now ends, and what comes
-now comes, streams before clients; then each batcher looks at all that has come; then devices start.
+now comes, streams before clients; then, at `until_s`, the world changes; then each batcher looks at
+all that has come; then devices start.
 A request of a model without gates goes at once, as the clock admits it, so that the times are
 those of ``hetsim.simulation.clock.driver`` to the bit. A batch is one request of the clock.
 
@@ -33,8 +34,10 @@ from hetsim.simulation.serving.lengths import account
 from hetsim.simulation.serving.routing import leave, send
 from hetsim.simulation.serving.tables import (
     CAME,
+    FOREIGN,
     FULL,
     LOOKS,
+    LOOSE,
     OPEN,
     SOONEST,
     STORM,
@@ -48,10 +51,11 @@ from hetsim.simulation.serving.tables import (
     Spans,
 )
 
-OVER, MORE, CROWDED, FILLED, THINK, RETRIED = 0, 1, 2, 3, 4, 5
+OVER, MORE, CROWDED, FILLED, THINK, RETRIED, MOMENT = 0, 1, 2, 3, 4, 5, 6
 """Why ``advance`` returns: nothing happens any more; it must know what comes next; no slot for a
 batch is free; no place for a record; client ``Flow.counts[THINKS]`` needs times to think; a client
-that was rejected comes again at once."""
+that was rejected comes again at once; it is `until_s`, or what was no batch is over, and all has
+ended and come that does now."""
 
 
 class Coming(NamedTuple):
@@ -83,6 +87,7 @@ def advance(
     events: Any,
     returning: Any,
     now_s: Floats,
+    until_s: float,
 ) -> int:
     """Let time go on from ``now_s[0]``, as far as is known what comes.
 
@@ -100,7 +105,8 @@ def advance(
             stream, variant, client = 0, 0, -1
             if earliest(events) == now:
                 code = take(events)
-                if end(structure, state, code >> SHIFT, code & MASK):
+                over = end(structure, state, code >> SHIFT, code & MASK)
+                if over or (counts[LOOSE] > 0 and answered(state, duration, batches, code)):
                     finish(state, setup, flow, batches, records, spans, returning, code, now)
             elif counts[TAKEN] < total and coming.arrival[counts[TAKEN]] == now:
                 if counts[CAME] - counts[TOLD] == room:
@@ -122,6 +128,8 @@ def advance(
                     return THINK
                 stream, variant = setup.stream_of[client], setup.variant_of[client]
                 comes = counts[CAME] < setup.most and now < setup.until
+            elif now == until_s or counts[FOREIGN] > 0:
+                return MOMENT
             elif counts[LOOKS] > 0:
                 look(structure, state, setup, flow, batches, records, spans, returning, now)
             elif count[ABLE] > 0:
@@ -141,6 +149,8 @@ def advance(
         now = min(earliest(events), earliest(returning), flow.times[SOONEST])
         if counts[TAKEN] < total:
             now = min(now, coming.arrival[counts[TAKEN]])
+        if until_s < now:
+            now = until_s
         if now == math.inf:
             return OVER
         if before == -math.inf:
@@ -184,6 +194,15 @@ def mark(flow: Flow, model: int) -> None:
         flow.counts[LOOKS] += 1
 
 
+def answered(state: State, duration: Sequence[float], batches: Batches, code: int) -> bool:
+    """Whether the end of a task is that of the last one that a batch's answer waits for."""
+    slot = (code >> SHIFT) & (state.window - 1)
+    if batches.needed[slot] == 0 or math.isnan(duration[code & MASK]):
+        return False
+    batches.needed[slot] -= 1
+    return batches.needed[slot] == 0
+
+
 def finish(
     state: State,
     setup: Setup,
@@ -198,8 +217,12 @@ def finish(
     """A batch is over: its clients think, and its instance may take another."""
     slot = (code >> SHIFT) & (state.window - 1)
     model = batches.model[slot]
+    if model < 0:
+        flow.counts[FOREIGN] += 1
+        return
     account(flow, spans, model, now)
     leave(state, setup, flow, batches, records, code >> SHIFT, now)
+    batches.model[slot] = -1
     answer(setup, flow, records, returning, batches.first[slot], now)
     if flow.waiting[model] > 0:
         mark(flow, model)

@@ -22,6 +22,7 @@ from hetsim.simulation.serving import batcher, driver, lengths, routing
 from hetsim.simulation.serving.driver import (
     CROWDED,
     FILLED,
+    MOMENT,
     MORE,
     RETRIED,
     THINK,
@@ -58,6 +59,7 @@ INLINED = (
     driver.launch,
     driver.mark,
     driver.ring,
+    driver.answered,
     driver.answer,
     driver.full,
     driver.sized,
@@ -162,6 +164,7 @@ class Serving:
         self._events: Any = []
         self._returning: Any = []
         self._now: Any = [-math.inf]
+        self._until_s = math.inf
         if machine_code:
             self._structure = Structure._make(np.asarray(part, np.int64) for part in shape)
             self._setup, self._flow, self._spans = map(as_arrays, (setup, flow, spans))
@@ -279,6 +282,7 @@ class Serving:
                 self._events,
                 self._returning,
                 self._now,
+                self._until_s,
             )
             if why == CROWDED:
                 self._widen()
@@ -288,6 +292,10 @@ class Serving:
                 self._make_room()
             elif why == THINK:
                 self._think(int(self._flow.counts[THINKS]))
+            elif why == MOMENT:
+                if last and not self._open():
+                    break
+                self._happen()
             elif why == RETRIED:
                 raise UsageError(
                     "a client is rejected, does not think, and comes again at once",
@@ -297,6 +305,15 @@ class Serving:
                 assert why in (MORE, driver.OVER)
                 break
         yield self._tell()
+
+    def _open(self) -> bool:
+        """Whether somebody waits for an answer, or is to come."""
+        return any(self._flow.inside) or bool(
+            self._returning.size[0] if self._arrays else self._returning
+        )
+
+    def _happen(self) -> None:
+        """Let the world change at ``_until_s``, and say there when it does next."""
 
     def _tell(self) -> Outcomes:
         """Take the records of the first requests that are over out."""

@@ -94,6 +94,7 @@ def new_flow(setup: Setup, templates: int, think: NDArray[np.float64]) -> Flow:
         waiting=[0] * models,
         inside=[0] * models,
         in_flight=[0] * instances,
+        most=[limit or UNLIMITED for limit in setup.limit],
         free_s=[-math.inf] * instances,
         spare=spare,
         idle=[len(instances_of) for instances_of in spans],
@@ -124,7 +125,7 @@ def new_batches(window: int, arrays: bool) -> Batches:
     """Return room for so many batches in flight."""
     whole: Any = [0] * window
     seconds: Any = [0.0] * window
-    batches = Batches(whole, list(whole), list(whole), seconds)
+    batches = Batches(whole, list(whole), list(whole), seconds, list(whole))
     return as_arrays(batches) if arrays else batches
 
 

@@ -29,7 +29,7 @@ def choose(setup: Setup, flow: Flow, model: int, row: int, size: int, now: float
         cycle, turns = setup.cycle_at[model], setup.cycle_at[model + 1] - setup.cycle_at[model]
         turn = flow.turn[model]
         instance = begin + setup.cycle[cycle + turn]
-        while setup.limit[instance] > 0 and flow.in_flight[instance] >= setup.limit[instance]:
+        while flow.in_flight[instance] >= flow.most[instance]:
             turn = (turn + 1) % turns
             instance = begin + setup.cycle[cycle + turn]
         flow.turn[model] = (turn + 1) % turns
@@ -39,7 +39,7 @@ def choose(setup: Setup, flow: Flow, model: int, row: int, size: int, now: float
     least = math.inf
     for instance in range(begin, after):
         inside = flow.in_flight[instance]
-        if setup.limit[instance] > 0 and inside >= setup.limit[instance]:
+        if inside >= flow.most[instance]:
             continue
         if routing == SHORTEST_QUEUE:
             if best < 0 or inside < fewest:
@@ -94,6 +94,7 @@ def send(
     batches.instance[slot] = instance
     batches.model[slot] = model
     batches.begun[slot] = math.inf
+    batches.needed[slot] = 0
     rank = setup.rank[setup.queue_of[records.stream[first - told]]]
     if admit(structure, state, batch, template, rank):
         batches.begun[slot] = now
@@ -117,7 +118,7 @@ def leave(
     if flow.in_flight[instance] == 0:
         flow.idle[model] += 1
         flow.free_s[instance] = now
-    if setup.limit[instance] > 0:
+    if setup.limit[instance] > 0 and flow.most[instance] > 0:
         flow.spare[model] += 1
     request = batches.first[slot]
     while request >= 0:

@@ -14,8 +14,9 @@ OPEN = -1
 """Of a request of which that is not known yet."""
 
 CAME, TOLD, TAKEN, LOOKS, THINKS, STORM, PENDING, BEST, CLOSED = 0, 1, 2, 3, 4, 5, 6, 7, 8
+LOOSE, FOREIGN = 9, 10
 """Places in ``Flow.counts``."""
-COUNTS = 9
+COUNTS = 11
 SOONEST, OLDEST_CAME, CLOSEST = 0, 1, 2
 """Places in ``Flow.times``."""
 TIMES = 3
@@ -95,8 +96,9 @@ class Flow(NamedTuple):
     queued : [queues]
     waiting, inside : [models]
         Requests in its queues; those and what its instances have.
-    in_flight, free_s : [instances]
-        Batches that it has; when it could begin one more, were it alone.
+    in_flight, most, free_s : [instances]
+        Batches that it has; that it may have, 0 where it is left out; when it could begin one
+        more, were it alone.
     spare, idle : [models]
         Batches that its instances could still take, and instances that have none.
     turn : [models]
@@ -116,6 +118,7 @@ class Flow(NamedTuple):
     waiting: Ints
     inside: Ints
     in_flight: Ints
+    most: Ints
     free_s: Floats
     spare: Ints
     idle: Ints
@@ -137,14 +140,19 @@ class Batches(NamedTuple):
     first : [window]
         The first of its requests; ``Records.following`` has the others.
     instance, model : [window]
+        Model -1: no batch, or one that was answered and leaves behind what nobody waits for.
     begun : [window]
         When its first task started; infinite before.
+    needed : [window]
+        Of a batch under way with tasks that nobody waits for (``counts[LOOSE]`` says whether there
+        are any): how many others it has still; they have a duration that is a number. 0 of others.
     """
 
     first: Ints
     instance: Ints
     model: Ints
     begun: Floats
+    needed: Ints
 
 
 class Records(NamedTuple):
