@@ -47,6 +47,8 @@ class Invocation:
         Name of the cost model; None: the default one.
     pessimistic : bool
         Plans are judged at the bad end of what figures may be off by.
+    noted : set of str
+        The notes that were printed.
     """
 
     command: tuple[str, ...]
@@ -61,6 +63,7 @@ class Invocation:
     profiles: Mapping[str, str] = field(default_factory=dict)
     cost: str | None = None
     pessimistic: bool = False
+    noted: set[str] = field(default_factory=set)
 
     def show(self, report: RenderableType) -> None:
         """Print a report to stdout."""
@@ -84,8 +87,9 @@ class Invocation:
         click.echo(one_line(line))
 
     def note(self, text: str) -> None:
-        """Print one line about the work to stderr."""
-        if not self.quiet:
+        """Print one line about the work to stderr, the same one once."""
+        if not self.quiet and text not in self.noted:
+            self.noted.add(text)
             click.echo(one_line(text), err=True)
 
     @contextmanager

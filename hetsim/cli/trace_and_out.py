@@ -12,6 +12,7 @@ from hetsim.reporting.output import check_file, check_folder, write_file, write_
 if TYPE_CHECKING:
     from hetsim.plans.plan import Plan
     from hetsim.plans.timeline import Event, Timeline
+    from hetsim.service.service import Service
 
 
 def check_targets(trace: Path | None, out: Path | None, *, force: bool) -> None:
@@ -58,3 +59,32 @@ def leave(
         invocation.note(
             f"wrote the trace of {plan.strategy} to {trace}; open it in ui.perfetto.dev"
         )
+
+
+def leave_service(
+    service: Service,
+    record: Mapping[str, Any],
+    *,
+    out: Path | None,
+    force: bool,
+    files: Mapping[str, str],
+) -> None:
+    """Write the folder with the result and manifest of a workload that was played.
+
+    `files` are what was read for it, by what they are.
+    """
+    if out is None:
+        return
+    from hetsim.base.text import to_json
+    from hetsim.reporting.manifest import manifest_json
+
+    invocation = current()
+    first, *others = (one.problem for one in service.resolved)
+    made = {
+        "result.json": to_json(record),
+        "manifest.json": manifest_json(
+            first, invocation.command, service.workload.seed, others=others, files=files
+        ),
+    }
+    write_folder(out, made, force=force)
+    invocation.note(f"wrote {', '.join(made)} to {out}")

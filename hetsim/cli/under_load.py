@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +50,37 @@ OF_LOAD = (
 )
 """Options any of which means that requests come at their own times."""
 
-OF_FILE = ("rate", "arrivals", "concurrency", "think_ms", "slos", "duration_s", "requests", "seed")
-"""What a workload file says itself."""
+OF_FILE = {
+    "rate": "write rate_per_s: there",
+    "arrivals": "write arrivals: there",
+    "concurrency": "write closed: there",
+    "think_ms": "write think_time_s: there",
+    "slos": "write slos: there",
+    "duration_s": "write duration_s: there",
+    "requests": "write requests: there",
+    "seed": "write seed: there",
+    "dims": "write dims: there, in a stream",
+    "shapes": "write dims: there, in a stream",
+    "input": "write dims: there, in a stream",
+}
+"""What a workload file says itself, and how."""
 
-OF_PLAN = ("interval_ms", "draws", "sustained", "target_ms", "failures", "trace", "out", "shapes")
-"""What is of one plan, or not simulated under load."""
+OF_DEPLOYMENT = {
+    "strategy": "write strategy: there",
+    "batching": "write dynamic_batching: there",
+    "instances": "write instances: there",
+}
+"""What a deployment file says itself, and how."""
+
+OF_PLAN = {
+    "interval_ms": "give --rate and --arrivals constant for requests that come evenly",
+    "draws": "leave it out, or give --pessimistic for the bad end of what figures may be off by",
+    "sustained": "leave it out, or judge one plan so, without a rate",
+    "target_ms": "give --slo, e.g. --slo p99=50ms",
+    "failures": "leave it out, or let devices fail under one plan, without a rate",
+    "trace": "leave it out, or trace one plan, without a rate; --out keeps the result",
+}
+"""Options that are of one plan, or not simulated under load, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +101,7 @@ class Load:
     batching: DynamicBatching | None
     instances: int | None
     dims: Mapping[str, int]
+    shapes: Mapping[str, tuple[int, ...]]
     strategy: str | None
     plan: str | None = None
 
@@ -96,10 +124,13 @@ def play(
     contention: Contention | None,
     objective: Objective | None,
     *,
+    out: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
-    """Simulate a workload on a deployment, and print what became of it."""
-    from hetsim.cli.question import read_plan, read_strategy_options
+    """Simulate a workload on a deployment; print what became of it, and leave it in `out`."""
+    from hetsim.cli.question import read_plan, read_strategy_options, with_affinity
+    from hetsim.cli.trace_and_out import check_targets, leave_service
     from hetsim.cost.default import DEFAULT_COST
     from hetsim.hardware.catalog import load_platform, platform_names
     from hetsim.reporting.service_record import service_record
@@ -109,20 +140,14 @@ def play(
 
     invocation = current()
     _refuse(OF_PLAN, "is of one plan alone, and not simulated under load")
-    for name, value in (
-        ("--input", invocation.inputs),
-        ("--affinity", invocation.affinity),
-        ("--profile", invocation.profiles),
-    ):
-        if value:
-            raise UsageError(f"{name} is not read under load", hint="leave it out")
+    check_targets(None, out, force=force)
     if load.source is not None and load.source.endswith(".json") and load.workload is None:
         saved = read_plan(
             load.source,
             platform,
             load.strategy,
             load.dims,
-            {},
+            load.shapes,
             canonical,
             contention,
             objective,
@@ -140,16 +165,26 @@ def play(
             canonical=canonical or "basic",
             extensions=invocation.extensions,
             freeze=invocation.frozen,
+            shapes=load.shapes,
+            inputs=invocation.inputs,
             contention=contention or "fifo",
             cost=invocation.cost or DEFAULT_COST,
             execute=invocation.execute,
             pessimistic=invocation.pessimistic,
+            profiles=invocation.profiles,
             objective=objective,
         )
     workload = _workload(load)
     deployment = _deployment(load, workload)
     names = {served.strategy for served in deployment.models}
-    asked = replace(asked, options=read_strategy_options(sorted(names)))
+    names |= {
+        str(one.strategy)
+        for served in deployment.models
+        for one in served.instances
+        if one.strategy is not None
+    }
+    options = read_strategy_options(sorted(names))
+    asked = replace(asked, options=options, constraints=partial(with_affinity, options))
     until_answered = load.workload is None and load.requests is None and load.duration_s is None
     with invocation.progress("simulating what comes"), _told_where(load, deployment):
         service = serve(
@@ -159,8 +194,12 @@ def play(
             asked=asked,
             until_answered=until_answered and bool(load.slos),
         )
+    record = service_record(service)
+    files = {"workload": load.workload, "deployment": load.deployment}
+    read = {what: path for what, path in files.items() if path is not None}
+    leave_service(service, record, out=out, force=force, files=read)
     if as_json:
-        invocation.show_json(service_record(service))
+        invocation.show_json(record)
     else:
         invocation.show(service_report(service))
 
@@ -179,19 +218,16 @@ def _of_plan(
         raise UsageError(
             "a saved plan and --deployment", hint="name the plan under instances: of the deployment"
         )
-    if model.shapes:
-        raise UsageError(
-            "a plan of whole shapes (--shape) is not served",
-            where=load.source,
-            hint="plan again with --dim",
-        )
     asked = Asked(
         canonical=_level(model.canonical),
         extensions=model.extensions,
         freeze=model.frozen,
+        shapes=model.shapes,
         contention=contention or problem.contention,
         cost=problem.cost,
         pessimistic=problem.pessimistic,
+        profiles={device: share.profile.source for device, share in problem.profiles.items()},
+        observed=model.observed if load.batching is None else None,
     )
     return replace(load, source=model.source, plan=load.source, dims=model.dims), platform, asked
 
@@ -225,10 +261,10 @@ def line_of(deployment: str, model: int) -> str:
     return f"{source.shown}:{source.line(('models', model, 'model'))}"
 
 
-def _refuse(names: tuple[str, ...], why: str) -> None:
-    wrong = given(*names)
-    if wrong:
-        raise UsageError(f"{wrong[0]} {why}", hint=f"leave {wrong[0]} out")
+def _refuse(fixes: Mapping[str, str], why: str) -> None:
+    for name, fix in fixes.items():
+        for option in given(name):
+            raise UsageError(f"{option} {why}", hint=fix)
 
 
 def _workload(load: Load) -> Workload:
@@ -241,15 +277,10 @@ def _workload(load: Load) -> Workload:
                 f"a model, '{load.source}', and --workload, which names its own",
                 hint="leave one of them out",
             )
-        _refuse((*OF_FILE, "dims"), "cannot go with --workload, which says it itself")
+        _refuse(OF_FILE, "cannot go with --workload, which says it itself")
         return load_workload(load.workload)
     if load.source is None:
         raise UsageError("no model is given", hint="give MODEL, or --workload FILE")
-    if load.deployment is not None and (load.batching or load.instances):
-        raise UsageError(
-            "--batching and --instances cannot go with --deployment, which says it itself",
-            hint="leave them out",
-        )
     try:
         stream = Stream("requests", load.source, _arrivals(load), slos=load.slos, dims=load.dims)
         requests = load.requests
@@ -310,10 +341,7 @@ def _deployment(load: Load, workload: Workload) -> Deployment:
     from hetsim.workloads.files.reader import load_deployment
 
     if load.deployment is not None:
-        _refuse(
-            ("strategy", "batching", "instances"),
-            "cannot go with --deployment, which says it itself",
-        )
+        _refuse(OF_DEPLOYMENT, "cannot go with --deployment, which says it itself")
         return load_deployment(load.deployment)
     instances: tuple[Instances, ...] = (Instances(load.instances or 1, plan=load.plan),)
     kept: dict[str, Any] = {

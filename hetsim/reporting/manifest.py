@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform as host
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from hetsim.problem.problem import Problem
@@ -20,6 +22,9 @@ def manifest_json(
     command: Sequence[str],
     seed: int,
     measured: Mapping[str, float] | None = None,
+    *,
+    others: Sequence[Problem] = (),
+    files: Mapping[str, str] | None = None,
 ) -> str:
     """Return versions, digests, seed, command line, time in UTC, and what was measured.
 
@@ -32,16 +37,19 @@ def manifest_json(
         Of the random inputs of a run.
     measured : mapping of str to float, optional
         Figures that differ from run to run, such as wall-clock seconds.
+    others : sequence of Problem
+        Those of further models on the platform.
+    files : mapping of str to path, optional
+        What else was read, by what it is.
     """
-    model, platform = problem.model, problem.platform
+    platform = problem.platform
     record: dict[str, Any] = {
         "schema": "hetsim-manifest/1",
         "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": list(command),
         "seed": seed,
-        "model": None
-        if model is None
-        else {"source": model.source, "sha256": model.sha256, "canonical": model.canonical},
+        "model": _model(problem),
+        **({"other_models": [_model(one) for one in others]} if others else {}),
         "platform": None
         if platform is None
         else {"source": platform.source, "sha256": platform.sha256},
@@ -49,6 +57,7 @@ def manifest_json(
             device: {"source": share.profile.source, "sha256": share.profile.sha256}
             for device, share in problem.profiles.items()
         },
+        **({"files": {what: _file(path) for what, path in files.items()}} if files else {}),
         "problem": {"name": problem.name, "fingerprint": problem.fingerprint},
         "versions": {
             "python": host.python_version(),
@@ -59,6 +68,17 @@ def manifest_json(
         "measured": dict(sorted((measured or {}).items())),
     }
     return json.dumps(record, indent=1) + "\n"
+
+
+def _model(problem: Problem) -> dict[str, str] | None:
+    model = problem.model
+    if model is None:
+        return None
+    return {"source": model.source, "sha256": model.sha256, "canonical": model.canonical}
+
+
+def _file(path: str) -> dict[str, str]:
+    return {"source": path, "sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest()}
 
 
 def _installed(name: str) -> str | None:

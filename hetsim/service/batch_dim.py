@@ -11,7 +11,9 @@ from hetsim.graph.loading import read_source
 from hetsim.workloads.deployment import Served
 
 
-def batch_dims(served: Served, dims: Mapping[str, int]) -> list[dict[str, int]]:
+def batch_dims(
+    served: Served, dims: Mapping[str, int], *, shaped: bool = False
+) -> list[dict[str, int]]:
     """Return, for each of `served.sizes`, the dimensions of the model that make it that batch.
 
     Parameters
@@ -19,6 +21,8 @@ def batch_dims(served: Served, dims: Mapping[str, int]) -> list[dict[str, int]]:
     served : Served
     dims : mapping of str to int
         What streams bind of the model.
+    shaped : bool
+        Whether the shapes of all its inputs are given.
 
     Raises
     ------
@@ -30,9 +34,18 @@ def batch_dims(served: Served, dims: Mapping[str, int]) -> list[dict[str, int]]:
 
     Complexity: that of reading the file.
     """
+    alone = served.dynamic_batching is None and served.sizes == (1,)
+    if shaped and alone:
+        return [{}]
+    if shaped:
+        raise WorkloadError(
+            f"cannot take batches of {', '.join(map(str, served.sizes))}: its whole shapes are "
+            "given, the batch among them",
+            where=served.model,
+            hint="bind its other dimensions by --dim, in the place of --shape or --input",
+        )
     inputs = _inputs(served.model)
     name, size = _batch_of(served, inputs)
-    alone = served.dynamic_batching is None and served.sizes == (1,)
     if size is not None or name is None:
         if alone or served.sizes == (size,):
             return [{} for _ in served.sizes]
@@ -51,7 +64,7 @@ def batch_dims(served: Served, dims: Mapping[str, int]) -> list[dict[str, int]]:
         raise WorkloadError(
             f"a stream binds '{name}' to {dims[name]}, and it is the batch dimension",
             where=served.model,
-            hint="leave it out of dims:, or name another one by batch_dim:",
+            hint="leave it out of dims: or --dim, or name another one by batch_dim:",
         )
     return [{name: size} for size in served.sizes]
 

@@ -72,7 +72,8 @@ def resolve(
         Where a stream asks for a model that is not served, a model cannot take a batch size, a
         dimension stays open, or a saved plan is of another model or platform.
     UsageError
-        Where a device or a strategy does not exist.
+        Where a device or a strategy does not exist, or a profile would have to be of several
+        models or shapes.
     UnsupportedNode, Infeasible
         Where a model fits none of the devices that it is to be served on; what is told names
         model and batch size.
@@ -81,6 +82,11 @@ def resolve(
     """
     asked = Asked() if asked is None else asked
     deployment.check(workload)
+    if asked.profiles and len(deployment.models) > 1:
+        raise UsageError(
+            f"profiles of {len(deployment.models)} models",
+            hint="a profile is of one model: price the others by it in workloads of their own",
+        )
     streams = by_model(workload)
     found = []
     for served in deployment.models:
@@ -106,6 +112,12 @@ def _resolved(
     platform: Platform,
     asked: Asked,
 ) -> Resolved:
+    if asked.profiles and (len(variants) > 1 or len(served.sizes) > 1):
+        raise UsageError(
+            f"profiles, and {len(variants) * len(served.sizes)} shapes to be priced",
+            where=served.model,
+            hint="a profile is of one shape: serve one batch size, and bind every dimension",
+        )
     problems = [_problems(served, dims, platform, asked) for dims in variants]
     plans = []
     seconds = []
@@ -136,7 +148,8 @@ def _problems(served: Served, dims: Dims, platform: Platform, asked: Asked) -> l
     """One a batch size."""
     found: list[Problem] = []
     made: dict[tuple[tuple[str, int], ...], Problem] = {}
-    for size, batch in zip(served.sizes, batch_dims(served, dims), strict=True):
+    sizes = batch_dims(served, dims, shaped=asked.shaped)
+    for size, batch in zip(served.sizes, sizes, strict=True):
         bound = {**dims, **batch}
         key = tuple(sorted(bound.items()))
         if key not in made:
@@ -150,6 +163,9 @@ def _problem(served: Served, bound: Dims, size: int, platform: Platform, asked: 
         model = load_model(
             served.model,
             dims=bound,
+            shapes=asked.shapes,
+            inputs=asked.inputs,
+            observed=asked.observed,
             freeze=asked.freeze,
             canonical=asked.canonical,
             extensions=asked.extensions,
@@ -159,6 +175,7 @@ def _problem(served: Served, bound: Dims, size: int, platform: Platform, asked: 
             platform,
             cost=asked.cost,
             contention=asked.contention,
+            profiles=asked.profiles,
             execute=asked.execute,
             pessimistic=asked.pessimistic,
         )
@@ -184,7 +201,9 @@ def _plans(
             check_runnable(narrow)
             if given is None:
                 strategy = entry.strategy or served.strategy
-                made = planned(narrow, strategy, objective=asked.objective, **asked.options)
+                made = planned(
+                    narrow, strategy, objective=asked.objective, **asked.options_for(narrow)
+                )
             else:
                 made = _as_given(given, narrow, str(entry.plan))
             replicas = [(one, timeline_of(one, trace=False).latency_s) for one in made.replicas]

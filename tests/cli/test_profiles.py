@@ -6,9 +6,9 @@ import json
 import re
 
 import pytest
-from profile_builders import ort_profile, trt_profile, unit_model, written
 
 from onnx_builders import save
+from profile_builders import ort_profile, trt_profile, unit_model, written
 
 LAYERS = {"conv1 + relu1": 0.5, "conv2 + relu2 + add": 0.7, "pool": 0.1, "mystery": 0.3}
 

@@ -15,7 +15,6 @@ import onnx
 import pytest
 import yaml
 from execution.compiled.test_compiled_plan import rewritten
-from profile_builders import trt_profile, unit_model, written
 
 import hetsim
 from custom_op_builders import LIBRARY, bodies, user
@@ -28,6 +27,7 @@ from hetsim.execution.compiled.run import run_compiled
 from hetsim.execution.compiled.write import compile_plan
 from hetsim.hardware.files.catalog_files import catalog_folder
 from onnx_builders import make_model, op, save, value
+from profile_builders import trt_profile, unit_model, written
 
 Record = dict[str, Any]
 

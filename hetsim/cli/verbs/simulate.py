@@ -129,9 +129,12 @@ def simulate(
             batching,
             instances,
             dims,
+            shapes,
             strategy,
         )
-        under_load(load, platform, canonical, contention, objective, as_json=as_json)
+        under_load(
+            load, platform, canonical, contention, objective, out=out, force=force, as_json=as_json
+        )
         return
     if source is None:
         raise UsageError("no model is given", hint="give MODEL, PLAN.json, or --workload FILE")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import onnx
 import pytest
-from profile_builders import unit_model
 
 import hetsim
 from hetsim.cost.profiles.names import Names
 from onnx_builders import make_model, op, save, value
+from profile_builders import unit_model
 
 
 @pytest.fixture(scope="module")

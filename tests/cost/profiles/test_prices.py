@@ -8,6 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import hetsim
+from hetsim.cost.profiles.record import MeasuredShare
+from hetsim.errors import InvalidInput, UsageError
+from odd_graphs import loops_within_branches
+from onnx_builders import make_model, op, save, value
 from profile_builders import (
     ai_hub_profile,
     openvino_table,
@@ -18,12 +24,6 @@ from profile_builders import (
     unit_model,
     written,
 )
-
-import hetsim
-from hetsim.cost.profiles.record import MeasuredShare
-from hetsim.errors import InvalidInput, UsageError
-from odd_graphs import loops_within_branches
-from onnx_builders import make_model, op, save, value
 
 NAMES = ("conv1", "relu1", "conv2", "relu2", "add", "pool", "flat", "head")
 EACH = [(name, 10.0 * (at + 1), "") for at, name in enumerate(NAMES)]

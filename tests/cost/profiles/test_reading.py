@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from hetsim.cost.profiles import reading
+from hetsim.cost.profiles.reading import load_profile
+from hetsim.errors import InvalidInput
 from profile_builders import (
     ai_hub_profile,
     openvino_table,
@@ -22,10 +26,6 @@ from profile_builders import (
     trt_profile,
     written,
 )
-
-from hetsim.cost.profiles import reading
-from hetsim.cost.profiles.reading import load_profile
-from hetsim.errors import InvalidInput
 from sweeps import examples
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from profile_builders import real_profile
 
 import hetsim
 from hetsim.graph.zoo.models import materialise, names
+from profile_builders import real_profile
 from sweeps import sweep
 
 QUICK = ("squeezenet", "shufflenet", "mobilenet_v2", "resnet18", "bert_small", "gpt2_6layer")

@@ -1,0 +1,187 @@
+"""Options of ``hetsim simulate`` where requests come at a rate: each is kept to, or refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+from hetsim.cli.under_load import OF_DEPLOYMENT, OF_FILE, OF_LOAD, OF_PLAN
+from hetsim.cli.verbs.simulate import simulate
+from onnx_builders import save
+from profile_builders import trt_profile, unit_model, written
+
+Cli = Callable[..., Result]
+
+KEPT = {
+    "platform", "execute", "strategy", "objective", "set", "affinity", "contention", "profiles",
+    "cost", "pessimistic", "seed", "requests", "dims", "shapes", "input", "freeze", "canonical",
+    "extension", "out", "force", "as_json", "debug", "quiet", "source", *OF_LOAD,
+}  # fmt: skip
+"""What means under load what it means of one plan, and what is of load alone."""
+
+
+def answer(cli: Cli, *words: object) -> dict[str, Any]:
+    result = cli("simulate", *words, "--rate", 300, "--requests", 100, "--json")
+    assert result.exit_code == 0, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def took(found: dict[str, Any]) -> list[list[float]]:
+    seconds: list[list[float]] = found["served"][0]["instances"][0]["seconds"]
+    return seconds
+
+
+def test_every_option_is_kept_to_or_refused() -> None:
+    names = {str(one.name) for one in simulate.params}
+    assert KEPT | set(OF_PLAN) == names
+    assert not KEPT & set(OF_PLAN)
+    assert set(OF_FILE) | set(OF_DEPLOYMENT) <= names
+
+
+@pytest.mark.parametrize("name", OF_PLAN)
+def test_what_is_of_one_plan_is_refused_with_what_to_do(
+    name: str, cli: Cli, model: Path, platform: Path, tmp_path: Path
+) -> None:
+    option = next(one for one in simulate.params if one.name == name)
+    value = {"failures": ["kill npu at 1ms"], "sustained": [], "trace": [tmp_path / "t"]}
+    words = [max(option.opts, key=len), *value.get(name, [3])]
+    result = cli("simulate", model, "--platform", platform, "--rate", 3, *words)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert f"{words[0]} is of one plan alone" in result.stderr
+    assert OF_PLAN[name] in result.stderr
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("name", OF_FILE)
+def test_what_a_file_says_is_refused_with_where_to_write_it(
+    name: str, cli: Cli, model: Path, platform: Path, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "x.npz", x=np.zeros((2, 8), np.float32))
+    (tmp_path / "w.yaml").write_text(
+        "requests: 5\nstreams: {a: {model: tiny.onnx, arrivals: {poisson: {rate_per_s: 5}}}}\n"
+    )
+    option = next(one for one in simulate.params if one.name == name)
+    values = {"arrivals": "poisson", "slos": "p99=5ms", "dims": "batch=2", "shapes": "x=2,8"}
+    word, value = max(option.opts, key=len), values.get(name, 3)
+    given = (word, tmp_path / "x.npz" if name == "input" else value)
+    result = cli("simulate", "--workload", tmp_path / "w.yaml", "--platform", platform, *given)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert f"{word} cannot go with --workload" in result.stderr
+    assert OF_FILE[name] in result.stderr
+
+
+def test_whole_shapes_and_inputs(
+    cli: Cli, dynamic_model: Path, platform: Path, tmp_path: Path
+) -> None:
+    words = (dynamic_model, "--platform", platform, "--strategy", "single:cpu")
+    np.savez(tmp_path / "x.npz", x=np.zeros((64, 8), np.float32))
+    alone, dim, shape, inputs = (
+        answer(cli, *words, *more)
+        for more in (
+            (),
+            ("--dim", "batch=64"),
+            ("--shape", "x=64,8"),
+            ("--input", tmp_path / "x.npz"),
+        )
+    )
+    assert took(dim) == took(shape) == took(inputs) > took(alone)
+    assert dim["streams"] == shape["streams"]
+    for more in (("--shape", "x=64,8"), ("--input", tmp_path / "x.npz")):
+        result = cli("simulate", *words, *more, "--rate", 3, "--batching", 4)
+        assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
+        assert "cannot take batches of 1, 2, 4: its whole shapes are given" in result.stderr
+    assert cli("simulate", *words, "--shape", "x=64,8", "--out", tmp_path / "made").exit_code == 0
+    saved = answer(cli, tmp_path / "made" / "plan.json")
+    assert saved["streams"] == shape["streams"]
+
+
+def test_affinity(cli: Cli, dynamic_model: Path, platform: Path, tmp_path: Path) -> None:
+    (tmp_path / "wish.yaml").write_text("pins: {first: npu}\n")
+    words = (dynamic_model, "--platform", platform, "--affinity", tmp_path / "wish.yaml")
+    found = answer(cli, *words, "--batching", 4)
+    assert found["served"][0]["instances"][0]["devices"] == ["cpu", "npu"]
+    result = cli("simulate", *words, "--rate", 3, "--set", "pins=second=npu")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    (tmp_path / "wish.yaml").write_text("pins: {frist: npu}\n")
+    result = cli("simulate", *words, "--rate", 3)
+    assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
+    assert "wish.yaml:1" in result.stderr
+    assert "first" in result.stderr
+
+
+def test_what_is_noted_of_every_batch_size_is_told_once(
+    cli: Cli, dynamic_model: Path, platform: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "wish.yaml").write_text("pins: {first: npu}\ndefault: cpu\n")
+    result = cli(
+        "simulate", dynamic_model, "--platform", platform, "--rate", 300, "--requests", 9,
+        "--affinity", tmp_path / "wish.yaml", "--batching", 4,
+    )  # fmt: skip
+    assert (result.exit_code, result.stderr.count("\n")) == (0, 1)
+    assert "'default' orders the devices" in result.stderr
+
+
+def test_execute_and_pessimistic(cli: Cli, model: Path, platform: Path) -> None:
+    words = (model, "--platform", platform, "--strategy", "single:cpu")
+    plain = answer(cli, *words)
+    assert took(answer(cli, *words, "--execute", "cpu=int8")) != took(plain)
+    assert took(answer(cli, *words, "--pessimistic")) > took(plain)
+
+
+def test_prices_of_a_saved_plan_are_those_it_was_made_with(
+    cli: Cli, platform: Path, tmp_path: Path
+) -> None:
+    path = save(unit_model(), tmp_path, "unit.onnx")
+    layers = {"conv1 + relu1": 0.5, "conv2 + relu2 + add": 0.7, "pool": 0.1}
+    profile = written(tmp_path, trt_profile(layers), "npu.json")
+    words = (path, "--platform", platform, "--strategy", "single:npu")
+    for at, more in enumerate((("--profile", f"npu={profile}"), ("--execute", "npu=int8"))):
+        made = tmp_path / f"made{at}"
+        found = answer(cli, *words, *more)
+        assert took(found) != took(answer(cli, *words))
+        assert cli("simulate", *words, *more, "--out", made).exit_code == 0
+        again = answer(cli, made / "plan.json")
+        assert again["streams"] == found["streams"]
+        assert again["problem"]["profiles"] == found["problem"]["profiles"]
+    result = cli("simulate", *words, "--profile", f"npu={profile}", "--rate", 3, "--batching", 4)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "profiles, and 3 shapes to be priced" in result.stderr
+
+
+def test_options_of_an_instance_s_strategy(
+    cli: Cli, model: Path, platform: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "d.yaml").write_text(
+        "models:\n  - model: tiny.onnx\n    strategy: heft\n"
+        "    instances: [{count: 1}, {count: 1, strategy: multi}]\n"
+    )
+    words = (model, "--platform", platform, "--deployment", tmp_path / "d.yaml", "--rate", 3)
+    result = cli("simulate", *words, "--set", "no_such=3")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "'heft', 'multi' has no option 'no_such'" in result.stderr
+
+
+def test_out(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = (model, "--platform", platform, "--out", out)
+    found = answer(cli, *words)
+    assert sorted(path.name for path in out.iterdir()) == ["manifest.json", "result.json"]
+    assert json.loads((out / "result.json").read_text()) == found
+    result = cli("simulate", *words, "--rate", 3)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "it exists and is not empty" in result.stderr
+    (tmp_path / "w.yaml").write_text(
+        "requests: 5\nstreams: {a: {model: tiny.onnx, arrivals: {poisson: {rate_per_s: 5}}}}\n"
+    )
+    workload = ("--workload", tmp_path / "w.yaml", "--platform", platform)
+    assert cli("simulate", *workload, "--out", out, "--force").exit_code == 0
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["files"]["workload"]["source"] == str(tmp_path / "w.yaml")
+    assert len(manifest["files"]["workload"]["sha256"]) == 64
