@@ -12,10 +12,12 @@ import numpy as np
 from hetsim.confidence.percentile import Percentile, percentile_of
 from hetsim.confidence.verdict import Verdict
 from hetsim.service.service import Objective, Part, Queue, StreamService
-from hetsim.service.stability import Stability, stability_of
+from hetsim.service.stability import Stability, lately_s, stability_of
 from hetsim.simulation.serving.outcomes import Lengths, Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
 from hetsim.workloads.arrivals.closed import Closed
+from hetsim.workloads.arrivals.replay import Replay
+from hetsim.workloads.registry import Open
 from hetsim.workloads.slo import Slo
 from hetsim.workloads.workload import Stream, Workload
 
@@ -36,24 +38,42 @@ def latencies(outcomes: Outcomes) -> Array:
     return np.where(outcomes.why == SERVED, outcomes.finish_s - outcomes.arrival_s, NEVER_S)
 
 
-def rate_of(workload: Workload, streams: Sequence[Stream]) -> float | None:
-    """Return the requests a second that `streams` state; None where clients are among them."""
+def rate_of(
+    workload: Workload, streams: Sequence[Stream], since_s: float, until_s: float
+) -> float | None:
+    """Return the requests a second that `streams` state; None where clients are among them.
+
+    On average between two moments: a trace that ends before the second counts for as long as it
+    came.
+    """
     total = 0.0
     for stream in streams:
         if isinstance(stream.arrivals, Closed):
             return None
         if stream.arrivals is not None:
-            total += stream.arrivals.rate_per_s
-        elif workload.arrivals is not None and stream.share is not None:
-            total += workload.arrivals.rate_per_s * stream.share
+            total += _stated(stream.arrivals, since_s, until_s)
+        elif workload.arrivals is not None and stream.share:
+            total += _stated(workload.arrivals, since_s, until_s) * stream.share
     return total
 
 
-def stability(outcomes: Outcomes, offered_per_s: float | None) -> Stability | None:
+def _stated(arrivals: Open, since_s: float, until_s: float) -> float:
+    if not isinstance(arrivals, Replay) or not until_s > since_s:
+        return arrivals.rate_per_s
+    end_s = float(arrivals.trace().arrival_s[-1]) / arrivals.speed_up
+    part = min(max((end_s - since_s) / (until_s - since_s), 0.0), 1.0)
+    return arrivals.rate_per_s * part if part else 0.0
+
+
+def stability(
+    workload: Workload, streams: Sequence[Stream], outcomes: Outcomes
+) -> Stability | None:
     """Return how a model kept up with these requests, all of its own; None where there is none."""
     if not len(outcomes.arrival_s):
         return None
-    return stability_of(outcomes.arrival_s, outcomes.finish_s, outcomes.fresh, offered_per_s)
+    since_s = lately_s(outcomes.arrival_s)
+    offered = rate_of(workload, streams, since_s, float(outcomes.arrival_s[-1]))
+    return stability_of(outcomes.arrival_s, outcomes.finish_s, outcomes.fresh, offered)
 
 
 def stream_service(

@@ -25,9 +25,10 @@ BLOCK = 1 << 14
 def expected(workload: Workload) -> float:
     """Return about how many requests come."""
     counts = [math.inf if workload.requests is None else float(workload.requests)]
-    rate = rate_of(workload, workload.streams)
-    if rate is not None and workload.duration_s is not None:
-        counts.append(rate * workload.duration_s)
+    if workload.duration_s is not None:
+        rate = rate_of(workload, workload.streams, 0.0, workload.duration_s)
+        if rate is not None:
+            counts.append(rate * workload.duration_s)
     if workload.duration_s is None and workload.requests is None:
         each = [workload.arrivals, *(stream.arrivals for stream in workload.streams)]
         counts.append(sum(len(one.trace().arrival_s) for one in each if isinstance(one, Replay)))

@@ -14,7 +14,6 @@ from hetsim.service.figures import (
     NEVER_S,
     latencies,
     queue_of,
-    rate_of,
     stability,
     stream_service,
 )
@@ -99,11 +98,14 @@ def _service(run: Run, resolved: Sequence[Resolved], platform: Platform, end: En
     for at, one in enumerate(resolved):
         streams = sorted(one.of_stream)
         mine = np.isin(outcomes.stream, streams)
-        offered = rate_of(workload, [workload.streams[stream] for stream in streams])
         models.append(
             ModelService(
                 one.served.model,
-                stability(chosen(outcomes, mine & counted), offered),
+                stability(
+                    workload,
+                    [workload.streams[stream] for stream in streams],
+                    chosen(outcomes, mine & counted),
+                ),
                 queue_of(engine.lengths, at, duration_s),
                 _instances(chosen(outcomes, mine), setup.models[at].limits, duration_s),
                 int(np.sum(engine.ran[np.unique(setup.models[at].template)])),

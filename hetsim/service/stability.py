@@ -14,6 +14,9 @@ STATES: tuple[State, ...] = ("stable", "backlogged", "overloaded")
 
 Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
+LATELY = 0.1
+"""The last part of a run, which tells what still comes: a trace may have ended before it."""
+
 SIGMAS = 3.0
 """Deviations that chance alone may make a backlog of, before it counts as one."""
 
@@ -30,7 +33,7 @@ class Stability:
     backlog : int
         Requests that had come since then and were not answered when the last one came.
     offered_per_s : float
-        Requests a second that come: as their arrivals state it, over a long time.
+        Requests a second that come at the end of the run: as their arrivals state it.
     carried_per_s : float
         Requests a second that were answered from `caught_up_s` until the last one came; NaN
         where that is no time.
@@ -65,7 +68,8 @@ def stability_of(
         In the order of arrival; NaN for the end of what was rejected.
     fresh : bool[requests]
     offered_per_s : float, optional
-        Absent: as many as came, of clients among others; they never overload on their own.
+        As their arrivals state it from ``lately_s`` on. Absent: as many as came, of clients
+        among others; they never overload on their own.
 
     Complexity: O(n log n).
     """
@@ -86,6 +90,12 @@ def stability_of(
         if left > 1 + SIGMAS * math.sqrt(chance):
             state = "overloaded" if came > carried else "backlogged"
     return Stability(state, caught_up_s, left, came, carried)
+
+
+def lately_s(arrival_s: Seconds) -> float:
+    """Return since when requests tell what still comes."""
+    first_s, last_s = float(arrival_s[0]), float(arrival_s[-1])
+    return last_s - LATELY * (last_s - first_s)
 
 
 def _rate(count: int, seconds: float) -> float:

@@ -102,6 +102,29 @@ def test_what_comes_faster_than_it_is_answered_is_overloaded(
     assert said.streams[0].objectives[0].verdict.answer == "misses"
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_trace_that_has_ended_comes_no_more(
+    shared: bool, fixed: str, platform: hetsim.Platform, tmp_path: Path
+) -> None:
+    took_s = alone_s(fixed, platform)
+    (tmp_path / "trace.csv").write_text("".join(f"{k / 1.5 * took_s!r}\n" for k in range(1000)))
+    replay = Replay(str(tmp_path / "trace.csv"))
+    given = {"share": 1.0} if shared else {"arrivals": replay}
+    streams = (
+        hetsim.Stream("trace", fixed, **given),  # type: ignore[arg-type]
+        hetsim.Stream("always", fixed, Constant(0.1 / took_s)),
+    )
+    for end, state, offered in ((650, "overloaded", 1.6), (900, "backlogged", 0.1)):
+        workload = hetsim.Workload(
+            streams, duration_s=end * took_s, arrivals=replay if shared else None
+        )
+        kept = serve(deployed(fixed), workload, platform).models[0].stability
+        assert kept is not None
+        assert kept.state == state
+        assert kept.offered_per_s == pytest.approx(offered / took_s, rel=0.01)
+        assert kept.carried_per_s == pytest.approx(1 / took_s, rel=0.01)
+
+
 @pytest.mark.parametrize(("load", "answer"), [(0.5, "meets"), (0.9, "misses")])
 def test_a_run_goes_on_until_it_is_answered(
     load: float, answer: str, fixed: str, platform: hetsim.Platform
