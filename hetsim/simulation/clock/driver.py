@@ -130,15 +130,15 @@ def again(
     duration: Sequence[float],
     requests: Sequence[int],
     templates: Sequence[int],
-    rank: Sequence[int],
+    ranks: Sequence[int],
     kept: Sequence[int],
     events: Any,
     now: float,
     log: Log,
 ) -> None:
-    """Admit requests once more, each with a template, and queue transfers that were kept back."""
+    """Admit requests once more, each with its template, and queue transfers that were kept back."""
     for k in range(len(requests)):
-        admit(structure, state, requests[k], templates[k], rank[requests[k]])
+        admit(structure, state, requests[k], templates[k], ranks[k])
         launch(state, duration, events, now, log)
     for k in range(len(kept)):
         request = kept[k] >> SHIFT

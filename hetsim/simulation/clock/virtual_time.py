@@ -108,7 +108,7 @@ class VirtualTime:
             coming: Any = (arrival, template, ranks, self.finish)
             self._requests: Any = Requests(*coming)
             self._now: Any = np.full(1, -np.inf)
-            self._log: Any = _array_log(lines)
+            self._log: Any = array_log(lines)
         else:
             self.finish = [math.nan] * count
             ranks = [0] * count if rank is None else rank.tolist()
@@ -136,7 +136,8 @@ class VirtualTime:
                 self._state = widened(self._state)
                 self._make_room()
             elif why == LOGGED:
-                self._lengthen_log()
+                more = len(self._log.code) + len(self._state.starting)
+                self._log = longer(self._log, more, self._arrays)
             else:
                 return
 
@@ -195,17 +196,18 @@ class VirtualTime:
         room = most_running(self._structure, self._links, self._state.window)
         self._events = with_room(self._events, room)
 
-    def _lengthen_log(self) -> None:
-        log = self._log
-        more = len(log.code) + len(self._state.starting)
-        if self._arrays:
-            self._log = _array_log(len(log.code) + more)
-            for old, new in zip(log, self._log, strict=True):
-                new[: len(old)] = old
-        else:
-            log.code += [0] * more
-            log.start += [0.0] * more
-            log.stream += [0] * more
+
+def longer(log: Any, more: int, arrays: bool) -> Any:
+    """Return a log with room for more lines."""
+    if not arrays:
+        log.code += [0] * more
+        log.start += [0.0] * more
+        log.stream += [0] * more
+        return log
+    made: Any = array_log(len(log.code) + more)
+    for old, new in zip(log, made, strict=True):
+        new[: len(old)] = old
+    return made
 
 
 def in_slots(record: Any) -> Any:
@@ -219,7 +221,7 @@ def _slotted(record: Any) -> Any:
     return make_dataclass(record.__name__, record._fields, slots=True)
 
 
-def _array_log(lines: int) -> Log:
+def array_log(lines: int) -> Log:
     made: Any = (
         np.zeros(lines, np.int64),
         np.zeros(lines),

@@ -17,15 +17,12 @@ from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.playing import COMPILE_FROM
 from hetsim.simulation.clock.rules import SHIFT
-from hetsim.simulation.failures.changing_time import (
-    IS_RUNNING,
-    ChangingTime,
-    InFlight,
-)
+from hetsim.simulation.failures.changing import IS_RUNNING, InFlight
+from hetsim.simulation.failures.changing_time import ChangingTime
 from hetsim.simulation.failures.failure import Failure, Moment, moments
 from hetsim.simulation.failures.ledger import Ledger
-from hetsim.simulation.failures.remaining_tasks import Version
-from hetsim.simulation.failures.rests import Rests
+from hetsim.simulation.failures.remaining_tasks import Layout, Version
+from hetsim.simulation.failures.rests import Rest, Rests
 from hetsim.simulation.failures.ways_on import ways_on
 
 
@@ -193,7 +190,12 @@ class FailingClock:
     def _go_on(self, flight: InFlight, running: Running, device: int, now: float) -> None:
         """Take from requests what they had on a device, and lay out what each still has to do."""
         rests, clock = self._rests, self._clock
-        ways, way = ways_on(flight, rests, self.versions[-1], self._dealt(flight.request), device)
+        version = self.versions[-1]
+
+        def layout_for(rest: Rest, replica: int) -> Layout:
+            return version.layout_of(rest.groups, replica)
+
+        ways, way = ways_on(flight, rests, layout_for, self._dealt(flight.request), device)
         after = np.array([found.rest for found in ways], dtype=np.int64)[way]
         over = np.array([found.over for found in ways], dtype=np.bool_)[way]
         self._over_s.update(dict.fromkeys(flight.request[over].tolist(), now))

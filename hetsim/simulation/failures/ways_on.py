@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
-from hetsim.simulation.failures.changing_time import HAS_ENDED, IS_RUNNING, InFlight
-from hetsim.simulation.failures.remaining_tasks import Version
+from hetsim.simulation.failures.changing import HAS_ENDED, IS_RUNNING, InFlight
+from hetsim.simulation.failures.remaining_tasks import Layout
 from hetsim.simulation.failures.rests import Rest, Rests, leftovers
+
+LayoutFor = Callable[[Rest, int], Layout]
 
 
 class Onward(NamedTuple):
@@ -36,7 +38,7 @@ class Onward(NamedTuple):
 def ways_on(
     flight: InFlight,
     rests: Rests,
-    version: Version,
+    layout_for: LayoutFor,
     dealt: NDArray[np.int64],
     device: int,
 ) -> tuple[list[Onward], NDArray[np.int64]]:
@@ -48,11 +50,12 @@ def ways_on(
         By the templates that `rests` has laid out.
     rests : Rests
         Takes up what is new.
-    version : Version
-        The plan by which they go on.
+    layout_for : function
+        Of a rest and a number of `dealt`: the plan by which it goes on.
     dealt : int array [requests]
-        Their replicas of it.
+        For each the number of what it runs, where that is left to choose.
     device : int
+        One beyond all that there are: nothing is lost.
 
     Complexity: O(tasks in flight), and V + E of the plan a way.
     """
@@ -62,13 +65,15 @@ def ways_on(
     begun = flight.progress.any(axis=1)
     # Those that nothing has happened to are alike by rest and replica.
     waiting = np.flatnonzero(~begun)
-    kinds = rest[waiting] * len(version.layouts) + dealt[waiting]
+    kinds = rest[waiting] * (dealt.max(initial=0) + 1) + dealt[waiting]
     for kind in np.unique(kinds):
         same = waiting[kinds == kind]
         row = same[0]
         way[same] = len(ways)
         ways.append(
-            _way_on(rests, version, int(rest[row]), int(dealt[row]), flight.progress[row], device)
+            _way_on(
+                rests, layout_for, int(rest[row]), int(dealt[row]), flight.progress[row], device
+            )
         )
     alike: dict[tuple[int, int, bytes], int] = {}
     for row in np.flatnonzero(begun).tolist():
@@ -76,16 +81,16 @@ def ways_on(
         key = int(rest[row]), int(dealt[row]), progress.tobytes()
         if key not in alike:
             alike[key] = len(ways)
-            ways.append(_way_on(rests, version, *key[:2], progress, device))
+            ways.append(_way_on(rests, layout_for, *key[:2], progress, device))
         way[row] = alike[key]
     return ways, way
 
 
 def _way_on(
     rests: Rests,
-    version: Version,
+    layout_for: LayoutFor,
     number: int,
-    replica: int,
+    dealt: int,
     progress: NDArray[np.int8],
     device: int,
 ) -> Onward:
@@ -101,8 +106,8 @@ def _way_on(
     over = False
     found: Rest | None = None
     if any(counted and done != HAS_ENDED for counted, done in zip(rest.counts, state, strict=True)):
-        layout = version.layout_of(rest.groups, replica)
-        held, computed = _progress(version.plan.problem, rest, state, device)
+        layout = layout_for(rest, dealt)
+        held, computed = _progress(layout.plan.problem, rest, state, device)
         key = (id(layout), frozenset(held.items()), computed, tasks)
         number = rests.number(key, lambda: layout.rest(held, computed, tasks))
         found = rests.known[number]
