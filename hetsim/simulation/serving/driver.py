@@ -36,6 +36,7 @@ from hetsim.simulation.serving.tables import (
     CAME,
     FOREIGN,
     FULL,
+    LIMIT,
     LOOKS,
     LOOSE,
     OPEN,
@@ -51,11 +52,11 @@ from hetsim.simulation.serving.tables import (
     Spans,
 )
 
-OVER, MORE, CROWDED, FILLED, THINK, RETRIED, MOMENT = 0, 1, 2, 3, 4, 5, 6
+OVER, MORE, CROWDED, FILLED, THINK, RETRIED, MOMENT, LATER = 0, 1, 2, 3, 4, 5, 6, 7
 """Why ``advance`` returns: nothing happens any more; it must know what comes next; no slot for a
 batch is free; no place for a record; client ``Flow.counts[THINKS]`` needs times to think; a client
 that was rejected comes again at once; it is `until_s`, or what was no batch is over, and all has
-ended and come that does now."""
+ended and come that does now; what happens next does after ``Flow.times[LIMIT]``."""
 
 
 class Coming(NamedTuple):
@@ -146,13 +147,11 @@ def advance(
             if count[STARTING] > 0:
                 launch(state, duration, batches, events, now)
         before = now
-        now = min(earliest(events), earliest(returning), flow.times[SOONEST])
-        if counts[TAKEN] < total:
-            now = min(now, coming.arrival[counts[TAKEN]])
-        if until_s < now:
-            now = until_s
+        now = min(upcoming(flow, coming, events, returning), until_s)
         if now == math.inf:
             return OVER
+        if now > flow.times[LIMIT]:
+            return LATER
         if before == -math.inf:
             spans.length[1] = now
             for model in range(len(spans.since)):
@@ -160,6 +159,13 @@ def advance(
         now_s[0] = now
         if flow.times[SOONEST] == now:
             ring(flow, now)
+
+
+def upcoming(flow: Flow, coming: Coming, events: Any, returning: Any) -> float:
+    """Return when something next happens by itself, as far as is known what comes."""
+    now = min(earliest(events), earliest(returning), flow.times[SOONEST])
+    taken = flow.counts[TAKEN]
+    return min(now, coming.arrival[taken]) if taken < len(coming.arrival) else now
 
 
 def launch(

@@ -56,6 +56,7 @@ INLINED = (
     routing.choose,
     routing.leave,
     routing.send,
+    driver.upcoming,
     driver.launch,
     driver.mark,
     driver.ring,
@@ -263,8 +264,25 @@ class Serving:
             columns = [np.asarray(part).tolist() for part in columns]
         block: Any = (*columns, last)
         coming: Any = Coming._make(block)
-        advance = compiled() if self._arrays else driver.advance
         self._flow.counts[TAKEN] = 0
+        while True:
+            why = self._go(coming)
+            if why == FILLED:
+                if self._room >= BLOCK:
+                    yield self._tell()
+                self._make_room()
+            elif why == MOMENT:
+                if last and not self._open():
+                    break
+                self._happen()
+            else:
+                assert why in (MORE, driver.OVER)
+                break
+        yield self._tell()
+
+    def _go(self, coming: Any) -> int:
+        """Let time go on; return why not further: OVER, LATER, FILLED, at a MOMENT, needs MORE."""
+        advance = compiled() if self._arrays else driver.advance
         while True:
             state, batches, records = self._state, self._batches, self._records
             if not self._arrays:
@@ -286,25 +304,15 @@ class Serving:
             )
             if why == CROWDED:
                 self._widen()
-            elif why == FILLED:
-                if self._room >= BLOCK:
-                    yield self._tell()
-                self._make_room()
             elif why == THINK:
                 self._think(int(self._flow.counts[THINKS]))
-            elif why == MOMENT:
-                if last and not self._open():
-                    break
-                self._happen()
             elif why == RETRIED:
                 raise UsageError(
                     "a client is rejected, does not think, and comes again at once",
                     hint="give it time to think, or the model a longer queue",
                 )
             else:
-                assert why in (MORE, driver.OVER)
-                break
-        yield self._tell()
+                return int(why)
 
     def _open(self) -> bool:
         """Whether somebody waits for an answer, or is to come."""
