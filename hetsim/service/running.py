@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -35,55 +36,67 @@ def expected(workload: Workload) -> float:
     return min(counts)
 
 
-class Run:
-    """A workload on its way through the engine."""
+def blocks_of(workload: Workload, setup: Setup) -> Iterator[Requests]:
+    """Yield what comes by itself, in pieces, with the variants of models in those' place."""
+    for block in requests_of(workload):
+        for first in range(0, len(block), BLOCK):
+            piece = slice(first, first + BLOCK)
+            stream, variant = block.stream[piece], block.variant[piece]
+            own = np.empty_like(variant)
+            for at, places in enumerate(setup.variant):
+                mine = stream == at
+                own[mine] = places[variant[mine]]
+            yield Requests(block.arrival_s[piece], stream, own)
 
-    def __init__(self, workload: Workload, setup: Setup, *, machine_code: bool) -> None:
-        self.workload, self.setup = workload, setup
+
+def engine_of(workload: Workload, setup: Setup, *, machine_code: bool) -> Serving:
+    """Return the engine that plays a workload in virtual time."""
+    return Serving(
+        setup.layout,
+        setup.duration,
+        setup.models,
+        setup.sources,
+        setup.clients,
+        requests=workload.requests,
+        until_s=until_s(workload),
+        machine_code=machine_code,
+    )
+
+
+def until_s(workload: Workload) -> float:
+    """Return when clients no longer send."""
+    return math.inf if workload.duration_s is None else workload.duration_s
+
+
+class Run:
+    """A workload on its way through an engine, and what is known of it so far."""
+
+    def __init__(self, workload: Workload, setup: Setup, engine: Serving) -> None:
+        self.workload, self.setup, self.engine = workload, setup, engine
         self.parts: list[Outcomes] = []
         self.told = 0
         self.verdicts: dict[tuple[int, int], Verdict] = {}
-        self.engine = Serving(
-            setup.layout,
-            setup.duration,
-            setup.models,
-            setup.sources,
-            setup.clients,
-            requests=workload.requests,
-            until_s=math.inf if workload.duration_s is None else workload.duration_s,
-            machine_code=machine_code,
-        )
 
     def play(self, *, until_answered: bool) -> End:
         """Feed the engine; return why it ended."""
         due, look = FIRST_LOOK, 0
-        for block in requests_of(self.workload):
-            for first in range(0, len(block), BLOCK):
-                self._feed(block, first)
-                if until_answered and self.told >= due:
-                    look += 1
-                    due *= 2
-                    if self._look(confidence_of_look(look)):
-                        self._keep(self.engine.close())
-                        return "answered"
-        self._keep(self.engine.close())
+        for block in blocks_of(self.workload, self.setup):
+            self.keep(self.engine.serve(block.arrival_s, block.stream, block.variant))
+            if until_answered and self.told >= due:
+                look += 1
+                due *= 2
+                if self.look(confidence_of_look(look)):
+                    self.keep(self.engine.close())
+                    return "answered"
+        self.keep(self.engine.close())
         # One look at a run of a length that was given may err by all that a verdict may.
-        answered = self._look(confidence_of_look(look + 1) if until_answered else CONFIDENCE)
+        answered = self.look(confidence_of_look(look + 1) if until_answered else CONFIDENCE)
         if not until_answered:
             return "ended"
         return "answered" if answered else "budget"
 
-    def _feed(self, block: Requests, first: int) -> None:
-        piece = slice(first, first + BLOCK)
-        stream = block.stream[piece]
-        variant = block.variant[piece]
-        own = np.empty_like(variant)
-        for at, places in enumerate(self.setup.variant):
-            mine = stream == at
-            own[mine] = places[variant[mine]]
-        self._keep(self.engine.serve(block.arrival_s[piece], stream, own))
-
-    def _keep(self, outcomes: Outcomes) -> None:
+    def keep(self, outcomes: Outcomes) -> None:
+        """Take what became of requests that follow those before."""
         self.parts.append(outcomes)
         self.told += len(outcomes.arrival_s)
 
@@ -100,7 +113,7 @@ class Run:
             found, (found.stream == stream) & (found.arrival_s >= self.workload.warm_up_s)
         )
 
-    def _look(self, confidence: float) -> bool:
+    def look(self, confidence: float = CONFIDENCE) -> bool:
         """Ask what is not answered yet; return whether all is."""
         for at, stream in enumerate(self.workload.streams):
             if not stream.slos:

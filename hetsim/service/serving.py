@@ -17,10 +17,10 @@ from hetsim.service.figures import (
     stability,
     stream_service,
 )
-from hetsim.service.layout import set_up
+from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import check_together, held
 from hetsim.service.resolving import Resolved, resolve
-from hetsim.service.running import Run, chosen, expected
+from hetsim.service.running import Run, chosen, engine_of, expected
 from hetsim.service.service import End, ModelService, Service, Use
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.playing import COMPILE_FROM
@@ -28,6 +28,9 @@ from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
+
+Busy = tuple[Sequence[float], Sequence[float]]
+"""Seconds by device, summed over its streams, and by link."""
 
 
 def serve(
@@ -74,16 +77,46 @@ def serve(
         )
     resolved = resolve(deployment, workload, platform, asked)
     check_together(resolved, platform)
-    setup = set_up(resolved, workload)
+    return played(
+        workload,
+        resolved,
+        set_up(resolved, workload),
+        platform,
+        until_answered=until_answered,
+        machine_code=machine_code,
+    )
+
+
+def played(
+    workload: Workload,
+    resolved: Sequence[Resolved],
+    setup: Setup,
+    platform: Platform,
+    *,
+    until_answered: bool = False,
+    machine_code: bool | None = None,
+) -> Service:
+    """Play what is resolved and set up; see ``serve``."""
     if machine_code is None:
         tasks = np.diff(setup.layout.first).mean()
         machine_code = bool(expected(workload) * tasks >= COMPILE_FROM)
-    run = Run(workload, setup, machine_code=machine_code)
+    run = Run(workload, setup, engine_of(workload, setup, machine_code=machine_code))
     end = run.play(until_answered=until_answered)
-    return _service(run, resolved, platform, end)
+    return service_of(run, resolved, platform, end)
 
 
-def _service(run: Run, resolved: Sequence[Resolved], platform: Platform, end: End) -> Service:
+def service_of(
+    run: Run,
+    resolved: Sequence[Resolved],
+    platform: Platform,
+    end: End,
+    busy: Busy | None = None,
+) -> Service:
+    """Return what is said of a run that is over.
+
+    `busy`: seconds by device and by link; absent: what the templates that ran ask of them.
+    Raises WorkloadError where nothing came, or all of it within the warm-up.
+    """
     workload, engine, setup = run.workload, run.engine, run.setup
     outcomes = run.outcomes()
     if not len(outcomes.arrival_s):
@@ -132,7 +165,9 @@ def _service(run: Run, resolved: Sequence[Resolved], platform: Platform, end: En
         on_time += int(
             np.count_nonzero(latencies(chosen(outcomes, outcomes.stream == at)) <= within_s)
         )
-    devices, links = _uses(setup.plan_tasks, engine.ran.tolist(), duration_s)
+    if busy is None:
+        busy = busy_seconds(setup.plan_tasks, engine.ran.tolist())
+    devices, links = _uses(setup.plan_tasks, busy, duration_s)
     each = held(resolved)
     memory = {name: sum(row[p] for row in each) for p, name in enumerate(platform.devices)}
     return Service(
@@ -153,11 +188,11 @@ def _service(run: Run, resolved: Sequence[Resolved], platform: Platform, end: En
 
 
 def _uses(
-    plan_tasks: PlanTasks, ran: Sequence[int], duration_s: float
+    plan_tasks: PlanTasks, busy: Busy, duration_s: float
 ) -> tuple[dict[str, Use], dict[str, Use]]:
     """Devices and links by name: busy and idle over the whole run."""
     problem = plan_tasks.plan.problem
-    device_busy, link_busy = busy_seconds(plan_tasks, ran)
+    device_busy, link_busy = busy
     devices = {}
     for p, (name, busy_s) in enumerate(zip(problem.devices, device_busy, strict=True)):
         width = problem.streams[p]

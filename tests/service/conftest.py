@@ -40,11 +40,11 @@ def open_(folder: Path) -> str:
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Outcomes]:
     """What the engine says of each request, run by run."""
     found: list[Outcomes] = []
-    real = serving._service
+    real = serving.service_of
 
     def kept(run: object, *given: object) -> Service:
         found.append(run.outcomes())  # type: ignore[attr-defined]
         return real(run, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(serving, "_service", kept)
+    monkeypatch.setattr(serving, "service_of", kept)
     return found
