@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.graph.reading.extension import Extension, load_extension
     from hetsim.hardware.catalog import load_device, load_platform
+    from hetsim.hardware.changing.platform import what_if
     from hetsim.hardware.spec import DeviceSpec, Link, Platform
     from hetsim.partitioning.affinity.affinity import Affinity, Exclusion, affinity_of_model
     from hetsim.partitioning.affinity.file import load_affinity
@@ -168,6 +169,7 @@ _HOMES = {
     "run": "hetsim.execution.run",
     "simulate": "hetsim.simulation.simulate",
     "strategies": "hetsim.placement.entries",
+    "what_if": "hetsim.hardware.changing.platform",
 }
 
 
@@ -254,6 +256,7 @@ __all__ = [
     "run",
     "simulate",
     "strategies",
+    "what_if",
 ]
 
 

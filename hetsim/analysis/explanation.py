@@ -148,6 +148,11 @@ def explain(
     )
 
 
+def limits_of(plan: Plan, timeline: Timeline, objective: Objective) -> Mapping[str, float]:
+    """Return what takes a plan's time, by device and link, as ``Explanation.shares``."""
+    return _shares(plan, timeline, objective, _path(plan, timeline))
+
+
 def _path(plan: Plan, timeline: Timeline) -> tuple[Step, ...]:
     def step(event: Event) -> Step:
         compute = event.kind == "compute"

@@ -37,6 +37,8 @@ class Invocation:
         Inputs that are made constants, by name.
     execute : mapping of str to str
         Precisions, by device, that float models are executed in as if.
+    changes, without : tuple of str
+        What is supposed of the platform, see ``hetsim.what_if``.
     settings : tuple of str
         Options of strategies, ``KEY=VALUE``.
     affinity : Affinity, "model" or None
@@ -58,6 +60,8 @@ class Invocation:
     inputs: Mapping[str, Any] | str | None = None
     frozen: Mapping[str, object] = field(default_factory=dict)
     execute: Mapping[str, str] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     affinity: Affinity | Literal["model"] | None = None
     profiles: Mapping[str, str] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
+    from hetsim.hardware.spec import Platform
     from hetsim.placement.objective import Objective
     from hetsim.plans.plan import Plan
     from hetsim.problem.parts import Contention
@@ -41,6 +42,33 @@ def read_model(
         )
 
 
+def read_platform(platform: str | None, *, as_it_is: bool = False) -> Platform:
+    """Load the platform that --platform names, with what --what-if and --without suppose of it.
+
+    `as_it_is`: without that.
+    """
+    from hetsim.hardware.catalog import load_platform, platform_names
+    from hetsim.hardware.changing.platform import idle_changes, what_if
+
+    if platform is None:
+        raise UsageError(
+            "no platform is given",
+            hint=f"give --platform with a YAML file or one of: {', '.join(platform_names())}",
+        )
+    read = load_platform(platform)
+    invocation = current()
+    if as_it_is or not supposed():
+        return read
+    for text in idle_changes(read, invocation.changes):
+        invocation.note(f"what if '{text}': it is so already, and changes nothing")
+    return what_if(read, *invocation.changes, without=invocation.without)
+
+
+def supposed() -> bool:
+    """Whether --what-if or --without supposes something of the platform."""
+    return bool(current().changes or current().without)
+
+
 def read_problem(
     source: str,
     platform: str | None,
@@ -52,17 +80,11 @@ def read_problem(
     """Build the problem of running MODEL on PLATFORM."""
     from hetsim.cost.default import DEFAULT_COST
     from hetsim.cost.registry import cost_model
-    from hetsim.hardware.catalog import load_platform, platform_names
     from hetsim.hardware.executing import platform_executing
     from hetsim.problem.problem import Problem
 
-    if platform is None:
-        raise UsageError(
-            "no platform is given",
-            hint=f"give --platform with a YAML file or one of: {', '.join(platform_names())}",
-        )
     # The platform is quick to read: mistakes about it show before the model is loaded.
-    hardware = load_platform(platform)
+    hardware = read_platform(platform)
     platform_executing(hardware, current().execute)
     cost = current().cost or DEFAULT_COST
     cost_model(cost)
@@ -104,6 +126,8 @@ def read_plan(
             {
                 "--platform": platform,
                 "--execute": current().execute,
+                "--what-if": current().changes,
+                "--without": current().without,
                 "--strategy": strategy,
                 "--objective": objective,
                 "--contention": None if plays else contention,

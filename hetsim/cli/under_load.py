@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hetsim.plans.plan import Plan
     from hetsim.problem.parts import Contention
     from hetsim.service.asked import Asked
+    from hetsim.service.service import Service
     from hetsim.workloads.arrivals.closed import Closed
     from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances
     from hetsim.workloads.registry import Open
@@ -129,11 +130,17 @@ def play(
     as_json: bool,
 ) -> None:
     """Simulate a workload on a deployment; print what became of it, and leave it in `out`."""
-    from hetsim.cli.question import read_plan, read_strategy_options, with_affinity
+    from hetsim.cli.question import (
+        read_plan,
+        read_platform,
+        read_strategy_options,
+        supposed,
+        with_affinity,
+    )
     from hetsim.cli.trace_and_out import check_targets, leave_service
     from hetsim.cost.default import DEFAULT_COST
-    from hetsim.hardware.catalog import load_platform, platform_names
     from hetsim.reporting.service_record import service_record
+    from hetsim.reporting.tables.beside_service import served_beside_record, served_beside_report
     from hetsim.reporting.tables.service import service_report
     from hetsim.service.asked import Asked
     from hetsim.service.serving import serve
@@ -155,12 +162,7 @@ def play(
         )
         load, hardware, asked = _of_plan(load, saved, contention)
     else:
-        if platform is None:
-            raise UsageError(
-                "no platform is given",
-                hint=f"give --platform with a YAML file or one of: {', '.join(platform_names())}",
-            )
-        hardware = load_platform(platform)
+        hardware = read_platform(platform)
         asked = Asked(
             canonical=canonical or "basic",
             extensions=invocation.extensions,
@@ -186,15 +188,22 @@ def play(
     options = read_strategy_options(sorted(names))
     asked = replace(asked, options=options, constraints=partial(with_affinity, options))
     until_answered = load.workload is None and load.requests is None and load.duration_s is None
-    with invocation.progress("simulating what comes"), _told_where(load, deployment):
-        service = serve(
+
+    def served(on: Platform) -> Service:
+        return serve(
             deployment,
             workload,
-            hardware,
+            on,
             asked=asked,
             until_answered=until_answered and bool(load.slos),
         )
+
+    with invocation.progress("simulating what comes"), _told_where(load, deployment):
+        service = served(hardware)
+        was = served(read_platform(platform, as_it_is=True)) if supposed() else None
     record = service_record(service)
+    if was is not None:
+        record["what_if"] = served_beside_record(was, service)
     files = {"workload": load.workload, "deployment": load.deployment}
     read = {what: path for what, path in files.items() if path is not None}
     leave_service(service, record, out=out, force=force, files=read)
@@ -202,6 +211,9 @@ def play(
         invocation.show_json(record)
     else:
         invocation.show(service_report(service))
+        if was is not None:
+            invocation.say("")
+            invocation.show(served_beside_report(was, service))
 
 
 def _of_plan(

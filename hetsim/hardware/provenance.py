@@ -9,6 +9,9 @@ STATUSES = ("measured", "datasheet", "fitted", "secondary", "derived", "prior", 
 published measurements of the device; another's word; computed of other figures; what devices of
 its kin have; a guess."""
 
+WHAT_IF = "what if"
+"""Weaker than all of them: supposed, see ``hetsim.what_if``. No file may say so."""
+
 
 def weakest(statuses: Iterable[str]) -> str:
     """Return the weakest of one or more statuses.
@@ -16,4 +19,4 @@ def weakest(statuses: Iterable[str]) -> str:
     >>> weakest(["fitted", "prior", "datasheet"])
     'prior'
     """
-    return max(statuses, key=STATUSES.index)
+    return max(statuses, key=(*STATUSES, WHAT_IF).index)

@@ -254,6 +254,27 @@ class SharedMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class Supposed:
+    """What is supposed of a platform that is not so: it is another one than was read.
+
+    Attributes
+    ----------
+    changes, without : tuple of str
+        As ``hetsim.what_if`` took them.
+    devices, links : frozenset of str
+        Those of which a figure is supposed.
+    """
+
+    changes: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    devices: frozenset[str] = frozenset()
+    links: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return "; ".join((*self.changes, *(f"without {name}" for name in self.without)))
+
+
+@dataclass(frozen=True, slots=True)
 class Platform:
     """A set of devices joined by links.
 
@@ -269,13 +290,16 @@ class Platform:
         Where it was read from: a catalog name or a path as the user gave it.
     sha256 : str
         Digest of everything above but `source`, so that a plan can be matched to its
-        platform; of what was read, where devices execute in another precision since.
+        platform; of what was read, where devices execute in another precision since, or
+        something is supposed.
     power_w : float or None
         What all devices together may draw for long; None where nothing says it.
     memories : tuple of SharedMemory
         Those that several devices draw on; a device is in one of them at most.
     power_provenance : tuple of str
         Status and source of `power_w`.
+    supposed : Supposed or None
+        What is otherwise than it was read, see ``hetsim.what_if``.
     """
 
     name: str
@@ -287,6 +311,7 @@ class Platform:
     power_w: float | None = None
     memories: tuple[SharedMemory, ...] = ()
     power_provenance: tuple[str, str] = ("estimate", "")
+    supposed: Supposed | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,6 +236,9 @@ class Plan:
                 record["model"]["extensions"] = [e.source for e in model.extensions]
         if platform is not None:
             record["platform"] = {"source": platform.source, "sha256": platform.sha256}
+            if platform.supposed is not None:
+                record["platform"]["what_if"] = list(platform.supposed.changes)
+                record["platform"]["without"] = list(platform.supposed.without)
         if problem.profiles:
             record["profiles"] = {
                 device: {

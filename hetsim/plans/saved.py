@@ -15,6 +15,7 @@ from hetsim.graph.model import Model
 from hetsim.graph.reading.extension import Extension, load_extension, names_library
 from hetsim.graph.shapes.observed import read_array, read_observed
 from hetsim.hardware.catalog import load_platform
+from hetsim.hardware.changing.platform import what_if
 from hetsim.plans.plan import Plan, parse
 from hetsim.problem.parts import check_contention
 from hetsim.problem.problem import Problem
@@ -130,6 +131,10 @@ def _problem(
         raise _broken("platform", where)
     platform = load_platform(platform_of["source"])
     _check_same("platform", platform.sha256, platform_of["sha256"], where)
+    changes, without = platform_of.get("what_if", []), platform_of.get("without", [])
+    if not _are_texts(changes) or not _are_texts(without):
+        raise _broken("platform", where)
+    platform = what_if(platform, *changes, without=without)
     execute = record.get("execute", {})
     if not isinstance(execute, dict) or not all(isinstance(p, str) for p in execute.values()):
         raise _broken("execute", where)
@@ -220,6 +225,10 @@ def _checked_entry(stated: object, where: str) -> dict[str, Any]:
     if not fits:
         raise _broken("model", where)
     return stated
+
+
+def _are_texts(entry: object) -> bool:
+    return isinstance(entry, list) and all(isinstance(text, str) for text in entry)
 
 
 def _has_texts(record: object, keys: Sequence[str]) -> bool:

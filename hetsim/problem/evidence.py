@@ -51,6 +51,9 @@ class Evidence:
     by_kernel : float
         Share of the variance that kernels have each for itself, from 0 to 1: what a part of the
         model is off by beyond the whole, see ``hetsim.analysis.parts``. 0: a part is as sure.
+    before : str
+        The status of the figures before some were supposed, see ``hetsim.what_if``; empty: none
+        is. Times are taken to be off by as much as they were.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Evidence:
     measured: float = 0.0
     likely: Likely | None = None
     by_kernel: float = 0.0
+    before: str = ""
 
     @property
     def own(self) -> float:

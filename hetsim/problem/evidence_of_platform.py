@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from math import hypot
 
@@ -16,7 +17,7 @@ from hetsim.cost.registry import cost_model
 from hetsim.graph.graph import Graph
 from hetsim.hardware.kernel_figures import KernelFigures, as_sure
 from hetsim.hardware.kin import Likely
-from hetsim.hardware.provenance import weakest
+from hetsim.hardware.provenance import WHAT_IF, weakest
 from hetsim.hardware.routes import REFERENCE_BYTES
 from hetsim.hardware.spec import DeviceSpec, Link, Platform, Route
 from hetsim.problem.evidence import Evidence
@@ -139,6 +140,13 @@ def _profiled(found: Evidence, share: MeasuredShare) -> Evidence:
         common=common,
         measured=share.share,
     )
+
+
+def supposing(found: Evidence, supposed: Collection[str]) -> Evidence:
+    """Return what figures rest on where those of the devices or links `supposed` are."""
+    if found.name not in supposed:
+        return found
+    return replace(found, status=WHAT_IF, before=found.status)
 
 
 def float_evidence(name: str, spec: DeviceSpec) -> Evidence:

@@ -24,9 +24,14 @@ from hetsim.graph.work import graph_work, op_key
 from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.routes import build_routes
-from hetsim.hardware.spec import Platform, standing_for
+from hetsim.hardware.spec import Platform, Supposed, standing_for
 from hetsim.problem.as_executed import held_as, platform_as_asked
-from hetsim.problem.evidence_of_platform import batch_of, device_evidence, link_evidence
+from hetsim.problem.evidence_of_platform import (
+    batch_of,
+    device_evidence,
+    link_evidence,
+    supposing,
+)
 from hetsim.problem.given import Given
 from hetsim.problem.parts import (
     GRAPH_INPUT,
@@ -64,6 +69,8 @@ def price(
     fused: list[FusedKernel] = []
     measured: dict[str, MeasuredShare] = {}
     of_device = read_profiles(profiles or {}, platform)
+    supposed = platform.supposed or Supposed()
+    _check_supposed(of_device, supposed)
     refusals: list[dict[int, str]] = []
     held: list[Held] = []
     by, batch = cost_model(cost), batch_of(graph)
@@ -162,13 +169,29 @@ def price(
         platform=platform,
         profiles=measured,
         evidence=tuple(
-            device_evidence(name, spec, found, batch, measured.get(name), said)
+            supposing(
+                device_evidence(name, spec, found, batch, measured.get(name), said),
+                supposed.devices,
+            )
             for (name, spec), found, said in zip(
                 platform.devices.items(), figures, likely, strict=True
             )
         ),
-        link_evidence=tuple(link_evidence(link) for link in platform.links),
+        link_evidence=tuple(
+            supposing(link_evidence(link), supposed.links) for link in platform.links
+        ),
     )
+
+
+def _check_supposed(measured: Mapping[str, Profile], supposed: Supposed) -> None:
+    """Raise UsageError where figures of a device are supposed whose times were measured."""
+    both = [name for name in measured if name in supposed.devices]
+    if both:
+        raise UsageError(
+            f"device '{both[0]}' has a profile: its times were measured, and follow no figure",
+            where=f"what if '{supposed}'",
+            hint="leave the profile out, or suppose nothing of that device",
+        )
 
 
 def _measured_everywhere(

@@ -8,12 +8,13 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from hetsim.base.text import Record
-from hetsim.hardware.provenance import weakest
+from hetsim.hardware.provenance import WHAT_IF, weakest
 from hetsim.problem.evidence import Z80, Evidence
 from hetsim.problem.problem import Problem
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
+    from hetsim.hardware.spec import Platform
 
 
 def seen_record(model: Model) -> Record | None:
@@ -50,7 +51,12 @@ def problem_record(problem: Problem) -> Record:
         },
         "platform": None
         if platform is None
-        else {"name": platform.name, "source": platform.source, "sha256": platform.sha256},
+        else {
+            "name": platform.name,
+            "source": platform.source,
+            "sha256": platform.sha256,
+            **supposed_record(platform),
+        },
         "nodes": problem.n,
         "devices": list(problem.devices),
         "host": None if problem.host is None else problem.devices[problem.host],
@@ -63,14 +69,30 @@ def problem_record(problem: Problem) -> Record:
         "profiles": measured_record(problem),
         "figures": None
         if platform is None
-        else figures_record(problem.evidence, problem.link_evidence),
+        else figures_record(
+            problem.evidence, problem.link_evidence, supposed=platform.supposed is not None
+        ),
     }
 
 
-def figures_record(devices: Sequence[Evidence], links: Sequence[Evidence]) -> Record:
-    """Return what figures rest on: the weakest status, and each device's and link's evidence."""
+def supposed_record(platform: Platform) -> Record:
+    """Return what is supposed of a platform, as ``what_if`` takes it; nothing where nothing is."""
+    supposed = platform.supposed
+    if supposed is None:
+        return {}
+    return {"what_if": list(supposed.changes), "without": list(supposed.without)}
+
+
+def figures_record(
+    devices: Sequence[Evidence], links: Sequence[Evidence], *, supposed: bool = False
+) -> Record:
+    """Return what figures rest on: the weakest status, and each device's and link's evidence.
+
+    Of a platform of which something is supposed, that is the weakest.
+    """
+    said = [one.status for one in (*devices, *links)]
     return {
-        "weakest": weakest(one.status for one in (*devices, *links)),
+        "weakest": weakest([*said, WHAT_IF] if supposed else said),
         "devices": {one.name: evidence_record(one) for one in devices},
         "links": {one.name: evidence_record(one) for one in links},
     }
@@ -81,6 +103,7 @@ def evidence_record(one: Evidence) -> Record:
     return {
         "of": one.of,
         "status": one.status,
+        **({"before": one.before} if one.before else {}),
         "precision": one.precision or None,
         "runtime": one.runtime or None,
         "kin": one.kin or None,

@@ -16,7 +16,7 @@ from hetsim.hardware.executing import executed
 if TYPE_CHECKING:
     from hetsim.device.device import Support
     from hetsim.graph.model import Model
-    from hetsim.hardware.spec import Platform
+    from hetsim.hardware.spec import Platform, Supposed
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,8 @@ class Inspection:
         By device of the platform; empty without one.
     executed : mapping of str to str
         The precision, by device, that the model is executed in as if.
+    supposed : Supposed or None
+        What is supposed of the platform.
     """
 
     model: Model
@@ -101,6 +103,7 @@ class Inspection:
     ops: tuple[OpFacts, ...]
     support: tuple[DeviceSupport, ...]
     executed: Mapping[str, str] = field(default_factory=dict)
+    supposed: Supposed | None = None
 
 
 def inspect_model(model: Model, platform: Platform | None = None) -> Inspection:
@@ -123,6 +126,7 @@ def inspect_model(model: Model, platform: Platform | None = None) -> Inspection:
         ops=ops,
         support=() if platform is None else _support(graph, platform),
         executed={} if platform is None else executed(platform),
+        supposed=None if platform is None else platform.supposed,
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hetsim.problem.problem import Problem
+from hetsim.problem.record import supposed_record
 from hetsim.version import __version__
 
 PACKAGES = ("onnx", "onnxruntime", "numpy", "ray")
@@ -52,7 +53,11 @@ def manifest_json(
         **({"other_models": [_model(one) for one in others]} if others else {}),
         "platform": None
         if platform is None
-        else {"source": platform.source, "sha256": platform.sha256},
+        else {
+            "source": platform.source,
+            "sha256": platform.sha256,
+            **supposed_record(platform),
+        },
         "profiles": {
             device: {"source": share.profile.source, "sha256": share.profile.sha256}
             for device, share in problem.profiles.items()

@@ -247,6 +247,7 @@ def _as_given(given: Plan, problem: Problem, path: str) -> Plan:
     for what, before, after in (
         ("model", was.model.sha256, now.model.sha256),
         ("platform", was.platform.sha256, now.platform.sha256),
+        ("platform", str(was.platform.supposed), str(now.platform.supposed)),
     ):
         if before != after:
             raise WorkloadError(

@@ -38,8 +38,38 @@ execute_option = click.option(
     help="Ask as if a device ran the model quantized, or in half, e.g. npu=int8,gpu=float16.",
 )
 
-platform_options = all_of(platform_option, execute_option)
-"""Where it would run, and in what."""
+
+def _set_changes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> None:
+    ctx.find_root().obj.changes = given
+
+
+def _set_without(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> None:
+    listed = [part.strip() for text in given for part in text.split(",")]
+    ctx.find_root().obj.without = tuple(part for part in listed if part)
+
+
+what_if_options = all_of(
+    click.option(
+        "--what-if",
+        metavar="CHANGE",
+        multiple=True,
+        expose_value=False,
+        callback=_set_changes,
+        help="Ask as if a figure of the platform were another, and show both: 'gpu.memory =64GB', "
+        "'link cpu-gpu.bandwidth x2', 'npu.speed +10%'. Repeatable.",
+    ),
+    click.option(
+        "--without",
+        metavar="NAME,...",
+        multiple=True,
+        expose_value=False,
+        callback=_set_without,
+        help="Ask as if devices or links of the platform were not there, e.g. gpu.0.",
+    ),
+)
+
+platform_options = all_of(platform_option, execute_option, what_if_options)
+"""Where it would run, in what, and what is supposed of it."""
 
 contention_option = click.option(
     "--contention",

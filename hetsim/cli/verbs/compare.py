@@ -107,6 +107,7 @@ def compare(
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.question import given_arrays, read_problem, read_strategy_options, with_affinity
     from hetsim.cli.trace_and_out import check_targets, leave
+    from hetsim.cli.what_if import comparison_beside, show_beside
     from hetsim.reporting.result import checked_record, comparison_record
     from hetsim.reporting.tables.comparison import comparison_report
     from hetsim.reporting.tables.plan import outputs_line, precision_lines
@@ -120,9 +121,9 @@ def compare(
     check_targets(trace, out, force=force)
     weighed = objective or "latency"
     names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES[weighed]
-    options = read_strategy_options(names)
+    given = read_strategy_options(names)
     problem = read_problem(model, platform, dims, shapes, canonical, contention)
-    options = with_affinity(options, problem)
+    options = with_affinity(given, problem)
     with invocation.progress(f"comparing {', '.join(names)}"):
         comparison = weigh(
             problem,
@@ -145,6 +146,7 @@ def compare(
     best = comparison.require()
     assert best.plan is not None
     assert best.timeline is not None
+    show_beside(comparison_beside(comparison, platform, names, given), record, as_json=as_json)
     if explains:
         _explain(comparison, best.plan, record, as_json=as_json)
     how = Executor(executor, address, seed, timeout_s, precision)

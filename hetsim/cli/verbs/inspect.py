@@ -38,17 +38,24 @@ def inspect(
     With --platform, show for each op type which devices support it, and why the others
     do not.
     """
-    from hetsim.cli.question import read_model
-    from hetsim.hardware.catalog import load_platform
+    from hetsim.cli.question import read_model, read_platform
     from hetsim.hardware.executing import platform_executing
     from hetsim.problem.as_executed import platform_as_asked
     from hetsim.reporting.inspection import inspect_model
     from hetsim.reporting.tables.inspection import inspection_record, inspection_report
 
     invocation = current()
-    hardware = None if platform is None else load_platform(platform)
-    if hardware is None and invocation.execute:
-        raise UsageError("--execute names devices of a platform", hint="give --platform, too")
+    hardware = None if platform is None else read_platform(platform)
+    if hardware is None:
+        for option, given in (
+            ("--execute", invocation.execute),
+            ("--what-if", invocation.changes),
+            ("--without", invocation.without),
+        ):
+            if given:
+                raise UsageError(
+                    f"{option} names devices of a platform", hint="give --platform, too"
+                )
     if hardware is not None:
         platform_executing(hardware, invocation.execute)
     read = read_model(model, dims, shapes, canonical)

@@ -131,9 +131,10 @@ def run(
 
 
 _FIXED = (
-    "platform", "execute", "strategy", "objective", "contention", "set", "affinity", "precision",
-    "dims", "shapes", "canonical", "freeze", "extension", "profiles", "cost", "trace", "out",
-    "force", "failures", "plain", "emulate", "time_scale", "requests", "draws", "pessimistic",
+    "platform", "execute", "what_if", "without", "strategy", "objective", "contention", "set",
+    "affinity", "precision", "dims", "shapes", "canonical", "freeze", "extension", "profiles",
+    "cost", "trace", "out", "force", "failures", "plain", "emulate", "time_scale", "requests",
+    "draws", "pessimistic",
 )  # fmt: skip
 """Options that a compiled plan has fixed, or that need its timeline."""
 

@@ -107,6 +107,7 @@ def simulate(
     from hetsim.cli.trace_and_out import check_targets, leave
     from hetsim.cli.under_load import OF_LOAD, Load, given
     from hetsim.cli.under_load import play as under_load
+    from hetsim.cli.what_if import plan_beside, show_beside
     from hetsim.errors import UsageError
     from hetsim.placement.objective import bottleneck
     from hetsim.reporting.result import simulation_record, slower_record
@@ -175,14 +176,15 @@ def simulate(
         record["target_s"] = target_ms / 1e3
     if failures:
         record["failures"] = cost_record(timeline, calm)
-    leave(asked, drawn, record, trace=trace, out=out, force=force, seed=seed)
-    if as_json:
-        invocation.show_json(record)
-    else:
+    if not as_json:
         invocation.show(simulation_report(plan, timeline, drawn_over, sustained=sustained))
         if failures:
             for line in cost_lines(record["failures"], timeline):
                 invocation.show(line)
+    show_beside(plan_beside(asked, platform, strategy, objective), record, as_json=as_json)
+    leave(asked, drawn, record, trace=trace, out=out, force=force, seed=seed)
+    if as_json:
+        invocation.show_json(record)
     if target_ms is not None:
         weighed = objective or "latency"
         # Every request is to meet it.

@@ -13,7 +13,7 @@ from hetsim.base.text import plain
 from hetsim.base.units import format_bytes, format_flops
 from hetsim.graph.graph import Tensor
 from hetsim.graph.shapes.unbound import binding_flags
-from hetsim.problem.record import seen_record
+from hetsim.problem.record import seen_record, supposed_record
 from hetsim.reporting.inspection import Inspection, OpFacts, refused_count, shape_text
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import fold_rows
@@ -72,6 +72,8 @@ def _header(inspection: Inspection) -> list[tuple[str, str]]:
     rows.append(("not priced", plain("; ".join(uncosted)) or "none"))
     if inspection.executed:
         rows.append(("as if", plain(as_if(inspection.executed))))
+    if inspection.supposed is not None:
+        rows.append(("what if", plain(str(inspection.supposed))))
     return rows
 
 
@@ -208,6 +210,7 @@ def inspection_record(inspection: Inspection, platform: Platform | None) -> dict
             for op in inspection.ops
         ],
         "platform": None if platform is None else platform.name,
+        **({} if platform is None else supposed_record(platform)),
         "execute": dict(inspection.executed),
         "support": {
             support.device: {"nodes": support.supported, "refused": support.refused}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import exp
 
 from hetsim.base.text import plain
-from hetsim.hardware.provenance import weakest
+from hetsim.hardware.provenance import WHAT_IF, weakest
 from hetsim.problem.evidence import Z80, Evidence
 from hetsim.problem.problem import Problem
 from hetsim.reporting.words.like_devices import folded
@@ -14,17 +14,24 @@ from hetsim.reporting.words.text import count, percent, ratio
 
 
 def figures_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Return the line that says what the prices of a problem rest on; none for arrays."""
+    """Return the lines that say what the prices of a problem rest on; none for arrays."""
     if problem.platform is None:
         return []
-    return [("figures", figures_text(problem.evidence, problem.link_evidence))]
+    supposed = problem.platform.supposed
+    text = figures_text(problem.evidence, problem.link_evidence, supposed=supposed is not None)
+    rows = [("figures", text)]
+    if supposed is not None:
+        rows.insert(0, ("what if", plain(str(supposed))))
+    return rows
 
 
-def figures_text(devices: Sequence[Evidence], links: Sequence[Evidence]) -> str:
+def figures_text(
+    devices: Sequence[Evidence], links: Sequence[Evidence], *, supposed: bool = False
+) -> str:
     """Return ``weakest: estimate; cpu: fitted, ...; links: estimate, 80 % within 1.57x``.
 
     Devices and links of which the same is told are told together; links by their kind, where
-    they differ.
+    they differ. Where something is `supposed` of the platform, that is the weakest.
     """
     told = [
         f"{', '.join(folded(names))}: {text}"
@@ -35,7 +42,8 @@ def figures_text(devices: Sequence[Evidence], links: Sequence[Evidence]) -> str:
         f"links{'' if len(kinds) == 1 else ' ' + ', '.join(names)}: {text}"
         for text, names in kinds.items()
     ]
-    return plain("; ".join((f"weakest: {weakest_of(devices, links)}", *told)))
+    weakest_is = WHAT_IF if supposed else weakest_of(devices, links)
+    return plain("; ".join((f"weakest: {weakest_is}", *told)))
 
 
 def weakest_of(devices: Sequence[Evidence], links: Sequence[Evidence]) -> str:
@@ -46,7 +54,8 @@ def weakest_of(devices: Sequence[Evidence], links: Sequence[Evidence]) -> str:
 def evidence_text(one: Evidence) -> str:
     """Return what the figures of one device or link rest on, and how far times may be off."""
     precision = f" ({one.precision})" if one.precision else ""
-    text = f"{one.status}{precision}"
+    status = f"{one.status}, else {one.before}" if one.before else one.status
+    text = f"{status}{precision}"
     if one.error is not None:
         rows = f"{count(one.error.rows, 'row')} of {count(one.error.networks, 'network')}"
         known = one.likely is not None and one.likely.same

@@ -1,0 +1,203 @@
+"""An answer for a platform of which something is supposed, beside the answer for it as it is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from hetsim.analysis.explanation import limits_of
+from hetsim.errors import Infeasible, UsageError
+from hetsim.hardware.changing.platform import what_if
+from hetsim.hardware.spec import Platform, Supposed
+from hetsim.placement.objective import Objective, bottleneck
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+from hetsim.simulation.simulate import simulate
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one of two answers says.
+
+    Attributes
+    ----------
+    plan : Plan or None
+        None where there is no plan.
+    cost_s : float
+        What the objective counts: the latency of one request, or the seconds a request.
+    strategy : str
+    devices : tuple of str
+        That the plan uses.
+    limited_by : str
+        The device or link with most of the critical path, or of the load.
+    energy_j : float
+        Of one request alone; NaN where no power is stated.
+    bound_s, single_s : float or None
+        The lower bound, and the fastest device alone, where they were asked for.
+    single : str
+        The name of that device.
+    reason : str
+        Why there is no plan.
+    """
+
+    plan: Plan | None = field(repr=False)
+    cost_s: float = math.nan
+    strategy: str = ""
+    devices: tuple[str, ...] = ()
+    limited_by: str = ""
+    energy_j: float = math.nan
+    bound_s: float | None = None
+    single_s: float | None = None
+    single: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Two answers side by side.
+
+    Attributes
+    ----------
+    supposed : Supposed
+    objective : "latency" or "throughput"
+    was, now : Side
+        As it is, and as supposed, planned for anew.
+    kept : Side or None
+        The plan that is made as it is, kept as supposed; None where it is no plan there, or is
+        infeasible.
+    idle : tuple of str
+        Those suppositions without any of which this answer is the same: no price, route, memory
+        or power of it depends on them.
+    """
+
+    supposed: Supposed
+    objective: Objective
+    was: Side
+    now: Side
+    kept: Side | None
+    idle: tuple[str, ...]
+
+    @property
+    def change(self) -> float | None:
+        """Cost as supposed over the cost as it is, less 1; None where one has no plan."""
+        found = self.now.cost_s / self.was.cost_s - 1.0 if self.was.cost_s else math.nan
+        return None if math.isnan(found) else found
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """Which decisions are others: strategy, devices, subgraphs, limited_by."""
+        was, now = self.was, self.now
+        if was.plan is None or now.plan is None:
+            return ()
+        found = [
+            name
+            for name in ("strategy", "devices", "limited_by")
+            if getattr(was, name) != getattr(now, name)
+        ]
+        if was.plan.groups != now.plan.groups or was.plan.deal != now.plan.deal:
+            found.append("subgraphs")
+        return tuple(found)
+
+
+def beside(was: Side, now: Side, objective: Objective, idle: tuple[str, ...] = ()) -> Beside:
+    """Return two answers side by side; what is supposed is of the problem of `now`.
+
+    Raises
+    ------
+    UsageError
+        Where nothing is supposed there.
+    """
+    assert now.plan is not None
+    platform = now.plan.problem.platform
+    if platform is None or platform.supposed is None:
+        raise UsageError("nothing is supposed of it", hint="plan for what_if(platform, ...)")
+    kept = None
+    if was.plan is not None:
+        kept = _kept(was.plan, now.plan.problem, objective)
+    return Beside(platform.supposed, objective, was, now, kept, idle)
+
+
+def side_of(plan: Plan, objective: Objective, label: str = "") -> Side:
+    """Return what a plan says, by the clock; `label` in the place of its strategy.
+
+    Raises what ``simulate`` raises.
+    """
+    timeline = simulate(plan)
+    limits = limits_of(plan, timeline, objective)
+    return Side(
+        plan,
+        timeline.latency_s if objective == "latency" else bottleneck(plan),
+        label or plan.strategy,
+        plan.devices_used,
+        next(iter(limits), ""),
+        timeline.energy_j if any(plan.problem.busy_w) else math.nan,
+    )
+
+
+def _kept(plan: Plan, problem: Problem, objective: Objective) -> Side | None:
+    """The plan as it is, on the hardware that is supposed."""
+    if set(plan.devices_used) - set(problem.devices):
+        return None
+    try:
+        made = replace(plan, problem=problem)
+        made.validate()
+        return side_of(made, objective)
+    except Infeasible:
+        return None
+
+
+def as_it_is(problem: Problem, platform: Platform) -> Problem:
+    """Return the same question on another state of its platform.
+
+    `platform` is as it was read: what the problem executes as if is kept. Profiles are read again.
+
+    Raises what ``Problem.of`` raises.
+    """
+    assert problem.model is not None
+    given = {device: share.profile.source for device, share in problem.profiles.items()}
+    executes = {name: how for name, how in problem.executed.items() if name in platform.devices}
+    return Problem.of(
+        problem.model,
+        platform,
+        cost=problem.cost,
+        contention=problem.contention,
+        profiles={name: path for name, path in given.items() if name in platform.devices},
+        execute=executes,
+        pessimistic=problem.pessimistic,
+    )
+
+
+def idle_suppositions(
+    problem: Problem, platform: Platform, *, sustained: bool = False
+) -> tuple[str, ...]:
+    """Return those suppositions without any of which `problem` is the same.
+
+    Parameters
+    ----------
+    problem : Problem
+        Of a platform of which something is supposed.
+    platform : Platform
+        The same as it was read.
+    sustained : bool
+        Whether the power and the memory that devices share count.
+
+    Complexity: a pricing of the model for each.
+    """
+    assert problem.platform is not None
+    supposed = problem.platform.supposed
+    if supposed is None:
+        return ()
+    found = []
+    for text in supposed.changes:
+        others = [other for other in supposed.changes if other != text]
+        less = as_it_is(problem, what_if(platform, *others, without=supposed.without))
+        if _asked(less, sustained=sustained) == _asked(problem, sustained=sustained):
+            found.append(text)
+    return tuple(found)
+
+
+def _asked(problem: Problem, *, sustained: bool) -> tuple[object, ...]:
+    """All of a problem that an answer may depend on."""
+    platform = problem.platform
+    shared = (platform.power_w, platform.memories) if platform is not None and sustained else ()
+    return (problem.fingerprint, problem.idle_w, problem.busy_w, *shared)

@@ -1,0 +1,156 @@
+"""What becomes of a workload on a platform as it is, beside what is supposed of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from hetsim.base.text import Record, plain
+from hetsim.base.units import format_seconds
+from hetsim.plans.plan import Plan
+from hetsim.problem.record import supposed_record
+from hetsim.reporting.tables.beside import SAME, difference, number
+from hetsim.reporting.words.console import cell, new_table
+from hetsim.reporting.words.like_devices import folded
+from hetsim.reporting.words.text import ABSENT, joules, percent
+from hetsim.service.service import Service, StreamService
+
+SHOWN = 99.0
+"""The percentile that is shown."""
+
+Row = tuple[str, str, str, str]
+
+
+def served_beside_report(was: Service, now: Service) -> RenderableType:
+    """Return a table of both answers, and what moved, in a sentence."""
+    table = new_table()
+    table.add_column(cell("what if"), overflow="fold")
+    for name in ("as it is", "supposed", "change"):
+        table.add_column(Text(name, justify="right"), justify="right", overflow="fold")
+    for row in _rows(was, now):
+        table.add_row(*map(cell, row))
+    return Stack(table, Text(""), Text(served_sentence(was, now), style="bold"))
+
+
+def _rows(was: Service, now: Service) -> Iterator[Row]:
+    yield ("state", was.state, now.state, "")
+    for before, after in zip(was.streams, now.streams, strict=True):
+        name = f"{before.name}: " if len(was.streams) > 1 else ""
+        tail = (percentile_s(before), percentile_s(after))
+        yield (f"{name}p{SHOWN:g}", _seconds(tail[0]), _seconds(tail[1]), difference(*tail))
+        means = before.mean_s, after.mean_s
+        yield (f"{name}mean", _seconds(means[0]), _seconds(means[1]), difference(*means))
+        rates = before.throughput_per_s, after.throughput_per_s
+        told = f"{rates[0]:.4g}", f"{rates[1]:.4g}"
+        yield (f"{name}answers a second", *told, difference(*rates))
+        for one, other in zip(before.objectives, after.objectives, strict=True):
+            yield (f"{name}{one.slo}", one.verdict.answer, other.verdict.answer, "")
+    for model, (before_on, after_on) in _plans(was, now).items():
+        name = f"{model}: " if len(was.resolved) > 1 else ""
+        yield (f"{name}runs on", before_on, after_on, "")
+    yield ("bottleneck", was.bottleneck, now.bottleneck, "")
+    each = was.energy_per_1000_j, now.energy_per_1000_j
+    if each[0] is not None and each[1] is not None:
+        change = difference(each[0], each[1])
+        yield ("1000 on time", joules(each[0]), joules(each[1]), change)
+
+
+def served_sentence(was: Service, now: Service) -> str:
+    """Return what the supposition does to the first stream, and which decisions moved."""
+    platform = now.resolved[0].problem.platform
+    assert platform is not None
+    before, after = (percentile_s(side.streams[0]) for side in (was, now))
+    if math.isnan(before) or math.isnan(after):
+        text = f"as it is {was.state}, so supposed {now.state}"
+    elif abs(after / before - 1) < SAME:
+        text = f"p{SHOWN:g} stays {format_seconds(after)}"
+    else:
+        text = (
+            f"p{SHOWN:g} goes from {format_seconds(before)} to {format_seconds(after)}, "
+            f"{percent(after / before - 1, sign=True)}"
+        )
+    moved = served_moved(was, now)
+    words = {"plans": "the plans", "bottleneck": "the bottleneck", "verdicts": "the verdict"}
+    told = " and ".join(words[name] for name in moved)
+    text += f"; {told} changed" if moved else "; plans, bottleneck and verdicts stay"
+    return plain(f"What if {platform.supposed}: {text}.")
+
+
+def served_moved(was: Service, now: Service) -> tuple[str, ...]:
+    """Return which decisions are others: plans, bottleneck, verdicts."""
+    found = []
+    if any(before != after for before, after in _plans(was, now).values()):
+        found.append("plans")
+    if was.bottleneck != now.bottleneck:
+        found.append("bottleneck")
+    if _verdicts(was) != _verdicts(now):
+        found.append("verdicts")
+    return tuple(found)
+
+
+def served_beside_record(was: Service, now: Service) -> Record:
+    """Return both answers as plain data."""
+    platform = now.resolved[0].problem.platform
+    assert platform is not None
+    supposed = supposed_record(platform)
+    return {
+        "changes": supposed["what_if"],
+        "without": supposed["without"],
+        "as_it_is": _side_record(was),
+        "supposed": _side_record(now),
+        "moved": list(served_moved(was, now)),
+    }
+
+
+def _side_record(side: Service) -> Record:
+    return {
+        "state": side.state,
+        "bottleneck": side.bottleneck,
+        "requests": side.requests,
+        "energy_per_1000_j": side.energy_per_1000_j,
+        "streams": [
+            {
+                "name": one.name,
+                "p99_s": number(percentile_s(one)),
+                "mean_s": number(one.mean_s),
+                "throughput_per_s": number(one.throughput_per_s),
+                "verdicts": {str(each.slo): each.verdict.answer for each in one.objectives},
+            }
+            for one in side.streams
+        ],
+    }
+
+
+def percentile_s(stream: StreamService) -> float:
+    """Return p99 of a stream; NaN where it has none, inf where those requests were rejected."""
+    found = {one.percentile: one.estimate_s for one in stream.percentiles}
+    return found.get(SHOWN, math.nan)
+
+
+def _plans(was: Service, now: Service) -> dict[str, tuple[str, str]]:
+    """By model, on which devices its instances run, by which strategies."""
+    return {
+        before.served.model: (
+            _runs_on([plans[0][0] for plans in before.plans]),
+            _runs_on([plans[0][0] for plans in after.plans]),
+        )
+        for before, after in zip(was.resolved, now.resolved, strict=True)
+    }
+
+
+def _runs_on(plans: list[Plan]) -> str:
+    return "; ".join(", ".join(folded(plan.devices_used)) for plan in plans)
+
+
+def _verdicts(side: Service) -> list[str]:
+    return [one.verdict.answer for stream in side.streams for one in stream.objectives]
+
+
+def _seconds(value: float) -> str:
+    if math.isinf(value):
+        return "rejected"
+    return ABSENT if math.isnan(value) else format_seconds(value)

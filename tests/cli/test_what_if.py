@@ -1,0 +1,172 @@
+"""``--what-if`` and ``--without``: every report says what is supposed, and shows what is beside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+import hetsim
+from hetsim.errors import PlanError, WorkloadError
+
+Cli = Callable[..., Result]
+LAPTOP = ("--platform", "laptop")
+WIDER = ("--what-if", "link cpu-npu.bandwidth x2", "--without", "gpu")
+SAID = "what if link cpu-npu.bandwidth x2; without gpu"
+
+
+def told(result: Result) -> dict[str, Any]:
+    assert result.exit_code == 0, result.stderr
+    record: dict[str, Any] = json.loads(result.stdout)
+    return record
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("inspect",),
+        ("partition",),
+        ("partition", "--method", "all"),
+        ("simulate",),
+        ("compare", "--strategy", "heft"),
+        ("run", "--executor", "threads"),
+        ("run", "--executor", "threads", "--emulate", "--time-scale", "100"),
+    ],
+    ids=" ".join,
+)
+def test_every_report_says_what_is_supposed(cli: Cli, model: Path, verb: tuple[str, ...]) -> None:
+    shown = cli(verb[0], model, *verb[1:], *LAPTOP, *WIDER)
+    assert shown.exit_code == 0, shown.stderr
+    assert SAID in " ".join(shown.stdout.split())
+    record = told(cli(verb[0], model, *verb[1:], *LAPTOP, *WIDER, "--json"))
+    platform = record if verb == ("inspect",) else record.get("problem", record)["platform"]
+    assert platform["what_if"] == ["link cpu-npu.bandwidth x2"]
+    assert platform["without"] == ["gpu"]
+    if "figures" in record.get("problem", record):
+        assert record.get("problem", record)["figures"]["weakest"] == "what if"
+    plain = told(cli(verb[0], model, *verb[1:], *LAPTOP, "--json"))
+    assert "what_if" not in json.dumps(plain)
+
+
+def test_the_answer_as_it_is_stands_beside(cli: Cli, model: Path) -> None:
+    words = ("simulate", model, *LAPTOP, "--strategy", "single:cpu", "--draws", "0")
+    faster = (*words, "--what-if", "cpu.speed x2")
+    record = told(cli(*faster, "--json"))
+    found = record["what_if"]
+    was = told(cli(*words, "--json"))["timeline"]["latency_s"]
+    assert found["as_it_is"]["cost_s"] == was
+    assert found["supposed"]["cost_s"] == record["timeline"]["latency_s"] < was
+    assert found["plan_kept"]["cost_s"] == found["supposed"]["cost_s"]
+    assert found["change"] == found["supposed"]["cost_s"] / was - 1
+    assert found["moved"] == []
+    text = " ".join(cli(*faster).stdout.split())
+    assert "What if cpu.speed x2: the latency goes from" in text
+    assert "; the plan stays." in text
+
+
+def test_a_comparison_stands_beside_and_says_what_moved(cli: Cli, model: Path) -> None:
+    words = ("compare", model, *LAPTOP, "--strategy", "single", "--draws", "0")
+    record = told(cli(*words, "--what-if", "cpu.speed x1000", "--json"))
+    found = record["what_if"]
+    plain = told(cli(*words, "--json"))
+    assert found["as_it_is"]["cost_s"] == plain["rows"][0]["latency_s"]
+    assert found["as_it_is"]["lower_bound_s"] == plain["lower_bound_s"]
+    assert found["supposed"]["cost_s"] == record["rows"][0]["latency_s"]
+    if found["as_it_is"]["strategy"] != found["supposed"]["strategy"]:
+        assert "strategy" in found["moved"]
+
+
+def test_what_changes_nothing_is_said(cli: Cli, model: Path) -> None:
+    shown = cli("simulate", model, *LAPTOP, "--draws", "0", "--what-if", "npu.memory x1",
+                "--what-if", "npu.efficiency.conv /2")  # fmt: skip
+    assert "what if 'npu.memory x1': it is so already, and changes nothing" in shown.stderr
+    text = " ".join(shown.stdout.split())
+    assert "the latency stays" in text
+    assert "'npu.efficiency.conv /2' changes nothing that this answer depends on." in text
+
+
+def test_a_platform_on_which_only_the_supposed_has_a_plan(cli: Cli, model: Path) -> None:
+    words = ("simulate", model, *LAPTOP, "--strategy", "single:gpu", "--draws", "0")
+    small = ("--what-if", "gpu.memory =1B")
+    assert cli(*words, *small).exit_code == 4
+    gone = cli(*words, "--without", "gpu")
+    assert gone.exit_code == 2
+    assert "no device 'gpu'" in gone.stderr
+
+
+def test_a_saved_plan_says_of_what_it_is(cli: Cli, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "kept"
+    assert cli("simulate", model, *LAPTOP, *WIDER, "--out", out).exit_code == 0
+    record = json.loads((out / "plan.json").read_text())
+    assert record["platform"]["what_if"] == ["link cpu-npu.bandwidth x2"]
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["platform"]["without"] == ["gpu"]
+    plan = hetsim.load_plan(out / "plan.json")
+    platform = plan.problem.platform
+    assert platform is not None
+    assert str(platform.supposed) == "link cpu-npu.bandwidth x2; without gpu"
+    assert plan.to_json() == (out / "plan.json").read_text()
+    again = cli("simulate", out / "plan.json")
+    assert SAID in " ".join(again.stdout.split())
+    refused = cli("simulate", out / "plan.json", *WIDER)
+    assert refused.exit_code == 2
+    assert "--what-if cannot go with a saved plan" in refused.stderr
+    del record["platform"]["what_if"]
+    (out / "plan.json").write_text(json.dumps(record))
+    with pytest.raises(PlanError, match="made for another problem"):
+        hetsim.load_plan(out / "plan.json")
+    record["platform"]["what_if"] = [3]
+    (out / "plan.json").write_text(json.dumps(record))
+    with pytest.raises(PlanError, match="platform entry lacks fields"):
+        hetsim.load_plan(out / "plan.json")
+
+
+def test_a_measured_device_follows_no_figure(model: Path) -> None:
+    """Where a profile gives a device's times, a figure of it would change nothing in silence."""
+    profile = Path(__file__).parents[1] / "measured"
+    assert profile.is_dir()
+    from hetsim.problem.of_model import _check_supposed
+
+    platform = hetsim.what_if(hetsim.load_platform("laptop"), "npu.speed x2")
+    assert platform.supposed is not None
+    with pytest.raises(hetsim.UsageError, match="'npu' has a profile"):
+        _check_supposed({"npu": None}, platform.supposed)  # type: ignore[dict-item]
+    _check_supposed({"cpu": None}, platform.supposed)  # type: ignore[dict-item]
+
+
+def test_mistakes_are_told_before_the_model_is_read(cli: Cli) -> None:
+    shown = cli("compare", "no-such.onnx", *LAPTOP, "--what-if", "gpux.speed x2")
+    assert shown.exit_code == 2
+    assert "no device or link 'gpux' on laptop" in shown.stderr
+
+
+def test_under_load_both_answers_have_the_same_arrivals(cli: Cli, model: Path) -> None:
+    words = ("simulate", model, *LAPTOP, "--rate", "1000", "--requests", "500",
+             "--strategy", "single:cpu", "--slo", "p99=1ms")  # fmt: skip
+    record = told(cli(*words, "--what-if", "cpu.speed /2", "--json"))
+    plain = told(cli(*words, "--json"))
+    found = record["what_if"]
+    assert found["changes"] == ["cpu.speed /2"]
+    was, now = found["as_it_is"]["streams"][0], found["supposed"]["streams"][0]
+    assert was["mean_s"] == plain["streams"][0]["latency_mean_s"] < now["mean_s"]
+    assert now["mean_s"] == record["streams"][0]["latency_mean_s"]
+    text = " ".join(cli(*words, "--what-if", "cpu.speed /2").stdout.split())
+    assert "what if cpu.speed /2" in text
+    assert "What if cpu.speed /2: p99 goes from" in text
+
+
+def test_a_plan_of_another_state_of_the_platform_is_not_served(
+    cli: Cli, model: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "kept"
+    assert cli("simulate", model, *LAPTOP, *WIDER, "--out", out).exit_code == 0
+    deployment = tmp_path / "d.yaml"
+    deployment.write_text(f"models: [{{model: {model}, instances: [{{plan: {out}/plan.json}}]}}]\n")
+    shown = cli("simulate", model, *LAPTOP, "--rate", "10", "--requests", "50",
+                "--deployment", deployment)  # fmt: skip
+    assert shown.exit_code == WorkloadError.exit_code
+    assert "the plan is of another platform" in shown.stderr
