@@ -31,9 +31,11 @@ from hetsim.simulation.clock.rules import (
 )
 from hetsim.simulation.serving.batcher import append, decide, take_first, wait, walk
 from hetsim.simulation.serving.lengths import account
+from hetsim.simulation.serving.residency import arrived, fetch, renounce, settle
 from hetsim.simulation.serving.routing import leave, send
 from hetsim.simulation.serving.tables import (
     CAME,
+    FETCHES,
     FOREIGN,
     FULL,
     LIMIT,
@@ -220,11 +222,17 @@ def finish(
     code: int,
     now: float,
 ) -> None:
-    """A batch is over: its clients think, and its instance may take another."""
+    """A batch is over: its clients think, and its instance may take another.
+
+    Or weights are where they are needed.
+    """
     slot = (code >> SHIFT) & (state.window - 1)
     model = batches.model[slot]
-    if model < 0:
+    if model < -1:
+        arrived(setup, flow, -2 - model, batches.instance[slot], now)
+    elif model < 0:
         flow.counts[FOREIGN] += 1
+    if model < 0:
         return
     account(flow, spans, model, now)
     leave(state, setup, flow, batches, records, code >> SHIFT, now)
@@ -282,6 +290,7 @@ def come(
     records.fresh[place] = 1 if flow.waiting[model] == 0 and flow.idle[model] > 0 else 0
     records.client[place] = client
     records.following[place] = -1
+    records.load[place] = 0.0
     if client >= 0:
         flow.thought[client] += 1
     account(flow, spans, model, now)
@@ -323,7 +332,10 @@ def look(
     returning: Any,
     now: float,
 ) -> None:
-    """Let the first batcher that is to look send one batch, or wait."""
+    """Let the first batcher that is to look send one batch, or wait, or have weights loaded."""
+    if flow.counts[FETCHES] > 0:
+        fetch(structure, state, setup, flow, batches)
+        return
     model = 0
     while flow.dirty[model] == 0:
         model += 1
@@ -331,6 +343,14 @@ def look(
     if flow.spare[model] > 0 and flow.waiting[model] > 0:
         account(flow, spans, model, now)
         size = sized(setup, flow, records, returning, model, now)
+    if setup.on_demand[model] > 0:
+        if size > 0:
+            found = settle(setup, flow, model, now)
+            if found < 0:
+                return
+            size *= found
+        elif flow.spare[model] > 0 or flow.waiting[model] == 0:
+            renounce(setup, flow, model, now)
     if size == 0:
         flow.dirty[model] = 0
         flow.counts[LOOKS] -= 1

@@ -18,7 +18,7 @@ from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.clock.rules import ADMITTED, OLDEST, Structure
 from hetsim.simulation.clock.state import most_running, new_state, widened
 from hetsim.simulation.clock.virtual_time import PARTS, in_slots
-from hetsim.simulation.serving import batcher, driver, lengths, routing
+from hetsim.simulation.serving import batcher, driver, lengths, residency, routing
 from hetsim.simulation.serving.driver import (
     CROWDED,
     FILLED,
@@ -36,9 +36,17 @@ from hetsim.simulation.serving.flattening import (
     new_spans,
     setup_of,
 )
-from hetsim.simulation.serving.outcomes import Lengths, Outcomes
-from hetsim.simulation.serving.setup import Clients, Model, Source, check_sources
-from hetsim.simulation.serving.tables import BINS, CAME, TAKEN, THINKS, TOLD, WINDOWS
+from hetsim.simulation.serving.outcomes import Lengths, Outcomes, Residency
+from hetsim.simulation.serving.setup import Clients, Model, Source, Turns, check_sources
+from hetsim.simulation.serving.tables import (
+    ABSENT,
+    BINS,
+    CAME,
+    TAKEN,
+    THINKS,
+    TOLD,
+    WINDOWS,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,6 +61,20 @@ INLINED = (
     batcher.decide,
     batcher.wait,
     batcher.take_first,
+    residency.wake,
+    residency.unclaim,
+    residency.outrun,
+    residency.able,
+    residency.missing,
+    residency.evict,
+    residency.use,
+    residency.reserve,
+    residency.settle,
+    residency.renounce,
+    residency.fetch,
+    residency.arrived,
+    residency.occupy,
+    residency.vacate,
     routing.choose,
     routing.leave,
     routing.send,
@@ -99,6 +121,8 @@ class Serving:
         How many come in all; further ones do not. Absent: all.
     until_s : float
         When clients no longer send.
+    turns : Turns, optional
+        Memory in which models take turns; absent: all are loaded all along.
     window_s : float, optional
         Length of the first windows of ``lengths``, which double as they are used up.
     machine_code : bool
@@ -122,6 +146,7 @@ class Serving:
         *,
         requests: int | None = None,
         until_s: float = math.inf,
+        turns: Turns | None = None,
         window_s: float | None = None,
         machine_code: bool = True,
     ) -> None:
@@ -132,6 +157,7 @@ class Serving:
         for at, model in enumerate(models):
             if model.template.min() < 0 or model.template.max() >= templates:
                 raise UsageError(f"model {at} names a template that is none of {templates}")
+        self._check_turns(turns, models, templates)
         for one in clients:
             if not 0 <= one.stream < len(sources):
                 raise UsageError(f"clients of stream {one.stream} of {len(sources)}")
@@ -141,14 +167,14 @@ class Serving:
         self._strategy = layout.plan.strategy
         self._blocks: dict[tuple[int, int], Floats] = {}
         first = [np.asarray(one.think(0), dtype=np.float64) for one in clients]
-        turns = max([len(times) for times in first], default=1)
-        if any(len(times) != turns for times in first):
+        thoughts = max([len(times) for times in first], default=1)
+        if any(len(times) != thoughts for times in first):
             raise UsageError("blocks of times to think are not equally long")
-        think = np.concatenate([np.zeros((0, turns)), *(times.T for times in first)])
+        think = np.concatenate([np.zeros((0, thoughts)), *(times.T for times in first)])
         self._place = [(k, at) for k, one in enumerate(clients) for at in range(one.concurrency)]
         self._fetched = [0] * len(self._place)
         most = 1 << 62 if requests is None else requests
-        setup = setup_of(layout, duration, models, sources, clients, turns, most, until_s)
+        setup = setup_of(layout, duration, models, sources, clients, thoughts, most, until_s, turns)
         flow = new_flow(setup, templates, think)
         spans = new_spans(len(models), WINDOW_S if window_s is None else window_s)
         self._state = new_state(layout.structure, layout.links, arrays=machine_code)
@@ -233,6 +259,37 @@ class Serving:
         at_length = np.array(spans.at_length).reshape(models, BINS)
         window_s, begin_s = map(float, spans.length)
         return Lengths(begin_s, window_s, waiting, inside, at_length)
+
+    @property
+    def residency(self) -> Residency:
+        """Whose weights were in memory so far, and how often they were loaded."""
+        flow, setup = self._flow, self._setup
+        shape = (len(setup.room), len(setup.budget))
+        there, since, whole = (
+            np.array(part).reshape(shape) for part in (flow.there, flow.since_s, flow.resident_s)
+        )
+        now_s = max(self.now_s, 0.0)
+        return Residency(
+            np.array(flow.loads, dtype=np.int64).reshape(shape),
+            np.array(flow.loading_s, dtype=np.float64).reshape(shape),
+            np.where(there != ABSENT, whole + now_s - since, whole),
+            np.array(flow.highest, dtype=np.int64),
+        )
+
+    @staticmethod
+    def _check_turns(turns: Turns | None, models: Sequence[Model], templates: int) -> None:
+        if turns is None:
+            return
+        if [len(each) for each in turns.places] != [len(model.limits) for model in models]:
+            raise UsageError("places are not one for each instance of each model")
+        if turns.fetch.max(initial=-1) >= templates:
+            raise UsageError(f"weights are loaded by a template that is none of {templates}")
+        for at, model in enumerate(models):
+            if turns.weight[at].any() and (0 in model.limits or model.max_queue_size == 0):
+                raise UsageError(
+                    f"model {at} takes turns in memory, and its requests cannot wait",
+                    hint="give each of its instances a limit, and it a queue",
+                )
 
     def _check(self, arrival: Floats, stream: Ints, variant: Ints) -> None:
         if not len(arrival):
@@ -335,11 +392,11 @@ class Serving:
         columns: Any = [
             np.array(part[:told], kind) for part, kind in zip(records[:10], kinds, strict=True)
         ]
-        arrival, sent, begun, finish, stream, variant, instance, size, gone, fresh = columns
+        columns.append(np.array(records.load[:told], np.float64))
         for part in records:
             part[: many - told] = part[told:many]
         counts[TOLD] += told
-        return Outcomes(arrival, sent, begun, finish, stream, variant, instance, size, gone, fresh)
+        return Outcomes._make(columns)
 
     def _make_room(self) -> None:
         """See to it that at least as many records as are open have room."""

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.simulation.clock.playing import Layout, run
-from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source
+from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source, Turns
 from hetsim.simulation.serving.tables import (
+    ABSENT,
     BINS,
     COUNTS,
+    THERE,
     TIMES,
     WINDOWS,
     Batches,
@@ -37,8 +39,11 @@ def setup_of(
     turns: int,
     most: int,
     until: float,
+    turns_in_memory: Turns | None = None,
 ) -> Setup:
     """Put models one after another."""
+    memory = turns_in_memory or _no_turns(models)
+    places = [list(places) for instances in memory.places for places in instances]
     shapes = [model.template.shape for model in models]
     queue_at = _offsets(len(model.ranks) for model in models)
     cycles = [model.cycle or tuple(range(len(model.limits))) for model in models]
@@ -71,6 +76,12 @@ def setup_of(
         table=[int(one) for model in models for one in model.template.reshape(-1)],
         alone=alone.tolist(),
         load=load.tolist(),
+        on_demand=memory.weight.any(axis=1).astype(int).tolist(),
+        budget=[int(each) for each in memory.budget],
+        weight=memory.weight.reshape(-1).tolist(),
+        fetch=memory.fetch.reshape(-1).tolist(),
+        place_at=_offsets(map(len, places)),
+        places=[device for each in places for device in each],
         stream_of=[one.stream for one in clients for _ in range(one.concurrency)],
         variant_of=[one.variant for one in clients for _ in range(one.concurrency)],
         turns=turns,
@@ -87,6 +98,8 @@ def new_flow(setup: Setup, templates: int, think: NDArray[np.float64]) -> Flow:
         sum(setup.limit[k] if setup.limit[k] else UNLIMITED for k in instances_of)
         for instances_of in spans
     ]
+    room, there = _loaded_first(setup)
+    many = len(there)
     return Flow(
         head=[-1] * 2 * queues,
         tail=[-1] * 2 * queues,
@@ -104,6 +117,19 @@ def new_flow(setup: Setup, templates: int, think: NDArray[np.float64]) -> Flow:
         ran=[0] * templates,
         think=think.reshape(-1).tolist(),
         thought=[0] * len(setup.stream_of),
+        room=room,
+        there=there,
+        users=[0] * many,
+        used_s=[-math.inf] * many,
+        since_s=[0.0] * many,
+        reserved=[0] * instances,
+        from_s=[0.0] * instances,
+        until_s=[0.0] * instances,
+        claim=[0] * models,
+        loads=[0] * many,
+        loading_s=[0.0] * many,
+        resident_s=[0.0] * many,
+        highest=[whole - left for whole, left in zip(setup.budget, room, strict=True)],
         counts=[0] * COUNTS,
         times=[math.inf] * TIMES,
     )
@@ -133,8 +159,9 @@ def new_records(room: int, arrays: bool) -> Records:
     """Return room for so many requests."""
     if not arrays:
         made: Any = [[0.0] * room for _ in range(4)] + [[0] * room for _ in range(8)]
+        made.append([0.0] * room)
         return Records._make(made)
-    kinds = [np.float64] * 4 + [np.int32] * 4 + [np.int8] * 2 + [np.int32, np.int64]
+    kinds = [np.float64] * 4 + [np.int32] * 4 + [np.int8] * 2 + [np.int32, np.int64, np.float64]
     columns: Any = [np.zeros(room, kind) for kind in kinds]
     return Records._make(columns)
 
@@ -148,6 +175,36 @@ def as_arrays(record: Any) -> Any:
         else part
         for name, part in zip(record._fields, record, strict=True)
     )
+
+
+def _no_turns(models: Sequence[Model]) -> Turns:
+    none = np.zeros((len(models), 0), dtype=np.int64)
+    return Turns((), none, none, tuple(((),) * len(model.limits) for model in models))
+
+
+def _loaded_first(setup: Setup) -> tuple[list[int], list[int]]:
+    """Return the room that is left, and what is there: what fits, before anything comes.
+
+    The first instance of each model that it fits with, model after model, then the next of each.
+    """
+    room, devices = list(setup.budget), len(setup.budget)
+    there = [ABSENT] * len(setup.weight)
+    spans = _pairs(setup.instance_at)
+    waiting = [list(range(*span)) if setup.on_demand[m] else [] for m, span in enumerate(spans)]
+    while any(waiting):
+        for model, instances in enumerate(waiting):
+            while instances:
+                instance = instances.pop(0)
+                at = range(setup.place_at[instance], setup.place_at[instance + 1])
+                new = [
+                    device for k in at if not there[model * devices + (device := setup.places[k])]
+                ]
+                if all(setup.weight[model * devices + p] <= room[p] for p in new):
+                    for p in new:
+                        there[model * devices + p] = THERE
+                        room[p] -= setup.weight[model * devices + p]
+                    break
+    return room, there
 
 
 def _alone(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -28,6 +28,8 @@ class Outcomes(NamedTuple):
         SERVED, or FULL or EXPIRED: why it was rejected.
     fresh : bool[requests]
         Whether nobody waited when it came, and an instance had nothing to do.
+    load_s : float64[requests]
+        For how long of ``queue_s`` the weights were loaded that its batch needed.
     """
 
     arrival_s: Floats
@@ -40,6 +42,7 @@ class Outcomes(NamedTuple):
     size: NDArray[np.int32]
     why: NDArray[np.int8]
     fresh: NDArray[np.bool_]
+    load_s: Floats
 
     @property
     def requests(self) -> int:
@@ -71,6 +74,27 @@ class Outcomes(NamedTuple):
         """Return several that follow each other as one."""
         columns: Any = zip(*parts, strict=True)
         return cls(*(np.concatenate(column) for column in columns))
+
+
+class Residency(NamedTuple):
+    """Of models that take turns in memory: whose weights were there.
+
+    Attributes
+    ----------
+    loads : int64[models, devices]
+        How often they were loaded.
+    loading_s : float64[models, devices]
+        For how long, queues of links included.
+    resident_s : float64[models, devices]
+        For how long they had their room, loading included.
+    most : int64[devices]
+        Bytes that models ever had at once.
+    """
+
+    loads: NDArray[np.int64]
+    loading_s: Floats
+    resident_s: Floats
+    most: NDArray[np.int64]
 
 
 class Lengths(NamedTuple):

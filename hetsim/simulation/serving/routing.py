@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hetsim.simulation.clock.rules import ADMITTED, State, Structure, admit
+from hetsim.simulation.serving.residency import able, occupy, vacate
 from hetsim.simulation.serving.tables import (
     LEAST_FINISH,
     ROUND_ROBIN,
@@ -29,7 +30,7 @@ def choose(setup: Setup, flow: Flow, model: int, row: int, size: int, now: float
         cycle, turns = setup.cycle_at[model], setup.cycle_at[model + 1] - setup.cycle_at[model]
         turn = flow.turn[model]
         instance = begin + setup.cycle[cycle + turn]
-        while flow.in_flight[instance] >= flow.most[instance]:
+        while not able(setup, flow, model, instance):
             turn = (turn + 1) % turns
             instance = begin + setup.cycle[cycle + turn]
         flow.turn[model] = (turn + 1) % turns
@@ -38,9 +39,9 @@ def choose(setup: Setup, flow: Flow, model: int, row: int, size: int, now: float
     fewest = 0
     least = math.inf
     for instance in range(begin, after):
-        inside = flow.in_flight[instance]
-        if inside >= flow.most[instance]:
+        if not able(setup, flow, model, instance):
             continue
+        inside = flow.in_flight[instance]
         if routing == SHORTEST_QUEUE:
             if best < 0 or inside < fewest:
                 best, fewest = instance, inside
@@ -73,6 +74,7 @@ def send(
     instance = choose(setup, flow, model, row, size, now)
     number = instance - setup.instance_at[model]
     template = setup.table[row + number * largest + size - 1]
+    occupy(setup, flow, records, model, instance, first, now)
     if flow.in_flight[instance] == 0:
         flow.idle[model] -= 1
     flow.in_flight[instance] += 1
@@ -120,6 +122,7 @@ def leave(
         flow.free_s[instance] = now
     if setup.limit[instance] > 0 and flow.most[instance] > 0:
         flow.spare[model] += 1
+    vacate(setup, flow, model, instance, now)
     request = batches.first[slot]
     while request >= 0:
         place = request - told

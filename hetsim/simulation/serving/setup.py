@@ -101,6 +101,39 @@ class Model:
         return self.template.shape[2] > 1 or any(self.limits)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Turns:
+    """Memory that models share by turns: their weights are loaded when a batch needs them.
+
+    Attributes
+    ----------
+    budget : tuple of int [devices]
+        Bytes in which they take turns.
+    weight : int array [models, devices]
+        Bytes that each needs there; 0: none, or it has its own. A model with any takes turns.
+    fetch : int array [models, devices]
+        The template that loads its weights; -1: nothing is to be loaded.
+    places : tuple of tuple of tuple of int [models][instances]
+        Devices of which an instance needs those bytes.
+    """
+
+    budget: tuple[int, ...]
+    weight: NDArray[np.int64]
+    fetch: NDArray[np.int64]
+    places: tuple[tuple[tuple[int, ...], ...], ...]
+
+    def __post_init__(self) -> None:
+        weight = np.asarray(self.weight, dtype=np.int64)
+        if weight.shape != (len(self.places), len(self.budget)):
+            raise UsageError(f"bytes of shape {weight.shape}", hint="give [models, devices]")
+        for at, instances in enumerate(self.places):
+            for places in instances:
+                if any(weight[at, device] == 0 for device in places):
+                    raise UsageError(f"model {at} needs no bytes of one of {places}")
+        if (weight > np.asarray(self.budget)).any():
+            raise UsageError("a model needs more bytes than its device has for turns")
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Which model a stream of requests asks for, and with which level of priority, 0 the first."""

@@ -14,9 +14,9 @@ OPEN = -1
 """Of a request of which that is not known yet."""
 
 CAME, TOLD, TAKEN, LOOKS, THINKS, STORM, PENDING, BEST, CLOSED = 0, 1, 2, 3, 4, 5, 6, 7, 8
-LOOSE, FOREIGN = 9, 10
+LOOSE, FOREIGN, FETCHES, CLAIMS = 9, 10, 11, 12
 """Places in ``Flow.counts``."""
-COUNTS = 11
+COUNTS = 13
 SOONEST, OLDEST_CAME, CLOSEST, LIMIT = 0, 1, 2, 3
 """Places in ``Flow.times``."""
 TIMES = 4
@@ -25,6 +25,9 @@ ROUND_ROBIN, SHORTEST_QUEUE, LEAST_FINISH = 0, 1, 2
 
 WINDOWS = 2048
 BINS = 1024
+
+ABSENT, AWAITED, LOADING, THERE = 0, 1, 2, 3
+"""Of a model's weights in a device's memory: not there; there is room for them; on their way."""
 
 
 class Setup(NamedTuple):
@@ -49,6 +52,16 @@ class Setup(NamedTuple):
     table : [models' variants, instances, sizes]
     alone, load : [templates]
         Seconds that a batch takes alone, and those after which the next may follow.
+    on_demand : [models]
+        Whether its weights take turns with others' in the memory of devices.
+    budget : [devices]
+        Bytes in which models take turns.
+    weight : [models * devices]
+        Bytes that a model then needs of a device; 0 where it needs none.
+    fetch : [models * devices]
+        The template that loads them; -1: nothing is to be loaded.
+    place_at, places : [instances + 1], [places]
+        Devices whose memory an instance needs so.
     stream_of, variant_of : [clients]
     turns : int
         Times to think that are at hand for each client.
@@ -79,6 +92,12 @@ class Setup(NamedTuple):
     table: Sequence[int]
     alone: Sequence[float]
     load: Sequence[float]
+    on_demand: Sequence[int]
+    budget: Sequence[int]
+    weight: Sequence[int]
+    fetch: Sequence[int]
+    place_at: Sequence[int]
+    places: Sequence[int]
     stream_of: Sequence[int]
     variant_of: Sequence[int]
     turns: int
@@ -109,6 +128,21 @@ class Flow(NamedTuple):
     think, thought : [clients * turns], [clients]
         Seconds before each of a client's requests, and which of them it thinks, or is to think
         when its request is over; -1: its first is under way.
+    room : [devices]
+        Bytes of `Setup.budget` that nobody has.
+    there, users : [models * devices]
+        Where a model's weights are: ABSENT, AWAITED, LOADING or THERE; batches under way that use
+        them, and instances for which they are kept.
+    used_s, since_s : [models * devices]
+        When they were last used, and when their room was taken.
+    reserved, from_s, until_s : [instances]
+        Whether its memory is kept for its next batch, and from when to when that was loaded.
+    claim : [models]
+        The number of its claim for memory, in the order in which they were made; 0: none.
+    loads, loading_s, resident_s : [models * devices]
+        How often they were loaded, for how long, and for how long they had their room in all.
+    highest : [devices]
+        Bytes of it that were ever taken.
     counts, times : [COUNTS], [TIMES]
     """
 
@@ -128,6 +162,19 @@ class Flow(NamedTuple):
     ran: Ints
     think: Floats
     thought: Ints
+    room: Ints
+    there: Ints
+    users: Ints
+    used_s: Floats
+    since_s: Floats
+    reserved: Ints
+    from_s: Floats
+    until_s: Floats
+    claim: Ints
+    loads: Ints
+    loading_s: Floats
+    resident_s: Floats
+    highest: Ints
     counts: Ints
     times: Floats
 
@@ -141,6 +188,7 @@ class Batches(NamedTuple):
         The first of its requests; ``Records.following`` has the others.
     instance, model : [window]
         Model -1: no batch, or one that was answered and leaves behind what nobody waits for.
+        Model -2 - m: no batch, but weights of model m on their way to a device, the instance.
     begun : [window]
         When its first task started; infinite before.
     needed : [window]
@@ -164,6 +212,8 @@ class Records(NamedTuple):
     stream, variant, instance, size, why, fresh : [room]
     client, following : [room]
         -1 where there is none; the next in the same queue or batch.
+    load : [room]
+        Seconds that it waited while weights were loaded for its batch.
     """
 
     arrival: Floats
@@ -178,6 +228,7 @@ class Records(NamedTuple):
     fresh: Ints
     client: Ints
     following: Ints
+    load: Floats
 
 
 class Spans(NamedTuple):
