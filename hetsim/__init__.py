@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hetsim.analysis.comparing import compare
     from hetsim.analysis.comparison import Comparison, Row
     from hetsim.analysis.explanation import Explanation, explain
+    from hetsim.analysis.sensitivity import sensitivities
     from hetsim.base.entries import Entry, Option
     from hetsim.checking.timeline import check_timeline
     from hetsim.errors import (
@@ -167,6 +168,7 @@ _HOMES = {
     "partition": "hetsim.partitioning.flow",
     "plan": "hetsim.placement.planning",
     "run": "hetsim.execution.run",
+    "sensitivities": "hetsim.analysis.sensitivity",
     "simulate": "hetsim.simulation.simulate",
     "strategies": "hetsim.placement.entries",
     "what_if": "hetsim.hardware.changing.platform",
@@ -254,6 +256,7 @@ __all__ = [
     "partition",
     "plan",
     "run",
+    "sensitivities",
     "simulate",
     "strategies",
     "what_if",

@@ -12,6 +12,7 @@ from hetsim.hardware.spec import Platform, Supposed
 from hetsim.placement.objective import Objective, bottleneck
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.repriced import repriced
 from hetsim.simulation.simulate import simulate
 
 
@@ -146,27 +147,6 @@ def _kept(plan: Plan, problem: Problem, objective: Objective) -> Side | None:
         return None
 
 
-def as_it_is(problem: Problem, platform: Platform) -> Problem:
-    """Return the same question on another state of its platform.
-
-    `platform` is as it was read: what the problem executes as if is kept. Profiles are read again.
-
-    Raises what ``Problem.of`` raises.
-    """
-    assert problem.model is not None
-    given = {device: share.profile.source for device, share in problem.profiles.items()}
-    executes = {name: how for name, how in problem.executed.items() if name in platform.devices}
-    return Problem.of(
-        problem.model,
-        platform,
-        cost=problem.cost,
-        contention=problem.contention,
-        profiles={name: path for name, path in given.items() if name in platform.devices},
-        execute=executes,
-        pessimistic=problem.pessimistic,
-    )
-
-
 def idle_suppositions(
     problem: Problem, platform: Platform, *, sustained: bool = False
 ) -> tuple[str, ...]:
@@ -190,7 +170,7 @@ def idle_suppositions(
     found = []
     for text in supposed.changes:
         others = [other for other in supposed.changes if other != text]
-        less = as_it_is(problem, what_if(platform, *others, without=supposed.without))
+        less = repriced(problem, what_if(platform, *others, without=supposed.without))
         if _asked(less, sustained=sustained) == _asked(problem, sustained=sustained):
             found.append(text)
     return tuple(found)

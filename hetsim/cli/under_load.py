@@ -16,6 +16,7 @@ from hetsim.cli.invocation import current
 from hetsim.errors import HetsimError, InvalidInput, UsageError, WorkloadError, nearest
 
 if TYPE_CHECKING:
+    from hetsim.analysis.sensitivity import Sensitivities
     from hetsim.cli.question import Canonical
     from hetsim.hardware.spec import Platform
     from hetsim.placement.objective import Objective
@@ -105,6 +106,7 @@ class Load:
     shapes: Mapping[str, tuple[int, ...]]
     strategy: str | None
     plan: str | None = None
+    sensitivities: bool = False
 
 
 def given(*names: str) -> tuple[str, ...]:
@@ -130,6 +132,7 @@ def play(
     as_json: bool,
 ) -> None:
     """Simulate a workload on a deployment; print what became of it, and leave it in `out`."""
+    from hetsim.analysis.sensitivity import served_sensitivities
     from hetsim.cli.question import (
         read_plan,
         read_platform,
@@ -141,6 +144,7 @@ def play(
     from hetsim.cost.default import DEFAULT_COST
     from hetsim.reporting.service_record import service_record
     from hetsim.reporting.tables.beside_service import served_beside_record, served_beside_report
+    from hetsim.reporting.tables.sensitivity import sensitivities_record, sensitivities_report
     from hetsim.reporting.tables.service import service_report
     from hetsim.service.asked import Asked
     from hetsim.service.serving import serve
@@ -201,7 +205,12 @@ def play(
     with invocation.progress("simulating what comes"), _told_where(load, deployment):
         service = served(hardware)
         was = served(read_platform(platform, as_it_is=True)) if supposed() else None
+        moving: tuple[Sensitivities, ...] = ()
+        if load.sensitivities:
+            moving = served_sensitivities(service, deployment, hardware, asked)
     record = service_record(service)
+    if moving:
+        record["sensitivities"] = [sensitivities_record(one) for one in moving]
     if was is not None:
         record["what_if"] = served_beside_record(was, service)
     files = {"workload": load.workload, "deployment": load.deployment}
@@ -214,6 +223,9 @@ def play(
         if was is not None:
             invocation.say("")
             invocation.show(served_beside_report(was, service))
+        for one in moving:
+            invocation.say("")
+            invocation.show(sensitivities_report(one))
 
 
 def _of_plan(

@@ -1,4 +1,4 @@
-"""``--what-if`` and ``--without``: the answer as it is, beside the one that is supposed."""
+"""``--what-if`` and ``--without``: the answer as it is beside it; ``--sensitivities``."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ def plan_beside(
     """Plan as it is what `plan` is for as supposed; None where nothing is supposed."""
     if not supposed():
         return None
-    from hetsim.analysis.beside import Side, as_it_is, beside, idle_suppositions, side_of
+    from hetsim.analysis.beside import Side, beside, idle_suppositions, side_of
     from hetsim.placement.planning import plan as planned
+    from hetsim.problem.repriced import repriced
 
     weighed = objective or "latency"
     read = read_platform(platform, as_it_is=True)
     name = strategy or DEFAULT_STRATEGY
     with current().progress("planning for the platform as it is"):
-        problem = as_it_is(plan.problem, read)
+        problem = repriced(plan.problem, read)
         options = with_affinity(read_strategy_options((name,)), problem)
         try:
             was = side_of(planned(problem, name, objective=objective, **options), weighed)
@@ -51,13 +52,14 @@ def comparison_beside(
     """Compare as it is what `comparison` is of as supposed; None where nothing is supposed."""
     if not supposed():
         return None
-    from hetsim.analysis.beside import as_it_is, beside, idle_suppositions
+    from hetsim.analysis.beside import beside, idle_suppositions
     from hetsim.analysis.comparing import compare
+    from hetsim.problem.repriced import repriced
 
     read = read_platform(platform, as_it_is=True)
     sustained = comparison.sustained
     with current().progress("comparing for the platform as it is"):
-        problem = as_it_is(comparison.problem, read)
+        problem = repriced(comparison.problem, read)
         known = compare(
             problem,
             names,
@@ -99,3 +101,18 @@ def show_beside(found: Beside | None, record: dict[str, Any], *, as_json: bool) 
     if not as_json:
         current().say("")
         current().show(beside_report(found))
+
+
+def show_sensitivities(
+    plan: Plan, objective: Objective, record: dict[str, Any], *, as_json: bool
+) -> None:
+    """Print what would move a plan's figure, or put it into the record."""
+    from hetsim.analysis.sensitivity import sensitivities
+    from hetsim.reporting.tables.sensitivity import sensitivities_record, sensitivities_report
+
+    with current().progress("changing") as tell:
+        found = sensitivities(plan, objective=objective, tell=tell)
+    record["sensitivities"] = [sensitivities_record(found)]
+    if not as_json:
+        current().say("")
+        current().show(sensitivities_report(found))

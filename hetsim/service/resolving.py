@@ -213,14 +213,14 @@ def _plans(
             raise
         if found:
             replicas = [
-                _no_quicker(plan, took, least)
+                no_quicker(plan, took, least)
                 for (plan, took), (_, least) in zip(replicas, found[0], strict=False)
             ] + replicas[len(found[0]) :]
         found.append(replicas)
     return found
 
 
-def _no_quicker(made: Plan, took_s: float, least_s: float) -> tuple[Plan, float]:
+def no_quicker(made: Plan, took_s: float, least_s: float) -> tuple[Plan, float]:
     """Return the plan, its times stretched so that it takes no less, and what it takes."""
     if took_s >= least_s:
         return made, took_s

@@ -170,3 +170,18 @@ def test_a_plan_of_another_state_of_the_platform_is_not_served(
                 "--deployment", deployment)  # fmt: skip
     assert shown.exit_code == WorkloadError.exit_code
     assert "the plan is of another platform" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("simulate",), ("compare", "--strategy", "heft"),
+     ("simulate", "--rate", "1000", "--requests", "300")],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_would_move_an_answer(cli: Cli, model: Path, words: tuple[str, ...]) -> None:
+    load = () if "--rate" in words else ("--draws", "0")
+    asked = (words[0], model, *words[1:], *load, *LAPTOP, "--sensitivities")
+    (found,) = told(cli(*asked, "--json"))["sensitivities"]
+    assert len(found["changes"]) == 3 + 2 * 3
+    text = " ".join(cli(*asked).stdout.split())
+    assert f"what would move {found['figure']} plan kept planned anew" in text

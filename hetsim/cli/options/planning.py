@@ -85,6 +85,14 @@ sustained_option = click.option(
 )
 """At which speed plans are judged."""
 
+sensitivities_option = click.option(
+    "--sensitivities",
+    is_flag=True,
+    help="Say what would move the answer: every device 10 % faster, every link 10 % wider or "
+    "sooner, with the plan kept and planned anew.",
+)
+"""What an answer hangs on."""
+
 draws_option = click.option(
     "--draws",
     type=click.IntRange(min=0, max=100_000),

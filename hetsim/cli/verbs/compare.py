@@ -21,6 +21,7 @@ from hetsim.cli.options.planning import (
     draws_option,
     limit_options,
     objective_option,
+    sensitivities_option,
     sustained_option,
     target_option,
 )
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Say what bounds the best plan, and which three changes would help most.",
 )
+@sensitivities_option
 @contention_option
 @run_options
 @model_options
@@ -82,6 +84,7 @@ def compare(
     objective: Objective | None,
     target_ms: float | None,
     explains: bool,
+    sensitivities: bool,
     contention: Contention | None,
     executor: Literal["ray", "threads"],
     address: str | None,
@@ -107,7 +110,7 @@ def compare(
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.question import given_arrays, read_problem, read_strategy_options, with_affinity
     from hetsim.cli.trace_and_out import check_targets, leave
-    from hetsim.cli.what_if import comparison_beside, show_beside
+    from hetsim.cli.what_if import comparison_beside, show_beside, show_sensitivities
     from hetsim.reporting.result import checked_record, comparison_record
     from hetsim.reporting.tables.comparison import comparison_report
     from hetsim.reporting.tables.plan import outputs_line, precision_lines
@@ -147,6 +150,8 @@ def compare(
     assert best.plan is not None
     assert best.timeline is not None
     show_beside(comparison_beside(comparison, platform, names, given), record, as_json=as_json)
+    if sensitivities:
+        show_sensitivities(best.plan, comparison.objective, record, as_json=as_json)
     if explains:
         _explain(comparison, best.plan, record, as_json=as_json)
     how = Executor(executor, address, seed, timeout_s, precision)

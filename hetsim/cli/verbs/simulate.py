@@ -16,6 +16,7 @@ from hetsim.cli.options.model import model_options
 from hetsim.cli.options.output import common_options, json_option, output_options
 from hetsim.cli.options.planning import (
     draws_option,
+    sensitivities_option,
     strategy_options,
     sustained_option,
     target_option,
@@ -43,6 +44,7 @@ FOLLOWED = 1000
 @draws_option
 @seed_option
 @target_option
+@sensitivities_option
 @click.option(
     "--requests",
     type=click.IntRange(min=1),
@@ -72,6 +74,7 @@ def simulate(
     draws: int,
     seed: int,
     target_ms: float | None,
+    sensitivities: bool,
     requests: int | None,
     interval_ms: float,
     workload: str | None,
@@ -107,7 +110,7 @@ def simulate(
     from hetsim.cli.trace_and_out import check_targets, leave
     from hetsim.cli.under_load import OF_LOAD, Load, given
     from hetsim.cli.under_load import play as under_load
-    from hetsim.cli.what_if import plan_beside, show_beside
+    from hetsim.cli.what_if import plan_beside, show_beside, show_sensitivities
     from hetsim.errors import UsageError
     from hetsim.placement.objective import bottleneck
     from hetsim.reporting.result import simulation_record, slower_record
@@ -132,6 +135,7 @@ def simulate(
             dims,
             shapes,
             strategy,
+            sensitivities=sensitivities,
         )
         under_load(
             load, platform, canonical, contention, objective, out=out, force=force, as_json=as_json
@@ -182,6 +186,8 @@ def simulate(
             for line in cost_lines(record["failures"], timeline):
                 invocation.show(line)
     show_beside(plan_beside(asked, platform, strategy, objective), record, as_json=as_json)
+    if sensitivities:
+        show_sensitivities(asked, objective or "latency", record, as_json=as_json)
     leave(asked, drawn, record, trace=trace, out=out, force=force, seed=seed)
     if as_json:
         invocation.show_json(record)

@@ -21,7 +21,8 @@ Cli = Callable[..., Result]
 KEPT = {
     "platform", "execute", "strategy", "objective", "set", "affinity", "contention", "profiles",
     "cost", "pessimistic", "seed", "requests", "dims", "shapes", "input", "freeze", "canonical",
-    "extension", "out", "force", "as_json", "debug", "quiet", "source", *OF_LOAD,
+    "extension", "what_if", "without", "sensitivities", "out", "force", "as_json", "debug", "quiet",
+    "source", *OF_LOAD,
 }  # fmt: skip
 """What means under load what it means of one plan, and what is of load alone."""
 

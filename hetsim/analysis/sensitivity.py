@@ -1,0 +1,252 @@
+"""What would move an answer: every device a tenth faster, every link a tenth wider or sooner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from hetsim.base import checks
+from hetsim.errors import Infeasible, UsageError
+from hetsim.hardware.changing.platform import what_if
+from hetsim.hardware.spec import Platform
+from hetsim.placement.objective import Objective, check_objective, measure
+from hetsim.placement.planning import again
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+from hetsim.problem.repriced import repriced
+from hetsim.service.asked import Asked
+from hetsim.service.keeping import kept_on
+from hetsim.service.layout import set_up
+from hetsim.service.service import Service
+from hetsim.service.serving import played, serve
+from hetsim.workloads.deployment import Deployment
+
+STEP = "10%"
+"""By how much each is better."""
+
+EACH = 6
+"""Devices, or links, up to which each is changed for itself; of more those of a kind together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """What one change gives.
+
+    Attributes
+    ----------
+    change : str
+        As ``hetsim.what_if`` takes it.
+    kept : float
+        Relative change of the figure with the plans kept, -0.05 for 5 % less; NaN where there is
+        no such figure then.
+    anew : float
+        The same where it is planned anew.
+    """
+
+    change: str
+    kept: float
+    anew: float
+
+    @property
+    def most(self) -> float:
+        """The better of both; NaN where there is neither."""
+        known = [share for share in (self.kept, self.anew) if not math.isnan(share)]
+        return min(known, default=math.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivities:
+    """What would move an answer, the largest first.
+
+    Attributes
+    ----------
+    figure : str
+        What is counted: ``latency``, ``seconds a request``, ``p99 of STREAM``.
+    value_s : float
+        As it is.
+    changes : tuple of Sensitivity
+        By what they save; of equal ones in the order of devices and links.
+    """
+
+    figure: str
+    value_s: float
+    changes: tuple[Sensitivity, ...]
+
+
+def levers(platform: Platform) -> tuple[str, ...]:
+    """Return the changes that are tried: a tenth more speed of devices, bandwidth of links, and
+    a tenth less latency of them, where there is some.
+
+    Of many devices those that are numbered alike are changed together, of many links those of a
+    kind.
+    """
+    names = list(platform.devices)
+    if len(names) > EACH:
+        names = list(dict.fromkeys(_stem(name) for name in names))
+    links = {link.name: link.latency_s for link in platform.links}
+    if len(links) > EACH:
+        links = {}
+        for link in platform.links:
+            kind = link.of or link.name
+            links[kind] = max(links.get(kind, 0.0), link.latency_s)
+    found = [f"device {name}.speed +{STEP}" for name in names]
+    for name, latency_s in links.items():
+        found.append(f"link {name}.bandwidth +{STEP}")
+        if latency_s > 0:
+            found.append(f"link {name}.latency -{STEP}")
+    return tuple(found)
+
+
+def _stem(name: str) -> str:
+    stem, dot, number = name.rpartition(".")
+    return stem if dot and number.isdigit() else name
+
+
+@checks.takes(
+    plan=checks.instance("hetsim.plans.plan:Plan"),
+    objective=checks.text,
+    tell=checks.function,
+)
+def sensitivities(
+    plan: Plan,
+    *,
+    objective: Objective = "latency",
+    tell: Callable[[str], None] | None = None,
+) -> Sensitivities:
+    """Say what a tenth more of each device and link would give, with the plan kept and anew.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of a model on a platform.
+    objective : "latency" or "throughput"
+        What is counted.
+    tell : callable, optional
+        Is told what is being tried.
+
+    Raises
+    ------
+    UsageError
+        For an unknown objective, or a problem without a platform.
+
+    Complexity: a pricing, a play and a planning by the plan's own strategy for each device, and
+    two for each link.
+    """
+    check_objective(objective)
+    platform = plan.problem.platform
+    if platform is None or plan.problem.model is None:
+        raise UsageError(
+            "the plan is of no platform whose figures could be others",
+            hint="build the problem with Problem.of(model, platform)",
+        )
+    before_s = measure(plan, objective)
+    found = []
+    for change in _levers_of(plan, platform):
+        if tell is not None:
+            tell(change)
+        problem = repriced(plan.problem, what_if(platform, change))
+        kept_s = _if_feasible(partial(_kept, plan, problem, objective))
+        anew_s = _if_feasible(partial(_anew, plan, problem, objective))
+        found.append(Sensitivity(change, _share(kept_s, before_s), _share(anew_s, before_s)))
+    name = "latency" if objective == "latency" else "seconds a request"
+    return Sensitivities(name, before_s, _ranked(found))
+
+
+def _levers_of(plan: Plan, platform: Platform) -> list[str]:
+    """All levers but those of measured devices, whose times follow no figure."""
+    measured = {f"device {name}.speed +{STEP}" for name in plan.problem.profiles}
+    return [change for change in levers(platform) if change not in measured]
+
+
+def served_sensitivities(
+    service: Service,
+    deployment: Deployment,
+    platform: Platform,
+    asked: Asked,
+    *,
+    machine_code: bool | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> tuple[Sensitivities, ...]:
+    """Say the same of p99 of each stream, under the same arrivals as `service` had.
+
+    Parameters
+    ----------
+    service : Service
+        What became of a workload on `deployment`; so many requests are played each time.
+    deployment : Deployment
+    platform : Platform
+    asked : Asked
+        As they were served.
+    tell : callable, optional
+        Is told what is being tried.
+
+    Complexity: two services for each device, and four for each link.
+    """
+    workload = replace(service.workload, requests=service.requests, duration_s=None)
+    before_s = [tail_s(service, at) for at in range(len(service.streams))]
+    changes: list[list[Sensitivity]] = [[] for _ in service.streams]
+    fixed = any(entry.plan for model in deployment.models for entry in model.instances)
+    for change in levers(platform):
+        if tell is not None:
+            tell(change)
+        on = what_if(platform, change)
+        try:
+            resolved = kept_on(service.resolved, on)
+            setup = set_up(resolved, workload)
+            kept = _tails(played(workload, resolved, setup, on, machine_code=machine_code))
+        except Infeasible:
+            kept = [math.nan] * len(before_s)
+        anew = [math.nan] * len(before_s)
+        try:
+            # A saved plan is of the platform as it is: there is nothing to plan anew.
+            if not fixed:
+                anew = _tails(
+                    serve(deployment, workload, on, asked=asked, machine_code=machine_code)
+                )
+        except Infeasible:
+            pass
+        for at, was_s in enumerate(before_s):
+            changes[at].append(
+                Sensitivity(change, _share(kept[at], was_s), _share(anew[at], was_s))
+            )
+    return tuple(
+        Sensitivities(f"p99 of {stream.name}", was_s, _ranked(found))
+        for stream, was_s, found in zip(service.streams, before_s, changes, strict=True)
+    )
+
+
+def tail_s(service: Service, stream: int) -> float:
+    """Return p99 of a stream; NaN where it has none, inf where those requests were rejected."""
+    known = {one.percentile: one.estimate_s for one in service.streams[stream].percentiles}
+    return known.get(99.0, math.nan)
+
+
+def _tails(service: Service) -> list[float]:
+    return [tail_s(service, at) for at in range(len(service.streams))]
+
+
+def _kept(plan: Plan, problem: Problem, objective: Objective) -> float:
+    return measure(replace(plan, problem=problem), objective)
+
+
+def _anew(plan: Plan, problem: Problem, objective: Objective) -> float:
+    return measure(again(plan, problem), objective)
+
+
+def _if_feasible(cost: Callable[[], float]) -> float:
+    try:
+        return cost()
+    except Infeasible:
+        return math.nan
+
+
+def _share(after_s: float, before_s: float) -> float:
+    return after_s / before_s - 1 if before_s and math.isfinite(before_s) else math.nan
+
+
+def _ranked(found: Sequence[Sensitivity]) -> tuple[Sensitivity, ...]:
+    return tuple(
+        sorted(found, key=lambda one: math.inf if math.isnan(one.most) else round(one.most, 9))
+    )
