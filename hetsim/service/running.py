@@ -15,6 +15,7 @@ from hetsim.service.layout import Setup
 from hetsim.service.service import End
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.without_heap import WithoutHeap, why_heap
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.merging import Requests, requests_of
 from hetsim.workloads.workload import Workload
@@ -49,8 +50,21 @@ def blocks_of(workload: Workload, setup: Setup) -> Iterator[Requests]:
             yield Requests(block.arrival_s[piece], stream, own)
 
 
-def engine_of(workload: Workload, setup: Setup, *, machine_code: bool) -> Serving:
-    """Return the engine that plays a workload in virtual time."""
+def engine_of(
+    workload: Workload, setup: Setup, *, machine_code: bool, heap: bool = False
+) -> Serving | WithoutHeap:
+    """Return the engine that plays a workload in virtual time: without a heap where it can be.
+
+    `heap`: with one in any case.
+    """
+    of_all = (setup.layout, setup.duration, setup.models, setup.sources)
+    if heap or why_heap(*of_all, setup.clients) is not None:
+        return heap_of(workload, setup, machine_code=machine_code)
+    return WithoutHeap(*of_all, requests=workload.requests, machine_code=machine_code)
+
+
+def heap_of(workload: Workload, setup: Setup, *, machine_code: bool) -> Serving:
+    """Return the engine that plays any workload."""
     return Serving(
         setup.layout,
         setup.duration,
@@ -71,8 +85,11 @@ def until_s(workload: Workload) -> float:
 class Run:
     """A workload on its way through an engine, and what is known of it so far."""
 
-    def __init__(self, workload: Workload, setup: Setup, engine: Serving) -> None:
+    def __init__(self, workload: Workload, setup: Setup, engine: Serving | WithoutHeap) -> None:
         self.workload, self.setup, self.engine = workload, setup, engine
+        self._begin()
+
+    def _begin(self) -> None:
         self.parts: list[Outcomes] = []
         self.told = 0
         self.verdicts: dict[tuple[int, int], Verdict] = {}
@@ -81,7 +98,15 @@ class Run:
         """Feed the engine; return why it ended."""
         due, look = FIRST_LOOK, 0
         for block in blocks_of(self.workload, self.setup):
-            self.keep(self.engine.serve(block.arrival_s, block.stream, block.variant))
+            told = self.engine.serve(block.arrival_s, block.stream, block.variant)
+            if told is None:
+                assert isinstance(self.engine, WithoutHeap)
+                # Only the heap knows: all is played there. What was looked at was the same.
+                compiled = self.engine.machine_code
+                self.engine = heap_of(self.workload, self.setup, machine_code=compiled)
+                self._begin()
+                return self.play(until_answered=until_answered)
+            self.keep(told)
             if until_answered and self.told >= due:
                 look += 1
                 due *= 2

@@ -41,6 +41,7 @@ def serve(
     asked: Asked | None = None,
     until_answered: bool = False,
     machine_code: bool | None = None,
+    heap: bool = False,
 ) -> Service:
     """Play `workload` on `deployment` on the virtual clock, and say what became of it.
 
@@ -58,6 +59,8 @@ def serve(
     machine_code : bool, optional
         Whether numba compiles the clock; absent: where much comes. The answer is the same, bit for
         bit.
+    heap : bool
+        Whether a heap of events plays what could do without it, too. So is this answer.
 
     Raises
     ------
@@ -84,6 +87,7 @@ def serve(
         platform,
         until_answered=until_answered,
         machine_code=machine_code,
+        heap=heap,
     )
 
 
@@ -95,12 +99,14 @@ def played(
     *,
     until_answered: bool = False,
     machine_code: bool | None = None,
+    heap: bool = False,
 ) -> Service:
     """Play what is resolved and set up; see ``serve``."""
     if machine_code is None:
         tasks = np.diff(setup.layout.first).mean()
         machine_code = bool(expected(workload) * tasks >= COMPILE_FROM)
-    run = Run(workload, setup, engine_of(workload, setup, machine_code=machine_code))
+    engine = engine_of(workload, setup, machine_code=machine_code, heap=heap)
+    run = Run(workload, setup, engine)
     end = run.play(until_answered=until_answered)
     return service_of(run, resolved, platform, end)
 

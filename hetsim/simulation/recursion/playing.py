@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hetsim.errors import PlanError, UsageError
 from hetsim.simulation.recursion import kernel, rows
 from hetsim.simulation.recursion.orders import Layout, Order, order_of, rows_of
+from hetsim.simulation.recursion.queues import new_queues, with_room
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -106,55 +107,46 @@ class Recursion:
         self._refused = False
         seconds = np.asarray(duration, dtype=np.float64)[order.of_layout]
         # What takes no time alternates with what it lets start; see ``orders.Order``.
-        self._instant = bool((seconds <= 0).any())
+        self.instant = bool((seconds <= 0).any())
         self._shortest_s = float(seconds.min(initial=math.inf))
         resources = len(order.width)
         streams = np.cumsum([0, *order.width], dtype=np.int64)
-        self._free = self._own(np.full(order.width.sum(), -math.inf))
-        self._head = self._own(np.zeros(resources, dtype=np.int64))
-        self._mark = self._own(np.full(resources, -math.inf))
+        free = self._own(np.full(order.width.sum(), -math.inf))
+        head = self._own(np.zeros(resources, dtype=np.int64))
+        mark = self._own(np.full(resources, -math.inf))
         touched = [
             sorted({*order.held[order.held_at[begin] : order.held_at[end]].tolist()})
             for begin, end in pairwise(order.first.tolist())
         ]
-        given = routing == "given" and timeout_s == math.inf
-        self._rows = self._in_rows(order, seconds, streams, touched) if given else []
-        self._fixed = (
-            *(
-                self._own(array)
-                for array in (
-                    order.first,
-                    seconds,
-                    *_kinds(order, len(layout.structure.streams), streams),
-                    order.waits_at,
-                    order.waits,
-                    order.held_at,
-                    order.held,
-                    order.previous,
-                    order.strict.astype(np.int64),
-                    streams,
-                    order.watched.astype(np.int64),
-                    *rows_of(touched),
-                )
-            ),
-            int(self._instant),
-            _ROUTINGS[routing],
-            float(timeout_s),
+        tasks: Any = (
+            order.first,
+            seconds,
+            *_kinds(order, len(layout.structure.streams), streams),
+            order.waits_at,
+            order.waits,
+            order.held_at,
+            order.held,
+            order.previous,
+            order.strict.astype(np.int64),
+            streams,
+            order.watched.astype(np.int64),
         )
-        self._shortest_queue = routing == "shortest_queue"
-        self._room = 1
-        self._queue = self._own(np.zeros(len(touched)))
-        self._queue_head = self._own(np.zeros(len(touched), dtype=np.int64))
-        self._queue_size = self._own(np.zeros(len(touched), dtype=np.int64))
-        self._next_end = self._own(np.full(len(touched), math.inf))
-        self._least = self._own(np.full(len(touched), -math.inf))
-        self._scratch = (
-            self._own(np.zeros(len(seconds))),
-            self._own(np.zeros(len(seconds))),
-            self._own(np.zeros(order.width.sum())),
+        self.tasks = kernel.Tasks._make((*map(self._own, tasks), int(self.instant)))
+        self.streams = kernel.Streams(
+            free, head, mark, self._own(np.zeros(len(seconds))), self._own(np.zeros(len(seconds)))
+        )
+        self._kept = kernel.Kept(
+            self._own(np.zeros(len(free))),
             self._own(np.zeros(resources, dtype=np.int64)),
             self._own(np.zeros(resources)),
+            *map(self._own, rows_of(touched)),
         )
+        self._routing = _ROUTINGS[routing]
+        self._timeout_s = float(timeout_s)
+        self._queues = new_queues(len(touched), machine_code)
+        self._least = self._own(np.full(len(touched), -math.inf))
+        given = routing == "given" and timeout_s == math.inf
+        self._rows = self._in_rows(order, seconds, streams, touched) if given else []
 
     def serve(self, arrival: Floats, template: Ints | None = None) -> Served | None:
         """Play the requests that come next, or return None where a later one could overtake.
@@ -189,8 +181,7 @@ class Recursion:
         for begin in range(0, requests, BLOCK):
             piece = slice(begin, begin + BLOCK)
             block = Served(served.template[piece], served.begun[piece], served.finish[piece])
-            if self._refused or not self._serve(arrival[piece], block):
-                self._refused = True
+            if not self.play(arrival[piece], block):
                 return None
             ran = block.template[block.template >= 0]
             self.ran += np.bincount(ran, minlength=len(self.ran))
@@ -198,47 +189,60 @@ class Recursion:
             self._latest = float(arrival[-1])
         return served
 
-    def _serve(self, arrival: Floats, block: Served) -> bool:
+    def play(self, arrival: Floats, block: Served) -> bool:
+        """Play what comes next, as ``serve`` does, into `block`; return whether it is certain.
+
+        Nothing is checked or counted.
+        """
+        self._refused = self._refused or not self._play(arrival, block)
+        return not self._refused
+
+    def _play(self, arrival: Floats, block: Served) -> bool:
         play: Any
         if self._rows:
+            play = rows.compiled() if self._machine_code else rows.serve_in_rows
+            if len(self._rows) == 1 and self._machine_code:
+                play(*self._rows[0], np.ascontiguousarray(arrival), block.begun, block.finish)
+                return True
             for index, fixed in enumerate(self._rows):
-                mine = np.flatnonzero(block.template == index) if len(self._rows) > 1 else ...
+                mine = np.flatnonzero(block.template == index)
                 came = arrival[mine]
                 times = [
                     self._own(came),
                     self._own(np.empty_like(came)),
                     self._own(np.empty_like(came)),
                 ]
-                play = rows.compiled() if self._machine_code else rows.serve_in_rows
                 play(*fixed, *times)
                 block.begun[mine], block.finish[mine] = times[1:]
             return True
-        if self._shortest_queue:
-            self._make_room(len(arrival))
+        if self._routing == kernel.SHORTEST_QUEUE:
+            self._queues = with_room(self._queues, len(arrival), self._machine_code)
         play = kernel.compiled() if self._machine_code else kernel.serve
         arrays = [self._own(array) for array in (arrival, *block)]
         played: int = play(
-            *self._fixed,
-            self._free,
-            self._head,
-            self._mark,
-            self._queue,
-            self._room,
-            self._queue_head,
-            self._queue_size,
-            self._next_end,
+            self.tasks,
+            self.streams,
+            self._kept,
+            self._queues,
             self._least,
-            *self._scratch,
+            self._routing,
+            self._timeout_s,
             *arrays,
         )
         for part, array in zip(block, arrays[1:], strict=True):
-            part[:] = array
+            if array is not part:
+                part[:] = array
         if played < len(arrival):
             return False
-        if self.doubt is None or self._instant:
-            return True
-        # Where floats cannot tell an end from its start it is as if the task took no time.
-        return bool(np.spacing(np.nanmax(block.finish, initial=0.0)) <= self._shortest_s)
+        return self.doubt is None or self.instant or self.tells_apart(block.finish)
+
+    def tells_apart(self, finish: Floats) -> bool:
+        """Whether every task ended later than it started, up to the last of these times.
+
+        Where floats cannot tell an end from its start it is as if the task took no time.
+        """
+        latest = np.fmax.reduce(finish, initial=0.0)
+        return bool(np.spacing(latest) <= self._shortest_s)
 
     def _in_rows(
         self, order: Order, seconds: Floats, streams: Ints, touched: list[list[int]]
@@ -253,22 +257,8 @@ class Recursion:
                 return []
             arrays = [self._own(array) for array in (*stages, seconds[begin:end], streams)]
             room = self._own(np.zeros((end - begin) * rows.BLOCK))
-            found.append((*arrays, self._free, self._head, room))
+            found.append((*arrays, self.streams.free, self.streams.head, room))
         return found
-
-    def _make_room(self, requests: int) -> None:
-        """Let the queues take a block more."""
-        needed = int(max(self._queue_size)) + requests
-        if needed <= self._room:
-            return
-        room = 1 << (needed - 1).bit_length()
-        old = np.array(self._queue).reshape(-1, self._room)
-        queue = np.zeros((len(old), room))
-        for index, (head, size) in enumerate(zip(self._queue_head, self._queue_size, strict=True)):
-            queue[index, :size] = np.roll(old[index], -head)[:size]
-            self._queue_head[index] = 0
-        self._queue = self._own(queue.ravel())
-        self._room = room
 
     def _own(self, array: Any) -> Any:
         """The array as the kernels take it: contiguous, or a list where they are not compiled."""

@@ -36,17 +36,17 @@ from hetsim.simulation.serving.flattening import (
     new_spans,
     setup_of,
 )
+from hetsim.simulation.serving.lengths import lengths_of
 from hetsim.simulation.serving.outcomes import Lengths, Outcomes, Residency
-from hetsim.simulation.serving.setup import Clients, Model, Source, Turns, check_sources
-from hetsim.simulation.serving.tables import (
-    ABSENT,
-    BINS,
-    CAME,
-    TAKEN,
-    THINKS,
-    TOLD,
-    WINDOWS,
+from hetsim.simulation.serving.setup import (
+    Clients,
+    Model,
+    Source,
+    Turns,
+    check_block,
+    check_sources,
 )
+from hetsim.simulation.serving.tables import ABSENT, CAME, TAKEN, THINKS, TOLD
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -248,17 +248,7 @@ class Serving:
     @property
     def lengths(self) -> Lengths:
         """Queue lengths so far."""
-        spans, models = self._spans, len(self._setup.room)
-        for model in range(models):
-            lengths.account(self._flow, spans, model, self.now_s)
-        used = max(spans.window) + 1
-        waiting, inside = (
-            np.array(part).reshape(models, WINDOWS).T[:used].copy()
-            for part in (spans.waiting, spans.inside)
-        )
-        at_length = np.array(spans.at_length).reshape(models, BINS)
-        window_s, begin_s = map(float, spans.length)
-        return Lengths(begin_s, window_s, waiting, inside, at_length)
+        return lengths_of(self._flow, self._spans, self.now_s)
 
     @property
     def residency(self) -> Residency:
@@ -292,21 +282,7 @@ class Serving:
                 )
 
     def _check(self, arrival: Floats, stream: Ints, variant: Ints) -> None:
-        if not len(arrival):
-            return
-        if not np.isfinite(arrival).all() or (np.diff(arrival) < 0).any():
-            raise UsageError("arrivals do not ascend, or are no times", hint="sort them")
-        if arrival[0] < self._now[0]:
-            raise UsageError(
-                f"a request at {arrival[0]} s after {self._now[0]} s", hint="sort the arrivals"
-            )
-        if not (len(stream) == len(variant) == len(arrival)):
-            raise UsageError("arrivals, streams and variants are not equally many")
-        known = len(self._variants)
-        if ((stream < 0) | (stream >= known)).any():
-            raise UsageError(f"a request of none of {known} streams")
-        if ((variant < 0) | (variant >= self._variants[stream])).any():
-            raise UsageError("a request of a variant that its model does not have")
+        check_block(arrival, stream, variant, self._variants, float(self._now[0]))
 
     def _play(
         self, arrival: Floats, stream: Ints, variant: Ints, *, last: int

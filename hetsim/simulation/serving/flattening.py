@@ -53,7 +53,7 @@ def setup_of(
     ]
     alone = load = np.zeros(len(layout.first) - 1)
     if any(model.routing == "least_finish" for model in models):
-        alone, load = _alone(layout, duration), _loads(layout, duration)
+        alone, load = seconds_alone(layout, duration), loads(layout, duration)
     return Setup(
         model_of=[source.model for source in sources],
         queue_of=[queue_at[source.model] + source.level for source in sources],
@@ -207,7 +207,7 @@ def _loaded_first(setup: Setup) -> tuple[list[int], list[int]]:
     return room, there
 
 
-def _alone(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
+def seconds_alone(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
     """Seconds that a request of each template takes where nothing else is."""
     one = np.zeros(1)
     return np.array(
@@ -220,10 +220,10 @@ def _alone(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]
     )
 
 
-def _loads(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
+def loads(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
     """Seconds that each template asks of what it asks the most of."""
     structure = layout.structure
-    loads = []
+    found = []
     for begin, end in _pairs(layout.first):
         devices, links = [0.0] * len(structure.streams), [0.0] * layout.links
         for task in range(begin, end):
@@ -233,8 +233,8 @@ def _loads(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]
                 devices[device] += seconds / structure.streams[device]
             for at in range(structure.held_at[task], structure.held_at[task + 1]):
                 links[structure.held[at]] += seconds
-        loads.append(max([0.0, *devices, *links]))
-    return np.array(loads)
+        found.append(max([0.0, *devices, *links]))
+    return np.array(found)
 
 
 def _offsets(sizes: Any) -> list[int]:

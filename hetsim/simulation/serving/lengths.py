@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from hetsim.simulation.serving.tables import BINS, WINDOWS, Flow, Spans
+from typing import Any, Protocol
+
+import numpy as np
+
+from hetsim.simulation.clock.heaps import Ints
+from hetsim.simulation.serving.outcomes import Lengths
+from hetsim.simulation.serving.tables import BINS, WINDOWS, Spans
 
 
-def account(flow: Flow, spans: Spans, model: int, now: float) -> None:
+class Present(Protocol):
+    """Requests of each model that wait, and that are inside: [models] each."""
+
+    @property
+    def waiting(self) -> Ints: ...
+    @property
+    def inside(self) -> Ints: ...
+
+
+def account(flow: Present, spans: Spans, model: int, now: float) -> None:
     """Count the time since the last call, before something changes. O(windows passed)."""
     since = spans.since[model]
     if now <= since:
@@ -44,3 +59,18 @@ def double(spans: Spans) -> None:
             spans.inside[row + at] = 0.0
         spans.window[model] //= 2
     spans.length[0] *= 2.0
+
+
+def lengths_of(present: Present, spans: Any, now_s: float) -> Lengths:
+    """Return what was counted, the time until now too."""
+    models = len(spans.since)
+    for model in range(models):
+        account(present, spans, model, now_s)
+    used = max(spans.window) + 1
+    waiting, inside = (
+        np.array(part).reshape(models, WINDOWS).T[:used].copy()
+        for part in (spans.waiting, spans.inside)
+    )
+    at_length = np.array(spans.at_length).reshape(models, BINS)
+    window_s, begin_s = map(float, spans.length)
+    return Lengths(begin_s, window_s, waiting, inside, at_length)

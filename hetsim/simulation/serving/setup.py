@@ -175,6 +175,34 @@ def check_sources(models: int, levels: list[int], sources: tuple[Source, ...]) -
             )
 
 
+def check_block(
+    arrival: NDArray[np.float64],
+    stream: NDArray[np.int64],
+    variant: NDArray[np.int64],
+    variants: NDArray[np.int64],
+    now_s: float,
+) -> None:
+    """Raise UsageError where times do not ascend from `now_s` on, or there is no such stream.
+
+    `variants` is how many the model of each stream has.
+    """
+    if not len(arrival):
+        return
+    # What is no number ascends from nothing, and nothing from it.
+    ascend = (arrival[1:] >= arrival[:-1]).all()
+    if not (ascend and np.isfinite(arrival[0]) and np.isfinite(arrival[-1])):
+        raise UsageError("arrivals do not ascend, or are no times", hint="sort them")
+    if arrival[0] < now_s:
+        raise UsageError(f"a request at {arrival[0]} s after {now_s} s", hint="sort the arrivals")
+    if not (len(stream) == len(variant) == len(arrival)):
+        raise UsageError("arrivals, streams and variants are not equally many")
+    known = len(variants)
+    if stream.min() < 0 or stream.max() >= known:
+        raise UsageError(f"a request of none of {known} streams")
+    if variant.min() < 0 or (variant >= variants[stream]).any():
+        raise UsageError("a request of a variant that its model does not have")
+
+
 def _known(given: Any, known: tuple[str, ...], what: str) -> None:
     if given not in known:
         raise UsageError(f"no {what} '{given}'", hint=f"give one of {', '.join(known)}")
