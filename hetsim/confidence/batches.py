@@ -50,6 +50,8 @@ class LateShare:
         Busy periods in which one was late.
     freedom : float
         Degrees of freedom that the error rests on; 0 where there is none.
+    skewness : float
+        Of the sum over busy periods: they have many late requests or none.
     alike : float
         Correlation of what neighbouring batches deviate by.
     """
@@ -60,6 +62,7 @@ class LateShare:
     late: int
     late_periods: int
     freedom: float
+    skewness: float
     alike: float
 
     @property
@@ -67,11 +70,23 @@ class LateShare:
         """Whether its error can be trusted: late in ENOUGH_LATE busy periods, batches unlike."""
         return self.late_periods >= ENOUGH_LATE and self.alike <= MOST_ALIKE
 
-    def half_width(self, confidence: float) -> float:
-        """Return what the share may be off by, up or down, at this confidence."""
+    def reach(self, confidence: float, *, held: bool = False) -> tuple[float, float]:
+        """Return how far below and above the share the true one may be, at this confidence.
+
+        `held` says that the limit is where the run has just this share, so that its error is that
+        of this many late requests, however many there truly are.
+        """
         if not self.freedom:
-            return math.inf
-        return float(special.stdtrit(self.freedom, 0.5 + confidence / 2)) * self.error
+            return math.inf, math.inf
+        follows = self.skewness
+        if held and self.share:
+            follows -= self.error / self.share
+        below, above = reach_of(self.freedom, confidence, self.skewness, follows)
+        return below * self.error, above * self.error
+
+    def half_width(self, confidence: float) -> float:
+        """Return half of the interval that this makes."""
+        return sum(self.reach(confidence)) / 2
 
 
 def late_share(late: Flags, fresh: Flags) -> LateShare:
@@ -88,38 +103,107 @@ def late_share(late: Flags, fresh: Flags) -> LateShare:
     """
     begins = np.flatnonzero(fresh)
     when = np.flatnonzero(late)
-    # What comes before the first beginning counts to the busy period that the run began in.
-    period = np.searchsorted(begins, when, side="right")
-    each = np.bincount(np.cumsum(np.diff(period, prepend=period[:1]) != 0)).astype(np.float64)
+    each = np.bincount(_numbered(when, begins)).astype(np.float64)
     requests = len(late)
     share = when.size / requests if requests else 0.0
-    cuts = _cuts(begins, requests)
+    cuts = cuts_of(begins, requests)
     others = len(cuts) - 2
     if others < 1:
-        return LateShare(share, math.inf, requests, when.size, each.size, 0.0, 0.0)
+        return LateShare(share, math.inf, requests, when.size, each.size, 0.0, 0.0, 0.0)
     lates = np.diff(np.searchsorted(when, cuts))
     deviations = lates - share * np.diff(cuts)
     squares = float(deviations @ deviations)
     error = math.sqrt(squares * (others + 1) / others) / requests
     alike = float(deviations[1:] @ deviations[:-1]) / squares if squares else 0.0
-    freedom = 2 / (2 / others + _tail(each))
-    return LateShare(share, error, requests, when.size, each.size, freedom, alike)
+    return LateShare(
+        share=share,
+        error=error,
+        requests=requests,
+        late=when.size,
+        late_periods=each.size,
+        freedom=freedom_of(others, each),
+        skewness=skewness_of(each),
+        alike=alike,
+    )
 
 
-def _tail(each: Latencies) -> float:
-    """Return how much the spread of batches varies beyond that of normal ones, relative.
+def freedom_of(others: int, each: Latencies) -> float:
+    """Return the degrees of freedom of a variance between batches, `others` but one of them.
 
     A few busy periods have most of the late requests, so sums over them are far from normal,
     and their variance is less sure: of sums of independent parts the fourth cumulant is that of
     the parts. What batches have too few of to say, the busy periods tell.
+
+    Parameters
+    ----------
+    others : int
+    each : float64[busy periods]
+        What is summed up, of each busy period that has any.
     """
-    if not each.size:
-        return 0.0
+    tail = 0.0
+    if each.size:
+        squares = each * each
+        tail = float(squares @ squares) / float(squares.sum()) ** 2
+    return 2 / (2 / others + tail)
+
+
+def skewness_of(each: Latencies) -> float:
+    """Return the skewness of the sum of what busy periods have: their third moment over all."""
     squares = each * each
-    return float(squares @ squares) / float(squares.sum()) ** 2
+    spread = float(squares.sum()) ** 1.5
+    return float(squares @ each) / spread if spread else 0.0
 
 
-def _cuts(begins: np.ndarray[Any, Any], requests: int) -> np.ndarray[Any, Any]:
+def reach_of(
+    freedom: float, confidence: float, skewness: float, follows: float
+) -> tuple[float, float]:
+    """Return how many standard errors below and above an estimate the truth may be.
+
+    A run that saw few long busy periods is both too low and too sure: then an interval must reach
+    further up. The estimate over its error has a mean of -f / 2 and a third cumulant of g - 3 f.
+
+    Parameters
+    ----------
+    freedom : float
+    confidence : float
+    skewness : float
+        g, of the estimate.
+    follows : float
+        f, the covariance of the estimate and of its error squared, each relative to its spread:
+        g of a sum, whose error is the root of a sum of squares of the same parts. Of a share that
+        is held, the relative error less: with as many late requests as there must be, a run has
+        as many more busy periods as each has fewer.
+
+    Source: P. Hall, On the removal of skewness by transformation, JRSS B 54 (1992),
+    https://doi.org/10.1111/j.2517-6161.1992.tb01876.x; where f is not g its cubic has other
+    coefficients, and the third moment is of busy periods, of which there are more than batches.
+    """
+    bend = (3 * follows - skewness) / 6
+    shift = follows / 2 - bend
+    reach = float(special.stdtrit(freedom, 0.5 + confidence / 2))
+    return _unbent(reach - shift, bend), -_unbent(-reach - shift, bend)
+
+
+def _unbent(reach: float, bend: float) -> float:
+    """Return t where t + bend t**2 + bend**2 t**3 / 3 is `reach`: it ascends with t."""
+    if abs(bend) < 1e-9:
+        return reach
+    return (math.cbrt(1 + 3 * bend * reach) - 1) / bend
+
+
+def periods_of(when: np.ndarray[Any, Any], begins: np.ndarray[Any, Any]) -> int:
+    """Return of how many busy periods requests are, ascending; they begin with `begins`."""
+    return int(_numbered(when, begins)[-1]) + 1 if when.size else 0
+
+
+def _numbered(when: np.ndarray[Any, Any], begins: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the busy period of each request, of those that have any numbered from 0 on."""
+    # What comes before the first beginning counts to the busy period that the run began in.
+    period = np.searchsorted(begins, when, side="right")
+    return np.cumsum(np.diff(period, prepend=period[:1]) != 0)
+
+
+def cuts_of(begins: np.ndarray[Any, Any], requests: int) -> np.ndarray[Any, Any]:
     """Return where batches begin, and the end: each the first busy period after its share."""
     inner = begins[begins > 0]
     wanted = np.arange(1, BATCHES) * requests // BATCHES

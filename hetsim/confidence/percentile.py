@@ -87,11 +87,12 @@ def percentile_of(
     if not late.late:
         # All of the largest are equal: they are what the percentile rests on.
         late = late_share(latency_s >= estimate, fresh)
-    off = late.half_width(confidence)
-    low_at = _place(count, min(beyond + off, 1.0))
-    high_at = _place(count, max(beyond - off, 0.0))
+    # Where the true share beyond the estimate is larger, the true percentile is higher.
+    fewer, more = late.reach(confidence, held=True)
+    low_at = _place(count, min(beyond + fewer, 1.0))
+    high_at = _place(count, max(beyond - more, 0.0))
     both = np.partition(latency_s, (low_at, high_at))
-    high = math.inf if off >= beyond else float(both[high_at])
+    high = math.inf if more >= beyond else float(both[high_at])
     return Percentile(percentile, estimate, float(both[low_at]), high, confidence, late)
 
 

@@ -1,0 +1,80 @@
+"""Means with intervals: what they are made of, and where there is none."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hetsim.confidence.batches import BATCHES, freedom_of, reach_of, skewness_of
+from hetsim.confidence.mean import mean_of
+from hetsim.errors import InvalidInput
+from queues import sojourns
+
+
+def test_the_error_is_that_of_batches_and_the_bend_that_of_busy_periods() -> None:
+    latency_s, fresh = sojourns("M/M/1", 0.8, 100_000, 7)
+    gaps = np.random.default_rng(3).standard_exponential(100_000)
+    found = mean_of(latency_s, fresh, gaps)
+    begins = np.flatnonzero(fresh)
+    wanted = [batch * 100_000 // BATCHES for batch in range(1, BATCHES)]
+    cuts = [0, *(int(begins[begins >= place][0]) for place in wanted), 100_000]
+    rest = latency_s - found.estimate * gaps
+    sums = np.array([rest[a:b].sum() for a, b in pairwise(cuts)])
+    error = math.sqrt(BATCHES * sums.var(ddof=1)) / gaps.sum()
+    each = np.array([rest[a:b].sum() for a, b in pairwise([*begins, 100_000])])
+    skewness = (each**3).sum() / (each**2).sum() ** 1.5
+    assert skewness_of(each) == pytest.approx(skewness)
+    reach = stats.t.ppf(0.975, freedom_of(BATCHES - 1, each))
+    assert found.estimate == pytest.approx(latency_s.sum() / gaps.sum())
+    for end, wanted_reach in ((found.low, reach), (found.high, -reach)):
+        off = (found.estimate - end) / error
+        cubic = off + skewness / 3 * off**2 + skewness**2 / 27 * off**3 + skewness / 6
+        assert cubic == pytest.approx(wanted_reach, rel=1e-2)
+
+
+@pytest.mark.parametrize("skewness", [-0.4, 0.0, 0.1, 1.0])
+def test_without_a_bend_the_reach_is_students(skewness: float) -> None:
+    below, above = reach_of(20.0, 0.95, skewness, skewness)
+    assert (above > below) == (skewness > 0)
+    if skewness == 0:
+        assert below == above == pytest.approx(stats.t.ppf(0.975, 20))
+
+
+def test_a_mean_without_an_end() -> None:
+    latency_s = np.arange(1000, dtype=np.float64)
+    busy = mean_of(latency_s, latency_s == 0)
+    assert (busy.estimate, busy.low, busy.high) == (499.5, -math.inf, math.inf)
+    nothing = mean_of(np.ones(3), np.ones(3, dtype=bool), np.zeros(3))
+    assert math.isnan(nothing.estimate)
+    assert not busy.enough
+    assert not nothing.enough
+
+
+def test_what_does_not_vary_is_sure() -> None:
+    found = mean_of(np.full(1000, 0.25), np.ones(1000, dtype=bool))
+    assert (found.low, found.estimate, found.high) == (0.25, 0.25, 0.25)
+    assert found.enough
+    assert found.half_width == 0
+
+
+def test_few_busy_periods_are_not_enough() -> None:
+    latency_s, fresh = sojourns("M/M/1", 0.95, 5_000, 1)
+    assert not mean_of(latency_s, fresh).enough
+
+
+def test_a_unit_of_time_changes_no_bit() -> None:
+    latency_s, fresh = sojourns("M/M/1", 0.8, 50_000, 7)
+    found, other = mean_of(latency_s, fresh), mean_of(latency_s / 1024, fresh)
+    assert (other.low, other.high) == (found.low / 1024, found.high / 1024)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, math.nan])
+def test_no_confidence(confidence: float) -> None:
+    with pytest.raises(InvalidInput, match="confidence is"):
+        mean_of(np.ones(3), np.ones(3, dtype=bool), confidence=confidence)
+    with pytest.raises(InvalidInput, match="no two arrays of one length"):
+        mean_of(np.ones(3), np.ones(2, dtype=bool))
