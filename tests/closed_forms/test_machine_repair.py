@@ -1,0 +1,51 @@
+"""A closed loop: mean-value analysis, M. Reiser and S. Lavenberg 1980."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from holding import at_loads, bounds, holds
+from known_queues import layout, repaired
+
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.setup import Clients, Model, Source
+from oracles.queueing.closed_loop import constant_rate
+from sweeps import sweep
+
+
+@at_loads(0.3, 0.6, 0.9)
+def test_latency_throughput_and_use_by_mean_value_analysis(load: float, seeds: int) -> None:
+    holds(repaired(load), seeds)
+
+
+@pytest.mark.parametrize("machines", [1, 4, 12])
+@sweep("seeds", quick=[4], full=[4, 40])
+def test_constant_services_by_the_embedded_chain(machines: int, seeds: int) -> None:
+    think_s, requests = 6.0, 20_000
+    rates = []
+    for seed in range(seeds):
+
+        def think(block: int, seed: int = seed) -> np.ndarray:  # type: ignore[type-arg]
+            return np.random.default_rng([14, seed, block]).exponential(think_s, (8, machines))
+
+        model = Model(np.zeros((1, 1, 1), dtype=np.int64), (1,))
+        serving = Serving(
+            layout(1),
+            np.ones(1),
+            [model],
+            [Source(0)],
+            [Clients(0, machines, think)],
+            requests=requests,
+        )
+        found = serving.close()
+        assert found.requests == requests
+        ended = np.sort(found.finish_s)
+        # Who is inside or thinks is a machine: never more than there are.
+        under_way = np.arange(requests) - np.searchsorted(ended, found.arrival_s, side="right")
+        assert under_way.max() < machines
+        rates.append(requests / ended[-1])
+    error = np.std(rates, ddof=1) / np.sqrt(seeds)
+    truth = constant_rate(machines, think_s)
+    # Ten deviations of what so few runs tell: a tenth of that is what an answer more or less makes.
+    assert abs(np.mean(rates) - truth) < 10 * error + machines / requests
+    assert bounds(seeds)[0] <= seeds

@@ -1,0 +1,415 @@
+"""Queues whose answers are known, played by the engine that serves deployments.
+
+Each is a deployment, seeds that give its requests, and the true figures of ``oracles.queueing``.
+Times are in mean services.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.confidence.mean import Mean, mean_of
+from hetsim.confidence.percentile import Percentile, percentile_of
+from hetsim.simulation.clock.playing import Layout
+from hetsim.simulation.clock.rules import Structure
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.simulation.serving.tables import SERVED
+from oracles.queueing import closed_loop, one_server, priorities, several_servers
+from oracles.queueing.batches import BatchServer
+from oracles.queueing.one_server import CONSTANT, TWO, Memoryless, Services
+from oracles.random_layouts import Shape, layout_of
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Figure = Mean | Percentile
+
+BLOCK = 2**14
+LATE = 1e18
+STEP = 1 / 16
+"""Width of the cells of exponential services: what it makes wrong is below 2e-4 of any figure."""
+
+
+class Known(NamedTuple):
+    """A queue, and what is true of it.
+
+    Attributes
+    ----------
+    law : str
+    load : float
+    truth : dict of str to float
+        By figure: "mean", "p99", "waiting", "utilization", "throughput" or "rejected".
+    play : function of a seed
+        Yields what becomes of its requests, in the order of arrival, without end.
+    stream : int
+        Of which requests the figures are; -1: of all.
+    servers : int
+    """
+
+    law: str
+    load: float
+    truth: dict[str, float]
+    play: Callable[[int], Iterator[Outcomes]]
+    stream: int = -1
+    servers: int = 1
+
+
+@functools.cache
+def layout(templates: int, streams: tuple[int, ...] = (1,)) -> Layout:
+    """So many templates of one subgraph each on each of the devices, device by device."""
+    shapes = [Shape([d], [], [[]]) for d in range(len(streams)) for _ in range(templates)]
+    made = layout_of(shapes, list(streams), 0)
+    arrays: Any = [np.asarray(part, np.int64) for part in made.structure]
+    return Layout(made.plan, made.links, Structure._make(arrays))
+
+
+def server(
+    seconds: Sequence[float], servers: int = 1, sources: Sequence[Source] = (Source(0),), **how: Any
+) -> Serving:
+    """One queue before a device of so many streams; `seconds` by variant."""
+    table = np.arange(len(seconds)).reshape(-1, 1, 1)
+    model = Model(table, (servers,), **how)
+    return Serving(layout(len(seconds), (servers,)), np.array(seconds), [model], sources)
+
+
+def open_(
+    make: Callable[[], Serving],
+    rate: float,
+    shares: Sequence[float] = (1.0,),
+    streams: Sequence[float] = (1.0,),
+    gaps: Callable[[np.random.Generator, int], Floats] | None = None,
+) -> Callable[[int], Iterator[Outcomes]]:
+    """Poisson arrivals, each of a variant and of a stream by chance."""
+
+    def play(seed: int) -> Iterator[Outcomes]:
+        rng = np.random.default_rng([seed, 21])
+        serving = make()
+        of_variant, of_stream = np.cumsum(shares), np.cumsum(streams)
+        now = 0.0
+        while True:
+            drawn = rng.standard_exponential(BLOCK) if gaps is None else gaps(rng, BLOCK)
+            arrival = now + np.cumsum(drawn / rate)
+            now = float(arrival[-1])
+            variant, stream = (
+                np.searchsorted(of[:-1], rng.random(BLOCK), side="right")
+                if len(of) > 1
+                else np.zeros(BLOCK, dtype=np.int64)
+                for of in (of_variant, of_stream)
+            )
+            yield serving.serve(arrival, stream, variant)
+
+    return play
+
+
+def one_queue(services: Services, load: float, servers: int = 1, **how: Any) -> Any:
+    """``open_`` of one queue at this load of each server."""
+    rate = load * servers / services.moment(1)
+    return open_(lambda: server(services.seconds, servers, **how), rate, services.shares)
+
+
+def exponential() -> Services:
+    """Services that are exponential but for the width of a cell."""
+    return one_server.exponential(STEP)
+
+
+def constant(load: float) -> Known:
+    """M/D/1."""
+    wait = one_server.mean_wait(load, CONSTANT)
+    late = functools.partial(one_server.beyond_constant, load)
+    truth = {
+        "mean": 1 + wait,
+        "p99": one_server.time_at(late, 99, 20 / (1 - load)),
+        "waiting": load * wait,
+        "utilization": load,
+        "throughput": load,
+    }
+    return Known("M/D/1", load, truth, one_queue(CONSTANT, load))
+
+
+def memoryless(load: float) -> Known:
+    """M/M/1."""
+    truth = {
+        "mean": 1 / (1 - load),
+        "p99": math.log(100) / (1 - load),
+        "waiting": load**2 / (1 - load),
+        "utilization": load,
+        "throughput": load,
+    }
+    return Known("M/M/1", load, truth, one_queue(exponential(), load))
+
+
+def general(load: float) -> Known:
+    """M/G/1 of two services, of a squared coefficient of variation of 2.25."""
+    wait = one_server.mean_wait(load, TWO)
+    times, late = one_server.late_by_renewal(load, TWO, 1 / 32, 20 + 10 / (1 - load))
+    truth = {
+        "mean": 1 + wait,
+        "p99": one_server.percentile(times, late, 99),
+        "waiting": load * wait,
+        "utilization": load,
+    }
+    return Known("M/G/1", load, truth, one_queue(TWO, load))
+
+
+def losing(load: float, servers: int = 4) -> Known:
+    """M/G/c/c: Erlang-B holds whatever the services; here of two lengths."""
+    truth = {"rejected": several_servers.erlang_b(load * servers, servers)}
+    play = one_queue(TWO, load, servers, max_queue_size=0)
+    return Known(f"Erlang-B, {servers} servers", load, truth, play)
+
+
+def several(load: float, servers: int = 3) -> Known:
+    """M/M/c: Erlang-C."""
+    offered = load * servers
+    wait = several_servers.erlang_c(offered, servers) / (servers - offered)
+    late = functools.partial(several_servers.late, offered, servers)
+    truth = {
+        "mean": 1 + wait,
+        "p99": one_server.time_at(late, 99, 20 / (1 - load)),
+        "waiting": offered * wait,
+        "utilization": load,
+    }
+    return Known(
+        f"Erlang-C, {servers} servers",
+        load,
+        truth,
+        one_queue(exponential(), load, servers),
+        servers=servers,
+    )
+
+
+def several_constant(load: float, servers: int = 3) -> Known:
+    """M/D/c."""
+    offered = load * servers
+    inside = several_servers.constant_inside(offered, servers)
+
+    def late(time: float) -> float:
+        return (
+            1.0
+            if time < 1
+            else 1 - several_servers.constant_waits(offered, servers, time - 1, inside)
+        )
+
+    wait = several_servers.constant_mean_wait(offered, servers)
+    truth = {
+        "mean": 1 + wait,
+        "p99": one_server.time_at(late, 99, 20 / (1 - load)),
+        "waiting": offered * wait,
+        "utilization": load,
+    }
+    return Known(
+        f"M/D/c, {servers} servers",
+        load,
+        truth,
+        one_queue(CONSTANT, load, servers),
+        servers=servers,
+    )
+
+
+def prioritised(load: float, level: int, urgent: float = 0.4) -> Known:
+    """Two levels of exponential services, of which a part is urgent."""
+    rates = (urgent * load, (1 - urgent) * load)
+    services = (Memoryless(), Memoryless())
+    wait = priorities.waits(rates, services, level)
+
+    def late(time: float) -> float:
+        return one_server.late_by_transform(lambda s: wait(s) / (1 + s), time, 60)
+
+    mean = priorities.mean_waits(rates, services)[level]
+    truth = {"mean": 1 + mean, "p99": one_server.time_at(late, 99, 40 / (1 - load))}
+    drawn = exponential()
+    sources = [Source(0, 0), Source(0, 1)]
+    play = open_(
+        lambda: server(drawn.seconds, sources=sources, ranks=(0, 1)),
+        load,
+        drawn.shares,
+        (urgent, 1 - urgent),
+    )
+    return Known(f"Cobham, level {level + 1}", load, truth, play, level)
+
+
+TAKES = (1.0, 1.25, 1.5, 1.75)
+"""What batches of 1 to 4 take."""
+
+
+def batched(load: float) -> Known:
+    """All that waits, up to four; `load` is of what batches of four would carry."""
+    rate = load * len(TAKES) / TAKES[-1]
+    truly = BatchServer(rate, TAKES)
+    truth = {
+        "mean": truly.mean_latency(),
+        "p99": one_server.time_at(truly.late, 99, 20 / (1 - load)),
+        "waiting": rate * truly.mean_wait(),
+        "throughput": rate,
+    }
+
+    def make() -> Serving:
+        model = Model(np.arange(len(TAKES)).reshape(1, 1, -1), (1,))
+        return Serving(layout(len(TAKES)), np.array(TAKES), [model], [Source(0)])
+
+    return Known("batches of up to 4", load, truth, open_(make, rate))
+
+
+def repaired(load: float, machines: int = 8, requests: int = 2**17) -> Known:
+    """Machine repair: a closed loop; `load` is of what its server could do at most."""
+    # As long to think as makes the machines ask for so much, did none wait.
+    think = machines / load - 1
+    rate, latency = closed_loop.mean_values(machines, think)
+    late = functools.partial(closed_loop.late, machines, think)
+    truth = {
+        "mean": latency,
+        "p99": one_server.time_at(late, 99, 20.0 * machines),
+        "throughput": rate,
+        "utilization": rate,
+    }
+    services = exponential()
+
+    def play(seed: int) -> Iterator[Outcomes]:
+        rng = np.random.default_rng([seed, 22])
+        # An instance for each length, all on one device: turns say who gets which.
+        drawn = np.searchsorted(np.cumsum(services.shares)[:-1], rng.random(requests), side="right")
+        instances = len(services.seconds)
+        model = Model(
+            np.arange(instances).reshape(1, -1, 1),
+            (0,) * instances,
+            routing="round_robin",
+            cycle=tuple(drawn.tolist()),
+        )
+
+        def times(block: int) -> Floats:
+            rng = np.random.default_rng([seed, 23, block])
+            return think * rng.standard_exponential((256, machines))
+
+        clients = [Clients(0, machines, times)]
+        serving = Serving(
+            layout(instances),
+            np.array(services.seconds),
+            [model],
+            [Source(0)],
+            clients,
+            requests=requests,
+        )
+        last = -math.inf
+        for found in serving.rest():
+            # It is one server, so who comes after all others were answered waits for nothing.
+            ends = np.maximum.accumulate(np.append(last, found.finish_s))
+            last = float(ends[-1])
+            yield found._replace(fresh=found.arrival_s >= ends[:-1])
+
+    return Known(f"machine repair, {machines} machines", load, truth, play)
+
+
+def figures(found: Outcomes, names: Sequence[str], servers: int = 1) -> dict[str, Figure]:
+    """What a run says of each figure."""
+    gaps = np.diff(found.arrival_s, append=found.arrival_s[-1])
+    served = found.why == SERVED
+    answered = served.astype(np.float64)
+
+    def mean(seconds: Floats, over: Floats) -> Mean:
+        return mean_of(np.where(served, seconds, 0.0), found.fresh, over)
+
+    told: dict[str, Callable[[], Figure]] = {
+        "mean": lambda: mean(found.latency_s, answered),
+        "p99": lambda: percentile_of(np.where(served, found.latency_s, LATE), found.fresh, 99.0),
+        "waiting": lambda: mean(found.begun_s - found.arrival_s, gaps),
+        "utilization": lambda: mean(found.service_s / found.size, servers * gaps),
+        "throughput": lambda: mean(answered, gaps),
+        "rejected": lambda: mean_of(1 - answered, found.fresh),
+    }
+    return {name: told[name]() for name in names}
+
+
+class Coverage(NamedTuple):
+    """How often intervals held the truth.
+
+    Attributes
+    ----------
+    held, below, above : int
+        Intervals that held it, that were all below it, and all above it.
+    enough : int
+        Runs that said that they were long enough; the others are not counted.
+    half_width : float
+        Median of half of an interval, over the truth.
+    requests : float
+        Mean of the requests that it took.
+    """
+
+    held: int
+    below: int
+    above: int
+    enough: int
+    half_width: float
+    requests: float
+
+    @property
+    def share(self) -> float:
+        """Of the runs that were long enough."""
+        return self.held / self.enough if self.enough else math.nan
+
+
+def told(known: Known, seed: int, most: int) -> dict[str, tuple[Figure, int]]:
+    """Each figure of the first run that is long enough for it, and of how many requests it is.
+
+    It is looked at after a block of 2**14 requests, and whenever there are twice as many.
+    """
+    found: dict[str, tuple[Figure, int]] = {}
+    parts: list[Outcomes] = []
+    count = due = 0
+    for blocks, part in enumerate(known.play(seed), start=1):
+        parts.append(part)
+        count += part.requests
+        if blocks < max(due, 1):
+            continue
+        due = 2 * blocks
+        parts = [Outcomes.joined(parts)]
+        run = parts[0]
+        if known.stream >= 0:
+            mine = run.stream == known.stream
+            run = Outcomes._make(column[mine] for column in run)
+        missing = [name for name in known.truth if name not in found]
+        for name, figure in figures(run, missing, known.servers).items():
+            if figure.enough:
+                found[name] = figure, count
+        if len(found) == len(known.truth) or blocks * BLOCK >= most:
+            break
+    return found
+
+
+def ends(figure: Figure) -> tuple[float, float]:
+    """An interval."""
+    if isinstance(figure, Mean):
+        return figure.low, figure.high
+    return figure.low_s, figure.high_s
+
+
+def coverage(known: Known, seeds: Sequence[int], most: int = 2**21) -> dict[str, Coverage]:
+    """How often intervals of 95 % hold each true figure."""
+    runs = [told(known, seed, most) for seed in seeds]
+    found = {}
+    for name, truth in known.truth.items():
+        each = [run[name] for run in runs if name in run]
+        below = above = 0
+        widths = []
+        for figure, _ in each:
+            low, high = ends(figure)
+            # What is exact holds the truth but for rounding.
+            below += high < truth * (1 - 1e-9)
+            above += low > truth * (1 + 1e-9)
+            widths.append((high - low) / 2 / truth)
+        many = len(each)
+        found[name] = Coverage(
+            many - below - above,
+            below,
+            above,
+            many,
+            float(np.median(widths)) if many else math.nan,
+            float(np.mean([count for _, count in each])) if many else math.nan,
+        )
+    return found

@@ -1,0 +1,36 @@
+"""Clients that wait for their answers: when they stop, and where they cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hetsim.errors import UsageError
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.setup import Clients, Model, Source
+from oracles.random_layouts import Shape, layout_of
+
+
+def served(clients: list[Clients], how: dict[str, Any] | None = None, **more: Any) -> Serving:
+    layout = layout_of([Shape([0], [], [[]])], [1], 0)
+    model = Model(np.zeros((1, 1, 1), dtype=np.int64), (1,), **(how or {}))
+    return Serving(layout, np.ones(1), [model], [Source(0)], clients, machine_code=False, **more)
+
+
+def test_they_stop_and_are_told_where_they_cannot() -> None:
+    def think(block: int) -> Any:
+        return np.full((4, 2), 1.0)
+
+    clients = [Clients(0, 2, think)]
+    found = served(clients, until_s=10.0).close()
+    assert found.arrival_s.max() < 10.0 <= found.finish_s.max() + 1.0
+    with pytest.raises(UsageError, match="never end"):
+        served(clients)
+
+
+def test_one_that_is_rejected_and_does_not_think_comes_again_at_once() -> None:
+    eager = [Clients(0, 3, lambda block: np.zeros((4, 3)))]
+    with pytest.raises(UsageError, match="comes again at once"):
+        served(eager, {"max_queue_size": 1}, requests=9).close()
