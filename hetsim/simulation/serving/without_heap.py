@@ -178,7 +178,7 @@ class WithoutHeap:
         """Play requests; return whether that is certain."""
         known = len(self._known_s)
         # What was not told yet stands in front.
-        whole = _nothing(known + len(arrival))
+        whole: Any = _nothing(known + len(arrival))
         for column, part in zip(whole, self._untold, strict=True):
             column[:known] = part
         told_s = np.concatenate([self._known_s, np.empty(len(arrival))])
