@@ -1,0 +1,109 @@
+"""Systems whose requests are late the later, the closer they come: their times in whole numbers.
+
+A system is *monotone* where no request delays one before it, arrivals that are later make no end
+sooner, and times move with the arrivals. With arrivals pulled apart by a factor above 1 each
+request sees those before it come earlier, relative to itself, and so takes no longer.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.simulation.recursion.orders import Order
+from hetsim.sizing.stretching import Play, units
+
+NEVER = -1
+"""Before all times."""
+
+
+def in_order(
+    order: Order, duration: NDArray[np.float64], template: Sequence[int], exponent: int
+) -> Play:
+    """Return the system whose devices and links serve tasks in a certain order.
+
+    Parameters
+    ----------
+    order : Order
+        Without `reasons`.
+    duration : float array [tasks]
+        As the layout has them.
+    template : sequence of int
+        By request.
+    exponent : int
+        Of the unit.
+    """
+    seconds = units(duration[order.of_layout].tolist(), exponent)
+    tasks = [
+        [
+            (
+                seconds[task],
+                tuple(order.waits[order.waits_at[task] : order.waits_at[task + 1]] - begin),
+                tuple(order.held[order.held_at[task] : order.held_at[task + 1]].tolist()),
+            )
+            for task in range(begin, end)
+        ]
+        for begin, end in pairwise(order.first.tolist())
+    ]
+    width = order.width.tolist()
+
+    def play(arrival: Sequence[int], times: int) -> list[int]:
+        scaled = [[(took * times, waits, held) for took, waits, held in own] for own in tasks]
+        free = [[NEVER] * streams for streams in width]
+        ends = []
+        for came, which in zip(arrival, template, strict=True):
+            ended: list[int] = []
+            last = came
+            for took, waits, held in scaled[which]:
+                start = came
+                for other in waits:
+                    start = max(start, ended[other])
+                # The first of a device's streams that is free; a heap has it in front.
+                for resource in held:
+                    start = max(start, free[resource][0])
+                end = start + took
+                for resource in held:
+                    heapq.heapreplace(free[resource], end)
+                ended.append(end)
+                last = max(last, end)
+            ends.append(last)
+        return ends
+
+    return play
+
+
+def pools(
+    servers: Sequence[int], pool: Sequence[int], seconds: Sequence[float], exponent: int
+) -> Play:
+    """Return the system of requests that wait in line for the first of several servers alike.
+
+    Parameters
+    ----------
+    servers : sequence of int
+        By pool.
+    pool : sequence of int
+        By request: whose line it waits in.
+    seconds : sequence of float
+        By request: how long it is served.
+    exponent : int
+        Of the unit.
+
+    Source: J. Kiefer and J. Wolfowitz, On the theory of queues with many servers, Transactions of
+    the AMS 78 (1955), https://doi.org/10.1090/S0002-9947-1955-0066408-3.
+    """
+    takes = units(seconds, exponent)
+
+    def play(arrival: Sequence[int], times: int) -> list[int]:
+        free = [[NEVER] * count for count in servers]
+        ends = []
+        for came, which, took in zip(arrival, pool, takes, strict=True):
+            end = max(came, free[which][0]) + took * times
+            heapq.heapreplace(free[which], end)
+            ends.append(end)
+        return ends
+
+    return play
