@@ -130,7 +130,7 @@ def stream_service(
             Objective(
                 slo,
                 1 - verdict.late.share,
-                _judged(slo, verdict, stability, rejects=answered < requests),
+                judged(slo, verdict, stability, rejects=answered < requests),
             )
             for slo, verdict in objectives
         ),
@@ -162,7 +162,7 @@ def _percentile(latency_s: Array, fresh: Array, percentile: float) -> Percentile
     return replace(found, estimate_s=estimate_s, low_s=low_s, high_s=high_s)
 
 
-def _judged(slo: Slo, verdict: Verdict, stability: Stability | None, *, rejects: bool) -> Verdict:
+def judged(slo: Slo, verdict: Verdict, stability: Stability | None, *, rejects: bool) -> Verdict:
     """Return the verdict, which of an overloaded model needs no interval.
 
     What waits waits ever longer, so that in the end all is late; where some is rejected, no more

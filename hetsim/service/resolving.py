@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -58,13 +59,32 @@ class Resolved:
         return self.plans[0][0][0].problem
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """Problems and plans that deployments on one platform have in common, each made once.
+
+    Attributes
+    ----------
+    problems : mapping of (model, dimensions) to Problem
+    plans : mapping of (Problem, devices, strategy or path) to (Plan, seconds) by replica
+    """
+
+    problems: dict[Any, Problem] = field(default_factory=dict)
+    plans: dict[Any, list[tuple[Plan, float]]] = field(default_factory=dict)
+
+
 def resolve(
-    deployment: Deployment, workload: Workload, platform: Platform, asked: Asked | None = None
+    deployment: Deployment,
+    workload: Workload,
+    platform: Platform,
+    asked: Asked | None = None,
+    made: Made | None = None,
 ) -> tuple[Resolved, ...]:
     """Load, bind, price and plan every model that is served.
 
     A batch takes at least as long as one request alone: where its plan says less, its times are
-    stretched to that.
+    stretched to that. What is `made` already, for other deployments of the same models on the same
+    platform as `asked`, is not made again.
 
     Raises
     ------
@@ -81,6 +101,7 @@ def resolve(
     Complexity: a plan for each entry of ``instances``, variant and batch size.
     """
     asked = Asked() if asked is None else asked
+    made = Made() if made is None else made
     deployment.check(workload)
     if asked.profiles and len(deployment.models) > 1:
         raise UsageError(
@@ -101,7 +122,7 @@ def resolve(
                     variants.append(dims)
                 places.append(variants.index(dims))
             of_stream[workload.streams.index(stream)] = tuple(places)
-        found.append(_resolved(served, tuple(variants) or ({},), of_stream, platform, asked))
+        found.append(_resolved(served, tuple(variants) or ({},), of_stream, platform, asked, made))
     return tuple(found)
 
 
@@ -111,6 +132,7 @@ def _resolved(
     of_stream: Mapping[int, tuple[int, ...]],
     platform: Platform,
     asked: Asked,
+    made: Made,
 ) -> Resolved:
     if asked.profiles and (len(variants) > 1 or len(served.sizes) > 1):
         raise UsageError(
@@ -118,12 +140,12 @@ def _resolved(
             where=served.model,
             hint="a profile is of one shape: serve one batch size, and bind every dimension",
         )
-    problems = [_problems(served, dims, platform, asked) for dims in variants]
+    problems = [_problems(served, dims, platform, asked, made) for dims in variants]
     plans = []
     seconds = []
     entries = []
     for entry in served.instances:
-        rows = [_plans(served, entry, sizes, asked) for sizes in problems]
+        rows = [_plans(served, entry, sizes, asked, made) for sizes in problems]
         for replica in range(_replicas(served, rows)):
             entries.append(entry)
             plans.append(tuple(tuple(each[replica][0] for each in row) for row in rows))
@@ -144,17 +166,18 @@ def _replicas(served: Served, rows: Sequence[Sequence[Sequence[object]]]) -> int
     return found.pop()
 
 
-def _problems(served: Served, dims: Dims, platform: Platform, asked: Asked) -> list[Problem]:
+def _problems(
+    served: Served, dims: Dims, platform: Platform, asked: Asked, made: Made
+) -> list[Problem]:
     """One a batch size."""
     found: list[Problem] = []
-    made: dict[tuple[tuple[str, int], ...], Problem] = {}
     sizes = batch_dims(served, dims, shaped=asked.shaped)
     for size, batch in zip(served.sizes, sizes, strict=True):
         bound = {**dims, **batch}
-        key = tuple(sorted(bound.items()))
-        if key not in made:
-            made[key] = _problem(served, bound, size, platform, asked)
-        found.append(made[key])
+        key = (served.model, tuple(sorted(bound.items())))
+        if key not in made.problems:
+            made.problems[key] = _problem(served, bound, size, platform, asked)
+        found.append(made.problems[key])
     return found
 
 
@@ -189,24 +212,18 @@ def _problem(served: Served, bound: Dims, size: int, platform: Platform, asked: 
 
 
 def _plans(
-    served: Served, entry: Instances, problems: Sequence[Problem], asked: Asked
+    served: Served, entry: Instances, problems: Sequence[Problem], asked: Asked, made: Made
 ) -> list[list[tuple[Plan, float]]]:
     """By batch size: the replicas of an entry's plan, and what a batch takes alone in each."""
-    given = None if entry.plan is None else load_plan(entry.plan, extensions=asked.extensions)
+    strategy = entry.strategy or served.strategy
     found: list[list[tuple[Plan, float]]] = []
     for size, problem in zip(served.sizes, problems, strict=True):
         where = f"'{served.model}' in batches of {size}"
         try:
-            narrow = only_devices(problem, entry.devices)
-            check_runnable(narrow)
-            if given is None:
-                strategy = entry.strategy or served.strategy
-                made = planned(
-                    narrow, strategy, objective=asked.objective, **asked.options_for(narrow)
-                )
-            else:
-                made = _as_given(given, narrow, str(entry.plan))
-            replicas = [(one, timeline_of(one, trace=False).latency_s) for one in made.replicas]
+            key = (problem, entry.devices, entry.plan or strategy)
+            if key not in made.plans:
+                made.plans[key] = _planned(entry, strategy, problem, asked)
+            replicas = made.plans[key]
         except (Infeasible, UsageError) as error:
             error.where = where if error.where is None else f"{where}: {error.where}"
             error.args = (str(error),)
@@ -218,6 +235,20 @@ def _plans(
             ] + replicas[len(found[0]) :]
         found.append(replicas)
     return found
+
+
+def _planned(
+    entry: Instances, strategy: str, problem: Problem, asked: Asked
+) -> list[tuple[Plan, float]]:
+    """The replicas of an entry's plan for one batch size, and what a batch takes in each."""
+    narrow = only_devices(problem, entry.devices)
+    check_runnable(narrow)
+    if entry.plan is None:
+        plan = planned(narrow, strategy, objective=asked.objective, **asked.options_for(narrow))
+    else:
+        given = load_plan(entry.plan, extensions=asked.extensions)
+        plan = _as_given(given, narrow, entry.plan)
+    return [(one, timeline_of(one, trace=False).latency_s) for one in plan.replicas]
 
 
 def no_quicker(made: Plan, took_s: float, least_s: float) -> tuple[Plan, float]:

@@ -94,8 +94,8 @@ class Run:
         self.told = 0
         self.verdicts: dict[tuple[int, int], Verdict] = {}
 
-    def play(self, *, until_answered: bool) -> End:
-        """Feed the engine; return why it ended."""
+    def play(self, *, until_answered: bool, confidence: float = CONFIDENCE) -> End:
+        """Feed the engine; return why it ended. Verdicts are all right so often, over all looks."""
         due, look = FIRST_LOOK, 0
         for block in blocks_of(self.workload, self.setup):
             told = self.engine.serve(block.arrival_s, block.stream, block.variant)
@@ -110,12 +110,14 @@ class Run:
             if until_answered and self.told >= due:
                 look += 1
                 due *= 2
-                if self.look(confidence_of_look(look)):
+                if self.look(confidence_of_look(look, confidence)):
                     self.keep(self.engine.close())
                     return "answered"
         self.keep(self.engine.close())
         # One look at a run of a length that was given may err by all that a verdict may.
-        answered = self.look(confidence_of_look(look + 1) if until_answered else CONFIDENCE)
+        answered = self.look(
+            confidence_of_look(look + 1, confidence) if until_answered else confidence
+        )
         if not until_answered:
             return "ended"
         return "answered" if answered else "budget"
