@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         TimedOut,
         TooManyInFlight,
         UnboundDimension,
+        Undecided,
         UnsupportedNode,
         UsageError,
         WorkloadError,
@@ -83,6 +84,8 @@ if TYPE_CHECKING:
     from hetsim.service.service import Service
     from hetsim.simulation.failures.failure import Failure
     from hetsim.simulation.simulate import simulate
+    from hetsim.sizing.answer import Capacity, Carried
+    from hetsim.sizing.capacity import capacity
     from hetsim.workloads.deployment import Deployment
     from hetsim.workloads.files.reader import load_deployment, load_workload
     from hetsim.workloads.slo import Slo
@@ -92,6 +95,8 @@ _HOMES = {
     "Affinity": "hetsim.partitioning.affinity.affinity",
     "ArtifactError": "hetsim.errors",
     "Cancelled": "hetsim.errors",
+    "Capacity": "hetsim.sizing.answer",
+    "Carried": "hetsim.sizing.answer",
     "ClusterError": "hetsim.errors",
     "Comparison": "hetsim.analysis.comparison",
     "Deployment": "hetsim.workloads.deployment",
@@ -143,12 +148,14 @@ _HOMES = {
     "Timeline": "hetsim.plans.timeline",
     "TooManyInFlight": "hetsim.errors",
     "UnboundDimension": "hetsim.errors",
+    "Undecided": "hetsim.errors",
     "UnsupportedNode": "hetsim.errors",
     "UsageError": "hetsim.errors",
     "Workload": "hetsim.workloads.workload",
     "WorkloadError": "hetsim.errors",
     "affinity_of_model": "hetsim.partitioning.affinity.affinity",
     "annotate": "hetsim.partitioning.regions",
+    "capacity": "hetsim.sizing.capacity",
     "check_timeline": "hetsim.checking.timeline",
     "compare": "hetsim.analysis.comparing",
     "deconflict": "hetsim.partitioning.deconflict",
@@ -179,6 +186,8 @@ __all__ = [
     "Affinity",
     "ArtifactError",
     "Cancelled",
+    "Capacity",
+    "Carried",
     "ClusterError",
     "Comparison",
     "Deployment",
@@ -230,6 +239,7 @@ __all__ = [
     "Timeline",
     "TooManyInFlight",
     "UnboundDimension",
+    "Undecided",
     "UnsupportedNode",
     "UsageError",
     "Workload",
@@ -237,6 +247,7 @@ __all__ = [
     "__version__",
     "affinity_of_model",
     "annotate",
+    "capacity",
     "check_timeline",
     "compare",
     "deconflict",

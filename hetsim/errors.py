@@ -234,6 +234,12 @@ class ObjectiveMissed(HetsimError):
     reached_s: float = field(default=0.0, kw_only=True)
 
 
+class Undecided(HetsimError):
+    """What was played says neither that an objective is met nor that it is missed."""
+
+    exit_code = 6
+
+
 class ExecutionError(HetsimError):
     """A device failed while it ran its part of a plan, or what it needs to run is not there."""
 

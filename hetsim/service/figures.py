@@ -33,9 +33,21 @@ ROUNDING = 1e-9
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
+UNLIKE = 2.0**8
+"""Latencies that are not so many units of the last place of the latest time apart are equal."""
+
+
 def latencies(outcomes: Outcomes) -> Array:
-    """Return the latency of every request, NEVER_S where it was rejected."""
-    return np.where(outcomes.why == SERVED, outcomes.finish_s - outcomes.arrival_s, NEVER_S)
+    """Return the latency of every request, NEVER_S where it was rejected.
+
+    Those that are the same are equal, although times late in a run are rounded by more than
+    early ones: how many are beyond a percentile must not follow from that.
+    """
+    served = outcomes.why == SERVED
+    latest_s = float(np.max(outcomes.finish_s, where=served, initial=0.0))
+    unit_s = UNLIKE * float(np.spacing(latest_s))
+    latency_s = outcomes.finish_s - outcomes.arrival_s
+    return np.where(served, np.rint(latency_s / unit_s) * unit_s, NEVER_S)
 
 
 def rate_of(

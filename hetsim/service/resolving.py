@@ -65,7 +65,7 @@ class Made:
 
     Attributes
     ----------
-    problems : mapping of (model, dimensions) to Problem
+    problems : mapping of (model, batch size, dimensions) to Problem
     plans : mapping of (Problem, devices, strategy or path) to (Plan, seconds) by replica
     """
 
@@ -174,7 +174,7 @@ def _problems(
     sizes = batch_dims(served, dims, shaped=asked.shaped)
     for size, batch in zip(served.sizes, sizes, strict=True):
         bound = {**dims, **batch}
-        key = (served.model, tuple(sorted(bound.items())))
+        key = (served.model, size, tuple(sorted(bound.items())))
         if key not in made.problems:
             made.problems[key] = _problem(served, bound, size, platform, asked)
         found.append(made.problems[key])

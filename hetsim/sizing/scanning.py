@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 CELLS = 48
 """Of the first grid, each as wide as the others by ratio."""
@@ -43,8 +44,8 @@ def spans(
     """Return the spans of factors from `low` to `high` at which not too many are late.
 
     A grid is looked at first. Cells at whose ends the count has two signs are halved down to
-    `precision`, 0 being neighbouring floats. Cells where it has one, and comes as near to the other as
-    it moves from cell to cell around, are halved down to `finest`: what is narrower may be missed.
+    `precision`, 0 being neighbouring floats. Cells where it has one, and comes as near to the other
+    as it moves from cell to cell around, are halved down to `finest`: narrower ones may be missed.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ def spans(
         ends = sorted(seen)
         split = [
             (a, b)
-            for a, b in zip(ends, ends[1:], strict=False)
+            for a, b in pairwise(ends)
             if (seen[a] > 0) != (seen[b] > 0) and b - a > precision * a and _between(a, b)
         ]
         if not split:
@@ -89,9 +90,9 @@ def _refine(seen: dict[float, int], look: Callable[[float], int], finest: float)
     while True:
         ends = sorted(seen)
         counts = [seen[factor] for factor in ends]
-        steps = [abs(b - a) for a, b in zip(counts, counts[1:], strict=False)]
+        steps = [abs(b - a) for a, b in pairwise(counts)]
         open_ = []
-        for at, (a, b) in enumerate(zip(ends, ends[1:], strict=False)):
+        for at, (a, b) in enumerate(pairwise(ends)):
             if (a, b) in done or b - a <= finest * a:
                 continue
             done.add((a, b))

@@ -1,0 +1,154 @@
+"""The verb ``capacity``: which rates a platform carries within what is asked of latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hetsim.base import checks
+from hetsim.errors import Infeasible, UsageError
+from hetsim.hardware.spec import Platform
+from hetsim.placement.bounding import stated_bound
+from hetsim.service.asked import Asked
+from hetsim.service.layout import set_up
+from hetsim.service.memory import check_together
+from hetsim.service.resolving import Made, resolve
+from hetsim.sizing.answer import Capacity, Carried
+from hetsim.sizing.carrying import Question, carried, refused
+from hetsim.sizing.ceiling import rates_of
+from hetsim.workloads.deployment import Deployment
+from hetsim.workloads.workload import Workload
+
+BUDGET = 2**19
+"""Requests after which a run at one rate ends that has told nothing."""
+
+PRECISION = 0.02
+"""Ratio, less 1, of the rates that meet and miss the objectives, at which they are near enough."""
+
+
+@checks.takes(
+    workload=checks.instance("hetsim.workloads.workload:Workload"),
+    platform=checks.instance("hetsim.hardware.spec:Platform"),
+    budget=checks.whole(1),
+    precision=checks.number(above=0),
+)
+def capacity(
+    deployments: Deployment | Mapping[str, Deployment],
+    workload: Workload,
+    *,
+    platform: Platform,
+    budget: int = BUDGET,
+    precision: float = PRECISION,
+) -> Capacity:
+    """Return which rates of a workload meet its objectives on a platform, a row a deployment.
+
+    All that comes by itself comes faster or slower, by one factor, in the mixture that the workload
+    says; how long it goes on does not matter. Where it has a trace, the requests of the
+    workload are what is asked about: the answer is exact where it is proved that more are late the
+    faster they come (``sizing.monotone``), and else found on a grid that is refined at every change
+    of sign. Where chance makes the requests, what is asked about is what holds in the long run: the
+    highest rate that was shown to meet every objective, and the lowest that was shown to miss one,
+    by runs that go on until they tell, all on the same requests closer or further apart.
+
+    Parameters
+    ----------
+    deployments : Deployment, or mapping of str to Deployment
+        How the models are served; several have names. What they have in common is planned once.
+    workload : Workload
+        With objectives, and arrivals at rates above 0.
+    platform : Platform
+    budget : int
+        Requests after which a run at one rate ends undecided.
+    precision : float
+        Ratio, less 1, of the rates that meet and miss, at which they are near enough.
+
+    Raises
+    ------
+    WorkloadError, UsageError
+        As ``simulate`` does of a deployment; and where there is no objective, or nothing to make
+        faster.
+
+    Complexity: that of the plans, and some ten runs a deployment, on traces some ten to 300.
+    """
+    return capacity_of(
+        deployments, workload, platform, asked=None, budget=budget, precision=precision
+    )
+
+
+def capacity_of(
+    deployments: Deployment | Mapping[str, Deployment],
+    workload: Workload,
+    platform: Platform,
+    *,
+    asked: Asked | None,
+    budget: int = BUDGET,
+    precision: float = PRECISION,
+) -> Capacity:
+    """Return what ``capacity`` does, of models read and planned for as `asked`."""
+    if isinstance(deployments, Deployment):
+        deployments = {_name(deployments): deployments}
+    if not deployments:
+        raise UsageError("no deployment", hint="give one or more")
+    if not any(stream.slos for stream in workload.streams):
+        raise UsageError("no stream has an objective", hint="give one, e.g. p99=50ms")
+    rates_per_s = rates_of(workload)
+    if not sum(rates_per_s) > 0:
+        raise UsageError(
+            "nothing comes at a rate above 0", hint="give arrivals that are not closed"
+        )
+    made = Made()
+    rows: list[Carried] = []
+    for name, deployment in deployments.items():
+        try:
+            resolved = resolve(deployment, workload, platform, asked, made)
+            check_together(resolved, platform)
+        except Infeasible as error:
+            rows.append(refused(name, error))
+            continue
+        question = Question(
+            name, resolved, set_up(resolved, workload), workload, platform, rates_per_s
+        )
+        rows.append(carried(question, budget=budget, precision=precision))
+    rows.sort(key=lambda one: (one.refused is not None, -one.highest_per_s))
+    impossible = None
+    if all(one.answer == "misses" for one in rows):
+        impossible = _impossible(workload, made)
+    return Capacity(
+        workload, sum(rates_per_s), tuple(rows), _bound_per_s(workload, made), impossible
+    )
+
+
+def _name(deployment: Deployment) -> str:
+    return ", ".join(dict.fromkeys(served.strategy for served in deployment.models))
+
+
+def _bound_per_s(workload: Workload, made: Made) -> float | None:
+    """Requests a second that no plan exceeds, in whichever batch size suits best."""
+    models = {stream.model for stream in workload.streams}
+    shapes = {tuple(sorted(dims.items())) for one in workload.streams for dims in one.variants}
+    if len(models) > 1 or len(shapes) > 1:
+        return None
+    most = 0.0
+    for (_, size, _), problem in made.problems.items():
+        least_s = stated_bound(problem, "throughput")
+        if not least_s:
+            return None
+        most = max(most, size / least_s)
+    return most or None
+
+
+def _impossible(workload: Workload, made: Made) -> str | None:
+    """Why no plan meets an objective at any rate; None where a bound does not prove it."""
+    for stream in workload.streams:
+        if not stream.slos:
+            continue
+        least_s = []
+        for (model, _, _), problem in made.problems.items():
+            if model == stream.model:
+                least_s.append(stated_bound(problem) or 0.0)
+        for slo in stream.slos:
+            if least_s and min(least_s) > slo.latency_s:
+                return (
+                    f"no plan of {stream.model} takes less than {min(least_s) * 1e3:.4g} ms, and "
+                    f"{slo} is asked"
+                )
+    return None

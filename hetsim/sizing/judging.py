@@ -1,0 +1,119 @@
+"""Rates judged one by one: long runs of the same requests, faster or slower."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hetsim.confidence.verdict import CONFIDENCE, Answer, Verdict, confidence_of_look
+from hetsim.hardware.spec import Platform
+from hetsim.service.figures import judged, rate_of, stability
+from hetsim.service.layout import Setup
+from hetsim.service.resolving import Resolved
+from hetsim.service.running import Run, chosen
+from hetsim.service.service import End, Service
+from hetsim.service.serving import service_of
+from hetsim.simulation.serving.tables import SERVED
+from hetsim.workloads.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """What a run at one rate says.
+
+    Attributes
+    ----------
+    factor : float
+        On the rate of the workload.
+    answer : "meets", "misses" or "undecided"
+        Of all objectives together.
+    requests : int
+        That were played.
+    more : int
+        How many more would about tell; 0 where it is told.
+    run : Run
+    end : "answered", "budget" or "ended"
+    """
+
+    factor: float
+    answer: Answer
+    requests: int
+    more: int
+    run: Run
+    end: End
+
+
+class Judge:
+    """A deployment, ready to be asked about one rate after another.
+
+    All verdicts together are right in 99 of 100 cases: each new rate has less to err by. Every
+    rate sees the same requests, by the seed, closer or further apart.
+
+    Parameters
+    ----------
+    resolved, setup
+        As ``resolve`` and ``set_up`` give them.
+    workload : Workload
+        Its rate is what factors are on; how long it is does not matter.
+    platform : Platform
+    budget : int
+        Requests after which a run ends that has told nothing.
+    machine_code : bool
+        As ``serve`` takes it.
+    """
+
+    def __init__(
+        self,
+        resolved: Sequence[Resolved],
+        setup: Setup,
+        workload: Workload,
+        platform: Platform,
+        *,
+        budget: int,
+        machine_code: bool = True,
+    ) -> None:
+        self._resolved, self._setup, self._platform = resolved, setup, platform
+        self._workload = replace(workload, duration_s=None, requests=budget)
+        self._machine_code = machine_code
+        self.seen: dict[float, Judged] = {}
+
+    def at(self, factor: float) -> Judged:
+        """Return what a run says that is long enough, or has spent its budget."""
+        if factor not in self.seen:
+            workload = self._workload.faster(factor)
+            run = Run(workload, self._setup, machine_code=self._machine_code)
+            confidence = confidence_of_look(len(self.seen) + 1, CONFIDENCE)
+            end = run.play(until_answered=True, confidence=confidence)
+            verdicts = self._verdicts(run)
+            answers = {one.answer for one in verdicts}
+            answer: Answer = "meets" if answers == {"meets"} else "undecided"
+            if "misses" in answers:
+                answer = "misses"
+            more = max(one.more for one in verdicts) if answer == "undecided" else 0
+            self.seen[factor] = Judged(factor, answer, run.told, more, run, end)
+        return self.seen[factor]
+
+    def service(self, factor: float) -> Service:
+        """Return all that the run at a factor says."""
+        one = self.at(factor)
+        return service_of(one.run, self._resolved, self._platform, one.end)
+
+    def _verdicts(self, run: Run) -> list[Verdict]:
+        """Those of the run, but where a model is overloaded that needs no interval."""
+        if all(one.answer != "undecided" for one in run.verdicts.values()):
+            return list(run.verdicts.values())
+        workload, outcomes = run.workload, run.outcomes()
+        found = []
+        for (at, place), verdict in run.verdicts.items():
+            model = self._setup.sources[at].model
+            streams = sorted(self._resolved[model].of_stream)
+            mine = np.isin(outcomes.stream, streams) & (outcomes.arrival_s >= workload.warm_up_s)
+            offered = rate_of(workload, [workload.streams[stream] for stream in streams])
+            state = stability(chosen(outcomes, mine), offered)
+            counted = run.counted(at)
+            rejects = bool((counted.why != SERVED).any())
+            slo = workload.streams[at].slos[place]
+            found.append(judged(slo, verdict, state, rejects=rejects))
+        return found
