@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -133,64 +133,21 @@ def play(
 ) -> None:
     """Simulate a workload on a deployment; print what became of it, and leave it in `out`."""
     from hetsim.analysis.sensitivity import served_sensitivities
-    from hetsim.cli.question import (
-        read_plan,
-        read_platform,
-        read_strategy_options,
-        supposed,
-        with_affinity,
-    )
+    from hetsim.cli.question import read_platform, supposed
     from hetsim.cli.trace_and_out import check_targets, leave_service
-    from hetsim.cost.default import DEFAULT_COST
     from hetsim.reporting.service_record import service_record
     from hetsim.reporting.tables.beside_service import served_beside_record, served_beside_report
     from hetsim.reporting.tables.sensitivity import sensitivities_record, sensitivities_report
     from hetsim.reporting.tables.service import service_report
-    from hetsim.service.asked import Asked
     from hetsim.service.serving import serve
 
     invocation = current()
-    _refuse(OF_PLAN, "is of one plan alone, and not simulated under load")
+    refuse(OF_PLAN, "is of one plan alone, and not simulated under load")
     check_targets(None, out, force=force)
-    if load.source is not None and load.source.endswith(".json") and load.workload is None:
-        saved = read_plan(
-            load.source,
-            platform,
-            load.strategy,
-            load.dims,
-            load.shapes,
-            canonical,
-            contention,
-            objective,
-            plays=True,
-        )
-        load, hardware, asked = _of_plan(load, saved, contention)
-    else:
-        hardware = read_platform(platform)
-        asked = Asked(
-            canonical=canonical or "basic",
-            extensions=invocation.extensions,
-            freeze=invocation.frozen,
-            shapes=load.shapes,
-            inputs=invocation.inputs,
-            contention=contention or "fifo",
-            cost=invocation.cost or DEFAULT_COST,
-            execute=invocation.execute,
-            pessimistic=invocation.pessimistic,
-            profiles=invocation.profiles,
-            objective=objective,
-        )
-    workload = _workload(load)
-    deployment = _deployment(load, workload)
-    names = {served.strategy for served in deployment.models}
-    names |= {
-        str(one.strategy)
-        for served in deployment.models
-        for one in served.instances
-        if one.strategy is not None
-    }
-    options = read_strategy_options(sorted(names))
-    asked = replace(asked, options=options, constraints=partial(with_affinity, options))
+    load, hardware, asked = asked_of(load, platform, canonical, contention, objective)
+    workload = workload_of(load)
+    deployment = deployment_of(load, workload)
+    asked = with_options(asked, (deployment,))
     until_answered = load.workload is None and load.requests is None and load.duration_s is None
 
     def served(on: Platform) -> Service:
@@ -202,7 +159,7 @@ def play(
             until_answered=until_answered and bool(load.slos),
         )
 
-    with invocation.progress("simulating what comes"), _told_where(load, deployment):
+    with invocation.progress("simulating what comes"), told_where(load, deployment):
         service = served(hardware)
         was = served(read_platform(platform, as_it_is=True)) if supposed() else None
         moving: tuple[Sensitivities, ...] = ()
@@ -226,6 +183,64 @@ def play(
         for one in moving:
             invocation.say("")
             invocation.show(sensitivities_report(one))
+
+
+def asked_of(
+    load: Load,
+    platform: str | None,
+    canonical: Canonical | None,
+    contention: Contention | None,
+    objective: Objective | None,
+) -> tuple[Load, Platform, Asked]:
+    """Return the platform, and how models are read and priced; of a saved plan as it was made."""
+    from hetsim.cli.question import read_plan, read_platform
+    from hetsim.cost.default import DEFAULT_COST
+    from hetsim.service.asked import Asked
+
+    invocation = current()
+    if load.source is not None and load.source.endswith(".json") and load.workload is None:
+        saved = read_plan(
+            load.source,
+            platform,
+            load.strategy,
+            load.dims,
+            load.shapes,
+            canonical,
+            contention,
+            objective,
+            plays=True,
+        )
+        return _of_plan(load, saved, contention)
+    asked = Asked(
+        canonical=canonical or "basic",
+        extensions=invocation.extensions,
+        freeze=invocation.frozen,
+        shapes=load.shapes,
+        inputs=invocation.inputs,
+        contention=contention or "fifo",
+        cost=invocation.cost or DEFAULT_COST,
+        execute=invocation.execute,
+        pessimistic=invocation.pessimistic,
+        profiles=invocation.profiles,
+        objective=objective,
+    )
+    return load, read_platform(platform), asked
+
+
+def with_options(asked: Asked, deployments: Sequence[Deployment]) -> Asked:
+    """Return what is asked with the options of all strategies that plan for these deployments."""
+    from hetsim.cli.question import read_strategy_options, with_affinity
+
+    names = {served.strategy for one in deployments for served in one.models}
+    names |= {
+        str(one.strategy)
+        for deployment in deployments
+        for served in deployment.models
+        for one in served.instances
+        if one.strategy is not None
+    }
+    options = read_strategy_options(sorted(names))
+    return replace(asked, options=options, constraints=partial(with_affinity, options))
 
 
 def _of_plan(
@@ -261,7 +276,7 @@ def _level(canonical: str) -> Canonical:
 
 
 @contextmanager
-def _told_where(load: Load, deployment: Deployment) -> Iterator[None]:
+def told_where(load: Load, deployment: Deployment) -> Iterator[None]:
     """Let an error that is of one model name the line of the file that serves it."""
     try:
         yield
@@ -285,13 +300,15 @@ def line_of(deployment: str, model: int) -> str:
     return f"{source.shown}:{source.line(('models', model, 'model'))}"
 
 
-def _refuse(fixes: Mapping[str, str], why: str) -> None:
+def refuse(fixes: Mapping[str, str], why: str) -> None:
+    """Raise UsageError for the first option that was given of those that have a fix."""
     for name, fix in fixes.items():
         for option in given(name):
             raise UsageError(f"{option} {why}", hint=fix)
 
 
-def _workload(load: Load) -> Workload:
+def workload_of(load: Load) -> Workload:
+    """Return the workload of the file, or one stream as the options say."""
     from hetsim.workloads.files.reader import load_workload
     from hetsim.workloads.workload import Stream, Workload
 
@@ -301,7 +318,7 @@ def _workload(load: Load) -> Workload:
                 f"a model, '{load.source}', and --workload, which names its own",
                 hint="leave one of them out",
             )
-        _refuse(OF_FILE, "cannot go with --workload, which says it itself")
+        refuse(OF_FILE, "cannot go with --workload, which says it itself")
         return load_workload(load.workload)
     if load.source is None:
         raise UsageError("no model is given", hint="give MODEL, or --workload FILE")
@@ -358,14 +375,14 @@ def _arrivals(load: Load) -> Open | Closed:
     )
 
 
-def _deployment(load: Load, workload: Workload) -> Deployment:
-    """The deployment of the file, or every model served alike."""
+def deployment_of(load: Load, workload: Workload) -> Deployment:
+    """Return the deployment of the file, or every model served alike."""
     from hetsim.cli.question import DEFAULT_STRATEGY
     from hetsim.workloads.deployment import Deployment, Instances, Served
     from hetsim.workloads.files.reader import load_deployment
 
     if load.deployment is not None:
-        _refuse(OF_DEPLOYMENT, "cannot go with --deployment, which says it itself")
+        refuse(OF_DEPLOYMENT, "cannot go with --deployment, which says it itself")
         return load_deployment(load.deployment)
     instances: tuple[Instances, ...] = (Instances(load.instances or 1, plan=load.plan),)
     kept: dict[str, Any] = {

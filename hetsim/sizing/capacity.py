@@ -21,7 +21,7 @@ from hetsim.workloads.workload import Workload
 BUDGET = 2**19
 """Requests after which a run at one rate ends that has told nothing."""
 
-PRECISION = 0.02
+GAP = 0.02
 """Ratio, less 1, of the rates that meet and miss the objectives, at which they are near enough."""
 
 
@@ -29,7 +29,7 @@ PRECISION = 0.02
     workload=checks.instance("hetsim.workloads.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     budget=checks.whole(1),
-    precision=checks.number(above=0),
+    gap=checks.number(above=0),
 )
 def capacity(
     deployments: Deployment | Mapping[str, Deployment],
@@ -37,7 +37,7 @@ def capacity(
     *,
     platform: Platform,
     budget: int = BUDGET,
-    precision: float = PRECISION,
+    gap: float = GAP,
 ) -> Capacity:
     """Return which rates of a workload meet its objectives on a platform, a row a deployment.
 
@@ -58,7 +58,7 @@ def capacity(
     platform : Platform
     budget : int
         Requests after which a run at one rate ends undecided.
-    precision : float
+    gap : float
         Ratio, less 1, of the rates that meet and miss, at which they are near enough.
 
     Raises
@@ -69,9 +69,7 @@ def capacity(
 
     Complexity: that of the plans, and some ten runs a deployment, on traces some ten to 300.
     """
-    return capacity_of(
-        deployments, workload, platform, asked=None, budget=budget, precision=precision
-    )
+    return capacity_of(deployments, workload, platform, asked=None, budget=budget, gap=gap)
 
 
 def capacity_of(
@@ -81,7 +79,7 @@ def capacity_of(
     *,
     asked: Asked | None,
     budget: int = BUDGET,
-    precision: float = PRECISION,
+    gap: float = GAP,
 ) -> Capacity:
     """Return what ``capacity`` does, of models read and planned for as `asked`."""
     if isinstance(deployments, Deployment):
@@ -107,7 +105,7 @@ def capacity_of(
         question = Question(
             name, resolved, set_up(resolved, workload), workload, platform, rates_per_s
         )
-        rows.append(carried(question, budget=budget, precision=precision))
+        rows.append(carried(question, budget=budget, gap=gap))
     rows.sort(key=lambda one: (one.refused is not None, -one.highest_per_s))
     impossible = None
     if all(one.answer == "misses" for one in rows):

@@ -15,9 +15,8 @@ from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
-from hetsim.service.running import Run
 from hetsim.service.service import Service
-from hetsim.service.serving import service_of
+from hetsim.service.serving import played
 from hetsim.simulation.clock.playing import COMPILE_FROM
 from hetsim.sizing.answer import Carried, Rates
 from hetsim.sizing.ceiling import Ceiling, ceiling_of, quickest_s
@@ -122,11 +121,11 @@ def refused(name: str, error: Infeasible) -> Carried:
     )
 
 
-def carried(question: Question, *, budget: int, precision: float) -> Carried:
+def carried(question: Question, *, budget: int, gap: float) -> Carried:
     """Return what a deployment carries."""
     if question.given:
         return _of_trace(question)
-    return _in_the_long_run(question, budget, precision)
+    return _in_the_long_run(question, budget, gap)
 
 
 def _of_trace(question: Question) -> Carried:
@@ -184,10 +183,8 @@ def _of_trace(question: Question) -> Carried:
 
 def _played(question: Question, factor: float) -> Service:
     """All that is said of a trace at one rate."""
-    workload, setup = question.workload.faster(factor), question.setup
-    run = Run(workload, setup, machine_code=_much(question.setup, 2**14))
-    end = run.play(until_answered=False)
-    return service_of(run, question.resolved, question.platform, end)
+    workload = question.workload.faster(factor)
+    return played(workload, question.resolved, question.setup, question.platform)
 
 
 def _scanned(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
@@ -216,7 +213,7 @@ def _rates(span: Span, rate_per_s: float) -> Rates:
     )
 
 
-def _in_the_long_run(question: Question, budget: int, precision: float) -> Carried:
+def _in_the_long_run(question: Question, budget: int, gap: float) -> Carried:
     setup, workload = question.setup, question.workload
     ceiling = question.ceiling()
     missed = _overloaded(question)
@@ -236,7 +233,7 @@ def _in_the_long_run(question: Question, budget: int, precision: float) -> Carri
             guesses = [Span(0.0, math.inf, None, None)]
         else:
             guesses = list(_guessed(setup, sample, min(missed, ceiling.factor)))
-        found = _judged_spans(judge, guesses, missed, precision, one=why is None)
+        found = _judged_spans(judge, guesses, missed, gap, one=why is None)
     answers = {one.answer for one in judge.seen.values()}
     answer: Answer = "meets" if found else "undecided"
     if not found and (late is not None or answers == {"misses"}):
@@ -270,7 +267,7 @@ def _in_the_long_run(question: Question, budget: int, precision: float) -> Carri
 
 
 def _judged_spans(
-    judge: Judge, guesses: Sequence[Span], missed: float, precision: float, *, one: bool
+    judge: Judge, guesses: Sequence[Span], missed: float, gap: float, *, one: bool
 ) -> list[Span]:
     """The spans about these guesses that verdicts show; `one`: there is one, from 0 on."""
     found: list[Span] = []
@@ -280,12 +277,12 @@ def _judged_spans(
             near = 1.0
         if not guess.high > 0:
             near *= BELOW
-        upper = upper_end(lambda factor: judge.at(factor).answer, near, missed, precision)
+        upper = upper_end(lambda factor: judge.at(factor).answer, near, missed, gap)
         if upper.meets is None:
             continue
         low, below = (0.0, None) if one else (min(upper.meets, guess.low), None)
         if not one and guess.below is not None:
-            lower = lower_end(lambda factor: judge.at(factor).answer, guess.low, 0.0, precision)
+            lower = lower_end(lambda factor: judge.at(factor).answer, guess.low, 0.0, gap)
             low = upper.meets if lower.meets is None else min(lower.meets, upper.meets)
             below = lower.misses if lower.misses in judge.seen else None
         elif not one and judge.at(low).answer != "meets":

@@ -9,10 +9,10 @@ import numpy as np
 
 from hetsim.confidence.verdict import CONFIDENCE, Answer, Verdict, confidence_of_look
 from hetsim.hardware.spec import Platform
-from hetsim.service.figures import judged, rate_of, stability
+from hetsim.service.figures import judged, stability
 from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
-from hetsim.service.running import Run, chosen
+from hetsim.service.running import Run, chosen, engine_of
 from hetsim.service.service import End, Service
 from hetsim.service.serving import service_of
 from hetsim.simulation.serving.tables import SERVED
@@ -83,7 +83,8 @@ class Judge:
         """Return what a run says that is long enough, or has spent its budget."""
         if factor not in self.seen:
             workload = self._workload.faster(factor)
-            run = Run(workload, self._setup, machine_code=self._machine_code)
+            engine = engine_of(workload, self._setup, machine_code=self._machine_code)
+            run = Run(workload, self._setup, engine)
             confidence = confidence_of_look(len(self.seen) + 1, CONFIDENCE)
             end = run.play(until_answered=True, confidence=confidence)
             verdicts = self._verdicts(run)
@@ -110,8 +111,9 @@ class Judge:
             model = self._setup.sources[at].model
             streams = sorted(self._resolved[model].of_stream)
             mine = np.isin(outcomes.stream, streams) & (outcomes.arrival_s >= workload.warm_up_s)
-            offered = rate_of(workload, [workload.streams[stream] for stream in streams])
-            state = stability(chosen(outcomes, mine), offered)
+            state = stability(
+                workload, [workload.streams[stream] for stream in streams], chosen(outcomes, mine)
+            )
             counted = run.counted(at)
             rejects = bool((counted.why != SERVED).any())
             slo = workload.streams[at].slos[place]

@@ -36,9 +36,7 @@ class End:
     misses: float | None
 
 
-def upper_end(
-    answer: Callable[[float], Answer], guess: float, missed: float, precision: float
-) -> End:
+def upper_end(answer: Callable[[float], Answer], guess: float, missed: float, gap: float) -> End:
     """Return where factors above `guess`, or below it, begin to miss.
 
     Parameters
@@ -49,11 +47,11 @@ def upper_end(
         About where it is.
     missed : float
         The least factor that is known to miss; infinite: none is.
-    precision : float
+    gap : float
         Ratio of both factors, less 1, at which they are near enough.
 
     Looks on both sides of the guess, further away where a look says nothing; then halves what
-    is open, on each side of what is undecided, until that is as narrow as `precision`.
+    is open, on each side of what is undecided, until that is as narrow as `gap`.
     """
     looks = 0
     meets: float | None = None
@@ -71,7 +69,7 @@ def upper_end(
             undecided.append(factor)
         return said
 
-    guess = min(guess, missed / (1 + precision))
+    guess = min(guess, missed / (1 + gap))
     step = FIRST_STEP
     factor = guess / (1 + step)
     while meets is None and factor > guess * LEAST and looks < MOST_LOOKS:
@@ -92,21 +90,19 @@ def upper_end(
         below, above = low / meets, missed / high
         if not within:
             below = above = missed / meets
-        if not math.isfinite(above) or max(below, above) <= 1 + precision:
+        if not math.isfinite(above) or max(below, above) <= 1 + gap:
             break
         factor = math.sqrt(meets * low) if below >= above else math.sqrt(high * missed)
         look(factor)
     return End(meets, missed if math.isfinite(missed) else None)
 
 
-def lower_end(
-    answer: Callable[[float], Answer], guess: float, missed: float, precision: float
-) -> End:
+def lower_end(answer: Callable[[float], Answer], guess: float, missed: float, gap: float) -> End:
     """Return where factors below `guess`, or above it, begin to miss; as ``upper_end``.
 
     `missed` is the largest factor that is known to miss; 0: none is.
     """
     inverse = math.inf if missed == 0.0 else 1 / missed
-    found = upper_end(lambda one: answer(1 / one), 1 / guess, inverse, precision)
+    found = upper_end(lambda one: answer(1 / one), 1 / guess, inverse, gap)
     meets = None if found.meets is None else 1 / found.meets
     return End(meets, None if found.misses is None else 1 / found.misses)
