@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hetsim.service.asked import Asked
     from hetsim.service.service import Service
     from hetsim.workloads.arrivals.closed import Closed
-    from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances
+    from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Loading
     from hetsim.workloads.registry import Open
     from hetsim.workloads.slo import Slo
     from hetsim.workloads.workload import Workload
@@ -49,6 +49,7 @@ OF_LOAD = (
     "duration_s",
     "batching",
     "instances",
+    "loading",
 )
 """Options any of which means that requests come at their own times."""
 
@@ -71,6 +72,7 @@ OF_DEPLOYMENT = {
     "strategy": "write strategy: there",
     "batching": "write dynamic_batching: there",
     "instances": "write instances: there",
+    "loading": "write loading: there",
 }
 """What a deployment file says itself, and how."""
 
@@ -105,6 +107,7 @@ class Load:
     dims: Mapping[str, int]
     shapes: Mapping[str, tuple[int, ...]]
     strategy: str | None
+    loading: Loading | None = None
     plan: str | None = None
     sensitivities: bool = False
 
@@ -389,6 +392,7 @@ def deployment_of(load: Load, workload: Workload) -> Deployment:
         "strategy": load.strategy or DEFAULT_STRATEGY,
         "instances": instances,
         "dynamic_batching": load.batching,
+        "loading": load.loading or "resident",
     }
     if load.batching is not None:
         kept["batch_sizes"] = _powers(load.batching.max_batch_size)

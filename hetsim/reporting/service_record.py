@@ -22,6 +22,7 @@ def service_record(service: Service) -> dict[str, Any]:
                 "model": one.served.model,
                 "problem": problem_record(one.problem),
                 "text": served_text(one),
+                "loading": one.served.loading,
                 "batch_sizes": list(one.served.sizes),
                 "variants": [dict(dims) for dims in one.variants],
                 "instances": [
@@ -58,6 +59,18 @@ def service_record(service: Service) -> dict[str, Any]:
             for name, use in service.devices.items()
         },
         "links": {name: _use_record(use) for name, use in service.links.items()},
+        "loading": [
+            {
+                "model": one.model,
+                "device": one.device,
+                "loads": one.loads,
+                "nbytes": one.nbytes,
+                "alone_s": one.alone_s,
+                "seconds": one.seconds,
+                "resident": one.resident,
+            }
+            for one in service.loading
+        ],
     }
 
 
@@ -83,6 +96,7 @@ def _stream_record(one: StreamService) -> dict[str, Any]:
             for each in one.percentiles
         ],
         "queue": _part_record(one.queue),
+        "loading": _part_record(one.loading),
         "service": _part_record(one.service),
         "batch_mean": _number(one.batch),
         "objectives": [

@@ -124,6 +124,7 @@ def stream_service(
         percentiles = tuple(_percentile(latency_s, outcomes.fresh, at) for at in asked)
     answered_s = latency_s[served]
     size = outcomes.size[served]
+    load_s = outcomes.load_s[served]
     service_s = alone_s[outcomes.variant[served], outcomes.instance[served], size - 1]
     return StreamService(
         name=stream.name,
@@ -135,7 +136,8 @@ def stream_service(
         throughput_per_s=answered / seconds if seconds > 0 else math.nan,
         mean_s=float(answered_s.mean()) if answered else math.nan,
         percentiles=percentiles,
-        queue=_part(_beyond(answered_s, service_s)),
+        queue=_part(_beyond(answered_s, service_s + load_s)),
+        loading=_part(load_s),
         service=_part(service_s),
         batch=float(size.mean()) if answered else math.nan,
         objectives=tuple(

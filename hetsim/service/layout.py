@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.plans.plan import Plan
+from hetsim.service.memory import Memory
 from hetsim.service.resolving import Resolved
+from hetsim.service.turns import turns_of
 from hetsim.simulation.clock.playing import Layout, laid_out
 from hetsim.simulation.clock.templates import PlanTasks, Template, template_of
-from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.simulation.serving.setup import Clients, Model, Source, Turns
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.deployment import Served
 from hetsim.workloads.workload import Workload
@@ -41,6 +43,10 @@ class Setup:
         By stream: which of its model's variants each of its own is.
     alone_s : tuple of float array [variants, instances, sizes]
         By model: what a batch of 1, 2, ... takes alone.
+    turns : Turns or None
+        Memory in which models take turns.
+    memory : Memory or None
+        What models hold, where that was asked.
     """
 
     plan_tasks: PlanTasks
@@ -51,12 +57,15 @@ class Setup:
     clients: tuple[Clients, ...]
     variant: tuple[NDArray[np.int64], ...]
     alone_s: tuple[NDArray[np.float64], ...]
+    turns: Turns | None = None
+    memory: Memory | None = None
 
 
-def set_up(resolved: Sequence[Resolved], workload: Workload) -> Setup:
+def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory | None = None) -> Setup:
     """Lay out every plan once, and say which of them a batch runs.
 
-    A batch runs as the least size that is planned for and holds it.
+    A batch runs as the least size that is planned for and holds it. `memory` says what models
+    hold; absent: they hold it all along.
     """
     templates: list[Template] = []
     number: dict[int, int] = {}
@@ -78,6 +87,10 @@ def set_up(resolved: Sequence[Resolved], workload: Workload) -> Setup:
         )
         for one in resolved
     )
+    turns = None
+    if memory is not None:
+        turns, loads = turns_of(resolved, memory, len(templates))
+        templates += loads
     plan_tasks = PlanTasks(templates[0].plan, tuple(templates))
     of_model = {one.served.model: at for at, one in enumerate(resolved)}
     sources = []
@@ -107,6 +120,8 @@ def set_up(resolved: Sequence[Resolved], workload: Workload) -> Setup:
         clients,
         tuple(variant),
         tuple(_alone(one) for one in resolved),
+        turns,
+        memory,
     )
 
 

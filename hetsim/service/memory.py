@@ -1,8 +1,9 @@
-"""Whether all that is served fits the memory of its devices at once."""
+"""Whether what is served fits the memory of its devices: all at once, or by turns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hetsim.base.units import format_bytes
 from hetsim.errors import OutOfMemory
@@ -14,8 +15,46 @@ from hetsim.simulation.clock.playing import peak_memory
 from hetsim.simulation.clock.templates import tasks_of_plan
 
 
-def held(resolved: Sequence[Resolved]) -> tuple[tuple[int, ...], ...]:
-    """Return the bytes that each model holds of each device, [models][devices].
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one model holds of each device.
+
+    Attributes
+    ----------
+    weights : tuple of int [devices]
+        Bytes of its weights there.
+    whole : tuple of int [devices]
+        These, and what its batches have live.
+    copy : int
+        Bytes of the weights that other devices than the host have: where a model is loaded on
+        demand, they wait in the host's memory.
+    """
+
+    weights: tuple[int, ...]
+    whole: tuple[int, ...]
+    copy: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What all that is served holds of each device.
+
+    Attributes
+    ----------
+    held : tuple of Held [models]
+    stays : tuple of int [devices]
+        Bytes that are there all along.
+    room : tuple of int [devices]
+        Bytes in which the models that are loaded on demand take turns.
+    """
+
+    held: tuple[Held, ...]
+    stays: tuple[int, ...]
+    room: tuple[int, ...]
+
+
+def held(resolved: Sequence[Resolved]) -> tuple[Held, ...]:
+    """Return what each model holds of each device.
 
     Weights are there once a model, for all its instances, batch sizes and bindings. Beside them
     each instance keeps room for what its largest batch has live, so many times as it may have
@@ -26,31 +65,59 @@ def held(resolved: Sequence[Resolved]) -> tuple[tuple[int, ...], ...]:
     return tuple(_held(one) for one in resolved)
 
 
-def check_together(resolved: Sequence[Resolved], platform: Platform) -> None:
-    """Raise OutOfMemory where a device has less than all models hold of it; the first such one."""
+def check_together(resolved: Sequence[Resolved], platform: Platform) -> Memory:
+    """Return what is held, where it fits.
+
+    Raises OutOfMemory where a device has less than all models hold of it that are there all along,
+    or than one that is loaded on demand holds beside them; the first such device.
+    """
     each = held(resolved)
+    host = resolved[0].problem.host
+    stays, rooms = [], []
     for p, (name, spec) in enumerate(platform.devices.items()):
-        needed = sum(row[p] for row in each)
-        if needed <= spec.memory_bytes:
-            continue
-        parts = ", ".join(
-            f"{one.served.model} {format_bytes(row[p])}"
+        there = {
+            one.served.model: row.whole[p]
             for one, row in zip(resolved, each, strict=True)
-            if row[p]
-        )
-        raise OutOfMemory(
-            f"what is served needs {format_bytes(needed)} ({needed} bytes) together and it has "
-            f"{format_bytes(spec.memory_bytes)} ({spec.memory_bytes} bytes): {parts}",
-            where=f"device '{name}'",
-            hint="give models devices: of their own, fewer instances, or smaller batches; "
-            "loading by turns is not simulated",
-            device=name,
-            needed_bytes=needed,
-            held_bytes=spec.memory_bytes,
-        )
+            if p == host or not one.on_demand
+        }
+        if p == host:
+            for one, row in zip(resolved, each, strict=True):
+                if one.on_demand:
+                    there[f"{one.served.model} to be loaded from there"] = row.copy
+        needed = sum(there.values())
+        if needed > spec.memory_bytes:
+            raise _refused(name, spec.memory_bytes, needed, "together", there, turns=p != host)
+        for one, row in zip(resolved, each, strict=True):
+            if not one.on_demand or p == host:
+                continue
+            alone = needed + row.whole[p]
+            if row.whole[p] and alone > spec.memory_bytes:
+                parts = {**there, one.served.model: row.whole[p]}
+                raise _refused(name, spec.memory_bytes, alone, "at once", parts, turns=False)
+        stays.append(needed)
+        rooms.append(spec.memory_bytes - needed)
+    return Memory(each, tuple(stays), tuple(rooms))
 
 
-def _held(one: Resolved) -> tuple[int, ...]:
+def _refused(
+    name: str, has: int, needed: int, how: str, parts: dict[str, int], *, turns: bool
+) -> OutOfMemory:
+    each = ", ".join(f"{model} {format_bytes(size)}" for model, size in parts.items() if size)
+    hint = "give models devices: of their own, fewer instances, or smaller batches"
+    if turns:
+        hint += "; with loading: on_demand (--loading) they take turns"
+    return OutOfMemory(
+        f"what is served needs {format_bytes(needed)} ({needed} bytes) {how} and it has "
+        f"{format_bytes(has)} ({has} bytes): {each}",
+        where=f"device '{name}'",
+        hint=hint,
+        device=name,
+        needed_bytes=needed,
+        held_bytes=has,
+    )
+
+
+def _held(one: Resolved) -> Held:
     devices = len(one.problem.devices)
     constants: list[dict[str, int]] = [{} for _ in range(devices)]
     live = [0] * devices
@@ -66,8 +133,20 @@ def _held(one: Resolved) -> tuple[int, ...]:
                     constants[p][name] = max(constants[p].get(name, 0), nbytes)
         times = entry.count * max(one.served.in_flight(entry), 1)
         live = [total + times * each for total, each in zip(live, most, strict=True)]
-    stated = [sum(there.values()) + live[p] for p, there in enumerate(constants)]
-    return tuple(one.problem.held_bytes(p, nbytes) for p, nbytes in enumerate(stated))
+    stored = [sum(there.values()) for there in constants]
+    whole = [size + more for size, more in zip(stored, live, strict=True)]
+    host = one.problem.host
+    elsewhere: dict[str, int] = {}
+    for p, there in enumerate(constants):
+        if p != host:
+            elsewhere.update(there)
+    if host is not None:
+        elsewhere = {k: size for k, size in elsewhere.items() if k not in constants[host]}
+    return Held(
+        tuple(one.problem.held_bytes(p, size) for p, size in enumerate(stored)),
+        tuple(one.problem.held_bytes(p, size) for p, size in enumerate(whole)),
+        sum(elsewhere.values()),
+    )
 
 
 def _constants(plan: Plan) -> list[dict[str, int]]:

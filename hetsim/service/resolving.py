@@ -54,6 +54,11 @@ class Resolved:
     seconds: tuple[tuple[tuple[float, ...], ...], ...]
 
     @property
+    def on_demand(self) -> bool:
+        """Whether its weights are loaded where a batch needs them, rather than there all along."""
+        return self.served.loading == "on_demand"
+
+    @property
     def problem(self) -> Problem:
         """That of its first variant and batch size: what reports name it by."""
         return self.plans[0][0][0].problem

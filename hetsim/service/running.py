@@ -58,7 +58,7 @@ def engine_of(
     `heap`: with one in any case.
     """
     of_all = (setup.layout, setup.duration, setup.models, setup.sources)
-    if heap or why_heap(*of_all, setup.clients) is not None:
+    if heap or setup.turns is not None or why_heap(*of_all, setup.clients) is not None:
         return heap_of(workload, setup, machine_code=machine_code)
     return WithoutHeap(*of_all, requests=workload.requests, machine_code=machine_code)
 
@@ -73,6 +73,7 @@ def heap_of(workload: Workload, setup: Setup, *, machine_code: bool) -> Serving:
         setup.clients,
         requests=workload.requests,
         until_s=until_s(workload),
+        turns=setup.turns,
         machine_code=machine_code,
     )
 

@@ -73,7 +73,10 @@ class StreamService:
         late. None where the model is overloaded: there are none then.
     queue : Part
         What a request took beyond what its batch takes alone: waiting for an instance and for
-        others in its batch, and for devices and links that others hold.
+        others in its batch, and for devices, links and memory that others hold.
+    loading : Part
+        What it waited while the weights were loaded that its batch needed; 0 where its model is
+        in memory all along.
     service : Part
         What its batch takes alone.
     batch : float
@@ -91,6 +94,7 @@ class StreamService:
     mean_s: float
     percentiles: tuple[Percentile, ...]
     queue: Part
+    loading: Part
     service: Part
     batch: float
     objectives: tuple[Objective, ...]
@@ -120,6 +124,34 @@ class Queue:
     mean_inside: float
     most: int
     beyond: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """One model's weights in one device's memory, where they are loaded on demand.
+
+    Attributes
+    ----------
+    model, device : str
+    loads : int
+        How often they were loaded over the whole run; what fits is there when it starts.
+    nbytes : int
+        Of each load.
+    alone_s : float
+        What one takes where links are free.
+    seconds : float
+        Of all, with what they waited for links.
+    resident : float
+        Share of the run in which they had their room.
+    """
+
+    model: str
+    device: str
+    loads: int
+    nbytes: int
+    alone_s: float
+    seconds: float
+    resident: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +218,9 @@ class Service:
     energy_j : float
         Of all devices over `duration_s`, idle or busy.
     memory_bytes : mapping of str to int
-        By device: what all models hold of it together.
+        By device: the most that models hold of it at once.
+    loading : tuple of Loading
+        Of models that are loaded on demand, by device.
     bottleneck : str
         What is used most: a device, a link, or the instances of a model.
     end : "answered", "budget" or "ended"
@@ -206,6 +240,7 @@ class Service:
     memory_bytes: Mapping[str, int]
     bottleneck: str
     end: End
+    loading: tuple[Loading, ...] = ()
 
     @property
     def state(self) -> State:

@@ -18,14 +18,17 @@ from hetsim.service.figures import (
     stream_service,
 )
 from hetsim.service.layout import Setup, set_up
-from hetsim.service.memory import check_together, held
+from hetsim.service.memory import Memory, check_together
 from hetsim.service.resolving import Resolved, resolve
 from hetsim.service.running import Run, chosen, engine_of, expected
-from hetsim.service.service import End, ModelService, Service, Use
+from hetsim.service.service import End, Loading, ModelService, Service, Use
+from hetsim.service.turns import load_s
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.playing import COMPILE_FROM
 from hetsim.simulation.clock.templates import PlanTasks
+from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.without_heap import WithoutHeap
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
 
@@ -79,11 +82,11 @@ def serve(
             "no stream has an objective to answer", hint="give one, or the number of requests"
         )
     resolved = resolve(deployment, workload, platform, asked)
-    check_together(resolved, platform)
+    memory = check_together(resolved, platform)
     return played(
         workload,
         resolved,
-        set_up(resolved, workload),
+        set_up(resolved, workload, memory),
         platform,
         until_answered=until_answered,
         machine_code=machine_code,
@@ -174,8 +177,8 @@ def service_of(
     if busy is None:
         busy = busy_seconds(setup.plan_tasks, engine.ran.tolist())
     devices, links = _uses(setup.plan_tasks, busy, duration_s)
-    each = held(resolved)
-    memory = {name: sum(row[p] for row in each) for p, name in enumerate(platform.devices)}
+    memory = setup.memory or check_together(resolved, platform)
+    loading, highest = _loading(engine, resolved, setup, memory, duration_s)
     return Service(
         workload=workload,
         resolved=tuple(resolved),
@@ -187,10 +190,41 @@ def service_of(
         duration_s=duration_s,
         on_time=on_time,
         energy_j=sum(use.energy_j for use in devices.values()),
-        memory_bytes=memory,
+        memory_bytes={
+            name: memory.stays[p] + highest[p] for p, name in enumerate(platform.devices)
+        },
         bottleneck=_bottleneck(devices, links, models),
         end=end,
+        loading=loading,
     )
+
+
+def _loading(
+    engine: Serving | WithoutHeap,
+    resolved: Sequence[Resolved],
+    setup: Setup,
+    memory: Memory,
+    duration_s: float,
+) -> tuple[tuple[Loading, ...], Sequence[int]]:
+    """What was loaded, by model and device, and the most bytes that took turns in each device."""
+    problem = resolved[0].problem
+    if setup.turns is None or not isinstance(engine, Serving):
+        return (), [0] * len(problem.devices)
+    found = engine.residency
+    loading = tuple(
+        Loading(
+            one.served.model,
+            problem.devices[p],
+            int(found.loads[m, p]),
+            memory.held[m].weights[p],
+            load_s(one.problem, p, memory.held[m].weights[p]),
+            float(found.loading_s[m, p]),
+            _share(float(found.resident_s[m, p]), duration_s),
+        )
+        for m, one in enumerate(resolved)
+        for p in np.flatnonzero(setup.turns.weight[m]).tolist()
+    )
+    return loading, found.most.tolist()
 
 
 def _uses(

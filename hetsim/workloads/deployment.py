@@ -15,6 +15,8 @@ from hetsim.workloads.workload import MAX_PRIORITY, Workload
 
 Routing = Literal["round_robin", "shortest_queue", "least_finish"]
 ROUTINGS: tuple[Routing, ...] = ("round_robin", "shortest_queue", "least_finish")
+Loading = Literal["resident", "on_demand"]
+LOADINGS: tuple[Loading, ...] = ("resident", "on_demand")
 TimeoutAction = Literal["reject", "delay"]
 TIMEOUT_ACTIONS: tuple[TimeoutAction, ...] = ("reject", "delay")
 
@@ -39,8 +41,8 @@ class Instances:
         A saved plan, in the place of a strategy.
     max_in_flight : int, optional
         Batches that each of them has under way at most. Absent: one, as in Triton, where requests
-        are batched, have priorities or wait by a policy of their own; else as many as its
-        plan takes, each device serving them in turn.
+        are batched, have priorities or wait by a policy of their own, or the model is loaded on
+        demand; else as many as its plan takes, each device serving them in turn.
     """
 
     count: int = 1
@@ -144,6 +146,9 @@ class Served:
         Of requests that say none; 0 where there are no levels.
     dynamic_batching : DynamicBatching, optional
         Absent: each request runs alone.
+    loading : "resident" or "on_demand"
+        Whether its weights are in the memory of its devices all along, or are loaded from the
+        host's where a batch needs them: such models take turns in what others leave.
     """
 
     model: str
@@ -156,11 +161,13 @@ class Served:
     priority_levels: int = 0
     default_priority_level: int = 0
     dynamic_batching: DynamicBatching | None = None
+    loading: Loading = "resident"
 
     def __post_init__(self) -> None:
         text(self.model, "model")
         text(self.strategy, "strategy")
         one_of(*ROUTINGS)(self.routing, "routing")
+        one_of(*LOADINGS)(self.loading, "loading")
         object.__setattr__(self, "instances", tuple(self.instances))
         object.__setattr__(self, "batch_sizes", tuple(self.batch_sizes))
         whole(0, MAX_PRIORITY)(self.priority_levels, "priority_levels")
@@ -188,6 +195,8 @@ class Served:
         """Return how many batches an instance of `entry` has under way at most; 0: any number."""
         if entry.max_in_flight is not None:
             return entry.max_in_flight
+        if self.loading == "on_demand":
+            return 1
         waits = self.dynamic_batching or self.priority_levels or self.queue_policy != QueuePolicy()
         return 1 if waits else 0
 

@@ -94,5 +94,11 @@ load_options = all_of(
         help="Let requests that wait run as batches, the oldest waiting so long for others.",
     ),
     click.option("--instances", type=click.IntRange(min=1), help="Replicas.  [default: 1]"),
+    click.option(
+        "--loading",
+        type=click.Choice(["resident", "on_demand"]),
+        help="Whether models are in memory all along, or loaded where a batch needs them: those "
+        "that do not fit together take turns.  [default: resident]",
+    ),
 )
 """What comes, and how it is served."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hetsim.placement.objective import Objective
     from hetsim.problem.parts import Contention
     from hetsim.simulation.failures.failure import Failure
-    from hetsim.workloads.deployment import DynamicBatching
+    from hetsim.workloads.deployment import DynamicBatching, Loading
     from hetsim.workloads.slo import Slo
 
 FOLLOWED = 1000
@@ -87,6 +87,7 @@ def simulate(
     duration_s: float | None,
     batching: DynamicBatching | None,
     instances: int | None,
+    loading: Loading | None,
     failures: tuple[Failure, ...],
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
@@ -135,6 +136,7 @@ def simulate(
             dims,
             shapes,
             strategy,
+            loading,
             sensitivities=sensitivities,
         )
         under_load(

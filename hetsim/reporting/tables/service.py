@@ -17,7 +17,10 @@ from hetsim.reporting.tables.comparison import question
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import ABSENT, big, count, joules, percent
 from hetsim.service.resolving import Resolved
-from hetsim.service.service import ModelService, Objective, Service, StreamService
+from hetsim.service.service import Loading, ModelService, Objective, Service, StreamService
+
+ROUNDING = 1e-9
+"""Of sums of seconds."""
 
 
 def service_report(service: Service) -> RenderableType:
@@ -29,6 +32,7 @@ def service_report(service: Service) -> RenderableType:
     rows.append(("played", _played_text(service)))
     rows += [(f"{one.model}", _state_text(one)) for one in service.models]
     energy_j = service.energy_per_1000_j
+    rows += [("loading", loading_text(service, one)) for one in service.loading]
     rows.append(("bottleneck", f"{service.bottleneck}, {percent(_most_used(service))} of the time"))
     rows.append(
         (
@@ -38,7 +42,7 @@ def service_report(service: Service) -> RenderableType:
         )
     )
     parts: list[RenderableType] = [pairs(rows), "", _latencies(service.streams)]
-    parts += ["", _parts(service.streams)]
+    parts += ["", _parts(service.streams, loading=bool(service.loading))]
     if any(one.objectives for one in service.streams):
         parts += ["", _objectives(service.streams)]
     parts += ["", _uses(service)]
@@ -131,13 +135,26 @@ def _interval(one: Percentile | None) -> Text:
     return cell(_seconds(one.estimate_s), f"{_seconds(one.low_s)} to {_seconds(one.high_s)}")
 
 
-def _parts(streams: Sequence[StreamService]) -> Table:
+def loading_text(service: Service, one: Loading) -> str:
+    """Return how often a model's weights were loaded onto a device, in one line."""
+    name = plain(one.model) if len(service.resolved) > 1 else "the model"
+    text = f"{name} on {one.device}: loaded {count(one.loads, 'time')}"
+    if one.loads:
+        each = format_seconds(one.seconds / one.loads)
+        text += f", {format_bytes(one.nbytes)} in {each} each"
+        if one.seconds > one.loads * one.alone_s * (1 + ROUNDING):
+            text += f" ({format_seconds(one.alone_s)} where links are free)"
+    return f"{text}; in memory {percent(one.resident)} of the time"
+
+
+def _parts(streams: Sequence[StreamService], *, loading: bool) -> Table:
     table = new_table()
     table.add_column("of that", overflow="fold")
     for name in (
         "answers\na second",
         "waited,\nmean",
         "\np99",
+        *(("loaded,\nmean", "\np99") if loading else ()),
         "served,\nmean",
         "\np99",
         "batch,\nmean",
@@ -151,6 +168,7 @@ def _parts(streams: Sequence[StreamService]) -> Table:
             ABSENT if math.isnan(one.throughput_per_s) else f"{one.throughput_per_s:.4g}",
             _seconds(one.queue.mean_s),
             _seconds(one.queue.p99_s),
+            *((_seconds(one.loading.mean_s), _seconds(one.loading.p99_s)) if loading else ()),
             _seconds(one.service.mean_s),
             _seconds(one.service.p99_s),
             ABSENT if math.isnan(one.batch) else f"{one.batch:.3g}",

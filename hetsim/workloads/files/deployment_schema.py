@@ -11,6 +11,7 @@ from pydantic import model_validator as validated
 from hetsim.errors import InvalidInput
 from hetsim.hardware.files.figures import Name, OneOf, Strict, Text, refusal
 from hetsim.workloads.deployment import (
+    LOADINGS,
     MAX_BATCH,
     MAX_IN_FLIGHT,
     MAX_INSTANCES,
@@ -100,6 +101,7 @@ class ServedModel(Strict):
     priority_levels: Level = 0
     default_priority_level: Level = 0
     dynamic_batching: DynamicBatchingModel | None = None
+    loading: Annotated[StrictStr, OneOf("loading", LOADINGS)] = "resident"
 
     @validated(mode="after")
     def _fits(self) -> ServedModel:

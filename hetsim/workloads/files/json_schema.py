@@ -87,6 +87,7 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "priority_levels": "Levels of priority, 1 the first; 0: requests have none.",
         "default_priority_level": "Of requests that say none.",
         "dynamic_batching": "How requests that wait become one batch; absent: they do not.",
+        "loading": "Whether its weights are in memory all along, or loaded where batches need it.",
     },
     "InstancesModel": {
         "count": "How many of them are alike.",

@@ -75,11 +75,12 @@ def test_clients(cli: Cli, model: Path, platform: Path) -> None:
 def test_batches(cli: Cli, dynamic_model: Path, platform: Path) -> None:
     found = answer(
         cli, "simulate", dynamic_model, "--platform", platform, "--rate", 40000, "--requests", 500,
-        "--batching", "6:200", "--instances", 2,
+        "--batching", "6:200", "--instances", 2, "--loading", "on_demand",
     )  # fmt: skip
     [served] = found["served"]
     assert served["batch_sizes"] == [1, 2, 4, 6]
     assert served["instances"][0]["count"] == 2
+    assert served["loading"] == "on_demand"
     assert 1 < found["streams"][0]["batch_mean"] <= 6
 
 
