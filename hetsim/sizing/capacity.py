@@ -28,7 +28,7 @@ GAP = 0.02
 @checks.takes(
     workload=checks.instance("hetsim.workloads.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
-    budget=checks.whole(1),
+    most_requests=checks.whole(1),
     gap=checks.number(above=0),
 )
 def capacity(
@@ -36,7 +36,7 @@ def capacity(
     workload: Workload,
     *,
     platform: Platform,
-    budget: int = BUDGET,
+    most_requests: int = BUDGET,
     gap: float = GAP,
 ) -> Capacity:
     """Return which rates of a workload meet its objectives on a platform, a row a deployment.
@@ -56,7 +56,7 @@ def capacity(
     workload : Workload
         With objectives, and arrivals at rates above 0.
     platform : Platform
-    budget : int
+    most_requests : int
         Requests after which a run at one rate ends undecided.
     gap : float
         Ratio, less 1, of the rates that meet and miss, at which they are near enough.
@@ -69,7 +69,9 @@ def capacity(
 
     Complexity: that of the plans, and some ten runs a deployment, on traces some ten to 300.
     """
-    return capacity_of(deployments, workload, platform, asked=None, budget=budget, gap=gap)
+    return capacity_of(
+        deployments, workload, platform, asked=None, most_requests=most_requests, gap=gap
+    )
 
 
 def capacity_of(
@@ -78,7 +80,7 @@ def capacity_of(
     platform: Platform,
     *,
     asked: Asked | None,
-    budget: int = BUDGET,
+    most_requests: int = BUDGET,
     gap: float = GAP,
 ) -> Capacity:
     """Return what ``capacity`` does, of models read and planned for as `asked`."""
@@ -105,7 +107,7 @@ def capacity_of(
         question = Question(
             name, resolved, set_up(resolved, workload), workload, platform, rates_per_s
         )
-        rows.append(carried(question, budget=budget, gap=gap))
+        rows.append(carried(question, most_requests=most_requests, gap=gap))
     rows.sort(key=lambda one: (one.refused is not None, -one.highest_per_s))
     impossible = None
     if all(one.answer == "misses" for one in rows):

@@ -121,11 +121,11 @@ def refused(name: str, error: Infeasible) -> Carried:
     )
 
 
-def carried(question: Question, *, budget: int, gap: float) -> Carried:
+def carried(question: Question, *, most_requests: int, gap: float) -> Carried:
     """Return what a deployment carries."""
     if question.given:
         return _of_trace(question)
-    return _in_the_long_run(question, budget, gap)
+    return _in_the_long_run(question, most_requests, gap)
 
 
 def _of_trace(question: Question) -> Carried:
