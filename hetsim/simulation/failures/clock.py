@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,22 +15,14 @@ from numpy.typing import NDArray
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.playing import COMPILE_FROM
-from hetsim.simulation.clock.rules import SHIFT
-from hetsim.simulation.failures.changing import IS_RUNNING, InFlight
+from hetsim.simulation.failures.changing import InFlight
 from hetsim.simulation.failures.changing_time import ChangingTime
 from hetsim.simulation.failures.failure import Failure, Moment, moments
+from hetsim.simulation.failures.going_on import Running, go_on, running_of
 from hetsim.simulation.failures.ledger import Ledger
 from hetsim.simulation.failures.remaining_tasks import Layout, Version
 from hetsim.simulation.failures.rests import Rest, Rests
 from hetsim.simulation.failures.ways_on import ways_on
-
-
-class Running(NamedTuple):
-    """What runs: by row of those in flight, and place in its template; and its code."""
-
-    row: NDArray[np.int64]
-    place: NDArray[np.int64]
-    code: NDArray[np.int64]
 
 
 class FailingClock:
@@ -143,7 +134,7 @@ class FailingClock:
             self._clock.start(device)
             return
         flight = self._clock.in_flight()
-        running = self._running(flight)
+        running = running_of(flight, self._rests)
         self._ledger.write(self._clock.take_log(), running.code)
         if what == "stop":
             # What it runs has no end any more; that it is lost shows when the failure is known.
@@ -161,11 +152,6 @@ class FailingClock:
                 plan = self._replan(self._plan, tuple(self._lost_devices))
                 self.versions.append(Version(plan, len(self.versions), self._contention))
         self._go_on(flight, running, device, now)
-
-    def _running(self, flight: InFlight) -> Running:
-        row, place = np.nonzero(flight.progress == IS_RUNNING)
-        task = self._rests.first[flight.template[row]] + place
-        return Running(row, place, (flight.request[row] << SHIFT) + task)
 
     def _fresh(self) -> NDArray[np.int64]:
         """The rests of requests that have not come, by replica."""
@@ -196,35 +182,22 @@ class FailingClock:
             return version.layout_of(rest.groups, replica)
 
         ways, way = ways_on(flight, rests, layout_for, self._dealt(flight.request), device)
-        after = np.array([found.rest for found in ways], dtype=np.int64)[way]
         over = np.array([found.over for found in ways], dtype=np.bool_)[way]
         self._over_s.update(dict.fromkeys(flight.request[over].tolist(), now))
         fresh = self._fresh()
-        left = after >= 0
-        structure, duration = rests.lay_out(np.unique(np.concatenate((after[left], fresh))))
-        template = np.searchsorted(rests.used, after)
-        moves: dict[int, tuple[int, int, int]] = {}
-        lost: list[int] = []
-        for row, place, code in zip(*(part.tolist() for part in running), strict=True):
-            there = ways[way[row]].places.get(place)
-            if there is None:
-                lost.append(code)
-                continue
-            task = int(rests.first[template[row]]) + there
-            moves[code] = (code >> SHIFT << SHIFT) + task, int(after[row]), there
-        self._ledger.lose(lost, now)
-        self._ledger.move(moves)
-        stream = dict(zip(running.code.tolist(), flight.stream[running[:2]].tolist(), strict=True))
-        clock.change(
-            structure,
-            duration,
-            flight.request[left],
-            template[left],
-            [(new, stream[code]) for code, (new, _, _) in moves.items()],
-            [(time, moves[code][0]) for time, code in clock.ends if code in moves],
+        moved = go_on(
+            clock,
+            rests,
+            flight,
+            running,
+            ways,
+            way,
+            fresh,
             stopped=self._stopped,
             shut=[
                 down and place != self._plan.problem.host for place, down in enumerate(self._down)
             ],
         )
+        self._ledger.lose(moved.lost, now)
+        self._ledger.move(moved.moves)
         clock.expect(self._expected(clock.admitted, fresh))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Literal
 
 from hetsim.base import checks
@@ -146,12 +147,21 @@ def check_failures(failures: Iterable[Failure], devices: Sequence[str]) -> tuple
     return tuple(found)
 
 
-def moments(failures: Sequence[Failure]) -> list[Moment]:
-    """Return when devices stop, are known to have stopped, and are back, by time."""
-    found: list[Moment] = []
+def moments(failures: Iterable[Failure]) -> Iterator[Moment]:
+    """Yield when devices stop, are known to have stopped, and are back, by time.
+
+    `failures` by time, without end where they are; no more of them are asked for than have begun
+    when a moment is told.
+    """
+    due: list[Moment] = []
+    count = 0
     for failure in failures:
-        found.append((failure.at_s, len(found), "stop", failure))
-        found.append((failure.known_s, len(found), "known", failure))
+        while due and due[0][0] <= failure.at_s:
+            yield heappop(due)
+        heappush(due, (failure.at_s, count, "stop", failure))
+        heappush(due, (failure.known_s, count + 1, "known", failure))
         if math.isfinite(failure.back_s):
-            found.append((failure.back_s, len(found), "back", failure))
-    return sorted(found, key=lambda moment: moment[:2])
+            heappush(due, (failure.back_s, count + 2, "back", failure))
+        count += 3
+    while due:
+        yield heappop(due)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -139,9 +140,17 @@ class Rests:
         return self._number_of[key]
 
     def lay_out(self, used: NDArray[np.int64]) -> tuple[Structure, NDArray[np.float64]]:
-        """Return some rests as the clock takes them: their structure, and seconds by task."""
+        """Return some rests as the clock takes them: their structure, and seconds by task.
+
+        What is under way and nobody waits for has no seconds: NaN.
+        """
         numbers = used.tolist()
         structure = structure_of([self._parts[number] for number in numbers], self._streams)
         self.used, self.first = used, np.array(structure.first, dtype=np.int64)
-        seconds = [task.seconds for number in numbers for task in self.known[number].tasks]
+        rests = [self.known[number] for number in numbers]
+        seconds = [
+            task.seconds if counts else math.nan
+            for rest in rests
+            for task, counts in zip(rest.tasks, rest.counts, strict=True)
+        ]
         return structure, np.array(seconds, dtype=np.float64)
