@@ -108,7 +108,6 @@ class VirtualTime:
             coming: Any = (arrival, template, ranks, self.finish)
             self._requests: Any = Requests(*coming)
             self._now: Any = np.full(1, -np.inf)
-            self._log: Any = array_log(lines)
         else:
             self.finish = [math.nan] * count
             ranks = [0] * count if rank is None else rank.tolist()
@@ -116,7 +115,7 @@ class VirtualTime:
                 Requests(arrival.tolist(), template.tolist(), ranks, self.finish)
             )
             self._now = [-math.inf]
-            self._log = in_slots(Log([0] * lines, [0.0] * lines, [0] * lines, [0]))
+        self._log: Any = empty_log(lines, arrays)
 
     def run(self, until_s: float = math.inf) -> None:
         """Go on until `until_s`: what ends and comes then has, and no device has started since."""
@@ -204,7 +203,7 @@ def longer(log: Any, more: int, arrays: bool) -> Any:
         log.start += [0.0] * more
         log.stream += [0] * more
         return log
-    made: Any = array_log(len(log.code) + more)
+    made: Any = empty_log(len(log.code) + more, arrays)
     for old, new in zip(log, made, strict=True):
         new[: len(old)] = old
     return made
@@ -221,7 +220,10 @@ def _slotted(record: Any) -> Any:
     return make_dataclass(record.__name__, record._fields, slots=True)
 
 
-def array_log(lines: int) -> Log:
+def empty_log(lines: int, arrays: bool) -> Any:
+    """Return a log with room for so many lines."""
+    if not arrays:
+        return in_slots(Log([0] * lines, [0.0] * lines, [0] * lines, [0]))
     made: Any = (
         np.zeros(lines, np.int64),
         np.zeros(lines),

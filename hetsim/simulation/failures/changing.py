@@ -47,6 +47,11 @@ class InFlight(NamedTuple):
     progress: NDArray[np.int8]
     stream: Ints
 
+    def some(self, which: NDArray[np.bool_]) -> InFlight:
+        """Return some of them."""
+        parts = self.request[which], self.template[which], self.progress[which], self.stream[which]
+        return InFlight(*parts)
+
 
 class Changing:
     """A driver of the clock's rules whose templates, and devices, may be others from a moment on.

@@ -23,6 +23,10 @@ class Running(NamedTuple):
     place: Ints
     code: Ints
 
+    def some(self, which: NDArray[np.bool_]) -> Running:
+        """Return some of them."""
+        return Running(self.row[which], self.place[which], self.code[which])
+
 
 class Moved(NamedTuple):
     """What became of what ran.

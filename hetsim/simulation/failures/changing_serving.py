@@ -1,0 +1,377 @@
+"""Plans under load whose templates, and devices, may be others from a moment on.
+
+A batch is one request of the clock, so what a lost device does to it is what it does to a request
+of one plan (``hetsim.simulation.failures.clock``): what it ran and held there is lost, and it goes
+on from what is held elsewhere. But one that needs a device that is down is taken back where another
+instance gets batches: its requests go to the head of their queues, as they came.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.problem.parts import Contention
+from hetsim.simulation.clock.playing import Layout, laid_out
+from hetsim.simulation.clock.rules import SHIFT, Structure
+from hetsim.simulation.clock.templates import PlanTasks
+from hetsim.simulation.clock.virtual_time import empty_log, in_slots
+from hetsim.simulation.failures.changing import HAS_ENDED, Changing, InFlight, Ints
+from hetsim.simulation.failures.front import place, put_first, take_back
+from hetsim.simulation.failures.going_on import Running, go_on, running_of
+from hetsim.simulation.failures.remaining_tasks import Layout as PlanLayout
+from hetsim.simulation.failures.rests import Rest, Rests
+from hetsim.simulation.failures.spent import Spent
+from hetsim.simulation.failures.standing import Replan, Standing
+from hetsim.simulation.failures.ways_on import Onward, ways_on
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.flattening import seconds_alone, loads
+from hetsim.simulation.serving.lengths import account
+from hetsim.simulation.serving.routing import leave
+from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.simulation.serving.tables import LEAST_FINISH, LOOSE, TOLD
+
+
+class ChangingServing(Serving, Changing):
+    """Models on one platform that go on without some of its devices.
+
+    Parameters
+    ----------
+    plan_tasks : PlanTasks
+        All templates.
+    contention : "fifo" or "none"
+        By which they were made.
+    replan : callable
+        Gives a plan without the devices that it is told.
+    models, sources, clients, requests, until_s, window_s, machine_code
+        As ``Serving`` takes them.
+
+    Attributes
+    ----------
+    retried : Counter of int
+        How often each request was taken back, by its number in the order of arrival.
+    lost : set of int
+        Requests that lost work: something that they ran was cut off, or had to run again.
+    cut_s : float
+        How long devices had run what was cut off.
+    """
+
+    def __init__(
+        self,
+        plan_tasks: PlanTasks,
+        contention: Contention,
+        replan: Replan,
+        models: Sequence[Model],
+        sources: Sequence[Source],
+        clients: Sequence[Clients] = (),
+        *,
+        requests: int | None = None,
+        until_s: float = math.inf,
+        window_s: float | None = None,
+        machine_code: bool = True,
+    ) -> None:
+        plans = [template.plan for template in plan_tasks.templates]
+        problem = plans[0].problem
+        self._names, self._host = problem.devices, problem.host
+        self._models = models
+        self._standing = Standing(plans, models, contention, replan)
+        self._rests = Rests(problem.streams)
+        self._spent = Spent(self._rests, len(problem.devices), len(plan_tasks.links))
+        self._template_of: dict[int, int] = {}
+        self._fresh = [self._fresh_number(template) for template in range(len(plans))]
+        structure, duration = self._rests.lay_out(self._expected())
+        super().__init__(
+            Layout(plan_tasks.plan, len(plan_tasks.links), structure),
+            duration,
+            models,
+            sources,
+            clients,
+            requests=requests,
+            until_s=until_s,
+            window_s=window_s,
+            machine_code=machine_code,
+        )
+        self._log: Any = empty_log(0, machine_code)
+        # By template as `models` names them.
+        self._table = np.asarray(self._setup.table, dtype=np.int64)
+        self._alone = np.array(self._setup.alone[: len(plans)], dtype=np.float64)
+        self._load = np.array(self._setup.load[: len(plans)], dtype=np.float64)
+        self.retried: Counter[int] = Counter()
+        self.lost: set[int] = set()
+        self.cut_s = 0.0
+
+    @property
+    def ran(self) -> Ints:
+        """Batches that were sent, by template."""
+        began = self._spent.begun(self._flow.ran)
+        found = np.zeros(len(self._fresh), dtype=np.int64)
+        for number, template in self._template_of.items():
+            found[template] += began.get(number, 0)
+        return found
+
+    def busy_seconds(self) -> tuple[list[float], list[float]]:
+        """Return busy seconds by device, summed over streams, and by link; of lost work, too."""
+        return self._spent.busy(self._flow.ran)
+
+    def _expected(self) -> Ints:
+        """Rests that may come, whatever does."""
+        return np.array(self._fresh, dtype=np.int64)
+
+    def _fresh_number(self, template: int) -> int:
+        """The rest of a batch that is to be sent."""
+        layout = self._standing.versions[template].layouts[0]
+        number = self._rests.number(("fresh", template, layout), layout.fresh)
+        self._template_of[number] = template
+        return number
+
+    def _onward(self, flight: InFlight, row: int) -> Onward | None:
+        """How something in flight that is no batch goes on; None: it is one."""
+        raise NotImplementedError
+
+    def _lay_out(self, structure: Structure, duration: NDArray[np.float64]) -> None:
+        shape: Any = structure
+        if self._arrays:
+            self._structure = Structure._make(np.asarray(part, np.int64) for part in shape)
+            self._duration = duration
+            self._events = self._heap()
+        else:
+            self._structure, self._duration = in_slots(shape), duration.tolist()
+
+    def _again(self, requests: Ints, templates: Ints, ranks: Ints, kept: Ints) -> None:
+        super()._again(requests, templates, ranks, kept)
+        begun = self._batches.begun
+        for code in list(self._log.code[: self._log.size[0]]):
+            slot = self._slot(int(code) >> SHIFT)
+            if begun[slot] == math.inf:
+                begun[slot] = float(self._now[0])
+        self._log.size[0] = 0
+
+    def _slot(self, batch: int) -> int:
+        return batch & (self._state.window - 1)
+
+    def _deal(self) -> None:
+        """Let batches go to the instances that get some."""
+        for model, instances in enumerate(self._standing.instances):
+            place(self._setup, self._flow, model, instances, self._standing.taking(model))
+
+    def _stuck(self, batch: int, number: int, progress: NDArray[np.int8] | None) -> bool:
+        """Whether a batch gets no further with an instance that is left out.
+
+        `progress` of its rest; None: what is not under way waits.
+        """
+        slot = self._slot(batch)
+        if self._batches.model[slot] < 0 or self._flow.most[self._batches.instance[slot]]:
+            return False
+        rest = self._rests.known[number]
+        return any(
+            task.device >= 0 and self._standing.down[task.device]
+            for at, task in enumerate(rest.tasks)
+            if (at not in rest.under_way if progress is None else progress[at] != HAS_ENDED)
+        )
+
+    def _unstick(self) -> None:
+        """Take batches back that wait where they need not any more."""
+        flight = self.in_flight()
+        numbers = self._rests.used[flight.template].tolist()
+        rows = zip(flight.request.tolist(), numbers, flight.progress, strict=True)
+        if any(self._stuck(*row) for row in rows):
+            self._go_on(len(self._names))
+
+    def _go_on(self, device: int) -> None:
+        """Take from batches what they had on a device; let them go on, or take them back.
+
+        A device beyond all that there are: nothing is lost.
+        """
+        now = float(self._now[0])
+        flight = self.in_flight()
+        running = running_of(flight, self._rests)
+        before = self._rests.used[flight.template]
+        ways, way = self._ways_on(flight, device)
+        self._leave(flight, before)
+        back: list[int] = []
+        for row, batch in enumerate(flight.request.tolist()):
+            found = ways[way[row]]
+            if found.over:
+                self._answer(batch, now)
+            elif found.rest >= 0 and self._stuck(batch, found.rest, None):
+                back.append(row)
+            elif self._again_runs(int(before[row]), flight.progress[row], found.rest):
+                self.lost.update(self._requests_of(batch))
+        way[back] = len(ways)
+        ways.append(Onward(-1, False, {}))
+        places = [ways[k].places for k in way[running.row].tolist()]
+        ends = np.array(
+            [at not in there for at, there in zip(running.place.tolist(), places, strict=True)],
+            dtype=np.bool_,
+        )
+        self._cut(flight, running.some(ends))
+        self._spent.begin(self._flow.ran)
+        go_on(
+            self,
+            self._rests,
+            flight,
+            running,
+            ways,
+            way,
+            self._expected(),
+            stopped=self._standing.stopped,
+            shut=[down and at != self._host for at, down in enumerate(self._standing.down)],
+        )
+        self._enter(flight, ways, way)
+        self._retable()
+        requests: list[int] = []
+        for row in back:
+            slot = self._slot(int(flight.request[row]))
+            begun = self._batches.begun[slot] < math.inf
+            self._account(slot, now)
+            mine = take_back(self._flow, self._batches, self._records, slot, now)
+            requests += mine
+            if begun:
+                self.lost.update(mine)
+        put_first(self._setup, self._flow, self._records, requests)
+        self.retried.update(requests)
+        self._deal()
+
+    def _ways_on(self, flight: InFlight, device: int) -> tuple[list[Onward], Ints]:
+        """How all that is in flight goes on."""
+        every = [(row, self._onward(flight, row)) for row in range(len(flight.request))]
+        others = {row: onward for row, onward in every if onward is not None}
+        mine = np.ones(len(flight.request), dtype=np.bool_)
+        mine[list(others)] = False
+        batches = flight.some(mine)
+        templates = [self._template(batch) for batch in batches.request.tolist()]
+
+        def layout_for(rest: Rest, template: int) -> PlanLayout:
+            return self._standing.versions[template].layout_of(rest.groups, 0)
+
+        ways, theirs = ways_on(
+            batches, self._rests, layout_for, np.array(templates, dtype=np.int64), device
+        )
+        way = np.zeros(len(mine), dtype=np.int64)
+        way[mine] = theirs
+        for row, onward in others.items():
+            way[row] = len(ways)
+            ways.append(onward)
+        return ways, way
+
+    def _template(self, batch: int) -> int:
+        """What a batch runs, as `models` names it."""
+        slot = self._slot(batch)
+        model = int(self._batches.model[slot])
+        if model < 0:
+            return 0
+        at = int(self._batches.first[slot]) - int(self._flow.counts[TOLD])
+        records = self._records
+        place = records.variant[at], records.instance[at], records.size[at] - 1
+        return int(self._models[model].template[place])
+
+    def _requests_of(self, batch: int) -> list[int]:
+        slot = self._slot(batch)
+        if self._batches.model[slot] < 0:
+            return []
+        found = []
+        request = int(self._batches.first[slot])
+        while request >= 0:
+            found.append(request)
+            request = int(self._records.following[request - self._flow.counts[TOLD]])
+        return found
+
+    def _again_runs(self, before: int, progress: NDArray[np.int8], after: int) -> bool:
+        """Whether something has to run that has ended."""
+        if after < 0 or not progress.any():
+            return False
+        was = {
+            (task.version, task.index)
+            for task, done in zip(self._rests.known[before].tasks, progress.tolist(), strict=False)
+            if done == HAS_ENDED and task.device >= 0
+        }
+        rest = self._rests.known[after]
+        return any(
+            (task.version, task.index) in was
+            for at, task in enumerate(rest.tasks)
+            if task.device >= 0 and at not in rest.under_way
+        )
+
+    def _cut(self, flight: InFlight, running: Running) -> None:
+        """Count what is cut off of what runs."""
+        now = float(self._now[0])
+        end_of = {code: end for end, code in self.ends}
+        numbers = self._rests.used[flight.template]
+        for row, at, code in zip(*(part.tolist() for part in running), strict=True):
+            # What had no end any more was cut off before.
+            if code in end_of:
+                task = self._rests.known[int(numbers[row])].tasks[at]
+                self._spent.add(task, now - end_of[code])
+                if task.device >= 0:
+                    self.cut_s += task.seconds - (end_of[code] - now)
+            self.lost.update(self._requests_of(code >> SHIFT))
+
+    def _leave(self, flight: InFlight, before: Ints) -> None:
+        kinds: Counter[tuple[int, bytes]] = Counter(
+            (number, progress.tobytes())
+            for number, progress in zip(before.tolist(), flight.progress, strict=True)
+        )
+        for (number, progress), times in kinds.items():
+            self._spent.leave(number, np.frombuffer(progress, dtype=np.int8), times)
+
+    def _enter(self, flight: InFlight, ways: Sequence[Onward], way: Ints) -> None:
+        """Count what begins, and say of which batches some is waited for by nobody."""
+        loose = 0
+        for row, batch in enumerate(flight.request.tolist()):
+            slot = self._slot(batch)
+            self._batches.needed[slot] = 0
+            number = ways[way[row]].rest
+            if number < 0:
+                continue
+            self._spent.enter(number, 1)
+            counts = self._rests.known[number].counts
+            if self._batches.model[slot] >= 0 and not all(counts):
+                self._batches.needed[slot] = sum(counts)
+                loose = 1
+        self._flow.counts[LOOSE] = loose
+
+    def _account(self, slot: int, now: float) -> None:
+        account(self._flow, self._spans, self._batches.model[slot], now)
+
+    def _answer(self, batch: int, now: float) -> None:
+        """A batch is over."""
+        slot = self._slot(batch)
+        if self._batches.model[slot] < 0:
+            return
+        self._account(slot, now)
+        leave(self._state, self._setup, self._flow, self._batches, self._records, batch, now)
+        for request in self._requests_of(batch):
+            client = int(self._records.client[request - self._flow.counts[TOLD]])
+            if client >= 0:
+                turn = self._flow.thought[client]
+                self._put(now + self._flow.think[client * self._setup.turns + turn], client)
+        self._batches.model[slot] = -1
+
+    def _retable(self) -> None:
+        """Let the tables name templates as they are laid out now."""
+        used = self._rests.used
+        at = np.searchsorted(used, self._fresh)
+        alone, load = np.zeros((2, len(used)))
+        alone[at], load[at] = self._alone, self._load
+        ran = np.zeros(len(used), dtype=np.int64)
+        if self._arrays:
+            self._setup = self._setup._replace(table=at[self._table], alone=alone, load=load)
+            self._flow = self._flow._replace(ran=ran)
+            return
+        self._setup.table = at[self._table].tolist()
+        self._setup.alone, self._setup.load = alone.tolist(), load.tolist()
+        self._flow.ran = ran.tolist()
+
+    def _price(self, template: int) -> None:
+        """Say what a plan in the place of another takes, to those who route by that."""
+        if LEAST_FINISH in self._setup.routing:
+            tasks = self._standing.versions[template].plan_tasks
+            duration = tasks.templates[0].duration
+            layout = laid_out(tasks)
+            self._alone[template] = seconds_alone(layout, duration)[0]
+            self._load[template] = loads(layout, duration)[0]

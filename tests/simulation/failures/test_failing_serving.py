@@ -1,0 +1,317 @@
+"""Plans under load where devices fail: the failing clock's times, and what always holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from hetsim.placement.replan import replan
+from hetsim.plans.plan import Plan
+from hetsim.simulation.clock.metrics import busy_seconds
+from hetsim.simulation.clock.playing import laid_out
+from hetsim.simulation.clock.rules import MASK
+from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan, template_of
+from hetsim.simulation.failures import changing
+from hetsim.simulation.failures.clock import FailingClock
+from hetsim.simulation.failures.failure import Failure, check_failures
+from hetsim.simulation.failures.going_on import running_of
+from hetsim.simulation.failures.serving import FailingServing, Load
+from hetsim.simulation.serving import driver
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source
+from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
+from oracles.clock_plans import arrivals, one_plan, plans, rich_problems
+from sweeps import examples
+
+ONE = Model(np.zeros((1, 1, 1), dtype=np.int64), (0,))
+CLIENTS = 2
+
+
+@st.composite
+def failures_of(draw: st.DrawFn, devices: Sequence[str], loads: bool = False) -> list[Failure]:
+    """Failures that leave one device at least, several times of one that comes back."""
+    half = st.integers(0, 40).map(lambda k: k / 2)
+    spared = draw(st.sampled_from(devices))
+    found = []
+    for place, device in enumerate(draw(st.lists(st.sampled_from(devices), unique=True))):
+        # At times that nothing else happens at: what comes first at one instant is no matter.
+        at_s = draw(half) + 1 / 8 + place / 64
+        kinds = ["kill", "back", "hang"] if device != spared else ["back"]
+        match draw(st.sampled_from(kinds)):
+            case "kill":
+                found.append(Failure(device, at_s))
+            case "back":
+                for_s = draw(half)
+                found.append(Failure(device, at_s, "kill", for_s))
+                if draw(st.booleans()):
+                    found.append(Failure(device, at_s + for_s + draw(half), "kill", draw(half)))
+            case _:
+                found.append(Failure(device, at_s, "hang", draw(half)))
+    return list(check_failures(found, devices))
+
+
+@st.composite
+def failing(draw: st.DrawFn) -> tuple[Plan, list[float], list[Failure]]:
+    """A plan of one replica, arrivals, and failures."""
+    plan = draw(plans())
+    times = draw(arrivals())
+    more = draw(st.sampled_from([0, 5, 17]))
+    times = sorted(times + [turn / 4 for turn in range(more)])
+    return plan, times, draw(failures_of(plan.problem.devices))
+
+
+def equal_to_the_failing_clock(
+    case: tuple[Plan, list[float], list[Failure]], machine_code: bool
+) -> None:
+    plan, times, failures = case
+    rule = plan.problem.contention
+    clock = FailingClock(plan, times, failures, rule, replan, machine_code=machine_code)
+    clock.play()
+    tasks = tasks_of_plan(plan, rule)
+    engine = FailingServing(
+        tasks, rule, replan, [ONE], [Source(0)], failures=failures, machine_code=machine_code
+    )
+    arrival = np.array(times)
+    early = engine.serve(arrival, np.zeros(len(times), dtype=np.int64))
+    found = Outcomes.joined([early, engine.close()])
+    assert found.finish_s.tolist() == clock.finish
+    last_s = max(clock.finish)
+    assert [one for one in engine.happened if one.at_s <= last_s] == clock.happened
+    # What was cut off has ended where it was.
+    started = clock.started
+    spent = started.end - started.start
+    device = np.array([task.device for task in started.tasks], dtype=np.int64)[started.task]
+    links = np.zeros(len(tasks.links))
+    for line, task in enumerate(started.task.tolist()):
+        links[list(started.tasks[task].resources)] += spent[line]
+    on = device >= 0
+    busy, carried = engine.busy_seconds()
+    expected = np.bincount(device[on], spent[on], minlength=len(busy))
+    assert busy == pytest.approx(expected, abs=1e-9)
+    assert carried == pytest.approx(links, abs=1e-9)
+    cut = on & started.lost
+    assert engine.cut_s == pytest.approx(spent[cut].sum(), abs=1e-9)
+
+
+@examples(quick=40, full=4000)
+@given(failing())
+def test_one_plan_without_gates_has_the_failing_clocks_times(
+    case: tuple[Plan, list[float], list[Failure]],
+) -> None:
+    equal_to_the_failing_clock(case, machine_code=False)
+
+
+@examples(quick=15, full=1000)
+@given(failing())
+def test_the_failing_clocks_times_as_machine_code(
+    case: tuple[Plan, list[float], list[Failure]],
+) -> None:
+    equal_to_the_failing_clock(case, machine_code=True)
+
+
+class Deployed(NamedTuple):
+    """Several models on the devices of one problem."""
+
+    tasks: PlanTasks
+    models: list[Model]
+    sources: list[Source]
+    arrival: NDArray[np.float64]
+    stream: NDArray[np.int64]
+    requests: int | None
+    failures: list[Failure]
+    loads: list[Load | None]
+
+
+@st.composite
+def deployments(draw: st.DrawFn) -> Deployed:
+    problem = draw(rich_problems(5))
+    templates = [
+        template_of(one_plan(draw, problem), problem.contention)
+        for _ in range(draw(st.integers(1, 4)))
+    ]
+    tasks = PlanTasks(templates[0].plan, tuple(templates))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    models, sources = [], []
+    for at in range(int(rng.integers(1, 3))):
+        instances, largest = (int(k) for k in rng.integers(1, 4, 2))
+        levels = int(rng.integers(1, 3))
+        models.append(
+            Model(
+                rng.integers(0, len(templates), (1, instances, largest)),
+                tuple(rng.integers(0, 3, instances).tolist()),
+                routing=ROUTINGS[rng.integers(3)],
+                ranks=tuple(range(levels)),
+                max_queue_size=(None, None, None, 3)[rng.integers(4)],
+                timeout_s=float(rng.choice([math.inf, math.inf, 17.0])),
+                timeout_action="reject" if rng.random() < 0.5 else "delay",
+                delay_s=float(rng.choice([0.0, 0.0, 1.0])),
+            )
+        )
+        sources += [Source(at, level) for level in range(levels)]
+    count = int(rng.integers(1, 40))
+    arrival = np.cumsum(rng.integers(0, 4, count) / 4)
+    failures = draw(failures_of(problem.devices))
+    link = (0,) if tasks.links else ()
+    seconds = [None, Load(0.5), Load(3.0, link), Load(1.0)]
+    return Deployed(
+        tasks,
+        models,
+        sources,
+        arrival,
+        rng.integers(0, len(sources), count),
+        count + 20 if rng.random() < 0.3 else None,
+        failures,
+        [seconds[k] for k in rng.integers(0, 4, len(problem.devices))],
+    )
+
+
+def think(block: int) -> NDArray[np.float64]:
+    return np.random.default_rng([20, block]).integers(1, 5, (4, CLIENTS)).astype(float)
+
+
+def played(given: Deployed, engine: Serving, pieces: int = 1) -> Outcomes:
+    told = [
+        engine.serve(given.arrival[part], given.stream[part])
+        for part in np.array_split(np.arange(len(given.arrival)), pieces)
+    ]
+    return Outcomes.joined([*told, engine.close()])
+
+
+def made(given: Deployed, kind: Any = FailingServing, **more: Any) -> FailingServing:
+    contention = given.tasks.plan.problem.contention
+    clients = [Clients(0, CLIENTS, think)] if given.requests else []
+    shown = {"failures": given.failures, "loads": given.loads} | more
+    engine: FailingServing = kind(
+        given.tasks,
+        contention,
+        replan,
+        given.models,
+        given.sources,
+        clients,
+        requests=given.requests,
+        **shown,
+    )
+    return engine
+
+
+def same(one: Outcomes, other: Outcomes) -> bool:
+    return all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
+
+
+@examples(quick=15, full=1000)
+@given(deployments(), st.booleans())
+def test_without_failures_it_serves_as_it_does_without(given: Deployed, machine_code: bool) -> None:
+    plain = Serving(
+        laid_out(given.tasks),
+        np.concatenate([one.duration for one in given.tasks.templates]),
+        given.models,
+        given.sources,
+        [Clients(0, CLIENTS, think)] if given.requests else [],
+        requests=given.requests,
+        machine_code=machine_code,
+    )
+    expected = played(given, plain)
+    engine = made(given, failures=(), machine_code=machine_code)
+    assert same(played(given, engine), expected)
+    assert engine.ran.tolist() == plain.ran.tolist()
+    wanted = busy_seconds(given.tasks, plain.ran.tolist())
+    for found, known in zip(engine.busy_seconds(), wanted, strict=True):
+        assert found == pytest.approx(known, abs=1e-9)
+    # One that comes long after all is over.
+    later = [Failure(given.tasks.plan.problem.devices[0], 1e6)]
+    late = made(given, failures=later, machine_code=machine_code)
+    assert same(played(given, late, pieces=3), expected)
+    assert not late.happened
+
+
+@examples(quick=15, full=1000)
+@given(deployments())
+def test_machine_code_gives_the_same_bits(given: Deployed) -> None:
+    plain, compiled = (made(given, machine_code=how) for how in (False, True))
+    assert same(played(given, plain), played(given, compiled, pieces=2))
+    assert plain.ran.tolist() == compiled.ran.tolist()
+    assert plain.busy_seconds() == compiled.busy_seconds()
+    assert plain.retried == compiled.retried
+    assert plain.lost == compiled.lost
+
+
+class Watched(FailingServing):
+    """One that counts what runs on each device, apart from the engine's own accounts."""
+
+    def begin(self) -> None:
+        self.running = [0] * len(self._names)
+        self.spent = [0.0] * len(self._names)
+        self.since = 0.0
+
+    def until(self, now: float) -> None:
+        for device, many in enumerate(self.running):
+            self.spent[device] += many * (now - self.since)
+        self.since = now
+
+    def of(self, code: int, change: int) -> None:
+        device = int(self._structure.device[code & MASK])
+        if device >= 0:
+            assert not self._standing.stopped[device]
+            self.running[device] += change
+
+    def _happen(self) -> None:
+        self.until(float(self._now[0]))
+        super()._happen()
+        codes = running_of(self.in_flight(), self._rests).code
+        devices = self.devices_of(codes)
+        stopped = np.array(self._standing.stopped)
+        devices = devices[devices >= 0]
+        self.running = np.bincount(devices[~stopped[devices]], minlength=len(self._names)).tolist()
+
+
+@examples(quick=40, full=2000)
+@given(deployments())
+def test_every_request_ends_once_and_nothing_runs_where_nothing_works(given: Deployed) -> None:
+    engine: Any = made(given, Watched, machine_code=False)
+    engine.begin()
+    with pytest.MonkeyPatch.context() as patch:
+        launch, take = driver.launch, driver.take
+
+        def launched(state: Any, duration: Any, batches: Any, events: Any, now: float) -> None:
+            engine.until(now)
+            for code in state.starting[: state.counts[0]]:
+                engine.of(code, 1)
+            launch(state, duration, batches, events, now)
+
+        def taken(events: Any) -> int:
+            if events is engine._events:
+                engine.until(events[0][0])
+                engine.of(events[0][1], -1)
+            return take(events)
+
+        patch.setattr(driver, "launch", launched)
+        patch.setattr(driver, "take", taken)
+        found = played(given, engine)
+    kept = found.why == SERVED
+    assert found.requests == (given.requests or len(given.arrival))
+    assert np.isin(found.why, (SERVED, FULL, EXPIRED)).all()
+    assert (np.diff(found.arrival_s) >= 0).all()
+    for earlier, later in zip(
+        (found.arrival_s, found.sent_s, found.begun_s),
+        (found.sent_s, found.begun_s, found.finish_s),
+        strict=True,
+    ):
+        assert (earlier[kept] <= later[kept]).all()
+    assert np.isnan(found.finish_s[~kept]).all()
+    assert engine.busy_seconds()[0] == pytest.approx(engine.spent, abs=1e-6)
+    assert set(engine.retried) | engine.lost <= set(range(found.requests))
+    flow = engine._flow
+    assert not any(flow.in_flight)
+    assert not any(flow.inside)
+    assert not any(flow.waiting)
+    batches = np.bincount(found.stream[kept], 1.0 / found.size[kept])
+    assert engine.ran.sum() >= round(float(batches.sum()))
+    assert changing.WAITS == 0
