@@ -30,7 +30,7 @@ from hetsim.simulation.failures.spent import Spent
 from hetsim.simulation.failures.standing import Replan, Standing
 from hetsim.simulation.failures.ways_on import Onward, ways_on
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.flattening import seconds_alone, loads
+from hetsim.simulation.serving.flattening import loads, seconds_alone
 from hetsim.simulation.serving.lengths import account
 from hetsim.simulation.serving.routing import leave
 from hetsim.simulation.serving.setup import Clients, Model, Source

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from hetsim.partitioning.groups import Group
 from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.playing import laid_out
 from hetsim.simulation.clock.rules import MASK
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan, template_of
-from hetsim.simulation.failures import changing
 from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.failure import Failure, check_failures
 from hetsim.simulation.failures.going_on import running_of
@@ -133,9 +133,13 @@ class Deployed(NamedTuple):
 @st.composite
 def deployments(draw: st.DrawFn) -> Deployed:
     problem = draw(rich_problems(5))
+    every = tuple(range(problem.n))
     templates = [
-        template_of(one_plan(draw, problem), problem.contention)
-        for _ in range(draw(st.integers(1, 4)))
+        template_of(plan, problem.contention)
+        for plan in (
+            *(one_plan(draw, problem) for _ in range(draw(st.integers(0, 2)))),
+            *(Plan(problem, "manual", (Group(name, every),)) for name in problem.devices),
+        )
     ]
     tasks = PlanTasks(templates[0].plan, tuple(templates))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -314,4 +318,3 @@ def test_every_request_ends_once_and_nothing_runs_where_nothing_works(given: Dep
     assert not any(flow.waiting)
     batches = np.bincount(found.stream[kept], 1.0 / found.size[kept])
     assert engine.ran.sum() >= round(float(batches.sum()))
-    assert changing.WAITS == 0
