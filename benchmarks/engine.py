@@ -29,8 +29,8 @@ from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import play
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
-from hetsim.simulation.failures.failure import Failure
 from hetsim.simulation.simulate import simulate
+from hetsim.workloads.failure import Failure
 
 SERVICE_S = (10.0, 11.0, 9.0, 12.0, 10.0, 8.0, 11.0, 10.0)
 MOVE_S = 1.0

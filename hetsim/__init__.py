@@ -82,11 +82,11 @@ if TYPE_CHECKING:
     from hetsim.problem.parts import Staging
     from hetsim.problem.problem import Problem
     from hetsim.service.service import Service
-    from hetsim.simulation.failures.failure import Failure
     from hetsim.simulation.simulate import simulate
     from hetsim.sizing.answer import Capacity, Carried
     from hetsim.sizing.capacity import capacity
     from hetsim.workloads.deployment import Deployment
+    from hetsim.workloads.failure import Failure
     from hetsim.workloads.files.reader import load_deployment, load_workload
     from hetsim.workloads.slo import Slo
     from hetsim.workloads.workload import Stream, Workload
@@ -109,7 +109,7 @@ _HOMES = {
     "ExecutionError": "hetsim.errors",
     "Explanation": "hetsim.analysis.explanation",
     "Extension": "hetsim.graph.reading.extension",
-    "Failure": "hetsim.simulation.failures.failure",
+    "Failure": "hetsim.workloads.failure",
     "Group": "hetsim.partitioning.groups",
     "HetsimError": "hetsim.errors",
     "Housekeeping": "hetsim.partitioning.housekeeping",

@@ -12,7 +12,7 @@ from hetsim.errors import OutputsDiffer
 if TYPE_CHECKING:
     from hetsim.execution.run import Run
     from hetsim.plans.plan import Plan
-    from hetsim.simulation.failures.failure import Failure
+    from hetsim.workloads.failure import Failure
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from hetsim.errors import UsageError
 if TYPE_CHECKING:
     from hetsim.execution.dispatch.recovery import Recovery
     from hetsim.plans.timeline import Timeline
-    from hetsim.simulation.failures.failure import Failure
+    from hetsim.workloads.failure import Failure
 
 
 def _read(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> tuple[Failure, ...]:
     if not given:
         return ()
-    from hetsim.simulation.failures.failure import parse_failures
+    from hetsim.workloads.failure import parse_failures
 
     try:
         return tuple(failure for text in given for failure in parse_failures(text))

@@ -16,8 +16,8 @@ from hetsim.execution.inputs_outputs import EXECUTORS as EXECUTORS
 from hetsim.execution.inputs_outputs import check_how, given_inputs, model_of, weights_folder
 from hetsim.execution.session import Session
 from hetsim.plans.timeline import Event, Timeline
-from hetsim.simulation.failures.failure import Failure, check_failures
 from hetsim.simulation.simulate import simulate
+from hetsim.workloads.failure import Failure, check_failures
 
 if TYPE_CHECKING:
     from hetsim.device.kernels.precision import Rounding
@@ -110,7 +110,7 @@ class Run:
     verify=checks.flag,
     seed=checks.whole(0),
     precision=checks.text,
-    failures=checks.sequence(checks.instance("hetsim.simulation.failures.failure:Failure")),
+    failures=checks.sequence(checks.instance("hetsim.workloads.failure:Failure")),
 )
 def run(
     plan: Plan,

@@ -25,7 +25,7 @@ from hetsim.execution.inputs_outputs import (
 )
 from hetsim.execution.transports.executors import opened
 from hetsim.problem.parts import GRAPH_INPUT
-from hetsim.simulation.failures.failure import Failure, check_failures
+from hetsim.workloads.failure import Failure, check_failures
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model

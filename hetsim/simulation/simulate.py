@@ -19,10 +19,10 @@ from hetsim.problem.parts import Contention, check_contention
 from hetsim.simulation.clock.memory import check_capacity, resident_weights
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.simulation.failures.clock import FailingClock
-from hetsim.simulation.failures.failure import Failure, check_failures
 from hetsim.simulation.failures.timeline import failed_timeline
 from hetsim.simulation.power import within_power
 from hetsim.workloads.deployment import Deployment
+from hetsim.workloads.failure import Failure, check_failures
 from hetsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def simulate(
     contention=checks.text,
     trace=checks.flag,
     sustained=checks.flag,
-    failures=checks.sequence(checks.instance("hetsim.simulation.failures.failure:Failure")),
+    failures=checks.sequence(checks.instance("hetsim.workloads.failure:Failure")),
 )
 def simulate(
     plan: Plan | Deployment,

@@ -18,7 +18,7 @@ from hetsim.execution.emulation.run import emulate
 from hetsim.execution.transports.threads import ThreadTransport
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.plans.plan import Plan
-from hetsim.simulation.failures.failure import Failure
+from hetsim.workloads.failure import Failure
 from onnx_builders import assert_bitwise_equal, run_whole
 from sweeps import sweep
 

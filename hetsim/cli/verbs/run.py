@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
     from hetsim.placement.objective import Objective
     from hetsim.problem.parts import Contention
-    from hetsim.simulation.failures.failure import Failure
+    from hetsim.workloads.failure import Failure
 
 
 @click.command(cls=Command)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
     from hetsim.placement.objective import Objective
     from hetsim.problem.parts import Contention
-    from hetsim.simulation.failures.failure import Failure
     from hetsim.workloads.deployment import DynamicBatching, Loading
+    from hetsim.workloads.failure import Failure
     from hetsim.workloads.slo import Slo
 
 FOLLOWED = 1000

@@ -13,7 +13,7 @@ from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Dispatcher
 from hetsim.execution.dispatch.recovery import Policy, Recovery
 from hetsim.execution.dispatch.transport import Loaded, Post, Transport
-from hetsim.simulation.failures.failure import Failure
+from hetsim.workloads.failure import Failure
 
 Replan = Callable[[tuple[str, ...]], Program]
 """Gives the program for the devices that are left, from the names of those that are lost."""

@@ -13,7 +13,7 @@ from typing import Any
 from hetsim.errors import ExecutionError
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.requests import Request
-from hetsim.simulation.failures.failure import Failure
+from hetsim.workloads.failure import Failure
 
 _FEW = 256
 

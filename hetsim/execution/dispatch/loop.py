@@ -29,7 +29,7 @@ from hetsim.execution.dispatch.requests import Request
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Post, Transport
 from hetsim.execution.dispatch.unanswered import unanswered
-from hetsim.simulation.failures.failure import Failure
+from hetsim.workloads.failure import Failure
 
 
 class SessionLoop:

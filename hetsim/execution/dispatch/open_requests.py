@@ -15,7 +15,7 @@ from hetsim.execution.dispatch.requests import Request
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Transport
 from hetsim.execution.dispatch.unanswered import unanswered
-from hetsim.simulation.failures.failure import Failure
+from hetsim.workloads.failure import Failure
 
 _LOST_INPUTS = 8
 """How often values may get lost between devices before a request is given up."""

@@ -18,7 +18,6 @@ from hetsim.simulation.clock.rules import ADMITTED, OLDEST
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.failures.changing import IS_RUNNING, InFlight, Ints
 from hetsim.simulation.failures.changing_serving import ChangingServing
-from hetsim.simulation.failures.failure import Failure, Moment, moments
 from hetsim.simulation.failures.going_on import running_of
 from hetsim.simulation.failures.rests import Rest, Task
 from hetsim.simulation.failures.spells import Spells
@@ -26,6 +25,7 @@ from hetsim.simulation.failures.standing import Replan
 from hetsim.simulation.failures.ways_on import Onward
 from hetsim.simulation.serving.setup import Clients, Model, Source
 from hetsim.simulation.serving.tables import FOREIGN
+from hetsim.workloads.failure import Failure, Moment, moments
 
 NOT_WHOLE = 1 << 30
 """Taken from the idle instances of a model while some device of it does not work: nobody who comes

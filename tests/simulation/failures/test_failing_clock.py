@@ -18,9 +18,9 @@ from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.simulation.failures.clock import FailingClock
-from hetsim.simulation.failures.failure import Failure, check_failures
 from hetsim.simulation.failures.rests import Task
 from hetsim.simulation.simulate import simulate
+from hetsim.workloads.failure import Failure, check_failures
 from oracles.clock_plans import arrivals, dealt_plans
 from sweeps import examples
 

@@ -20,7 +20,6 @@ from hetsim.simulation.clock.playing import laid_out
 from hetsim.simulation.clock.rules import MASK
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan, template_of
 from hetsim.simulation.failures.clock import FailingClock
-from hetsim.simulation.failures.failure import Failure, check_failures
 from hetsim.simulation.failures.going_on import running_of
 from hetsim.simulation.failures.serving import FailingServing, Load
 from hetsim.simulation.serving import driver
@@ -28,6 +27,7 @@ from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
+from hetsim.workloads.failure import Failure, check_failures
 from oracles.clock_plans import arrivals, one_plan, plans, rich_problems
 from sweeps import examples
 
