@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from hetsim.base.checks import number
 from hetsim.confidence.batches import Flags, Latencies, LateShare, late_share
+from hetsim.confidence.ordered import Ordered
 from hetsim.errors import InvalidInput
+
+
+MARGIN = 1.05
+"""By how much a guess of how long a run must be is stretched: half of them would be too short."""
+
+LEAST = 1.1
+"""By how much a run grows at least before it is looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,18 @@ class Percentile:
         """Half of the interval over the estimate."""
         return (self.high_s - self.low_s) / 2 / self.estimate_s if self.estimate_s else math.inf
 
+    def requests_for(self, precision: float) -> int:
+        """Return after how many requests to look whether half of the interval is that narrow.
+
+        About as many as it takes, for it is as narrow as the root of their number; at most twice
+        as many as there are, as what it is made of may be off.
+        """
+        requests = self.late.requests
+        if not self.enough:
+            return 2 * requests
+        missing = MARGIN * (self.half_width / precision) ** 2
+        return math.ceil(requests * min(max(missing, LEAST), 2.0))
+
 
 def percentile_of(
     latency_s: Latencies, fresh: Flags, percentile: float, confidence: float = 0.95
@@ -81,19 +99,17 @@ def percentile_of(
         if value >= most:
             raise InvalidInput(f"{name} is {value:g}", hint=f"it is below {most}")
     beyond = 1 - percentile / 100
-    at = _place(count, beyond)
-    estimate = float(np.partition(latency_s, at)[at])
+    ordered = Ordered(latency_s, beyond)
+    estimate = ordered.at(_place(count, beyond))
     late = late_share(latency_s > estimate, fresh)
     if not late.late:
         # All of the largest are equal: they are what the percentile rests on.
         late = late_share(latency_s >= estimate, fresh)
     # Where the true share beyond the estimate is larger, the true percentile is higher.
     fewer, more = late.reach(confidence, held=True)
-    low_at = _place(count, min(beyond + fewer, 1.0))
-    high_at = _place(count, max(beyond - more, 0.0))
-    both = np.partition(latency_s, (low_at, high_at))
-    high = math.inf if more >= beyond else float(both[high_at])
-    return Percentile(percentile, estimate, float(both[low_at]), high, confidence, late)
+    low = ordered.at(_place(count, min(beyond + fewer, 1.0)))
+    high = math.inf if more >= beyond else ordered.at(_place(count, beyond - more))
+    return Percentile(percentile, estimate, low, high, confidence, late)
 
 
 def checked(latency_s: Latencies, fresh: Flags) -> int:

@@ -95,7 +95,7 @@ def until(
                 return run.answered("answered")
             if run.requests >= budget:
                 return run.answered("budget")
-            due = min(2 * due, budget)
+            due = min(run.next_look(), budget)
     if not run.requests:
         raise InvalidInput("there is no request")
     # What came after the last look.
@@ -142,6 +142,14 @@ class _Run:
         return self.precision is None or all(
             one.enough and one.half_width <= self.precision for one in self.percentiles()
         )
+
+    def next_look(self) -> int:
+        """Return after how many requests to look again."""
+        if self.precision is None or any(
+            one is None or one.answer == "undecided" for one in self.verdicts
+        ):
+            return 2 * self.requests
+        return max(one.requests_for(self.precision) for one in self.percentiles())
 
     def percentiles(self) -> tuple[Percentile, ...]:
         """Return the percentiles of all requests."""

@@ -84,7 +84,9 @@ class Passage:
 
     def _through_one(self, arrival: Floats, variant: Ints, passed: Passed) -> bool:
         alike = len(self._table) == 1
-        template = self._table[variant, 0]
+        template = np.full(len(arrival), self._table[0, 0])
+        if not alike:
+            template = self._table[variant, 0]
         if not self.recursion.play(arrival, Served(template, passed.begun, passed.finish)):
             return False
         # When it has nothing to do any more, before each that it got.
@@ -95,7 +97,10 @@ class Passage:
         self._busy = busy[-1:]
         passed.instance[:] = 0
         np.less_equal(busy[:-1], arrival, out=passed.fresh)
-        self._count(template)
+        if alike:
+            self.ran[self._table[0, 0]] += len(arrival)
+        else:
+            self._count(template)
         return self._certain(passed.finish) or not (busy[:-1] == arrival).any()
 
     def _dealt(self, arrival: Floats, variant: Ints, passed: Passed) -> bool:
