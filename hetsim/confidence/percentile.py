@@ -10,7 +10,6 @@ from hetsim.confidence.batches import Flags, Latencies, LateShare, late_share
 from hetsim.confidence.ordered import Ordered
 from hetsim.errors import InvalidInput
 
-
 MARGIN = 1.05
 """By how much a guess of how long a run must be is stretched: half of them would be too short."""
 

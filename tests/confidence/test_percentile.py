@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from hetsim.confidence.batches import BATCHES, ENOUGH_LATE, late_share
+from hetsim.confidence.ordered import FROM, Ordered
 from hetsim.confidence.percentile import Percentile, percentile_of
 from hetsim.errors import InvalidInput
 from queues import Kind, beyond, latency_at, sojourns
@@ -148,3 +149,33 @@ def test_no_percentile(percentile: float) -> None:
         percentile_of(np.ones(0), np.ones(0, dtype=bool), 99.0)
     with pytest.raises(InvalidInput, match="confidence is 1"):
         percentile_of(np.ones(3), np.ones(3, dtype=bool), 99.0, 1)
+
+
+@pytest.mark.parametrize("percentile", [1.0, 10.0, 50.0, 90.0, 99.0, 99.9, 99.999])
+@pytest.mark.parametrize("kind", ["waits", "few values", "one value", "ascending"])
+def test_what_is_put_in_order_is_what_sorting_gives(percentile: float, kind: str) -> None:
+    rng = np.random.default_rng(3)
+    latency_s = rng.exponential(1.0, FROM + 7).cumsum() % 1000.0
+    if kind == "few values":
+        latency_s = np.floor(latency_s / 300)
+    elif kind == "one value":
+        latency_s[:] = 2.0
+    elif kind == "ascending":
+        latency_s.sort()
+    ordered = Ordered(latency_s, 1 - percentile / 100)
+    places = [0, 1, *rng.integers(0, len(latency_s), 20).tolist(), len(latency_s) - 1]
+    near = int(len(latency_s) * percentile / 100)
+    places += [near - 1, near]
+    assert [ordered.at(place) for place in places] == np.sort(latency_s)[places].tolist()
+
+
+def test_how_long_a_run_must_be_is_guessed_from_how_narrow_its_interval_is() -> None:
+    latency_s, fresh = sojourns("M/M/1", 0.5, 2**17, 3)
+    found = percentile_of(latency_s, fresh, 99.0)
+    assert found.enough
+    half = found.half_width
+    assert found.requests_for(half / 1.2) == math.ceil(2**17 * 1.05 * 1.2**2)
+    assert found.requests_for(half / 2) == 2**18
+    assert found.requests_for(half) == math.ceil(2**17 * 1.1)
+    short = percentile_of(latency_s[:200], fresh[:200], 99.0)
+    assert short.requests_for(half) == 400
