@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 BUDGET = 2**20
 """Requests after which a run ends that was to answer every objective."""
 
+PRECISE = 2**24
+"""Requests after which a run ends that was to be precise."""
+
 WITHOUT = 2**16
 """Requests of a run that nothing says the length of, and that has no objective."""
 
@@ -46,6 +49,7 @@ OF_LOAD = (
     "concurrency",
     "think_ms",
     "slos",
+    "within",
     "duration_s",
     "batching",
     "instances",
@@ -109,6 +113,7 @@ class Load:
     strategy: str | None
     loading: Loading | None = None
     plan: str | None = None
+    within: float | None = None
     sensitivities: bool = False
 
 
@@ -160,6 +165,7 @@ def play(
             on,
             asked=asked,
             until_answered=until_answered and bool(load.slos),
+            within=load.within,
         )
 
     with invocation.progress("simulating what comes"), told_where(load, deployment):
@@ -334,6 +340,8 @@ def workload_of(load: Load) -> Workload:
                     "nothing says when the clients end", hint="give --requests or --duration"
                 )
             requests = BUDGET if load.slos else WITHOUT
+            if load.within is not None:
+                requests = PRECISE
         return Workload((stream,), load.duration_s, requests, seed=load.seed)
     except InvalidInput as error:
         if error.where is None:

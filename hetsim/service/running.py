@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from hetsim.confidence.percentile import percentile_of
 from hetsim.confidence.until import FIRST_LOOK
 from hetsim.confidence.verdict import CONFIDENCE, Verdict, confidence_of_look, verdict_of
-from hetsim.service.figures import latencies, rate_of
+from hetsim.service.figures import latencies, rate_of, stability
 from hetsim.service.layout import Setup
 from hetsim.service.service import End
 from hetsim.simulation.serving.engine import Serving
@@ -83,6 +84,10 @@ def until_s(workload: Workload) -> float:
     return math.inf if workload.duration_s is None else workload.duration_s
 
 
+PRECISE = 99.0
+"""The percentile that is to be precise of a stream that has no objective."""
+
+
 class Run:
     """A workload on its way through an engine, and what is known of it so far."""
 
@@ -95,8 +100,15 @@ class Run:
         self.told = 0
         self.verdicts: dict[tuple[int, int], Verdict] = {}
 
-    def play(self, *, until_answered: bool, confidence: float = CONFIDENCE) -> End:
+    def play(
+        self,
+        *,
+        until_answered: bool,
+        within: float | None = None,
+        confidence: float = CONFIDENCE,
+    ) -> End:
         """Feed the engine; return why it ended. Verdicts are all right so often, over all looks."""
+        early = until_answered or within is not None
         due, look = FIRST_LOOK, 0
         for block in blocks_of(self.workload, self.setup):
             told = self.engine.serve(block.arrival_s, block.stream, block.variant)
@@ -106,22 +118,46 @@ class Run:
                 compiled = self.engine.machine_code
                 self.engine = heap_of(self.workload, self.setup, machine_code=compiled)
                 self._begin()
-                return self.play(until_answered=until_answered)
+                return self.play(
+                    until_answered=until_answered, within=within, confidence=confidence
+                )
             self.keep(told)
-            if until_answered and self.told >= due:
+            if early and self.told >= due:
                 look += 1
-                due *= 2
-                if self.look(confidence_of_look(look, confidence)):
+                if not self.look(confidence_of_look(look, confidence)):
+                    due *= 2
+                    continue
+                due = self.told if within is None else self.requests_for(within)
+                if due <= self.told:
                     self.keep(self.engine.close())
                     return "answered"
         self.keep(self.engine.close())
         # One look at a run of a length that was given may err by all that a verdict may.
-        answered = self.look(
-            confidence_of_look(look + 1, confidence) if until_answered else confidence
-        )
-        if not until_answered:
+        answered = self.look(confidence_of_look(look + 1, confidence) if early else confidence)
+        if not early:
             return "ended"
+        if within is not None and self.told:
+            answered = answered and self.requests_for(within) <= self.told
         return "answered" if answered else "budget"
+
+    def requests_for(self, within: float) -> int:
+        """Return after how many requests to look whether percentiles are so precise; 0: they are.
+
+        Those of each stream's objectives, or its p99. Of a stream that is overloaded there are
+        none.
+        """
+        times = 0.0
+        for at, stream in enumerate(self.workload.streams):
+            mine = self.counted(at)
+            kept_up = stability(self.workload, [stream], mine)
+            if kept_up is None or kept_up.state == "overloaded":
+                continue
+            latency_s = latencies(mine)
+            for percentile in {slo.percentile for slo in stream.slos} or {PRECISE}:
+                found = percentile_of(latency_s, mine.fresh, percentile)
+                if not found.enough or found.half_width > within:
+                    times = max(times, found.requests_for(within) / len(latency_s))
+        return math.ceil(times * self.told)
 
     def keep(self, outcomes: Outcomes) -> None:
         """Take what became of requests that follow those before."""

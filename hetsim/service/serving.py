@@ -43,6 +43,7 @@ def serve(
     *,
     asked: Asked | None = None,
     until_answered: bool = False,
+    within: float | None = None,
     machine_code: bool | None = None,
     heap: bool = False,
 ) -> Service:
@@ -59,6 +60,11 @@ def serve(
         Whether to end as soon as every objective is met or missed; the number of requests or the
         duration is then the most that is played. It is looked at after 16,384 requests, and
         whenever there are twice as many.
+    within : float, optional
+        Half of an interval over the estimate: it goes on until the percentile of each objective,
+        or the 99th of a stream that has none, is known as closely; objectives are answered then,
+        too. Of streams that are overloaded none is. The number of requests or the duration is the
+        most that is played.
     machine_code : bool, optional
         Whether numba compiles the clock; absent: where much comes. The answer is the same, bit for
         bit.
@@ -72,7 +78,8 @@ def serve(
     OutOfMemory
         Where what is served does not fit a device together.
     UsageError
-        Where nothing comes, all of it is warm-up, or `until_answered` has nothing to answer.
+        Where nothing comes, all of it is warm-up, `until_answered` has nothing to answer, or
+        `within` is no number above 0.
 
     Complexity: that of the plans; then O(tasks of a request) each. Memory for what became of
     each request.
@@ -81,6 +88,8 @@ def serve(
         raise UsageError(
             "no stream has an objective to answer", hint="give one, or the number of requests"
         )
+    if within is not None and not 0 < within < math.inf:
+        raise UsageError(f"percentiles within {within:g}", hint="give one above 0, as 0.02 for 2 %")
     resolved = resolve(deployment, workload, platform, asked)
     memory = check_together(resolved, platform)
     return played(
@@ -89,6 +98,7 @@ def serve(
         set_up(resolved, workload, memory),
         platform,
         until_answered=until_answered,
+        within=within,
         machine_code=machine_code,
         heap=heap,
     )
@@ -101,6 +111,7 @@ def played(
     platform: Platform,
     *,
     until_answered: bool = False,
+    within: float | None = None,
     machine_code: bool | None = None,
     heap: bool = False,
 ) -> Service:
@@ -110,7 +121,7 @@ def played(
         machine_code = bool(expected(workload) * tasks >= COMPILE_FROM)
     engine = engine_of(workload, setup, machine_code=machine_code, heap=heap)
     run = Run(workload, setup, engine)
-    end = run.play(until_answered=until_answered)
+    end = run.play(until_answered=until_answered, within=within)
     return service_of(run, resolved, platform, end)
 
 

@@ -49,6 +49,7 @@ def simulate(
     *,
     platform: Platform,
     until_answered: bool = False,
+    within: float | None = None,
 ) -> Service: ...
 
 
@@ -56,6 +57,7 @@ def simulate(
     plan=checks.instance("hetsim.plans.plan:Plan", "hetsim.workloads.deployment:Deployment"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     until_answered=checks.flag,
+    within=checks.number(above=0),
     contention=checks.text,
     trace=checks.flag,
     sustained=checks.flag,
@@ -72,12 +74,13 @@ def simulate(
     failures: Sequence[Failure] = (),
     platform: Platform | None = None,
     until_answered: bool = False,
+    within: float | None = None,
 ) -> Timeline | Service:
     """Play `plan` on the virtual clock and return what happened and what it cost.
 
     Or a workload on a deployment, ``simulate(deployment, workload, platform=platform)``, and
-    return what became of its requests: see ``hetsim.service.serving.serve``. Only `platform` and
-    `until_answered` go with it.
+    return what became of its requests: see ``hetsim.service.serving.serve``. Only `platform`,
+    `until_answered` and `within` go with it.
 
     A device that fails loses what it runs and what it holds. Where it comes back, its work
     waits for it; where it does not, the plan's strategy plans without it, and every request
@@ -108,6 +111,9 @@ def simulate(
         Of a deployment: what it runs on.
     until_answered : bool
         Of a deployment: whether to end as soon as every objective is met or missed.
+    within : float, optional
+        Of a deployment: whether to end as soon as the percentiles of its objectives, or the 99th,
+        are known that closely, too: half of their intervals over the estimates.
 
     Raises
     ------
@@ -127,7 +133,7 @@ def simulate(
         if any(value is not None for value in own):
             raise UsageError(
                 "arrivals_s, contention, trace, sustained and failures are of a plan",
-                hint="a deployment takes platform and until_answered",
+                hint="a deployment takes platform, until_answered and within",
             )
         if not isinstance(requests, Workload) or platform is None:
             raise UsageError(
@@ -136,10 +142,10 @@ def simulate(
             )
         from hetsim.service.serving import serve
 
-        return serve(plan, requests, platform, until_answered=until_answered)
-    if isinstance(requests, Workload) or platform is not None or until_answered:
+        return serve(plan, requests, platform, until_answered=until_answered, within=within)
+    if isinstance(requests, Workload) or platform is not None or until_answered or within:
         raise UsageError(
-            "a workload, platform and until_answered are of a deployment",
+            "a workload, platform, until_answered and within are of a deployment",
             hint="give the number of requests or arrivals_s",
         )
     failing = check_failures(failures, plan.problem.devices)

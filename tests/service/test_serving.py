@@ -138,6 +138,26 @@ def test_a_run_goes_on_until_it_is_answered(
     assert said.streams[0].objectives[0].verdict.answer == answer
 
 
+@pytest.mark.parametrize("slos", [(), (Slo(0.9, 1.0), Slo(0.95, 1.0))])
+def test_a_run_goes_on_until_its_percentiles_are_known_closely(
+    slos: tuple[Slo, ...], fixed: str, platform: hetsim.Platform
+) -> None:
+    took_s = alone_s(fixed, platform)
+    workload = poisson(fixed, 0.6 / took_s, 1_000_000, slos=slos)
+    said = hetsim.simulate(deployed(fixed), workload, platform=platform, within=0.05)
+    assert said.end == "answered"
+    assert said.requests < 200_000
+    asked = {slo.percentile for slo in slos} or {99.0}
+    narrow = [one for one in said.streams[0].percentiles if one.percentile in asked]
+    assert len(narrow) == len(asked)
+    assert all(one.half_width <= 0.05 for one in narrow)
+    few = replace(workload, requests=20_000)
+    assert hetsim.simulate(deployed(fixed), few, platform=platform, within=0.001).end == "budget"
+    much = poisson(fixed, 1.5 / took_s, 1_000_000, slos=slos[:1])
+    drowned = hetsim.simulate(deployed(fixed), much, platform=platform, within=0.05)
+    assert drowned.state == "overloaded"
+
+
 def test_what_is_rejected_is_late(fixed: str, platform: hetsim.Platform) -> None:
     took_s = alone_s(fixed, platform)
     policy = QueuePolicy(max_queue_size=2)

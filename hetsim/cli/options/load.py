@@ -44,6 +44,20 @@ def _batching(
         raise WorkloadError(error.what, where="--batching", hint=error.hint) from None
 
 
+def _precision(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    """Read a share, in per cent or as a number."""
+    if text is None:
+        return None
+    percents = text.endswith("%")
+    try:
+        share = float(text.removesuffix("%")) / (100 if percents else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise click.BadParameter(f"'{text}' is not a share above 0, e.g. 2%", ctx, param)
+    return share
+
+
 load_options = all_of(
     click.option(
         "--workload", metavar="FILE", help="Play the requests of this workload, YAML; no MODEL."
@@ -79,6 +93,14 @@ load_options = all_of(
         multiple=True,
         callback=_slos,
         help="What is asked of latencies: p99=50ms, or '99.9%<=50ms'. Repeatable.",
+    ),
+    click.option(
+        "--within",
+        "within",
+        metavar="SHARE",
+        callback=_precision,
+        help="Go on until half of the interval of each --slo's percentile, else of p99's, is no "
+        "more of it, e.g. 2%.",
     ),
     click.option(
         "--duration",

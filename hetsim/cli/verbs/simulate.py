@@ -84,6 +84,7 @@ def simulate(
     concurrency: int | None,
     think_ms: float | None,
     slos: tuple[Slo, ...],
+    within: float | None,
     duration_s: float | None,
     batching: DynamicBatching | None,
     instances: int | None,
@@ -137,6 +138,7 @@ def simulate(
             shapes,
             strategy,
             loading,
+            within=within,
             sensitivities=sensitivities,
         )
         under_load(

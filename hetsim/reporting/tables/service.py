@@ -79,8 +79,8 @@ def _played_text(service: Service) -> str:
     if workload.warm_up_s:
         text += f", the first {format_seconds(workload.warm_up_s)} not counted"
     ends = {
-        "answered": "; ended when each objective was answered",
-        "budget": "; ended with an objective undecided",
+        "answered": "; ended when all that was asked was answered",
+        "budget": "; ended with some of what was asked undecided",
         "ended": "",
     }
     return text + ends[service.end]

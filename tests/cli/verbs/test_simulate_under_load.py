@@ -61,6 +61,14 @@ def test_until_it_is_answered(cli: Cli, model: Path, platform: Path) -> None:
     assert found["streams"][0]["objectives"][0]["verdict"] == "meets"
 
 
+def test_until_it_is_precise(cli: Cli, model: Path, platform: Path) -> None:
+    words = ("simulate", model, "--platform", platform, "--rate", 200, "--within", "10%")
+    found = answer(cli, *words)
+    assert found["end"] == "answered"
+    [p99] = [one for one in found["streams"][0]["percentiles"] if one["percentile"] == 99.0]
+    assert p99["high_s"] - p99["low_s"] <= 0.2 * p99["latency_s"]
+
+
 @pytest.mark.parametrize("kind", ["constant", "poisson", "gamma:2", "burst:4"])
 def test_kinds_of_arrivals(kind: str, cli: Cli, model: Path, platform: Path) -> None:
     words = ("simulate", model, "--platform", platform, "--rate", 50, "--arrivals", kind)
@@ -128,6 +136,9 @@ BAD = [
     (("--rate", "3", "--slo", "p100=3ms"), 3, "a percentile of 100 is no objective"),
     (("--rate", "3", "--slo", "p0=3ms"), 3, "a percentile of 0 is no objective"),
     (("--rate", "3", "--slo", "p99=3"), 3, "the time has no unit"),
+    (("--rate", "3", "--within", "0%"), 2, "'0%' is not a share above 0, e.g. 2%"),
+    (("--rate", "3", "--within", "p99"), 2, "'p99' is not a share above 0, e.g. 2%"),
+    (("--within", "2%"), 2, "neither a rate nor a concurrency"),
     (("--rate", "3", "--arrivals", "poison"), 2, "did you mean 'poisson'?"),
     (("--rate", "3", "--arrivals", "gamma:x"), 2, "is not gamma:CV"),
     (("--rate", "3", "--arrivals", "burst:1.5"), 2, "is not burst:SIZE"),
