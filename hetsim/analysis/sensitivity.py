@@ -19,6 +19,7 @@ from hetsim.problem.repriced import repriced
 from hetsim.service.asked import Asked
 from hetsim.service.keeping import kept_on
 from hetsim.service.layout import set_up
+from hetsim.service.memory import check_together
 from hetsim.service.service import Service
 from hetsim.service.serving import played, serve
 from hetsim.workloads.deployment import Deployment
@@ -194,7 +195,7 @@ def served_sensitivities(
         on = what_if(platform, change)
         try:
             resolved = kept_on(service.resolved, on)
-            setup = set_up(resolved, workload)
+            setup = set_up(resolved, workload, check_together(resolved, on))
             kept = _tails(played(workload, resolved, setup, on, machine_code=machine_code))
         except Infeasible:
             kept = [math.nan] * len(before_s)

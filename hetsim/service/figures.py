@@ -27,9 +27,6 @@ PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 NEVER_S = 1e18
 """The latency of what is rejected: beyond all others, and a number for all that."""
 
-ROUNDING = 1e-9
-"""Of a latency: what times late in a run are rounded by."""
-
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
@@ -44,10 +41,16 @@ def latencies(outcomes: Outcomes) -> Array:
     early ones: how many are beyond a percentile must not follow from that.
     """
     served = outcomes.why == SERVED
-    latest_s = float(np.max(outcomes.finish_s, where=served, initial=0.0))
-    unit_s = UNLIKE * float(np.spacing(latest_s))
+    unit_s = _unit_s(outcomes)
     latency_s = outcomes.finish_s - outcomes.arrival_s
     return np.where(served, np.rint(latency_s / unit_s) * unit_s, NEVER_S)
+
+
+def _unit_s(outcomes: Outcomes) -> float:
+    """What latencies are rounded to."""
+    served = outcomes.why == SERVED
+    latest_s = float(np.max(outcomes.finish_s, where=served, initial=0.0))
+    return UNLIKE * float(np.spacing(latest_s))
 
 
 def rate_of(
@@ -136,7 +139,7 @@ def stream_service(
         throughput_per_s=answered / seconds if seconds > 0 else math.nan,
         mean_s=float(answered_s.mean()) if answered else math.nan,
         percentiles=percentiles,
-        queue=_part(_beyond(answered_s, service_s + load_s)),
+        queue=_part(_beyond(answered_s, service_s + load_s, _unit_s(outcomes))),
         loading=_part(load_s),
         service=_part(service_s),
         batch=float(size.mean()) if answered else math.nan,
@@ -190,10 +193,10 @@ def judged(slo: Slo, verdict: Verdict, stability: Stability | None, *, rejects: 
     return verdict
 
 
-def _beyond(latency_s: Array, service_s: Array) -> Array:
+def _beyond(latency_s: Array, service_s: Array, unit_s: float) -> Array:
     """What latencies are above the service; differences of rounding are none."""
     beyond = latency_s - service_s
-    return np.where(beyond > ROUNDING * latency_s, beyond, 0.0)
+    return np.where(beyond > unit_s, beyond, 0.0)
 
 
 def _part(seconds: Array) -> Part:
