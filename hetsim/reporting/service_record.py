@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from hetsim.confidence.mean import Mean
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.service import served_text
 from hetsim.service.service import ModelService, Part, Service, StreamService, Use
@@ -83,7 +84,9 @@ def _stream_record(one: StreamService) -> dict[str, Any]:
         "rejected_full": one.full,
         "rejected_expired": one.expired,
         "throughput_per_s": _number(one.throughput_per_s),
+        "throughput_interval": _interval_record(one.throughput),
         "latency_mean_s": _number(one.mean_s),
+        "latency_mean_interval": _interval_record(one.mean),
         "percentiles": [
             {
                 "percentile": each.percentile,
@@ -132,7 +135,9 @@ def _model_record(one: ModelService) -> dict[str, Any]:
         },
         "queue": {
             "mean": one.queue.mean,
+            "mean_interval": _interval_record(one.queue.mean_interval),
             "mean_inside": one.queue.mean_inside,
+            "mean_inside_interval": _interval_record(one.queue.inside_interval),
             "most": one.queue.most,
             "beyond_most": one.queue.beyond,
             "window_s": one.queue.window_s,
@@ -148,9 +153,21 @@ def _part_record(one: Part) -> dict[str, float | None]:
     return {name: _number(value) for name, value in figures.items()}
 
 
-def _use_record(one: Use) -> dict[str, float | None]:
+def _use_record(one: Use) -> dict[str, Any]:
     figures = {"busy_s": one.busy_s, "utilization": one.utilization, "energy_j": one.energy_j}
-    return {name: _number(value) for name, value in figures.items()}
+    record: dict[str, Any] = {name: _number(value) for name, value in figures.items()}
+    return {**record, "utilization_interval": _interval_record(one.interval)}
+
+
+def _interval_record(one: Mean | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {
+        "low": _number(one.low),
+        "high": _number(one.high),
+        "confidence": one.confidence,
+        "enough": one.enough,
+    }
 
 
 def _number(value: float) -> float | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from hetsim.confidence.percentile import Percentile, percentile_of
 from hetsim.confidence.verdict import Verdict
+from hetsim.service.intervals import answers_per_s, by_request
 from hetsim.service.service import Objective, Part, Queue, StreamService
 from hetsim.service.stability import Stability, lately_s, stability_of
 from hetsim.simulation.serving.outcomes import Lengths, Outcomes
@@ -98,7 +99,8 @@ def stream_service(
     *,
     alone_s: Array,
     stability: Stability | None,
-    seconds: float,
+    begin_s: float,
+    end_s: float,
 ) -> StreamService:
     """Return what is said of one stream.
 
@@ -112,12 +114,13 @@ def stream_service(
         What a batch takes alone, of the stream's model.
     stability : Stability or None
         Of its model.
-    seconds : float
+    begin_s, end_s : float
         Over which its throughput is.
 
     Complexity: linear in the requests.
     """
     served = outcomes.why == SERVED
+    seconds = end_s - begin_s
     overloaded = stability is not None and stability.state == "overloaded"
     latency_s = latencies(outcomes)
     requests, answered = len(latency_s), int(np.count_nonzero(served))
@@ -151,6 +154,8 @@ def stream_service(
             )
             for slo, verdict in objectives
         ),
+        mean=None if overloaded else by_request(outcomes),
+        throughput=None if overloaded else answers_per_s(outcomes, begin_s, end_s),
     )
 
 

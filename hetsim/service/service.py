@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hetsim.confidence.mean import Mean
 from hetsim.confidence.percentile import Percentile
 from hetsim.confidence.verdict import Verdict
 from hetsim.service.resolving import Resolved
@@ -82,6 +83,9 @@ class StreamService:
     batch : float
         Mean size of the batch that a request was in; NaN where none was answered.
     objectives : tuple of Objective
+    mean, throughput : Mean or None
+        The mean latency and the answers a second with their intervals; None where the model is
+        overloaded, or none was answered.
     """
 
     name: str
@@ -98,6 +102,8 @@ class StreamService:
     service: Part
     batch: float
     objectives: tuple[Objective, ...]
+    mean: Mean | None
+    throughput: Mean | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +121,8 @@ class Queue:
     most : int
         The most that waited at once; `beyond` says whether it may have been more.
     beyond : bool
+    mean_interval, inside_interval : Mean or None
+        Of the two means; None where the model is overloaded, or some waited too long.
     """
 
     window_s: float
@@ -124,6 +132,8 @@ class Queue:
     mean_inside: float
     most: int
     beyond: bool
+    mean_interval: Mean | None = None
+    inside_interval: Mean | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +176,14 @@ class Use:
         Of what it could be busy; NaN of an instance without a limit.
     energy_j : float
         Of a device; NaN of what has no power stated: links and instances.
+    interval : Mean or None
+        Of the utilization; None where a model is overloaded, or it is not of requests alone.
     """
 
     busy_s: float
     utilization: float
     energy_j: float
+    interval: Mean | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +205,11 @@ class ModelService:
     queue: Queue
     instances: tuple[Use, ...]
     batches: int
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether it gets more than it carries, so that none of its means holds."""
+        return self.stability is not None and self.stability.state == "overloaded"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ from hetsim.service.figures import (
     stability,
     stream_service,
 )
+from hetsim.service.intervals import with_lengths, with_uses
 from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import Memory, check_together
 from hetsim.service.resolving import Resolved, resolve
@@ -151,19 +152,19 @@ def service_of(
     for at, one in enumerate(resolved):
         streams = sorted(one.of_stream)
         mine = np.isin(outcomes.stream, streams)
-        models.append(
-            ModelService(
-                one.served.model,
-                stability(
-                    workload,
-                    [workload.streams[stream] for stream in streams],
-                    chosen(outcomes, mine & counted),
-                ),
-                queue_of(engine.lengths, at, duration_s),
-                _instances(chosen(outcomes, mine), setup.models[at].limits, duration_s),
-                int(np.sum(engine.ran[np.unique(setup.models[at].template)])),
-            )
+        own = chosen(outcomes, mine)
+        said = ModelService(
+            one.served.model,
+            stability(
+                workload,
+                [workload.streams[stream] for stream in streams],
+                chosen(outcomes, mine & counted),
+            ),
+            queue_of(engine.lengths, at, duration_s),
+            _instances(own, setup.models[at].limits, duration_s),
+            int(np.sum(engine.ran[np.unique(setup.models[at].template)])),
         )
+        models.append(said if said.overloaded else with_lengths(said, own, duration_s))
     ended = outcomes.finish_s[counted & (outcomes.why == 0)]
     last_s = max(float(outcomes.arrival_s[-1]), float(ended.max(initial=0.0)))
     streams_said = []
@@ -178,7 +179,8 @@ def service_of(
                 else [],
                 alone_s=setup.alone_s[setup.sources[at].model],
                 stability=models[setup.sources[at].model].stability,
-                seconds=last_s - workload.warm_up_s,
+                begin_s=workload.warm_up_s,
+                end_s=last_s,
             )
         )
         within_s = max((slo.latency_s for slo in stream.slos), default=NEVER_S / 2)
@@ -188,6 +190,8 @@ def service_of(
     if busy is None:
         busy = busy_seconds(setup.plan_tasks, engine.ran.tolist())
     devices, links = _uses(setup.plan_tasks, busy, duration_s)
+    if not any(model.overloaded for model in models):
+        devices, links = with_uses((devices, links), setup, outcomes, duration_s)
     memory = setup.memory or check_together(resolved, platform)
     loading, highest = _loading(engine, resolved, setup, memory, duration_s)
     return Service(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -12,10 +12,12 @@ from rich.text import Text
 
 from hetsim.base.text import plain
 from hetsim.base.units import format_bytes, format_seconds
+from hetsim.confidence.mean import Mean
 from hetsim.confidence.percentile import Percentile
 from hetsim.reporting.tables.comparison import question
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import ABSENT, big, count, joules, percent
+from hetsim.service.intervals import ends_of
 from hetsim.service.resolving import Resolved
 from hetsim.service.service import Loading, ModelService, Objective, Service, StreamService
 
@@ -87,9 +89,10 @@ def _played_text(service: Service) -> str:
 
 
 def _state_text(one: ModelService) -> str:
-    waiting = f"{one.queue.mean_inside:.4g} waiting or served on average"
+    waiting = f"{_number(one.queue.mean_inside, one.queue.inside_interval)} waiting or served"
+    waiting += " on average"
     if not any(math.isnan(use.utilization) for use in one.instances):
-        waiting += f", {one.queue.mean:.4g} of them waiting"
+        waiting += f", {_number(one.queue.mean, one.queue.mean_interval)} of them waiting"
         waiting += f", {'more than ' * one.queue.beyond}{one.queue.most} at most"
     if one.stability is None:
         return "nothing came"
@@ -108,7 +111,7 @@ def _state_text(one: ModelService) -> str:
 def _latencies(streams: Sequence[StreamService]) -> Table:
     table = new_table()
     table.add_column("latency", overflow="fold")
-    for name in ("requests", "mean"):
+    for name in ("requests", "mean, 95 %"):
         table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
     shown = [50.0, 90.0, 99.0]
     for percentile in shown:
@@ -119,7 +122,7 @@ def _latencies(streams: Sequence[StreamService]) -> Table:
         table.add_row(
             cell(one.name),
             str(one.requests),
-            _seconds(one.mean_s),
+            cell(_seconds(one.mean_s), *_between(one.mean, format_seconds)),
             *(_interval(found.get(percentile)) for percentile in shown),
         )
     return table
@@ -147,6 +150,16 @@ def loading_text(service: Service, one: Loading) -> str:
     return f"{text}; in memory {percent(one.resident)} of the time"
 
 
+def _between(one: Mean | None, told: Callable[[float], str]) -> list[str]:
+    """A line of both ends of an interval; none where there is none, or the run is too short."""
+    return [f"{told(end[0])} to {told(end[1])}"] if (end := ends_of(one)) else []
+
+
+def _number(value: float, interval: Mean | None) -> str:
+    between = " to ".join(f"{end:.4g}" for end in ends_of(interval))
+    return f"{value:.4g}" + f" ({between})" * bool(between)
+
+
 def _parts(streams: Sequence[StreamService], *, loading: bool) -> Table:
     table = new_table()
     table.add_column("of that", overflow="fold")
@@ -165,7 +178,10 @@ def _parts(streams: Sequence[StreamService], *, loading: bool) -> Table:
     for one in streams:
         table.add_row(
             cell(one.name),
-            ABSENT if math.isnan(one.throughput_per_s) else f"{one.throughput_per_s:.4g}",
+            cell(
+                ABSENT if math.isnan(one.throughput_per_s) else f"{one.throughput_per_s:.4g}",
+                *_between(one.throughput, "{:.4g}".format),
+            ),
             _seconds(one.queue.mean_s),
             _seconds(one.queue.p99_s),
             *((_seconds(one.loading.mean_s), _seconds(one.loading.p99_s)) if loading else ()),
@@ -213,14 +229,18 @@ def _uses(service: Service) -> Table:
         table.add_row(
             cell(name),
             _seconds(use.busy_s),
-            percent(use.utilization),
+            cell(percent(use.utilization), *_between(use.interval, percent)),
             joules(use.energy_j),
             format_bytes(service.memory_bytes[name]),
         )
     for name, use in service.links.items():
         if use.busy_s > 0:
             table.add_row(
-                cell(name), _seconds(use.busy_s), percent(use.utilization), ABSENT, ABSENT
+                cell(name),
+                _seconds(use.busy_s),
+                cell(percent(use.utilization), *_between(use.interval, percent)),
+                ABSENT,
+                ABSENT,
             )
     return table
 

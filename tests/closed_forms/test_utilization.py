@@ -1,0 +1,34 @@
+"""The utilization law: busy is what comes times what each takes, on every path and on average."""
+
+from __future__ import annotations
+
+import pytest
+from holding import bounds
+
+import hetsim
+from deployments import alone_s, deployed, poisson
+from hetsim.workloads.deployment import Instances
+from sweeps import sweep
+
+
+@sweep("load, seeds", quick=[(0.8, 2)], full=[(0.8, 2), *((load, 60) for load in (0.5, 0.8, 0.95))])
+def test_of_a_device_and_of_an_instance(
+    load: float, seeds: int, platform: hetsim.Platform, models: tuple[str, str]
+) -> None:
+    took_s = alone_s(models[0], platform)
+    held = 0
+    for seed in range(seeds):
+        workload = poisson(models[0], load / took_s, 60_000, seed=seed)
+        deployment = deployed(models[0], instances=(Instances(1, max_in_flight=1),))
+        service = hetsim.simulate(deployment, workload, platform=platform)
+        device, instance = service.devices["cpu"], service.models[0].instances[0]
+        rate = service.requests / service.duration_s
+        assert device.utilization == pytest.approx(rate * took_s, rel=1e-9)
+        assert instance.utilization == pytest.approx(rate * took_s, rel=1e-9)
+        for use in (device, instance):
+            assert use.interval is not None
+            assert use.interval.enough
+            assert use.interval.estimate == pytest.approx(use.utilization, rel=1e-9)
+        assert device.interval is not None
+        held += device.interval.low <= load <= device.interval.high
+    assert held >= bounds(seeds)[0]
