@@ -22,6 +22,13 @@ def plain(text: str) -> str:
     )
 
 
+def cut(text: str, most: int = 2000) -> str:
+    """Return `text`, of one that is longer than `most` characters its begin and its end."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most * 3 // 4]} ... {text[-most // 4 :]}"
+
+
 def tally(names: Iterable[str]) -> dict[str, int]:
     """Count equal names; most frequent first, then by name."""
     counts: dict[str, int] = {}

@@ -24,14 +24,6 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def memory_bytes() -> int:
-    """Return the machine's memory; 16 GiB where the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 16 * 2**30
-
-
 def _processor() -> str:
     """The processor's name, with family and model where the name alone says little."""
     try:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from hetsim.base.machine import memory_bytes
 from hetsim.calibration.journal import Journal
-from hetsim.calibration.machine import memory_bytes
 from hetsim.calibration.record import Setting, taken
 from hetsim.calibration.tasks import Task
 from hetsim.device.kernels.timing import provider_of, time_network

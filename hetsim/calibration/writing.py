@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import yaml
 
+from hetsim.base.machine import memory_bytes
 from hetsim.base.units import significant
 from hetsim.calibration.fitting import Fit
-from hetsim.calibration.machine import memory_bytes
 from hetsim.calibration.record import Setting
 from hetsim.hardware.kernel_correction import Correction
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS, FigureError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -101,6 +102,9 @@ class App(LazyGroup):
         except (KeyboardInterrupt, click.Abort) as error:
             return _fail(invocation, error, "interrupted", INTERRUPTED)
         except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+                what = f"{error.filename}: {error.strerror}; name a shorter path"
+                return _fail(invocation, error, what, USAGE)
             what = f"internal error: {type(error).__name__}: {error}"
             more = "" if invocation.debug else " (run with --debug for the traceback)"
             return _fail(invocation, error, what + more, INTERNAL_FAULT, prefix="")
@@ -117,9 +121,11 @@ class App(LazyGroup):
 def _fail(
     invocation: Invocation, error: BaseException, what: str, code: int, *, prefix: str = "error: "
 ) -> int:
+    from hetsim.base.text import cut
+
     if invocation.debug:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    click.echo(one_line(prefix + what), err=True)
+    click.echo(one_line(cut(prefix + what)), err=True)
     return code
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,8 @@ import click
 from click.core import ParameterSource
 
 from hetsim.cli.invocation import current
-from hetsim.errors import HetsimError, InvalidInput, UsageError, WorkloadError, nearest
+from hetsim.cli.told_where import check_strategies, told_where
+from hetsim.errors import InvalidInput, UsageError, WorkloadError, nearest
 
 if TYPE_CHECKING:
     from hetsim.analysis.sensitivity import Sensitivities
@@ -168,7 +168,8 @@ def play(
             within=load.within,
         )
 
-    with invocation.progress("simulating what comes"), told_where(load, deployment):
+    told = told_where(workload, load.workload, deployment, load.deployment)
+    with invocation.progress("simulating what comes"), told:
         service = served(hardware)
         was = served(read_platform(platform, as_it_is=True)) if supposed() else None
         moving: tuple[Sensitivities, ...] = ()
@@ -284,31 +285,6 @@ def _level(canonical: str) -> Canonical:
     return "none" if canonical == "none" else "extended" if canonical == "extended" else "basic"
 
 
-@contextmanager
-def told_where(load: Load, deployment: Deployment) -> Iterator[None]:
-    """Let an error that is of one model name the line of the file that serves it."""
-    try:
-        yield
-    except HetsimError as error:
-        if load.deployment is not None and error.where is not None:
-            names = [served.model for served in deployment.models]
-            # One name may be the end of another.
-            named = max((name for name in names if name in error.where), key=len, default=None)
-            if named is not None:
-                line = line_of(load.deployment, names.index(named))
-                error.where = f"{line}: {error.where}"
-                error.args = (str(error),)
-        raise
-
-
-def line_of(deployment: str, model: int) -> str:
-    """Return the file and line of one of a deployment's models."""
-    from hetsim.hardware.files.yaml_source import read_yaml
-
-    source = read_yaml(Path(deployment), deployment, holds="a deployment", kind=WorkloadError)
-    return f"{source.shown}:{source.line(('models', model, 'model'))}"
-
-
 def refuse(fixes: Mapping[str, str], why: str) -> None:
     """Raise UsageError for the first option that was given of those that have a fix."""
     for name, fix in fixes.items():
@@ -394,7 +370,9 @@ def deployment_of(load: Load, workload: Workload) -> Deployment:
 
     if load.deployment is not None:
         refuse(OF_DEPLOYMENT, "cannot go with --deployment, which says it itself")
-        return load_deployment(load.deployment)
+        found = load_deployment(load.deployment)
+        check_strategies(found, load.deployment)
+        return found
     instances: tuple[Instances, ...] = (Instances(load.instances or 1, plan=load.plan),)
     kept: dict[str, Any] = {
         "strategy": load.strategy or DEFAULT_STRATEGY,

@@ -27,6 +27,12 @@ from hetsim.workloads.workload import Workload, by_model
 
 Dims = Mapping[str, int]
 
+MAX_PLANS = 1024
+"""Of one model: for its instances that differ, bindings of dimensions and batch sizes."""
+
+MAX_CHOICES = 2**24
+"""Which plan a batch runs: for each instance, binding and number of requests in it."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resolved:
@@ -145,6 +151,7 @@ def _resolved(
             where=served.model,
             hint="a profile is of one shape: serve one batch size, and bind every dimension",
         )
+    _check_many(served, len(variants))
     problems = [_problems(served, dims, platform, asked, made) for dims in variants]
     plans = []
     seconds = []
@@ -157,6 +164,28 @@ def _resolved(
             seconds.append(tuple(tuple(each[replica][1] for each in row) for row in rows))
     served = replace(served, instances=tuple(entries))
     return Resolved(served, variants, of_stream, tuple(plans), tuple(seconds))
+
+
+def _check_many(served: Served, variants: int) -> None:
+    """Raise WorkloadError where more would have to be planned for than anyone waits for."""
+    entries, sizes = len(served.instances), len(served.sizes)
+    if entries * variants * sizes > MAX_PLANS:
+        raise WorkloadError(
+            f"{sizes} batch sizes, {variants} bindings of dimensions and {entries} sorts of "
+            f"instances want {entries * variants * sizes} plans, above {MAX_PLANS}",
+            where=served.model,
+            hint="write fewer under batch_sizes:, e.g. [1, 8, 64]: a batch runs as the least that "
+            "holds it",
+        )
+    batching = served.dynamic_batching
+    largest = 1 if batching is None else batching.max_batch_size
+    choices = sum(entry.count for entry in served.instances) * variants * largest
+    if choices > MAX_CHOICES:
+        raise WorkloadError(
+            f"{choices} ways to run a batch, above {MAX_CHOICES}",
+            where=served.model,
+            hint="write fewer instances, or a smaller max_batch_size",
+        )
 
 
 def _replicas(served: Served, rows: Sequence[Sequence[Sequence[object]]]) -> int:

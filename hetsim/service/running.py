@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from hetsim.base.machine import memory_bytes
 from hetsim.confidence.percentile import percentile_of
 from hetsim.confidence.until import FIRST_LOOK
 from hetsim.confidence.verdict import CONFIDENCE, Verdict, confidence_of_look, verdict_of
+from hetsim.errors import WorkloadError
 from hetsim.service.figures import latencies, rate_of, stability
 from hetsim.service.layout import Setup
 from hetsim.service.service import End
@@ -24,6 +26,9 @@ from hetsim.workloads.workload import Workload
 BLOCK = 1 << 14
 """Requests that are played at a time."""
 
+KEPT_BYTES = 128
+"""Of each request: what became of it, and what is made of that at the end."""
+
 
 def expected(workload: Workload) -> float:
     """Return about how many requests come."""
@@ -36,6 +41,16 @@ def expected(workload: Workload) -> float:
         each = [workload.arrivals, *(stream.arrivals for stream in workload.streams)]
         counts.append(sum(len(one.trace().arrival_s) for one in each if isinstance(one, Replay)))
     return min(counts)
+
+
+def check_room(requests: float) -> None:
+    """Raise WorkloadError where the machine's memory does not hold what becomes of so many."""
+    most = memory_bytes() // KEPT_BYTES
+    if requests > most:
+        raise WorkloadError(
+            f"about {requests:.2g} requests come, and this machine keeps {most:.2g} at most",
+            hint="write fewer requests:, or a shorter duration_s:",
+        )
 
 
 def blocks_of(workload: Workload, setup: Setup) -> Iterator[Requests]:
@@ -97,6 +112,7 @@ class Run:
 
     def _begin(self) -> None:
         self.parts: list[Outcomes] = []
+        self.fed = 0
         self.told = 0
         self.verdicts: dict[tuple[int, int], Verdict] = {}
 
@@ -111,6 +127,7 @@ class Run:
         early = until_answered or within is not None
         due, look = FIRST_LOOK, 0
         for block in blocks_of(self.workload, self.setup):
+            self.fed += len(block)
             told = self.engine.serve(block.arrival_s, block.stream, block.variant)
             if told is None:
                 assert isinstance(self.engine, WithoutHeap)
@@ -129,9 +146,9 @@ class Run:
                     continue
                 due = self.told if within is None else self.requests_for(within)
                 if due <= self.told:
-                    self.keep(self.engine.close())
+                    self._rest()
                     return "answered"
-        self.keep(self.engine.close())
+        self._rest()
         # One look at a run of a length that was given may err by all that a verdict may.
         answered = self.look(confidence_of_look(look + 1, confidence) if early else confidence)
         if not early:
@@ -160,9 +177,17 @@ class Run:
         return math.ceil(times * self.told)
 
     def keep(self, outcomes: Outcomes) -> None:
-        """Take what became of requests that follow those before."""
+        """Take what became of requests that follow those before.
+
+        Raises WorkloadError where they are more than the machine keeps.
+        """
         self.parts.append(outcomes)
         self.told += len(outcomes.arrival_s)
+        check_room(max(self.fed, self.told))
+
+    def _rest(self) -> None:
+        for outcomes in self.engine.rest():
+            self.keep(outcomes)
 
     def outcomes(self) -> Outcomes:
         """All that is over so far, in the order of arrival."""

@@ -21,7 +21,7 @@ from hetsim.service.intervals import with_lengths, with_uses
 from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import Memory, check_together
 from hetsim.service.resolving import Resolved, resolve
-from hetsim.service.running import Run, chosen, engine_of, expected
+from hetsim.service.running import Run, check_room, chosen, engine_of, expected
 from hetsim.service.service import End, Loading, ModelService, Service, Use
 from hetsim.service.turns import load_s
 from hetsim.simulation.clock.metrics import busy_seconds
@@ -117,9 +117,12 @@ def played(
     heap: bool = False,
 ) -> Service:
     """Play what is resolved and set up; see ``serve``."""
+    coming = expected(workload)
+    if math.isfinite(coming) and not until_answered:
+        check_room(coming)
     if machine_code is None:
         tasks = np.diff(setup.layout.first).mean()
-        machine_code = bool(expected(workload) * tasks >= COMPILE_FROM)
+        machine_code = bool(coming * tasks >= COMPILE_FROM)
     engine = engine_of(workload, setup, machine_code=machine_code, heap=heap)
     run = Run(workload, setup, engine)
     end = run.play(until_answered=until_answered, within=within)

@@ -10,6 +10,9 @@ from hetsim.errors import InvalidInput
 LARGEST = 1e12
 """Of any rate or time, so that what is made of them stays finite."""
 
+SMALLEST = 1e-12
+"""Of any rate or factor that is not 0, for the same."""
+
 _not_negative = number(least=0)
 _positive = number(above=0)
 
@@ -20,10 +23,21 @@ def not_negative(value: float, name: str) -> None:
     _bounded(value, name)
 
 
+def check_rate(value: float, name: str) -> None:
+    """Raise InvalidInput where `value` is neither 0 nor a number from SMALLEST to LARGEST."""
+    not_negative(value, name)
+    if 0 < value < SMALLEST:
+        raise InvalidInput(
+            f"{name} is {value:g}, below {SMALLEST:g}", hint="write 0 where nothing comes"
+        )
+
+
 def positive(value: float, name: str) -> None:
-    """Raise InvalidInput where `value` is no number above 0 and up to LARGEST."""
+    """Raise InvalidInput where `value` is no number from SMALLEST to LARGEST."""
     _positive(value, name)
     _bounded(value, name)
+    if value < SMALLEST:
+        raise InvalidInput(f"{name} is {value:g}, below {SMALLEST:g}")
 
 
 def factor(value: float) -> float:

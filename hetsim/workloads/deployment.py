@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hetsim.base.checks import one_of, text, whole
+from hetsim.base.checks import instance, one_of, sequence, text, whole
 from hetsim.errors import WorkloadError, nearest
 from hetsim.workloads.workload import MAX_PRIORITY, Workload
 
@@ -24,6 +24,7 @@ MAX_BATCH = 2**16
 MAX_US = 10**12
 MAX_INSTANCES = 2**12
 MAX_IN_FLIGHT = 2**16
+MAX_QUEUE = 10**11
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,12 @@ class Instances:
         whole(1, MAX_INSTANCES)(self.count, "count")
         if self.max_in_flight is not None:
             whole(1, MAX_IN_FLIGHT)(self.max_in_flight, "max_in_flight")
+        sequence(text)(self.devices, "devices")
         object.__setattr__(self, "devices", tuple(self.devices))
+        for given, name in ((self.strategy, "strategy"), (self.plan, "plan")):
+            if given is not None:
+                text(given, name)
         for at, name in enumerate(self.devices):
-            text(name, f"devices[{at}]")
             if name in self.devices[:at]:
                 raise WorkloadError(f"the device '{name}' is named twice", hint="leave one out")
         if self.strategy is not None and self.plan is not None:
@@ -83,7 +87,7 @@ class QueuePolicy:
     timeout_action: TimeoutAction = "reject"
 
     def __post_init__(self) -> None:
-        whole(0)(self.max_queue_size, "max_queue_size")
+        whole(0, MAX_QUEUE)(self.max_queue_size, "max_queue_size")
         whole(0, MAX_US)(self.default_timeout_us, "default_timeout_us")
         one_of(*TIMEOUT_ACTIONS)(self.timeout_action, "timeout_action")
 
@@ -108,10 +112,9 @@ class DynamicBatching:
     def __post_init__(self) -> None:
         whole(1, MAX_BATCH)(self.max_batch_size, "max_batch_size")
         whole(0, MAX_US)(self.max_queue_delay_us, "max_queue_delay_us")
+        sequence(whole(1, MAX_BATCH))(self.preferred_batch_size, "preferred_batch_size")
         sizes = tuple(self.preferred_batch_size)
         object.__setattr__(self, "preferred_batch_size", sizes)
-        for at, size in enumerate(sizes):
-            whole(1, MAX_BATCH)(size, f"preferred_batch_size[{at}]")
         if list(sizes) != sorted(set(sizes)):
             raise WorkloadError("preferred_batch_size does not ascend", hint="write e.g. [4, 8]")
         if sizes and sizes[-1] > self.max_batch_size:
@@ -168,12 +171,17 @@ class Served:
         text(self.strategy, "strategy")
         one_of(*ROUTINGS)(self.routing, "routing")
         one_of(*LOADINGS)(self.loading, "loading")
+        sequence(instance(f"{__name__}:Instances"))(self.instances, "instances")
+        sequence(whole(1, MAX_BATCH))(self.batch_sizes, "batch_sizes")
+        instance(f"{__name__}:QueuePolicy")(self.queue_policy, "queue_policy")
+        if self.batch_dim is not None:
+            text(self.batch_dim, "batch_dim")
+        if self.dynamic_batching is not None:
+            instance(f"{__name__}:DynamicBatching")(self.dynamic_batching, "dynamic_batching")
         object.__setattr__(self, "instances", tuple(self.instances))
         object.__setattr__(self, "batch_sizes", tuple(self.batch_sizes))
         whole(0, MAX_PRIORITY)(self.priority_levels, "priority_levels")
         whole(0, MAX_PRIORITY)(self.default_priority_level, "default_priority_level")
-        for at, size in enumerate(self.batch_sizes):
-            whole(1, MAX_BATCH)(size, f"batch_sizes[{at}]")
         if list(self.batch_sizes) != sorted(set(self.batch_sizes)):
             raise WorkloadError("batch_sizes do not ascend", hint="write e.g. [1, 4, 8]")
         if not self.instances:
@@ -222,6 +230,7 @@ class Deployment:
     models: tuple[Served, ...]
 
     def __post_init__(self) -> None:
+        sequence(instance(f"{__name__}:Served"))(self.models, "models")
         object.__setattr__(self, "models", tuple(self.models))
         names = [served.model for served in self.models]
         if not names:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hetsim.base.checks import one_of, text, whole
+from hetsim.base.checks import one_of, sequence, text, whole
 from hetsim.errors import InvalidInput, WorkloadError
 from hetsim.workloads.traces.reading import MAX_VALUE
 from hetsim.workloads.traces.trace import Trace
@@ -40,8 +40,7 @@ class Follows:
     def __post_init__(self) -> None:
         text(self.column, "column")
         one_of(*ABOVES)(self.above, "above")
-        for at, bucket in enumerate(self.buckets):
-            whole(1, MAX_VALUE)(bucket, f"buckets[{at}]")
+        sequence(whole(1, MAX_VALUE))(self.buckets, "buckets")
         pairs = zip(self.buckets, self.buckets[1:], strict=False)
         if not self.buckets or any(a >= b for a, b in pairs):
             raise InvalidInput("buckets do not ascend", hint="write e.g. [128, 512, 2048]")

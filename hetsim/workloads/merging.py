@@ -16,6 +16,9 @@ from hetsim.workloads.numbers import Numbers
 from hetsim.workloads.registry import Open
 from hetsim.workloads.workload import Stream, Workload
 
+AT_ONCE = 2**20
+"""Requests of all streams together that are put in order at a time, at most."""
+
 Whole = np.ndarray[Any, np.dtype[np.int64]]
 
 SHARED = ""
@@ -87,11 +90,12 @@ def _alone(at: int, stream: Stream, arrivals: Open, numbers: Numbers) -> Iterato
     for times in arrivals.blocks(numbers):
         count = len(times)
         if following is None:
-            variant = np.zeros(count, dtype=np.int64)
+            variant = np.broadcast_to(np.int64(0), count)
         else:
             variant = following[first : first + count]
         first += count
-        yield Requests(times, np.full(count, at, dtype=np.int64), variant)
+        # As often as need be the same number, which takes no room.
+        yield Requests(times, np.broadcast_to(np.int64(at), count), variant)
 
 
 def _shared(workload: Workload, arrivals: Open) -> Iterator[Requests]:
@@ -111,20 +115,23 @@ def _merged(sources: list[Iterator[Requests]]) -> Iterator[Requests]:
     """Merge by time, then by source.
 
     What comes before the last of each block that is at hand can be preceded by nothing that is
-    not; of the last time itself the next block may have more.
+    not; of the last time itself the next block may have more. Of many sources less is taken.
     """
     if len(sources) == 1:
-        yield from sources[0]
+        for one in sources[0]:
+            stream, variant = map(np.ascontiguousarray, (one.stream, one.variant))
+            yield Requests(one.arrival_s, stream, variant)
         return
     open_: list[tuple[Iterator[Requests], Requests]] = []
     ended: list[tuple[int, Requests]] = []
     order = {id(source): at for at, source in enumerate(sources)}
+    most = max(AT_ONCE // max(len(sources), 1), 1)
     for source in sources:
         block = next(source, None)
         if block is not None:
             open_.append((source, block))
     while open_:
-        until = min(block.arrival_s[-1] for _, block in open_)
+        until = min(_some(block.arrival_s, most) for _, block in open_)
         parts: list[tuple[int, Requests]] = []
         still: list[tuple[int, Requests]] = []
         for at, block in ended:
@@ -150,6 +157,14 @@ def _merged(sources: list[Iterator[Requests]]) -> Iterator[Requests]:
         open_ = kept
         yield from _sorted(parts)
     yield from _sorted(ended)
+
+
+def _some(arrival_s: Seconds, most: int) -> float:
+    """Return until when `most` come, and all at the time of the last of these; or the last time."""
+    if len(arrival_s) <= most:
+        return float(arrival_s[-1])
+    after = int(np.searchsorted(arrival_s, arrival_s[most - 1], side="right"))
+    return float(arrival_s[min(after, len(arrival_s) - 1)])
 
 
 def _sorted(parts: list[tuple[int, Requests]]) -> Iterator[Requests]:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 
+from hetsim.base import checks
 from hetsim.base.checks import number
 from hetsim.base.units import format_seconds
 from hetsim.errors import WorkloadError
@@ -71,6 +72,7 @@ def parse_slo(text: str) -> Slo:
 
     Raises WorkloadError where it means none.
     """
+    checks.text(text, "an objective")
     form = _FORM.fullmatch(text)
     if form is None:
         raise WorkloadError(f"'{text}' is no objective", hint=HINT)

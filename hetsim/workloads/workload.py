@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hetsim.base.checks import number, text, whole
+from hetsim.base.checks import instance, mapping, number, sequence, text, whole
 from hetsim.base.units import significant
 from hetsim.errors import InvalidInput, WorkloadError
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.replay import Replay
+from hetsim.workloads.checks import not_negative, positive
 from hetsim.workloads.dimensions import Dims, Follows, variants
 from hetsim.workloads.numbers import MAX_SEED, Numbers
 from hetsim.workloads.registry import KINDS, Open
@@ -17,6 +18,7 @@ from hetsim.workloads.slo import Slo
 
 MAX_REQUESTS = 10**11
 MAX_PRIORITY = 1000
+MAX_STREAMS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Stream:
             number(least=0)(self.share, "share")
         if self.priority is not None:
             whole(1, MAX_PRIORITY)(self.priority, "priority")
+        sequence(instance("hetsim.workloads.slo:Slo"))(self.slos, "slos")
+        mapping(text)(self.dims, "dims")
         object.__setattr__(self, "slos", tuple(self.slos))
         object.__setattr__(self, "dims", dict(self.dims))
         columns = []
@@ -123,12 +127,13 @@ class Workload:
     arrivals: Open | None = None
 
     def __post_init__(self) -> None:
+        sequence(instance(f"{__name__}:Stream"))(self.streams, "streams")
         object.__setattr__(self, "streams", tuple(self.streams))
         if self.duration_s is not None:
-            number(above=0)(self.duration_s, "duration_s")
+            positive(self.duration_s, "duration_s")
         if self.requests is not None:
             whole(1, MAX_REQUESTS)(self.requests, "requests")
-        number(least=0)(self.warm_up_s, "warm_up_s")
+        not_negative(self.warm_up_s, "warm_up_s")
         whole(0, MAX_SEED)(self.seed, "seed")
         parts = (self.streams, self.duration_s, self.requests, self.warm_up_s, self.arrivals)
         for what, hint, _ in complaints(*parts):
@@ -166,6 +171,9 @@ def complaints(
     names = [stream.name for stream in streams]
     if not streams:
         yield "no stream", "write one or more under 'streams:'", ()
+    if len(streams) > MAX_STREAMS:
+        what = f"{len(streams)} streams, above {MAX_STREAMS}"
+        yield what, "write streams that differ by their rate alone as one", ("streams",)
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield f"two streams are called '{name}'", "rename one", ("streams", name)
     shares = {stream.name: stream.share for stream in streams if stream.share is not None}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from hetsim.errors import HetsimError, WorkloadError
+from hetsim.errors import HetsimError, InvalidInput, WorkloadError
+from hetsim.workloads.arrivals.burst import Burst
 from hetsim.workloads.arrivals.closed import Closed
+from hetsim.workloads.arrivals.mmpp import Mmpp
 from hetsim.workloads.arrivals.poisson import Poisson
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.deployment import (
@@ -106,3 +110,38 @@ def test_a_deployment_that_serves_a_workload_passes() -> None:
     Deployment((BATCHED,)).check(Workload((CHAT,), requests=1))
     with pytest.raises(WorkloadError, match=r"no model 'm\.onnx' is served"):
         Deployment((Served("n.onnx"),)).check(Workload((CHAT,), requests=1))
+
+
+WRONG = [-1, None, "x", b"x", [None], {"a": 1}, 1.5, float("nan"), float("inf"), 10**30, object()]
+RECORDS: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+    (Stream, {"name": "a", "model": "m.onnx", "arrivals": Poisson(1.0), "slos": (), "dims": {}}),
+    (Workload, {"streams": (Stream("a", "m.onnx", Poisson(1.0)),), "requests": 5, "seed": 0}),
+    (Slo, {"share": 0.5, "latency_s": 1.0}),
+    (Follows, {"column": "x", "buckets": (1, 2), "above": "error"}),
+    (Replay, {"path": "t.csv", "speed_up": 1.0, "column": "x", "columns": ()}),
+    (Poisson, {"rate_per_s": 1.0}),
+    (Mmpp, {"rates_per_s": (1.0, 2.0), "sojourns_s": (1.0, 2.0)}),
+    (Burst, {"rate_per_s": 1.0, "size": 2, "spacing": "constant"}),
+    (Closed, {"concurrency": 2, "think_time_s": 0.0, "think": "constant"}),
+    (Served, {"model": "m.onnx", "strategy": "heft", "batch_sizes": (), "batch_dim": None,
+              "instances": (Instances(),), "routing": "round_robin", "queue_policy": QueuePolicy(),
+              "priority_levels": 0, "dynamic_batching": None}),
+    (Instances, {"count": 1, "devices": (), "strategy": None, "plan": None, "max_in_flight": None}),
+    (DynamicBatching, {"max_batch_size": 4, "preferred_batch_size": (), "max_queue_delay_us": 0}),
+    (Deployment, {"models": (Served("m.onnx"),)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("record", "right"), RECORDS, ids=lambda v: getattr(v, "__name__", ""))
+def test_what_records_are_made_of_is_checked(
+    record: Callable[..., Any], right: dict[str, Any]
+) -> None:
+    record(**right)
+    refused = 0
+    for field in right:
+        for wrong in WRONG:
+            with suppress(InvalidInput):
+                record(**{**right, field: wrong})
+                continue
+            refused += 1
+    assert refused > len(right) * len(WRONG) / 2

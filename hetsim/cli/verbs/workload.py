@@ -53,6 +53,7 @@ def validate_files(files: tuple[str, ...], as_json: bool) -> None:
     A file is a YAML description of a workload or a deployment; the traces that a workload
     replays are read, too. Ends with exit code 3 where any is wrong.
     """
+    from hetsim.base.text import cut
     from hetsim.reporting.tables.workload import checked_workload_line, checked_workload_record
     from hetsim.reporting.words.text import count
     from hetsim.workloads.files.reader import check_workload
@@ -69,7 +70,7 @@ def validate_files(files: tuple[str, ...], as_json: bool) -> None:
     else:
         for checked in checks:
             for error in checked.errors:
-                invocation.say(str(error))
+                invocation.say(cut(str(error)))
             if not checked.errors:
                 invocation.say(checked_workload_line(checked))
     wrong = [checked.file for checked in checks if checked.errors]

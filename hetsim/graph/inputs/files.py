@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base.files import open_regular
 from hetsim.errors import RequestError
 from hetsim.graph.reading.arrays import plain
 
@@ -29,7 +30,7 @@ def read_npz(path: Path) -> dict[str, Array]:
     """Read the arrays of a ``.npz`` file. Raises RequestError where it is none."""
     where = str(path)
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as stored:
             if not isinstance(stored, np.lib.npyio.NpzFile):
                 raise ValueError
             return {name: plain(stored[name]) for name in stored.files}
@@ -46,7 +47,7 @@ def read_npz(path: Path) -> dict[str, Array]:
 def read_npy(path: Path, where: str) -> Array:
     """Read one array. Raises RequestError where the file is missing or holds no plain array."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
     except OSError as error:
         raise RequestError(f"cannot read: {error.strerror or error}", where=where) from error

@@ -20,6 +20,9 @@ YamlPath = tuple[str | int, ...]
 MAX_VALUES = 200_000
 """More values than any description needs: what a few nested aliases can expand to is refused."""
 
+SCANNED_FROM = 2**20
+"""Characters of a file from which its values are counted before anything is made of them."""
+
 _TAG = "tag:yaml.org,2002:"
 _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -142,6 +145,8 @@ def read_yaml(
     shown = os.fspath(path) if shown is None else shown
     text = _text(path, shown, holds, kind)
     try:
+        if len(text) >= SCANNED_FROM:
+            _check_size(text, shown, kind)
         root = yaml.compose(text, Loader=_Loader)
         if root is None or (isinstance(root, yaml.ScalarNode) and not root.value):
             raise kind("the file is empty", where=f"{shown}:1", hint=f"describe {holds}")
@@ -162,7 +167,8 @@ def read_yaml(
 
 
 def _text(path: Path, shown: str, holds: str, kind: type[InvalidInput]) -> str:
-    if path.is_dir():
+    # A Path raises for names that are too long.
+    if os.path.isdir(path):
         raise kind("this is a directory", where=shown, hint="name a .yaml file in it")
     try:
         # Lines end in one way, as in every file that is opened as text.
@@ -177,6 +183,19 @@ def _text(path: Path, shown: str, holds: str, kind: type[InvalidInput]) -> str:
         raise kind(f"cannot be read: {error}", where=shown) from None
     except OSError as error:
         raise kind(f"cannot be read: {error.strerror}", where=shown) from None
+
+
+def _check_size(text: str, shown: str, kind: type[InvalidInput]) -> None:
+    """Raise where a text has more values than a file may have; keeps nothing of them."""
+    count = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        count += isinstance(event, yaml.NodeEvent)
+        # A key is as good as a value here.
+        if count > 2 * MAX_VALUES:
+            line = 1 if event.start_mark is None else event.start_mark.line + 1
+            raise kind(
+                f"more than {MAX_VALUES} values", where=f"{shown}:{line}", hint="describe less"
+            )
 
 
 def _line(node: yaml.Node) -> int:

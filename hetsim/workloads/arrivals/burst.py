@@ -12,7 +12,7 @@ from hetsim.base.checks import one_of, whole
 from hetsim.workloads.arrivals.constant import Constant
 from hetsim.workloads.arrivals.contract import Seconds
 from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.checks import factor, not_negative
+from hetsim.workloads.checks import check_rate, factor
 from hetsim.workloads.numbers import Numbers
 
 Spacing = Literal["constant", "poisson"]
@@ -41,7 +41,7 @@ class Burst:
     spacing: Spacing = "constant"
 
     def __post_init__(self) -> None:
-        not_negative(self.rate_per_s, "rate_per_s")
+        check_rate(self.rate_per_s, "rate_per_s")
         whole(1, MAX_SIZE)(self.size, "size")
         one_of(*SPACINGS)(self.spacing, "spacing")
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from hetsim.workloads.arrivals.contract import Seconds
-from hetsim.workloads.checks import factor, not_negative
+from hetsim.workloads.checks import check_rate, factor
 from hetsim.workloads.numbers import BLOCK, Numbers
 
 
@@ -22,7 +22,7 @@ class Constant:
     rate_per_s: float
 
     def __post_init__(self) -> None:
-        not_negative(self.rate_per_s, "rate_per_s")
+        check_rate(self.rate_per_s, "rate_per_s")
 
     def faster(self, by: float) -> Constant:
         """Return the same arrivals in 1/`by` of the time."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 from hetsim.errors import InvalidInput
 from hetsim.workloads.arrivals.contract import Seconds
 from hetsim.workloads.arrivals.renewal import running_sums
-from hetsim.workloads.checks import factor, not_negative, positive
+from hetsim.workloads.checks import check_rate, factor, positive
 from hetsim.workloads.numbers import Numbers
 
 LEAST_CV, MOST_CV = 0.01, 20.0
@@ -34,7 +34,7 @@ class Gamma:
     cv: float
 
     def __post_init__(self) -> None:
-        not_negative(self.rate_per_s, "rate_per_s")
+        check_rate(self.rate_per_s, "rate_per_s")
         positive(self.cv, "cv")
         if not LEAST_CV <= self.cv <= MOST_CV:
             raise InvalidInput(

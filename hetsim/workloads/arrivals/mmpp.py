@@ -11,7 +11,7 @@ import numpy as np
 from hetsim.errors import InvalidInput
 from hetsim.workloads.arrivals.contract import Seconds
 from hetsim.workloads.arrivals.renewal import running_sums
-from hetsim.workloads.checks import factor, not_negative, positive, several
+from hetsim.workloads.checks import check_rate, factor, positive, several
 from hetsim.workloads.numbers import Numbers
 
 MAX_CHANGES = 10.0
@@ -45,7 +45,7 @@ class Mmpp:
         several(self.rates_per_s, "rates_per_s", 2)
         several(self.sojourns_s, "sojourns_s", 2)
         for at, rate in enumerate(self.rates_per_s):
-            not_negative(rate, f"rates_per_s[{at}]")
+            check_rate(rate, f"rates_per_s[{at}]")
         for at, sojourn in enumerate(self.sojourns_s):
             positive(sojourn, f"sojourns_s[{at}]")
         if len(self.rates_per_s) != len(self.sojourns_s):

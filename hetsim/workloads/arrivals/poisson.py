@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from hetsim.workloads.arrivals.contract import Seconds
 from hetsim.workloads.arrivals.renewal import running_sums
-from hetsim.workloads.checks import factor, not_negative
+from hetsim.workloads.checks import check_rate, factor
 from hetsim.workloads.numbers import Numbers
 
 
@@ -21,7 +21,7 @@ class Poisson:
     rate_per_s: float
 
     def __post_init__(self) -> None:
-        not_negative(self.rate_per_s, "rate_per_s")
+        check_rate(self.rate_per_s, "rate_per_s")
 
     def faster(self, by: float) -> Poisson:
         """Return the same arrivals in 1/`by` of the time."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from hetsim.base.checks import one_of, text
+from hetsim.base.checks import one_of, sequence, text
 from hetsim.workloads.arrivals.contract import Seconds
 from hetsim.workloads.checks import factor, positive
 from hetsim.workloads.numbers import BLOCK, Numbers
@@ -50,6 +50,10 @@ class Replay:
         positive(self.speed_up, "speed_up")
         if self.format is not None:
             one_of(*FORMATS)(self.format, "format")
+        if self.column is not None:
+            text(self.column, "column")
+        sequence(text)(self.columns, "columns")
+        object.__setattr__(self, "columns", tuple(self.columns))
         if self.unit is not None:
             one_of(*UNITS)(self.unit, "unit")
 

@@ -15,6 +15,7 @@ from hetsim.workloads.deployment import (
     MAX_BATCH,
     MAX_IN_FLIGHT,
     MAX_INSTANCES,
+    MAX_QUEUE,
     MAX_US,
     ROUTINGS,
     TIMEOUT_ACTIONS,
@@ -58,7 +59,7 @@ class InstancesModel(Strict):
 class QueuePolicyModel(Strict):
     """How requests wait."""
 
-    max_queue_size: Annotated[StrictInt, Field(ge=0)] = 0
+    max_queue_size: Annotated[StrictInt, Field(ge=0, le=MAX_QUEUE)] = 0
     default_timeout_us: Micros = 0
     timeout_action: Annotated[StrictStr, OneOf("action", TIMEOUT_ACTIONS)] = "reject"
 

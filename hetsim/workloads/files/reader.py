@@ -134,7 +134,8 @@ def _trace_errors(source: Source, workload: Workload) -> Iterator[InvalidInput]:
         if not isinstance(arrivals, Replay):
             continue
         path = (*place, "replay", "path")
-        if not Path(arrivals.path).exists():
+        # A Path raises for names that are too long.
+        if not os.path.exists(arrivals.path):
             yield source.error(
                 path, f"no such file '{arrivals.path}'", "paths start from its folder"
             )

@@ -16,15 +16,12 @@ import numpy as np
 
 from hetsim.base.checks import shown as display
 from hetsim.errors import WorkloadError, nearest
-from hetsim.workloads.traces.lines import lines_of
+from hetsim.workloads.traces.lines import MAX_REQUESTS, lines_of
 from hetsim.workloads.traces.times import PER_S, Unit, told_by
 from hetsim.workloads.traces.trace import Trace
 
 Format = Literal["azure", "mooncake", "csv", "jsonl"]
 FORMATS: tuple[Format, ...] = ("azure", "mooncake", "csv", "jsonl")
-
-MAX_REQUESTS = 50_000_000
-"""Of one trace; the largest that is published has 27 million."""
 
 MAX_VALUE = 2**31 - 1
 """Of a column that a dimension follows."""

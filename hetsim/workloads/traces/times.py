@@ -35,6 +35,8 @@ def _number(per_s: float) -> Told:
     def told(given: Any) -> float:
         if isinstance(given, bool) or not isinstance(given, str | int | float):
             raise ValueError("no number")
+        if isinstance(given, str) and (not given.isascii() or "_" in given):
+            raise ValueError("no number")
         try:
             # Whole numbers of nanoseconds since 1970 do not fit a float.
             value = int(given) if not isinstance(given, float) else given

@@ -1,0 +1,13 @@
+"""What the machine has on which this runs."""
+
+from __future__ import annotations
+
+import os
+
+
+def memory_bytes() -> int:
+    """Return the machine's memory; 16 GiB where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 16 * 2**30
