@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         PlatformError,
         PluginError,
         RequestError,
+        SweepError,
         TimedOut,
         TooManyInFlight,
         UnboundDimension,
@@ -85,6 +86,8 @@ if TYPE_CHECKING:
     from hetsim.simulation.simulate import simulate
     from hetsim.sizing.answer import Capacity, Carried
     from hetsim.sizing.capacity import capacity
+    from hetsim.sweeping.files.reader import load_grid
+    from hetsim.sweeping.verb import sweep
     from hetsim.workloads.deployment import Deployment
     from hetsim.workloads.failure import Failure
     from hetsim.workloads.files.reader import load_deployment, load_workload
@@ -144,6 +147,7 @@ _HOMES = {
     "Slo": "hetsim.workloads.slo",
     "Staging": "hetsim.problem.parts",
     "Stream": "hetsim.workloads.workload",
+    "SweepError": "hetsim.errors",
     "TimedOut": "hetsim.errors",
     "Timeline": "hetsim.plans.timeline",
     "TooManyInFlight": "hetsim.errors",
@@ -164,6 +168,7 @@ _HOMES = {
     "load_deployment": "hetsim.workloads.files.reader",
     "load_device": "hetsim.hardware.catalog",
     "load_extension": "hetsim.graph.reading.extension",
+    "load_grid": "hetsim.sweeping.files.reader",
     "load_model": "hetsim.graph.loading",
     "load_plan": "hetsim.plans.saved",
     "load_platform": "hetsim.hardware.catalog",
@@ -178,6 +183,7 @@ _HOMES = {
     "sensitivities": "hetsim.analysis.sensitivity",
     "simulate": "hetsim.simulation.simulate",
     "strategies": "hetsim.placement.entries",
+    "sweep": "hetsim.sweeping.verb",
     "what_if": "hetsim.hardware.changing.platform",
 }
 
@@ -235,6 +241,7 @@ __all__ = [
     "Slo",
     "Staging",
     "Stream",
+    "SweepError",
     "TimedOut",
     "Timeline",
     "TooManyInFlight",
@@ -256,6 +263,7 @@ __all__ = [
     "load_deployment",
     "load_device",
     "load_extension",
+    "load_grid",
     "load_model",
     "load_plan",
     "load_platform",
@@ -270,6 +278,7 @@ __all__ = [
     "sensitivities",
     "simulate",
     "strategies",
+    "sweep",
     "what_if",
 ]
 

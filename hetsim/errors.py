@@ -115,6 +115,10 @@ class WorkloadError(InvalidInput):
     """A workload, a trace of requests or a deployment cannot be used."""
 
 
+class SweepError(InvalidInput):
+    """The grid of a sweep, or the folder that its rows are in, cannot be used."""
+
+
 class RequestError(InvalidInput):
     """The arrays given to ``run`` do not fit the model's inputs."""
 

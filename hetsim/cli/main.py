@@ -42,6 +42,7 @@ VERBS = {
     "workload": Verb(
         "hetsim.cli.verbs.workload:workload", "Which requests come when, and who serves them."
     ),
+    "sweep": Verb("hetsim.cli.verbs.sweep:sweep", "Answer every point of a grid, once."),
     "calibrate": Verb(
         "hetsim.cli.verbs.calibrate:calibrate", "Measure this machine, and write its device file."
     ),

@@ -35,7 +35,9 @@ STORE_BYTES = 256 * 2**20
 """Size of a private object store where the caller does not say."""
 
 _SMALLEST_STORE_BYTES = 128 * 2**20
-_TEMP_PREFIX = "hetsim-"
+TEMP_PREFIX = "hetsim-"
+"""Of the folder that the files of a private Ray are in."""
+
 _INSIDE = "r"
 """Ray opens its folder to everybody: it gets one within ours, which stays shut."""
 _SHARED_MEMORY = Path("/dev/shm")
@@ -54,10 +56,13 @@ class RayConnection:
         Whether it was started here: then all of it is on this machine.
     address : str or None
         The address that the user named.
+    files : Path or None
+        Folder of all files of one that was started here.
     """
 
     private: bool
     address: str | None = None
+    files: Path | None = None
 
 
 @dataclass(slots=True)
@@ -75,10 +80,11 @@ class _Shared:
         address: str | None,
         store_bytes: int,
         plasma_dir: str | os.PathLike[str] | None,
+        cpus: int,
     ) -> RayConnection:
         with self.lock:
             if self.connection is None:
-                chosen = _choose(address, store_bytes, plasma_dir)
+                chosen = _choose(address, store_bytes, plasma_dir, cpus)
                 self.connection = self.ended_by.enter_context(chosen)
             elif address is not None:
                 _check_same(_connected(), address)
@@ -103,6 +109,7 @@ def ray_connection(
     *,
     store_bytes: int = STORE_BYTES,
     plasma_dir: str | os.PathLike[str] | None = None,
+    cpus: int = 1,
 ) -> Iterator[RayConnection]:
     """Give a connected Ray, the same one to every run for as long as any of them needs it.
 
@@ -125,6 +132,9 @@ def ray_connection(
         Size of a private Ray's object store; the first of those who share it decides.
     plasma_dir : path, optional
         Where that lies; by default in shared memory if it fits, else among temporary files.
+    cpus : int
+        How many tasks a private Ray runs at a time; the first of those who share it decides. Device
+        actors need none.
 
     Raises
     ------
@@ -135,7 +145,7 @@ def ray_connection(
     """
     user = object()
     try:
-        yield _shared.enter(user, address, store_bytes, plasma_dir)
+        yield _shared.enter(user, address, store_bytes, plasma_dir, cpus)
     finally:
         with held_interrupts():
             _shared.leave(user)
@@ -161,7 +171,7 @@ def temp_base(candidates: Sequence[str]) -> str:
 
     Raises ExecutionError where none is: the path of a socket has at most 107 bytes.
     """
-    below = len(f"/{_TEMP_PREFIX}12345678/{_INSIDE}") + _SOCKET_BELOW_TEMP
+    below = len(f"/{TEMP_PREFIX}12345678/{_INSIDE}") + _SOCKET_BELOW_TEMP
     for base in candidates:
         if len(os.fsencode(base)) + below <= _SOCKET_PATH_LIMIT and os.access(base, os.W_OK):
             return base
@@ -173,7 +183,7 @@ def temp_base(candidates: Sequence[str]) -> str:
 
 
 def _choose(
-    address: str | None, store_bytes: int, plasma_dir: str | os.PathLike[str] | None
+    address: str | None, store_bytes: int, plasma_dir: str | os.PathLike[str] | None, cpus: int
 ) -> AbstractContextManager[RayConnection]:
     # Only a Ray that is loaded already can be connected already.
     ray = sys.modules.get("ray")
@@ -184,7 +194,7 @@ def _choose(
     if address is not None:
         check_address(address)
         return _joined(address)
-    return _private(max(store_bytes, _SMALLEST_STORE_BYTES), plasma_dir)
+    return _private(max(store_bytes, _SMALLEST_STORE_BYTES), plasma_dir, cpus)
 
 
 def _connected() -> str:
@@ -230,13 +240,13 @@ def _joined(address: str) -> Iterator[RayConnection]:
 
 @contextlib.contextmanager
 def _private(
-    store_bytes: int, plasma_dir: str | os.PathLike[str] | None
+    store_bytes: int, plasma_dir: str | os.PathLike[str] | None, cpus: int
 ) -> Iterator[RayConnection]:
     base = temp_base((tempfile.gettempdir(), "/tmp", "/var/tmp"))
     with restored(private_environment()), protected():
         import ray
 
-        temp = Path(tempfile.mkdtemp(prefix=_TEMP_PREFIX, dir=base))
+        temp = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=base))
         files = temp / _INSIDE
         files.mkdir()
         store = plasma_dir or plasma_directory(store_bytes, _free_bytes(_SHARED_MEMORY), files)
@@ -246,8 +256,8 @@ def _private(
                     ray.init(
                         address="local",
                         namespace=_namespace(),
-                        # A resource of Ray's scheduler, not a limit: device actors need none.
-                        num_cpus=1,
+                        # A resource of Ray's scheduler, not a limit.
+                        num_cpus=cpus,
                         object_store_memory=store_bytes,
                         include_dashboard=False,
                         log_to_driver=False,
@@ -260,7 +270,7 @@ def _private(
                         f"Ray does not start: {_line(error)}",
                         hint="run with the executor 'threads' instead",
                     ) from error
-            yield RayConnection(private=True)
+            yield RayConnection(private=True, files=temp)
         finally:
             with held_interrupts():
                 started = _started_below(temp)

@@ -1,0 +1,83 @@
+"""``hetsim sweep``: every point of a grid, a row each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from hetsim.cli.given_once import Command
+from hetsim.cli.invocation import current
+from hetsim.cli.options.output import common_options, json_option
+from hetsim.errors import UsageError
+
+
+@click.command(cls=Command)
+@click.argument("file", metavar="GRID.yaml", required=False)
+@click.option(
+    "-o",
+    "--out",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the rows; what is there already is not asked again.",
+)
+@click.option(
+    "--executor",
+    type=click.Choice(["ray", "here"]),
+    default="ray",
+    show_default=True,
+    help="Ray tasks on all cores, or one point after another in this process.",
+)
+@click.option("--address", metavar="HOST:PORT", help="Join this Ray cluster.  [default: start one]")
+@click.option(
+    "--front",
+    metavar="COLUMN[:min|max],...",
+    help="Show the Pareto front of these columns, e.g. p99_s,energy_per_1000_j.",
+)
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of a grid's file, and end.")
+@json_option
+@common_options
+def sweep(
+    file: str | None,
+    folder: Path | None,
+    executor: Literal["ray", "here"],
+    address: str | None,
+    front: str | None,
+    schema: bool,
+    as_json: bool,
+) -> None:
+    """Answer every point of a grid: models, platforms, strategies, precisions, what comes.
+
+    A row a point goes to DIR/rows.jsonl, in the order of the grid; a point that fails has its
+    error in its row. A sweep that was ended goes on where it was, and what was answered is not
+    asked again.
+    """
+    from hetsim.reporting.tables.sweep import progress_text, sweep_record, sweep_report
+    from hetsim.sweeping.files.reader import grid_schema, load_grid
+    from hetsim.sweeping.verb import sweep as answer_all
+
+    invocation = current()
+    if schema:
+        invocation.show_json(grid_schema())
+        return
+    if file is None:
+        raise UsageError("no grid is given", hint="give GRID.yaml; --schema prints what it may say")
+    if folder is None:
+        raise UsageError("nothing says where the rows go", hint="give -o DIR")
+    wishes = [] if front is None else front.split(",")
+    grid = load_grid(file)
+    with invocation.progress(f"sweeping {grid.size} points") as tell:
+        found = answer_all(
+            grid,
+            folder,
+            executor=executor,
+            address=address,
+            front=wishes,
+            tell=lambda so_far: tell(progress_text(so_far)),
+        )
+    if as_json:
+        invocation.show_json(sweep_record(found))
+    else:
+        invocation.show(sweep_report(found))

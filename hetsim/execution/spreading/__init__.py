@@ -1,0 +1,1 @@
+"""Much work of one kind, spread over the cores of a Ray."""

@@ -1,0 +1,133 @@
+"""Chunks of work as Ray tasks: a few in flight a core, whoever fails asked again."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from hetsim.errors import ClusterError
+from hetsim.execution.transports.ray_connection.connection import ray_connection
+
+Chunk = TypeVar("Chunk")
+Result = TypeVar("Result")
+Taken = TypeVar("Taken", contravariant=True)
+
+IN_FLIGHT = 4
+"""Tasks in flight a core: one that runs, and others that it need not wait for."""
+
+RETRIES = 3
+"""How often a task is run again whose worker or node was lost."""
+
+STORE_BYTES = 128 * 2**20
+"""Of a private Ray's object store: what is shared is a grid and its platforms."""
+
+_COUNT_EVERY_S = 2.0
+_WAIT_S = 1.0
+
+
+class Work(Protocol[Chunk, Taken]):
+    """What there is to do, told as it goes on."""
+
+    def take(self, cores: int) -> Chunk | None:
+        """Return the next chunk; None where there is none at the moment."""
+
+    def give(self, chunk: Chunk, result: Taken) -> None:
+        """Take what became of a chunk."""
+
+    def lost(self, chunk: Chunk, why: str) -> None:
+        """Take back a chunk whose worker died each time it was run."""
+
+
+def spread(
+    function: Callable[[Any, Chunk], Result],
+    shared: object,
+    work: Work[Chunk, Result],
+    *,
+    address: str | None = None,
+    started: Callable[[Path | None], None] | None = None,
+) -> None:
+    """Run ``function(shared, chunk)`` for every chunk of `work`, as Ray tasks.
+
+    `shared` is sent to every node once. A task whose worker or node is lost runs again elsewhere.
+    What the function itself raises is raised here.
+
+    Parameters
+    ----------
+    function : callable
+        Of the top of a module, so that workers can import it.
+    shared : object
+    work : Work
+    address : str, optional
+        Of a cluster to join; absent: a private Ray on all cores of this machine.
+    started : callable, optional
+        Is told the folder of a private Ray's files once it runs, None of another one.
+
+    Raises
+    ------
+    ClusterError, UsageError
+        As ``ray_connection`` does; where the cluster ends.
+    """
+    own = os.cpu_count() or 1
+    with ray_connection(address, store_bytes=STORE_BYTES, cpus=own) as connection:
+        import ray
+        from ray.exceptions import OutOfMemoryError, RayError, RayTaskError, WorkerCrashedError
+
+        resources: Callable[[], dict[str, float]] = ray.cluster_resources
+
+        if started is not None:
+            started(connection.files)
+        task = ray.remote(num_cpus=1, max_retries=RETRIES)(function)
+        reference = ray.put(shared)
+        flying: dict[Any, Chunk] = {}
+        cores, counted_s = 0, 0.0
+        try:
+            while True:
+                if time.monotonic() - counted_s >= _COUNT_EVERY_S:
+                    # Nodes come and go.
+                    cores = max(1, int(resources().get("CPU", own)))
+                    counted_s = time.monotonic()
+                while len(flying) < IN_FLIGHT * cores:
+                    chunk = work.take(cores)
+                    if chunk is None:
+                        break
+                    flying[task.remote(reference, chunk)] = chunk
+                if not flying:
+                    return
+                done, _ = ray.wait(list(flying), num_returns=1, timeout=_WAIT_S)
+                for each in done:
+                    chunk = flying.pop(each)
+                    try:
+                        result = ray.get(each)
+                    except RayTaskError as error:
+                        raise _cause(error) from None
+                    except (WorkerCrashedError, OutOfMemoryError) as error:
+                        work.lost(chunk, str(error).strip().partition("\n")[0])
+                    else:
+                        work.give(chunk, result)
+        except RayError as error:
+            said = str(error).strip().partition("\n")[0]
+            raise ClusterError(
+                f"the Ray that the work is spread over is lost: {said}",
+                where=address,
+                hint="run it again: what is done is kept",
+            ) from error
+        finally:
+            for each in flying:
+                ray.cancel(each, force=False)
+
+
+def spread_here(
+    function: Callable[[Any, Chunk], Result], shared: object, work: Work[Chunk, Result]
+) -> None:
+    """Run ``function(shared, chunk)`` for every chunk of `work` in this process, in order."""
+    while (chunk := work.take(1)) is not None:
+        work.give(chunk, function(shared, chunk))
+
+
+def _cause(error: Any) -> Exception:
+    """What the function raised."""
+    cause: Exception = error.as_instanceof_cause()
+    return cause

@@ -1,0 +1,106 @@
+"""What became of a sweep: how many points, which failed, and the front."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from hetsim.base.text import Record, plain
+from hetsim.base.units import format_bytes, format_seconds
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.text import ABSENT, count, joules, percent
+from hetsim.sweeping.chunks import Progress
+from hetsim.sweeping.rows import ASKED
+from hetsim.sweeping.verb import Swept
+
+ERRORS_SHOWN = 5
+FRONT_SHOWN = 20
+
+
+def progress_text(so_far: Progress) -> str:
+    """Return how far a sweep is, and how long it takes from here."""
+    text = f"{so_far.done} of {so_far.total}"
+    if so_far.failed:
+        text += f", {so_far.failed} failed"
+    if so_far.left_s is not None:
+        text += f", {format_seconds(so_far.left_s)} left"
+    return text
+
+
+def sweep_report(found: Swept) -> RenderableType:
+    """Return what became of the points, the most frequent errors, and the front."""
+    known = f", {found.known} known before" if found.known else ""
+    rows = [("points", f"{len(found.rows)}: {found.answered} answered now{known}")]
+    errors = Counter(str(row["error"]) for row in found.rows if row["error"] is not None)
+    if found.failed:
+        rows.append(("failed", f"{found.failed}; why is in their rows"))
+        for error, times in errors.most_common(ERRORS_SHOWN):
+            rows.append(("", f"{count(times, 'point')}: {plain(error)}"))
+        if len(errors) > ERRORS_SHOWN:
+            rows.append(("", f"and {count(len(errors) - ERRORS_SHOWN, 'other error')}"))
+    rows.append(("rows", str(found.file)))
+    if found.parquet is not None:
+        rows.append(("", str(found.parquet)))
+    parts: list[RenderableType] = [pairs(rows)]
+    if found.wishes:
+        parts += [Text(""), _front(found)]
+    return Stack(*parts)
+
+
+def _front(found: Swept) -> RenderableType:
+    wished = " and ".join(map(str, found.wishes))
+    if not found.front:
+        return Text(f"no row has {wished}")
+    varied = [name for name in ASKED if len({str(row[name]) for row in found.rows}) > 1]
+    table = new_table()
+    for name in varied or ["model"]:
+        table.add_column(cell(name), overflow="fold")
+    for wish in found.wishes:
+        table.add_column(Text(wish.column, justify="right"), justify="right", no_wrap=True)
+    first = found.wishes[0]
+    best = sorted(
+        found.front,
+        key=lambda row: -row[first.column] if first.larger else row[first.column],
+    )
+    for row in best[:FRONT_SHOWN]:
+        asked = [cell(ABSENT if row[name] is None else str(row[name])) for name in varied]
+        figures = [cell(figure(wish.column, row[wish.column])) for wish in found.wishes]
+        table.add_row(*(asked or [cell(str(row["model"]))]), *figures)
+    more = len(found.front) - FRONT_SHOWN
+    told = f"{count(len(found.front), 'row')} that no other is better than in {wished}"
+    if more > 0:
+        told += f"; {more} are not shown"
+    return Stack(table, Text(told, style="bold"))
+
+
+def figure(column: str, value: float) -> str:
+    """Return a figure of a row with its unit, which is the end of the column's name."""
+    if column.endswith("_per_s"):
+        return f"{value:.4g}/s"
+    if column.endswith("_s"):
+        return format_seconds(value)
+    if column.endswith("_j"):
+        return joules(value)
+    if column.endswith("_bytes"):
+        return format_bytes(value)
+    if column in ("on_time", "utilization"):
+        return percent(value)
+    return f"{value:g}"
+
+
+def sweep_record(found: Swept) -> Record:
+    """Return what became of a sweep as plain data; its rows are in their file."""
+    return {
+        "schema": "hetsim-sweep/1",
+        "points": len(found.rows),
+        "answered": found.answered,
+        "known": found.known,
+        "failed": found.failed,
+        "rows": str(found.file),
+        "parquet": None if found.parquet is None else str(found.parquet),
+        "front": [dict(row) for row in found.front],
+        "front_of": [str(wish) for wish in found.wishes],
+    }

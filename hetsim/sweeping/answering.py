@@ -1,0 +1,196 @@
+"""Points answered, a chunk at a time, in whatever process: a row each, a failure too."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hetsim.analysis.explanation import limits_of
+from hetsim.base.text import plain
+from hetsim.cost.default import DEFAULT_COST
+from hetsim.errors import HetsimError
+from hetsim.graph.loading import load_model
+from hetsim.graph.model import Model
+from hetsim.hardware.changing.platform import what_if
+from hetsim.hardware.spec import Platform
+from hetsim.placement.bounding import stated_bound
+from hetsim.placement.constraints import Constrained
+from hetsim.placement.objective import bottleneck
+from hetsim.placement.planning import plan
+from hetsim.problem.problem import Problem
+from hetsim.service.asked import Asked
+from hetsim.service.service import Service
+from hetsim.service.serving import serve
+from hetsim.simulation.simulate import simulate
+from hetsim.sweeping.grid import Grid, Point
+from hetsim.sweeping.rows import BROKEN, Row, blank, finite
+from hetsim.workloads.deployment import Deployment, Instances, Served
+
+KEPT = 8
+"""Models, and problems, that a process keeps: neighbours of the grid share them."""
+
+PERCENTILES = ((50.0, "p50_s"), (90.0, "p90_s"), (99.0, "p99_s"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shared:
+    """What all points are answered with, the same in every process.
+
+    Attributes
+    ----------
+    grid : Grid
+    platforms : tuple of Platform
+        As they were read, in the order of the grid.
+    keys : tuple of str
+        By point: the digest of all that its answer depends on.
+    name : str
+        Of the sweep, so that a process that serves several tells them apart.
+    """
+
+    grid: Grid
+    platforms: tuple[Platform, ...]
+    keys: tuple[str, ...]
+    name: str
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What was made last, by what it was made of."""
+
+    models: OrderedDict[Any, Model] = field(default_factory=OrderedDict)
+    problems: OrderedDict[Any, Problem] = field(default_factory=OrderedDict)
+
+    def keep(self, made: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+        made[key] = value
+        while len(made) > KEPT:
+            made.popitem(last=False)
+
+
+_kept = _Kept()
+
+
+def answer(shared: Shared, places: Sequence[int]) -> tuple[list[Row], float]:
+    """Return a row for each of the points with these indices, and the seconds that they took.
+
+    Whatever goes wrong with a point is told in its row, in one line.
+    """
+    began = time.perf_counter()
+    points = shared.grid.points()
+    rows = [_row(shared, points[index]) for index in places]
+    return rows, time.perf_counter() - began
+
+
+def broken(shared: Shared, index: int, why: str) -> Row:
+    """Return the row of a point that no process could answer."""
+    row = blank(shared.grid, shared.grid.points()[index], shared.keys[index])
+    row["error"], row["kind"] = plain(" ".join(why.split())), BROKEN
+    return row
+
+
+def _row(shared: Shared, point: Point) -> Row:
+    grid = shared.grid
+    row = blank(grid, point, shared.keys[point.index])
+    try:
+        if grid.loads[point.load] is None:
+            _plan_figures(shared, point, row)
+        else:
+            _load_figures(shared, point, row)
+    except HetsimError as error:
+        row["error"], row["kind"] = plain(" ".join(str(error).split())), type(error).__name__
+    except Exception as error:  # One point must not end the others.
+        row["error"] = plain(" ".join(f"internal error: {type(error).__name__}: {error}".split()))
+        row["kind"] = BROKEN
+    return row
+
+
+def _plan_figures(shared: Shared, point: Point, row: Row) -> None:
+    grid = shared.grid
+    problem = _problem(shared, point)
+    if grid.bound:
+        row["lower_bound_s"] = finite(stated_bound(problem, grid.objective, Constrained()))
+    objective = None if grid.objective == "latency" else grid.objective
+    made = plan(problem, grid.strategies[point.strategy], objective=objective)
+    timeline = simulate(made)
+    row["latency_s"] = timeline.latency_s
+    row["request_s"] = bottleneck(made)
+    row["energy_j"] = timeline.energy_j if any(problem.busy_w) else None
+    row["peak_memory_bytes"] = max(timeline.peak_memory_bytes.values(), default=None)
+    row["moved_bytes"] = timeline.transferred_bytes
+    row["subgraphs"] = len(made.groups)
+    row["devices"] = ",".join(made.devices_used)
+    row["limited_by"] = next(iter(limits_of(made, timeline, grid.objective)), None)
+
+
+def _load_figures(shared: Shared, point: Point, row: Row) -> None:
+    grid = shared.grid
+    load, batching = grid.loads[point.load], grid.batchings[point.batching]
+    assert load is not None
+    model = grid.models[point.model]
+    sizes: Mapping[str, Any] = {}
+    if batching is not None:
+        most = batching.max_batch_size
+        powers = (1 << power for power in range(most.bit_length()) if 1 << power < most)
+        sizes = {"batch_sizes": (*powers, most), "dynamic_batching": batching}
+    served = Served(
+        model.source,
+        strategy=grid.strategies[point.strategy],
+        instances=(Instances(1),),
+        **sizes,
+    )
+    asked = Asked(
+        execute=grid.precisions[point.precision],
+        objective=None if grid.objective == "latency" else grid.objective,
+    )
+    service = serve(Deployment((served,)), load.of(model), _platform(shared, point), asked=asked)
+    _told(service, row)
+
+
+def _told(service: Service, row: Row) -> None:
+    (stream,) = service.streams
+    known = {one.percentile: one.estimate_s for one in stream.percentiles}
+    for percentile, column in PERCENTILES:
+        row[column] = finite(known.get(percentile))
+    row["requests"] = service.requests
+    row["state"] = service.state
+    row["mean_s"] = finite(stream.mean_s)
+    row["throughput_per_s"] = finite(stream.throughput_per_s)
+    if stream.objectives:
+        row["on_time"] = min(one.on_time for one in stream.objectives)
+        answers = {one.verdict.answer for one in stream.objectives}
+        order = ("misses", "undecided", "meets")
+        row["verdict"] = next(answer for answer in order if answer in answers)
+    uses = (*service.devices.values(), *service.links.values())
+    row["utilization"] = max(use.utilization for use in uses)
+    row["bottleneck"] = service.bottleneck
+    row["energy_per_1000_j"] = service.energy_per_1000_j
+    made = service.resolved[0].plans[0][0][0]
+    row["subgraphs"], row["devices"] = len(made.groups), ",".join(made.devices_used)
+    row["latency_s"] = service.resolved[0].seconds[0][0][0]
+
+
+def _platform(shared: Shared, point: Point) -> Platform:
+    supposed = shared.grid.what_ifs[point.what_if]
+    return what_if(shared.platforms[point.platform], *supposed.changes, without=supposed.without)
+
+
+def _problem(shared: Shared, point: Point) -> Problem:
+    """The problem of a point; the last few are kept."""
+    key = (shared.name, point.model, point.platform, point.what_if, point.precision)
+    problem = _kept.problems.get(key)
+    if problem is None:
+        axis = shared.grid.models[point.model]
+        model = _kept.models.get(key[:2])
+        if model is None:
+            model = load_model(axis.source, dims=dict(axis.dims))
+            _kept.keep(_kept.models, key[:2], model)
+        problem = Problem.of(
+            model,
+            _platform(shared, point),
+            cost=DEFAULT_COST,
+            execute=shared.grid.precisions[point.precision],
+        )
+        _kept.keep(_kept.problems, key, problem)
+    return problem

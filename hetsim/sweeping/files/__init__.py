@@ -1,0 +1,1 @@
+"""What the YAML file of a grid may say."""

@@ -1,0 +1,212 @@
+"""What the file of a grid may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
+from pydantic import model_validator as validated
+
+from hetsim.base.text import to_json
+from hetsim.errors import HetsimError, InvalidInput
+from hetsim.hardware.files.figures import (
+    Name,
+    NotNegative,
+    OneOf,
+    OrOne,
+    Positive,
+    Strict,
+    Text,
+    refusal,
+)
+from hetsim.hardware.files.kernels_schema import Precision
+from hetsim.placement.objective import OBJECTIVES
+from hetsim.sweeping.grid import STREAM, Grid, LoadAxis, ModelAxis, WhatIfAxis
+from hetsim.workloads.files.arrivals_schema import ArrivalsModel
+from hetsim.workloads.files.deployment_schema import DynamicBatchingModel
+from hetsim.workloads.files.paths import model_at
+from hetsim.workloads.files.workload_schema import SloModel
+from hetsim.workloads.numbers import MAX_SEED
+from hetsim.workloads.workload import MAX_REQUESTS, Stream, Workload
+
+MAX_POINTS = 10_000_000
+"""More points than anybody waits for: a grid has them by a slip."""
+
+Size = Annotated[StrictInt, Field(ge=1)]
+
+
+def _in_short(key: str) -> BeforeValidator:
+    """Take text in the place of a mapping that has it under `key`."""
+    return BeforeValidator(lambda given: {key: given} if isinstance(given, str) else given)
+
+
+class ModelEntry(Strict):
+    """An entry of ``models:``."""
+
+    model: Text
+    dims: dict[Text, Size] = Field(default_factory=dict)
+
+    def to_record(self, base: Path) -> ModelAxis:
+        """Return the model; a path starts from the folder `base`."""
+        bound = ", ".join(f"{name}={size}" for name, size in sorted(self.dims.items()))
+        shown = f"{self.model} ({bound})" if bound else self.model
+        return ModelAxis(model_at(self.model, base), self.dims, shown)
+
+
+class WhatIfEntry(Strict):
+    """An entry of ``what_ifs:``."""
+
+    changes: Annotated[tuple[Text, ...], OrOne()] = ()
+    without: Annotated[tuple[Text, ...], OrOne()] = ()
+
+    @validated(mode="before")
+    @classmethod
+    def _none(cls, given: Any) -> Any:
+        return {} if given is None else given
+
+    def to_record(self) -> WhatIfAxis:
+        """Return what is supposed."""
+        return WhatIfAxis(self.changes, self.without)
+
+
+class LoadEntry(Strict):
+    """An entry of ``workloads:``: which requests come to each model."""
+
+    name: Name | None = None
+    arrivals: ArrivalsModel
+    slos: Annotated[tuple[SloModel, ...], OrOne()] = ()
+    duration_s: Positive | None = None
+    requests: Annotated[StrictInt, Field(ge=1, le=MAX_REQUESTS)] | None = None
+    warm_up_s: NotNegative = 0.0
+    seed: Annotated[StrictInt, Field(ge=0, le=MAX_SEED)] = 0
+
+    @validated(mode="after")
+    def _fits(self) -> LoadEntry:
+        try:
+            self.to_record(Path())
+        except InvalidInput as error:
+            raise refusal(error.what, error.hint or "") from None
+        return self
+
+    def to_record(self, base: Path) -> LoadAxis:
+        """Return what comes; paths start from the folder `base`."""
+        stream = Stream(
+            STREAM, "model", self.arrivals.to_record(base),
+            slos=tuple(slo.to_record() for slo in self.slos),
+        )  # fmt: skip
+        workload = Workload(
+            (stream,), self.duration_s, self.requests, warm_up_s=self.warm_up_s, seed=self.seed
+        )
+        given = self.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+        return LoadAxis(workload, self.name or " ".join(to_json(given).split()))
+
+
+def _none_or(entry: Any) -> Any:
+    return None if entry in (None, "none") else entry
+
+
+class GridModel(Strict):
+    """The file of a grid."""
+
+    models: Annotated[
+        tuple[Annotated[ModelEntry, _in_short("model")], ...], Field(min_length=1), OrOne()
+    ]
+    platforms: Annotated[tuple[Text, ...], Field(min_length=1), OrOne()]
+    what_ifs: Annotated[
+        tuple[Annotated[WhatIfEntry, _in_short("changes")], ...], Field(min_length=1)
+    ] = (WhatIfEntry(),)
+    precisions: Annotated[tuple[dict[Name, Precision], ...], Field(min_length=1)] = ({},)
+    strategies: Annotated[tuple[Text, ...], Field(min_length=1), OrOne()] = ("heft",)
+    batchings: Annotated[
+        tuple[Annotated[DynamicBatchingModel | None, BeforeValidator(_none_or)], ...],
+        Field(min_length=1),
+    ] = (None,)
+    workloads: Annotated[
+        tuple[Annotated[LoadEntry | None, BeforeValidator(_none_or)], ...], Field(min_length=1)
+    ] = (None,)
+    objective: Annotated[StrictStr, OneOf("objective", OBJECTIVES)] = "latency"
+    bound: StrictBool = False
+
+    @validated(mode="after")
+    def _fits(self) -> GridModel:
+        size = self.to_record(Path()).size
+        if size > MAX_POINTS:
+            raise refusal(f"the grid has {size} points, more than {MAX_POINTS}", "split it")
+        if any(self.batchings) and None in self.workloads:
+            raise refusal(
+                "batches are of requests that come", "write workloads: without none", ("batchings",)
+            )
+        for at, strategy in enumerate(self.strategies):
+            try:
+                _check_strategy(strategy)
+            except HetsimError as error:
+                raise refusal(error.what, error.hint or "", ("strategies", str(at))) from None
+        return self
+
+    def to_record(self, base: Path) -> Grid:
+        """Return the grid; paths start from the folder `base`."""
+        objective: Literal["latency", "throughput"] = (
+            "latency" if self.objective == "latency" else "throughput"
+        )
+        return Grid(
+            models=tuple(entry.to_record(base) for entry in self.models),
+            platforms=tuple(_platform_at(name, base) for name in self.platforms),
+            what_ifs=tuple(entry.to_record() for entry in self.what_ifs),
+            precisions=tuple(self.precisions),
+            strategies=self.strategies,
+            batchings=tuple(
+                None if entry is None else entry.to_record() for entry in self.batchings
+            ),
+            loads=tuple(
+                None if entry is None else entry.to_record(base) for entry in self.workloads
+            ),
+            objective=objective,
+            bound=self.bound,
+        )
+
+
+def _check_strategy(name: str) -> None:
+    from hetsim.placement.registry import resolve
+
+    resolve(name)
+
+
+def _platform_at(given: str, base: Path) -> str:
+    """A path starts from the folder of the grid; a name of the catalog is itself."""
+    is_path = "/" in given or "\\" in given or given.endswith((".yaml", ".yml"))
+    return str(base / given) if is_path else given
+
+
+MEANINGS: Mapping[str, Mapping[str, str]] = {
+    "GridModel": {
+        "models": "Paths of ONNX files, from the folder of this one, or zoo:NAME.",
+        "platforms": "Names of the catalog, or paths; a device stands for the platform of it.",
+        "what_ifs": "What is supposed of each platform; {} is the platform as it is.",
+        "precisions": "By device, what float models are executed in as if; {}: as they are.",
+        "strategies": "What plans, as --strategy takes it.",
+        "batchings": "How requests that wait become one batch; none: they do not.",
+        "workloads": "Which requests come; none: one request alone.",
+        "objective": "What plans are for.",
+        "bound": "Whether the lower bound of one request is stated, too.",
+    },
+    "ModelEntry": {
+        "model": "Path of an ONNX file, from the folder of this one, or zoo:NAME.",
+        "dims": "Open dimensions, by name.",
+    },
+    "WhatIfEntry": {
+        "changes": "WHAT.FIGURE AMOUNT each, as --what-if takes it.",
+        "without": "Devices or links that are not there, as --without takes them.",
+    },
+    "LoadEntry": {
+        "name": "What rows call it; absent: what it says.",
+        "arrivals": "When requests come.",
+        "slos": "What is asked of their latencies, e.g. p99=50ms; each must hold.",
+        "duration_s": "When requests no longer come, in seconds.",
+        "requests": "How many come in all.",
+        "warm_up_s": "What comes before it is played and not counted, in seconds.",
+        "seed": "Of all random numbers.",
+    },
+}
+"""What keys mean, for the JSON Schema."""

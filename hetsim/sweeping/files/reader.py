@@ -1,0 +1,118 @@
+"""The file of a grid read, with everything that is wrong with it by line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hetsim.base import checks
+from hetsim.errors import HetsimError, SweepError
+from hetsim.hardware.catalog import load_platform
+from hetsim.hardware.changing.platform import what_if
+from hetsim.hardware.executing import platform_executing
+from hetsim.hardware.files.complaints import parse_file
+from hetsim.hardware.files.json_schema import DIALECT, SchemaGenerator
+from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
+from hetsim.sweeping.files.grid_schema import MEANINGS, GridModel
+from hetsim.sweeping.grid import Grid
+from hetsim.workloads.files.json_schema import workload_schema
+
+
+@checks.takes(source=checks.path)
+def load_grid(source: str | os.PathLike[str]) -> Grid:
+    """Return the grid that a YAML file describes.
+
+    Its platforms are read, and what is supposed and executed on each is tried: where one does not
+    fit another place of an axis, that is no mistake, and the points say so.
+
+    Raises
+    ------
+    SweepError
+        With file, line and what to do, where it cannot be used.
+    """
+    given = os.fspath(source)
+    read = read_yaml(Path(given), given, holds="a grid of a sweep", kind=SweepError)
+    model = parse_file(GridModel, read)
+    grid = model.to_record(read.path.parent)
+    read.refuse(_complaints(read, grid))
+    return grid
+
+
+def _complaints(source: Source, grid: Grid) -> list[Complaint]:
+    """What no platform takes: a name that is none, a change that fits none of them."""
+    found = []
+    platforms = []
+    for at, name in enumerate(grid.platforms):
+        try:
+            platforms.append(load_platform(name))
+        except HetsimError as error:
+            line = source.line(("platforms", at))
+            what = f"{error.where}: {error.what}" if error.where else error.what
+            found.append(Complaint(line, what, error.hint or ""))
+    for at, entry in enumerate(grid.what_ifs):
+        wrong = []
+        for platform in platforms:
+            try:
+                what_if(platform, *entry.changes, without=entry.without)
+            except HetsimError as error:
+                wrong.append(error)
+        if wrong and len(wrong) == len(platforms):
+            line = source.line(("what_ifs", at))
+            found.append(Complaint(line, f"{wrong[0].where}: {wrong[0].what}", wrong[0].hint or ""))
+    for at, execute in enumerate(grid.precisions):
+        wrong = []
+        for platform in platforms:
+            try:
+                platform_executing(platform, execute)
+            except HetsimError as error:
+                wrong.append(error)
+        if wrong and len(wrong) == len(platforms):
+            line = source.line(("precisions", at))
+            found.append(Complaint(line, f"{wrong[0].where or ''} {wrong[0].what}".strip(),
+                                   wrong[0].hint or ""))  # fmt: skip
+    return found
+
+
+SHORT: Mapping[str, Mapping[str, Any]] = {
+    "models": {"type": "string"},
+    "what_ifs": {"type": "string"},
+    "batchings": {"enum": ["none"]},
+    "workloads": {"enum": ["none"]},
+}
+"""What may stand in the place of an entry."""
+
+
+def grid_schema() -> dict[str, Any]:
+    """Return the JSON Schema, draft 2020-12, of a grid's file.
+
+    It accepts what the loader accepts, as far as a schema can say it: names of platforms and
+    strategies, and what relates two values, the loader alone knows.
+    """
+    known = workload_schema()["$defs"]
+    schema = GridModel.model_json_schema(schema_generator=SchemaGenerator)
+    definitions = schema.pop("$defs")
+    definitions["GridModel"] = schema
+    for name, definition in definitions.items():
+        if name in known:
+            definitions[name] = known[name]
+            continue
+        definition.pop("title", None)
+        for key, meaning in MEANINGS[name].items():
+            definition["properties"][key]["description"] = meaning
+    properties = definitions["GridModel"]["properties"]
+    for key, short in SHORT.items():
+        whole = properties[key]
+        # A list, or text in the place of a list of one.
+        listed = whole if "items" in whole else whole["anyOf"][1]
+        before = listed["items"]
+        listed["items"] = {"anyOf": [short, before]}
+        if listed is not whole:
+            whole["anyOf"][0] = listed["items"]
+    return {
+        "$schema": DIALECT,
+        "title": "hetsim sweep",
+        "$ref": "#/$defs/GridModel",
+        "$defs": dict(sorted(definitions.items())),
+    }

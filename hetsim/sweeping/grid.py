@@ -1,0 +1,144 @@
+"""A grid: what is asked of what, and its points, one for each way of choosing one of every axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from hetsim.placement.objective import Objective
+from hetsim.workloads.deployment import DynamicBatching
+from hetsim.workloads.workload import Workload
+
+STREAM = "requests"
+"""What the one stream of a point's workload is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAxis:
+    """A model, with dimensions bound.
+
+    Attributes
+    ----------
+    source : str
+        A path, or ``zoo:NAME``.
+    dims : mapping of str to int
+    shown : str
+        As the grid has it.
+    """
+
+    source: str
+    dims: Mapping[str, int] = field(default_factory=dict, hash=False)
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfAxis:
+    """What is supposed of the platform, as ``hetsim.what_if`` takes it."""
+
+    changes: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "; ".join((*self.changes, *(f"without {name}" for name in self.without)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadAxis:
+    """Which requests come.
+
+    Attributes
+    ----------
+    workload : Workload
+        Of one stream, whose model is that of the point.
+    shown : str
+        What rows call it.
+    """
+
+    workload: Workload
+    shown: str
+
+    def of(self, model: ModelAxis) -> Workload:
+        """Return the workload for a model."""
+        (stream,) = self.workload.streams
+        return replace(
+            self.workload, streams=(replace(stream, model=model.source, dims=model.dims),)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One question: a place on each axis.
+
+    Attributes
+    ----------
+    index : int
+        Place in the grid.
+    model, platform, what_if, precision, strategy, batching, load : int
+        Places on the axes, the slowest first.
+    """
+
+    index: int
+    model: int
+    platform: int
+    what_if: int
+    precision: int
+    strategy: int
+    batching: int
+    load: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """What is asked of what.
+
+    Attributes
+    ----------
+    models : tuple of ModelAxis
+    platforms : tuple of str
+        Catalog names or paths.
+    what_ifs : tuple of WhatIfAxis
+        One that supposes nothing is the platform as it is.
+    precisions : tuple of mapping of str to str
+        By device, what float models are executed in as if; empty: as they are.
+    strategies : tuple of str
+    batchings : tuple of DynamicBatching or None
+        None: requests go one by one.
+    loads : tuple of LoadAxis or None
+        None: one request alone.
+    objective : "latency" or "throughput"
+        What plans are for.
+    bound : bool
+        Whether the lower bound of one request is stated, too.
+    """
+
+    models: tuple[ModelAxis, ...]
+    platforms: tuple[str, ...]
+    what_ifs: tuple[WhatIfAxis, ...] = (WhatIfAxis(),)
+    precisions: tuple[Mapping[str, str], ...] = ({},)
+    strategies: tuple[str, ...] = ("heft",)
+    batchings: tuple[DynamicBatching | None, ...] = (None,)
+    loads: tuple[LoadAxis | None, ...] = (None,)
+    objective: Objective = "latency"
+    bound: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many points it has."""
+        size = 1
+        for axis in self.axes:
+            size *= len(axis)
+        return size
+
+    @property
+    def axes(self) -> tuple[tuple[object, ...], ...]:
+        """The axes, in the order in which points name their places."""
+        return (
+            self.models, self.platforms, self.what_ifs, self.precisions, self.strategies,
+            self.batchings, self.loads,
+        )  # fmt: skip
+
+    def points(self) -> tuple[Point, ...]:
+        """Return all points; neighbours share the model and the platform where they can."""
+        places = product(*(range(len(axis)) for axis in self.axes))
+        return tuple(Point(index, *place) for index, place in enumerate(places))

@@ -1,0 +1,46 @@
+"""What a sweep that was killed could not clear away: told in its folder, cleared by the next."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hetsim.execution.transports.ray_connection.connection import TEMP_PREFIX
+
+RUNNING = "running.json"
+
+
+@contextmanager
+def told_in(folder: Path) -> Iterator[None]:
+    """Clear what a killed sweep left, and drop the note of this one's files at the end."""
+    note = folder / RUNNING
+    clear(note)
+    try:
+        yield
+    finally:
+        note.unlink(missing_ok=True)
+
+
+def tell(folder: Path, files: Path | None) -> None:
+    """Note in the sweep's folder where a private Ray has its files; None: it has none."""
+    if files is None:
+        return
+    draft = folder / f".{RUNNING}.tmp"
+    draft.write_text(json.dumps({"pid": os.getpid(), "files": str(files)}), encoding="utf-8")
+    draft.replace(folder / RUNNING)
+
+
+def clear(note: Path) -> None:
+    """Remove the files that a note names, where they are a Ray's of this user that is gone."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        files = Path(json.loads(note.read_text(encoding="utf-8"))["files"])
+        roots = {Path(root).resolve() for root in (tempfile.gettempdir(), "/tmp", "/var/tmp")}
+        # A note is data: nothing but a folder that only hetsim makes is removed for it.
+        ours = files.name.startswith(TEMP_PREFIX) and files.parent.resolve() in roots
+        if ours and not files.is_symlink() and files.stat().st_uid == os.geteuid():
+            shutil.rmtree(files, ignore_errors=True)

@@ -1,0 +1,66 @@
+"""The row of a point: its columns, and its line."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hetsim.sweeping.grid import Grid, Point
+
+Row = dict[str, Any]
+
+ASKED = ("model", "platform", "what_if", "execute", "strategy", "batching", "workload", "objective")
+"""Columns that say what was asked."""
+
+OF_PLAN = ("latency_s", "request_s", "energy_j", "peak_memory_bytes", "moved_bytes", "subgraphs",
+           "devices", "limited_by", "lower_bound_s")  # fmt: skip
+"""Of one request alone; `request_s` is what one of many costs the busiest device or link."""
+
+OF_LOAD = ("requests", "state", "p50_s", "p90_s", "p99_s", "mean_s", "throughput_per_s", "on_time",
+           "verdict", "utilization", "bottleneck", "energy_per_1000_j")  # fmt: skip
+"""Of what comes: `on_time` is the least share of any objective."""
+
+COLUMNS = ("key", *ASKED, *OF_PLAN, *OF_LOAD, "error", "kind")
+"""Of every row, in this order; null where there is nothing to say.
+
+`key` is the digest of all that the answer depends on. `error` says in one line why there is none,
+and `kind` of what class of error that is.
+"""
+
+BROKEN = "broken"
+"""The kind of a row whose point was not answered for a reason that is not its own: asked again."""
+
+
+def blank(grid: Grid, point: Point, key: str) -> Row:
+    """Return the row of a point before it is answered."""
+    what_if = grid.what_ifs[point.what_if]
+    load = grid.loads[point.load]
+    batching = grid.batchings[point.batching]
+    row: Row = dict.fromkeys(COLUMNS)
+    row["key"] = key
+    row["model"] = grid.models[point.model].shown
+    row["platform"] = grid.platforms[point.platform]
+    row["what_if"] = str(what_if) or None
+    execute = grid.precisions[point.precision]
+    row["execute"] = ",".join(f"{name}={how}" for name, how in sorted(execute.items())) or None
+    row["strategy"] = grid.strategies[point.strategy]
+    row["objective"] = grid.objective
+    row["workload"] = None if load is None else load.shown
+    if batching is not None:
+        preferred = ",".join(map(str, batching.preferred_batch_size))
+        row["batching"] = f"{batching.max_batch_size}:{batching.max_queue_delay_us}" + (
+            f" ({preferred})" if preferred else ""
+        )
+    return row
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number as JSON has it: null for one that is not finite."""
+    return None if value is None or not math.isfinite(value) else value
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """Return a row as a line of JSON, the same for the same answer."""
+    return json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

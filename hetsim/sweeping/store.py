@@ -1,0 +1,156 @@
+"""The folder of a sweep: rows as they come, all rows in order at the end, and nothing twice."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from hetsim.base.files import read_regular
+from hetsim.errors import SweepError
+from hetsim.sweeping.rows import BROKEN, COLUMNS, Row, line
+
+ROWS = "rows.jsonl"
+PARQUET = "rows.parquet"
+JOURNAL = "journal.jsonl"
+_LIMIT_BYTES = 2**34
+
+
+class Store:
+    """The rows of a sweep on disk.
+
+    `journal.jsonl` has rows in the order in which they were answered, each on disk before the
+    next chunk is counted; once all are there, `rows.jsonl` has them in the grid's order, and
+    the journal is gone. Whoever comes later, after a kill or for a larger grid, has all of them
+    known by their keys.
+
+    Parameters
+    ----------
+    folder : Path
+        Made where it is not there.
+
+    Raises
+    ------
+    SweepError
+        Where it cannot be written, holds what is no row, or another sweep writes it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._journal: TextIO = open(folder / JOURNAL, "a", encoding="utf-8")  # noqa: SIM115
+        except OSError as error:
+            raise self._error(f"cannot be written: {error.strerror}", "name another -o") from None
+        try:
+            fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._journal.close()
+            raise self._error(
+                "another sweep writes it", "wait for it, or name another -o"
+            ) from None
+        self.known: dict[str, str] = {}
+        try:
+            for name in (ROWS, JOURNAL):
+                self._read(folder / name)
+            self._cut()
+        except BaseException:
+            self._journal.close()
+            raise
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._journal.close()
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Keep rows, on disk before this returns; those that are to be asked again are not."""
+        kept = [row for row in rows if row["kind"] != BROKEN]
+        if not kept:
+            return
+        for row in kept:
+            self.known[row["key"]] = line(row)
+        self._write("".join(f"{line(row)}\n" for row in kept))
+
+    def finish(self, lines: Sequence[str]) -> Path:
+        """Write all rows in their order, whole or not at all, and drop the journal."""
+        target = self.folder / ROWS
+        text = "".join(f"{each}\n" for each in lines)
+        try:
+            if not target.exists() or target.read_text(encoding="utf-8") != text:
+                draft = self.folder / f".{ROWS}.tmp"
+                with open(draft, "w", encoding="utf-8") as stream:
+                    stream.write(text)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                draft.replace(target)
+            (self.folder / JOURNAL).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._error(f"cannot be written: {error.strerror}", "make room") from None
+        return target
+
+    def _write(self, text: str) -> None:
+        try:
+            self._journal.write(text)
+            self._journal.flush()
+            os.fsync(self._journal.fileno())
+        except OSError as error:
+            raise self._error(f"cannot be written: {error.strerror}", "make room") from None
+
+    def _read(self, path: Path) -> None:
+        if not path.exists():
+            return
+        try:
+            content = read_regular(path, _LIMIT_BYTES).decode("utf-8", errors="replace")
+        except OSError as error:
+            raise self._error(f"{path.name} cannot be read: {error.strerror}", "") from None
+        lines = content.split("\n")
+        # A last line without its end was cut off as it was written.
+        for number, text in enumerate(lines[:-1], 1):
+            row = _row(text)
+            if row is None:
+                raise SweepError(
+                    "this is no row of a sweep",
+                    where=f"{path}:{number}",
+                    hint="name another folder behind -o, or remove the file",
+                )
+            if row["kind"] != BROKEN:
+                self.known[str(row["key"])] = text
+
+    def _cut(self) -> None:
+        """Drop a line of the journal that was cut off, so that the next one starts anew."""
+        path = self.folder / JOURNAL
+        content = path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole != len(content):
+            os.truncate(path, whole)
+
+    def _error(self, what: str, hint: str) -> SweepError:
+        return SweepError(what, where=str(self.folder), hint=hint or None)
+
+
+def _row(text: str) -> Mapping[str, Any] | None:
+    try:
+        row = json.loads(text)
+    except ValueError:
+        return None
+    fits = isinstance(row, dict) and tuple(row) == COLUMNS and isinstance(row["key"], str)
+    return row if fits else None
+
+
+def write_parquet(folder: Path, rows: Sequence[Row]) -> Path | None:
+    """Write the rows as Parquet, too, where pyarrow is installed; return the file, or None."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        return None
+    target, draft = folder / PARQUET, folder / f".{PARQUET}.tmp"
+    table = pyarrow.table({name: [row[name] for row in rows] for name in COLUMNS})
+    pyarrow.parquet.write_table(table, draft)
+    draft.replace(target)
+    return target

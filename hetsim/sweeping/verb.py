@@ -1,0 +1,153 @@
+"""The verb ``sweep``: every point of a grid answered, once, on all cores or a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from hetsim.base import checks
+from hetsim.errors import UsageError
+from hetsim.execution.spreading.ray_tasks import spread, spread_here
+from hetsim.hardware.catalog import load_platform
+from hetsim.sweeping import leftovers
+from hetsim.sweeping.answering import Shared, answer
+from hetsim.sweeping.chunks import Dealing, Progress
+from hetsim.sweeping.front import Wish, front_of, read_front
+from hetsim.sweeping.grid import Grid
+from hetsim.sweeping.keys import keys_of
+from hetsim.sweeping.rows import Row, line
+from hetsim.sweeping.store import Store, write_parquet
+
+Spreading = Literal["ray", "here"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Swept:
+    """What became of a sweep.
+
+    Attributes
+    ----------
+    rows : tuple of mapping
+        One a point, in the order of the grid; see ``hetsim.sweeping.rows.COLUMNS``.
+    file : Path
+        In which they are, a line each.
+    parquet : Path or None
+        The same as Parquet, where pyarrow is installed.
+    answered, known : int
+        Points that this call answered; that were answered before.
+    failed : int
+        Rows with an error.
+    wishes : tuple of Wish
+        What the front is of.
+    front : tuple of mapping
+        Rows that no other is better than in all of it, in the order of the grid.
+    """
+
+    rows: tuple[Row, ...]
+    file: Path
+    parquet: Path | None
+    answered: int
+    known: int
+    failed: int
+    wishes: tuple[Wish, ...] = ()
+    front: tuple[Row, ...] = ()
+
+
+@checks.takes(
+    grid=checks.instance("hetsim.sweeping.grid:Grid"),
+    out=checks.path,
+    executor=checks.text,
+    address=checks.text,
+    front=checks.sequence(checks.text),
+    tell=checks.function,
+)
+def sweep(
+    grid: Grid,
+    out: str | os.PathLike[str],
+    *,
+    executor: Spreading = "ray",
+    address: str | None = None,
+    front: Sequence[str] = (),
+    tell: Callable[[Progress], None] | None = None,
+) -> Swept:
+    """Answer every point of `grid`, a row each, and keep the rows in the folder `out`.
+
+    Points are Ray tasks, in chunks of a few tenths of a second. Rows are on disk as they come: a
+    sweep that was killed goes on where it was, one that is finished is not run again, and a
+    larger grid asks what is new. The bytes of `rows.jsonl` are the same whoever ended first.
+
+    Parameters
+    ----------
+    grid : Grid
+        From ``load_grid``.
+    out : path
+    executor : "ray" or "here"
+        Whether points are answered on all cores, or one after another in this process.
+    address : str, optional
+        Of a Ray cluster to join. Its nodes read models, platforms' files excepted, at the same
+        paths as this one.
+    front : sequence of str
+        Columns, ``latency_s`` or ``throughput_per_s:max``, of which the best rows are wanted.
+    tell : callable, optional
+        Is told how far it is.
+
+    Raises
+    ------
+    UsageError
+        For an unknown executor, an address without Ray, or a column that there is not.
+    PlatformError
+        Where a platform cannot be read any more.
+    SweepError
+        Where `out` cannot be written, or another sweep writes it.
+    ClusterError
+        As ``hetsim.run``.
+
+    Complexity: that of the points, over the cores.
+    """
+    if executor not in ("ray", "here"):
+        raise UsageError(f"no executor '{executor}' of sweeps", hint="choose from: ray, here")
+    if address is not None and executor != "ray":
+        raise UsageError("an address is of Ray", hint="leave it out, or choose the executor 'ray'")
+    wishes = read_front(front)
+    folder = Path(out)
+    platforms = tuple(load_platform(name) for name in grid.platforms)
+    keys = keys_of(grid, platforms)
+    with Store(folder) as store, leftovers.told_in(folder):
+        before = set(store.known)
+        asked: dict[str, int] = {}
+        for index, key in enumerate(keys):
+            # Points may be the same question: what is supposed may change nothing of its text.
+            if key not in before:
+                asked.setdefault(key, index)
+        shared = Shared(grid, platforms, keys, f"{os.getpid()}-{hash(keys)}")
+        told: dict[str, Row] = {}
+
+        def keep(rows: Sequence[Row]) -> None:
+            told.update((row["key"], row) for row in rows)
+            store.add(rows)
+
+        known = len(keys) - len(asked)
+        work = Dealing(shared, deque(asked.values()), keep, tell or (lambda so_far: None), known)
+        if asked and executor == "ray":
+            spread(answer, shared, work, address=address,
+                   started=lambda files: leftovers.tell(folder, files))  # fmt: skip
+        elif asked:
+            spread_here(answer, shared, work)
+        lines = [store.known.get(key) or line(told[key]) for key in keys]
+        file = store.finish(lines)
+    rows: tuple[dict[str, Any], ...] = tuple(json.loads(text) for text in lines)
+    return Swept(
+        rows,
+        file,
+        write_parquet(folder, rows),
+        len(asked),
+        known,
+        sum(row["error"] is not None for row in rows),
+        wishes,
+        front_of(rows, wishes),
+    )
