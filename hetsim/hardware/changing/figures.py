@@ -77,7 +77,7 @@ POWER = "power"
 """What a device draws, idle and busy."""
 
 KERNELS = "kernels"
-"""Of a device: ``kernels.PARAMETER`` or ``kernels.PRECISION.PARAMETER``, as its file has them."""
+"""Of a device: `kernels.PARAMETER` or `kernels.PRECISION.PARAMETER`, as its file has them."""
 
 OF_KERNELS = tuple(
     Figure(known.name, known.name, known.name, known.unit, known.key_unit, zero=False)

@@ -20,6 +20,7 @@ from hetsim.hardware.changing.figures import OF_DEVICE
 from hetsim.hardware.changing.platform import idle_changes, what_if
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.spec import Platform, Supposed
+from sweeps import sweep
 
 LAPTOP = hetsim.load_platform("laptop")
 SERVER = hetsim.load_platform("gpu-server-8")
@@ -88,7 +89,7 @@ def test_every_figure_of_a_device_file_can_be_changed() -> None:
     assert numbers <= set(DeviceModel.model_fields)
 
 
-@pytest.mark.parametrize("name", device_names())
+@sweep("name", quick=device_names()[::9], full=device_names())
 def test_kernels_follow_the_datasheet(name: str) -> None:
     """All that times are made of is as much faster; what relates to it stays."""
     spec = load_device(name)
