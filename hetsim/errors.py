@@ -363,6 +363,10 @@ def all_refused(
     return Infeasible(what, where=where, hint=hint)
 
 
+SHOWN = 16
+"""How many choices a hint lists."""
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Return a hint that names the closest of `choices`, or lists them where none is close.
 
@@ -375,5 +379,6 @@ def nearest(name: str, choices: Iterable[str]) -> str:
         return f"did you mean '{close[0]}'?"
     if not ordered:
         return "there is none to choose from"
-    shown = ", ".join(ordered[:12])
-    return f"choose from: {shown}" + (", ..." if len(ordered) > 12 else "")
+    shown = ", ".join(ordered[:SHOWN])
+    more = len(ordered) - SHOWN
+    return f"choose from: {shown}" + (f" and {more} more" if more > 0 else "")
