@@ -7,8 +7,8 @@ import hetsim
 grid = hetsim.load_grid("grid.yaml")
 with TemporaryDirectory() as folder:
     # executor="ray" answers the points on all cores, with address=... on those of a cluster.
-    found = hetsim.sweep(grid, folder, executor="here")
-    again = hetsim.sweep(grid, folder, executor="here")
+    found = hetsim.sweep(grid, folder, executor="threads")
+    again = hetsim.sweep(grid, folder, executor="threads")
     print(f"{found.answered} points answered; asked again, {again.answered} are")
 
 for row in found.rows:

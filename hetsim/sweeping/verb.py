@@ -23,7 +23,7 @@ from hetsim.sweeping.keys import keys_of
 from hetsim.sweeping.rows import Row, line
 from hetsim.sweeping.store import Store, write_parquet
 
-Spreading = Literal["ray", "here"]
+Spreading = Literal["ray", "threads"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +86,7 @@ def sweep(
     grid : Grid
         From ``load_grid``.
     out : path
-    executor : "ray" or "here"
+    executor : "ray" or "threads"
         Whether points are answered on all cores, or one after another in this process.
     address : str, optional
         Of a Ray cluster to join. Its nodes read models, platforms' files excepted, at the same
@@ -109,8 +109,8 @@ def sweep(
 
     Complexity: that of the points, over the cores.
     """
-    if executor not in ("ray", "here"):
-        raise UsageError(f"no executor '{executor}' of sweeps", hint="choose from: ray, here")
+    if executor not in ("ray", "threads"):
+        raise UsageError(f"no executor '{executor}' of sweeps", hint="choose from: ray, threads")
     if address is not None and executor != "ray":
         raise UsageError("an address is of Ray", hint="leave it out, or choose the executor 'ray'")
     wishes = read_front(front)

@@ -12,7 +12,7 @@ from hetsim.cli.main import main
 OWN_WORDS = {
     "--address": "a run joins a cluster, a check asks one too",
     "--affinity": "a partition heeds its default and priority too",
-    "--executor": "a sweep plans and needs no device, so that it needs no threads for them",
+    "--executor": "who answers the points of a sweep",
     "--explain": "of two nodes in a partition, of the best plan in a comparison",
     "--force": "what it lets be replaced",
     "--out": "what the folder holds",

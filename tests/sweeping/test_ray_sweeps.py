@@ -50,7 +50,9 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the grid, and its rows as one process answers them."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "grid.yaml").write_text(THOUSAND)
-    found = hetsim.sweep(hetsim.load_grid(folder / "grid.yaml"), folder / "here", executor="here")
+    found = hetsim.sweep(
+        hetsim.load_grid(folder / "grid.yaml"), folder / "here", executor="threads"
+    )
     assert (len(found.rows), found.failed) == (1000, 0)
     return folder
 

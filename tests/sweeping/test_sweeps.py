@@ -31,7 +31,7 @@ Cli = Callable[..., Result]
 
 
 def swept(grid: Path, out: Path, **more: Any) -> verb.Swept:
-    return hetsim.sweep(hetsim.load_grid(grid), out, executor="here", **more)
+    return hetsim.sweep(hetsim.load_grid(grid), out, executor="threads", **more)
 
 
 def test_rows_are_what_the_verbs_say(grid: Path, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_another_model_is_another_question(grid: Path, tmp_path: Path) -> None:
 
 def test_points_that_are_the_same_are_asked_once(tmp_path: Path) -> None:
     grid = Grid((ModelAxis("zoo:no", shown="a"), ModelAxis("zoo:no", shown="a")), ("laptop",))
-    found = hetsim.sweep(grid, tmp_path, executor="here")
+    found = hetsim.sweep(grid, tmp_path, executor="threads")
     assert (found.answered, found.known, len(found.rows)) == (1, 1, 2)
     assert found.rows[0] == found.rows[1]
 
@@ -193,7 +193,7 @@ def test_a_chunk_whose_process_died_is_asked_point_by_point() -> None:
 def test_the_command_tells_of_points_failures_and_the_front(
     cli: Cli, grid: Path, tmp_path: Path
 ) -> None:
-    words = ("sweep", grid, "-o", tmp_path / "out", "--executor", "here")
+    words = ("sweep", grid, "-o", tmp_path / "out", "--executor", "threads")
     shown = cli(*words, "--front", "latency_s,energy_j:min")
     assert shown.exit_code == 0, shown.stderr
     text = " ".join(shown.stdout.split())
@@ -224,8 +224,8 @@ def test_what_is_missing_is_told(cli: Cli, words: tuple[str, ...], says: str) ->
 
 def test_executors_are_two(grid: Path, tmp_path: Path) -> None:
     known = hetsim.load_grid(grid)
-    with pytest.raises(UsageError, match="no executor 'threads' of sweeps"):
-        hetsim.sweep(known, tmp_path / "o", executor="threads")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="no executor 'here' of sweeps"):
+        hetsim.sweep(known, tmp_path / "o", executor="here")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="an address is of Ray"):
-        hetsim.sweep(known, tmp_path / "o", executor="here", address="auto")
+        hetsim.sweep(known, tmp_path / "o", executor="threads", address="auto")
     assert not (tmp_path / "o").exists()

@@ -25,10 +25,10 @@ from hetsim.errors import UsageError
 )
 @click.option(
     "--executor",
-    type=click.Choice(["ray", "here"]),
+    type=click.Choice(["ray", "threads"]),
     default="ray",
     show_default=True,
-    help="Ray tasks on all cores, or one point after another in this process.",
+    help="Ray tasks on all cores, or one point after another in a thread of this process.",
 )
 @click.option("--address", metavar="HOST:PORT", help="Join this Ray cluster.  [default: start one]")
 @click.option(
@@ -42,7 +42,7 @@ from hetsim.errors import UsageError
 def sweep(
     file: str | None,
     folder: Path | None,
-    executor: Literal["ray", "here"],
+    executor: Literal["ray", "threads"],
     address: str | None,
     front: str | None,
     schema: bool,
