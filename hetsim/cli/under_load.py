@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from hetsim.service.service import Service
     from hetsim.workloads.arrivals.closed import Closed
     from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Loading
+    from hetsim.workloads.failing import ByDevice, Failing
+    from hetsim.workloads.failure import Failure
     from hetsim.workloads.registry import Open
     from hetsim.workloads.slo import Slo
     from hetsim.workloads.workload import Workload
@@ -54,6 +56,8 @@ OF_LOAD = (
     "batching",
     "instances",
     "loading",
+    "mtbf",
+    "mttr",
 )
 """Options any of which means that requests come at their own times."""
 
@@ -66,6 +70,9 @@ OF_FILE = {
     "duration_s": "write duration_s: there",
     "requests": "write requests: there",
     "seed": "write seed: there",
+    "failures": "write failures: there",
+    "mtbf": "write failures: there",
+    "mttr": "write failures: there",
     "dims": "write dims: there, in a stream",
     "shapes": "write dims: there, in a stream",
     "input": "write dims: there, in a stream",
@@ -85,7 +92,6 @@ OF_PLAN = {
     "draws": "leave it out, or give --pessimistic for the bad end of what figures may be off by",
     "sustained": "leave it out, or judge one plan so, without a rate",
     "target_ms": "give --slo, e.g. --slo p99=50ms",
-    "failures": "leave it out, or let devices fail under one plan, without a rate",
     "trace": "leave it out, or trace one plan, without a rate; --out keeps the result",
 }
 """Options that are of one plan, or not simulated under load, and what to do."""
@@ -115,6 +121,21 @@ class Load:
     plan: str | None = None
     within: float | None = None
     sensitivities: bool = False
+    failures: Failing | None = None
+
+
+def failing_of(
+    failures: tuple[Failure, ...], mtbf: ByDevice | None, mttr: ByDevice | None
+) -> Failing | None:
+    """Return what --inject, --mtbf and --mttr say; None where none was given."""
+    from hetsim.workloads.failing import Failing
+
+    if (mtbf is None) != (mttr is None):
+        has, lacks = ("--mttr", "--mtbf") if mtbf is None else ("--mtbf", "--mttr")
+        raise UsageError(f"{has} without {lacks}", hint=f"give {lacks} TIME, too")
+    if not failures and mtbf is None:
+        return None
+    return Failing(failures, mtbf, mttr)
 
 
 def given(*names: str) -> tuple[str, ...]:
@@ -318,7 +339,9 @@ def workload_of(load: Load) -> Workload:
             requests = BUDGET if load.slos else WITHOUT
             if load.within is not None:
                 requests = PRECISE
-        return Workload((stream,), load.duration_s, requests, seed=load.seed)
+        return Workload(
+            (stream,), load.duration_s, requests, seed=load.seed, failures=load.failures
+        )
     except InvalidInput as error:
         if error.where is None:
             raise WorkloadError(error.what, where="the command line", hint=error.hint) from None

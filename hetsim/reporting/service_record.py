@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 from hetsim.confidence.mean import Mean
+from hetsim.confidence.percentile import Percentile
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.service import served_text
+from hetsim.service.failed import Failed, Period
 from hetsim.service.service import ModelService, Part, Service, StreamService, Use
 
 
@@ -72,6 +74,7 @@ def service_record(service: Service) -> dict[str, Any]:
             }
             for one in service.loading
         ],
+        **({} if service.failures is None else {"failures": failed_record(service.failures)}),
     }
 
 
@@ -87,17 +90,7 @@ def _stream_record(one: StreamService) -> dict[str, Any]:
         "throughput_interval": _interval_record(one.throughput),
         "latency_mean_s": _number(one.mean_s),
         "latency_mean_interval": _interval_record(one.mean),
-        "percentiles": [
-            {
-                "percentile": each.percentile,
-                "latency_s": each.estimate_s,
-                "low_s": each.low_s,
-                "high_s": each.high_s,
-                "confidence": each.confidence,
-                "enough": each.enough,
-            }
-            for each in one.percentiles
-        ],
+        "percentiles": [_percentile_record(each) for each in one.percentiles],
         "queue": _part_record(one.queue),
         "loading": _part_record(one.loading),
         "service": _part_record(one.service),
@@ -145,6 +138,67 @@ def _model_record(one: ModelService) -> dict[str, Any]:
             "inside": one.queue.inside.tolist(),
         },
         "instances": [_use_record(use) for use in one.instances],
+    }
+
+
+def failed_record(failed: Failed) -> dict[str, Any]:
+    """Return what failures did."""
+    return {
+        "random": failed.random,
+        "cut_off_s": failed.cut_s,
+        "devices": [
+            {"device": one.device, "failures": one.failures, "down_s": one.down_s}
+            for one in failed.devices
+        ],
+        "models": [
+            {
+                "model": one.model,
+                "available": one.available,
+                "outages": one.outages,
+                "windows": [
+                    {
+                        "begin_s": window.begin_s,
+                        "works_s": _number(window.works_s),
+                        "end_s": _number(window.end_s),
+                    }
+                    for window in one.windows
+                ],
+            }
+            for one in failed.models
+        ],
+        "streams": [
+            {
+                "name": one.name,
+                "lost_work": one.lost,
+                "retried": one.retried,
+                "before": _period_record(one.before),
+                "during": _period_record(one.during),
+                "after": _period_record(one.after),
+            }
+            for one in failed.streams
+        ],
+    }
+
+
+def _period_record(one: Period) -> dict[str, Any]:
+    return {
+        "requests": one.requests,
+        "answered": one.answered,
+        "rejected": one.rejected,
+        "latency_mean_s": _number(one.mean_s),
+        "percentiles": [_percentile_record(each) for each in one.percentiles],
+        "on_time": [_number(share) for share in one.on_time],
+    }
+
+
+def _percentile_record(each: Percentile) -> dict[str, Any]:
+    return {
+        "percentile": each.percentile,
+        "latency_s": each.estimate_s,
+        "low_s": each.low_s,
+        "high_s": each.high_s,
+        "confidence": each.confidence,
+        "enough": each.enough,
     }
 
 

@@ -127,7 +127,7 @@ def stream_service(
     asked = sorted({*PERCENTILES, *(slo.percentile for slo in stream.slos)})
     percentiles: tuple[Percentile, ...] = ()
     if requests and not overloaded:
-        percentiles = tuple(_percentile(latency_s, outcomes.fresh, at) for at in asked)
+        percentiles = tuple(percentile_said(latency_s, outcomes.fresh, at) for at in asked)
     answered_s = latency_s[served]
     size = outcomes.size[served]
     load_s = outcomes.load_s[served]
@@ -177,7 +177,8 @@ def queue_of(lengths: Lengths, model: int, duration_s: float) -> Queue:
     )
 
 
-def _percentile(latency_s: Array, fresh: Array, percentile: float) -> Percentile:
+def percentile_said(latency_s: Array, fresh: Array, percentile: float) -> Percentile:
+    """Return a percentile with its interval; infinite where it is among the rejected."""
     found = percentile_of(latency_s, fresh, percentile)
     ends = (found.estimate_s, found.low_s, found.high_s)
     estimate_s, low_s, high_s = (math.inf if end >= NEVER_S else end for end in ends)

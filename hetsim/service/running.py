@@ -13,9 +13,11 @@ from hetsim.confidence.percentile import percentile_of
 from hetsim.confidence.until import FIRST_LOOK
 from hetsim.confidence.verdict import CONFIDENCE, Verdict, confidence_of_look, verdict_of
 from hetsim.errors import WorkloadError
+from hetsim.service.failing import failing_engine, honest
 from hetsim.service.figures import latencies, rate_of, stability
 from hetsim.service.layout import Setup
 from hetsim.service.service import End
+from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.without_heap import WithoutHeap, why_heap
@@ -74,13 +76,16 @@ def engine_of(
     `heap`: with one in any case.
     """
     of_all = (setup.layout, setup.duration, setup.models, setup.sources)
-    if heap or setup.turns is not None or why_heap(*of_all, setup.clients) is not None:
+    heap = heap or setup.turns is not None or workload.failures is not None
+    if heap or why_heap(*of_all, setup.clients) is not None:
         return heap_of(workload, setup, machine_code=machine_code)
     return WithoutHeap(*of_all, requests=workload.requests, machine_code=machine_code)
 
 
 def heap_of(workload: Workload, setup: Setup, *, machine_code: bool) -> Serving:
     """Return the engine that plays any workload."""
+    if workload.failures is not None:
+        return failing_engine(workload, setup, until_s=until_s(workload), machine_code=machine_code)
     return Serving(
         setup.layout,
         setup.duration,
@@ -214,9 +219,14 @@ class Run:
             for place, slo in enumerate(stream.slos):
                 before = self.verdicts.get((at, place))
                 if before is None or before.answer == "undecided":
-                    self.verdicts[at, place] = verdict_of(
+                    verdict = verdict_of(
                         latency_s, mine.fresh, slo.share, slo.latency_s, confidence
                     )
+                    if isinstance(self.engine, FailingServing):
+                        verdict = honest(
+                            verdict, self.workload, self.engine, self.setup, mine, slo, confidence
+                        )
+                    self.verdicts[at, place] = verdict
         asked = sum(len(stream.slos) for stream in self.workload.streams)
         told = [one for one in self.verdicts.values() if one.answer != "undecided"]
         return len(told) == asked

@@ -11,6 +11,7 @@ import numpy as np
 from hetsim.confidence.mean import Mean
 from hetsim.confidence.percentile import Percentile
 from hetsim.confidence.verdict import Verdict
+from hetsim.service.failed import Failed
 from hetsim.service.resolving import Resolved
 from hetsim.service.stability import Stability, State
 from hetsim.workloads.slo import Slo
@@ -243,6 +244,8 @@ class Service:
         What is used most: a device, a link, or the instances of a model.
     end : "answered", "budget" or "ended"
         Every objective was answered, the budget was spent, or no more requests came.
+    failures : Failed or None
+        What failures did; None where none was asked for.
     """
 
     workload: Workload
@@ -259,6 +262,7 @@ class Service:
     bottleneck: str
     end: End
     loading: tuple[Loading, ...] = ()
+    failures: Failed | None = None
 
     @property
     def state(self) -> State:

@@ -10,6 +10,8 @@ import numpy as np
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.hardware.spec import Platform
 from hetsim.service.asked import Asked
+from hetsim.service.failed import Failed
+from hetsim.service.failing import failed
 from hetsim.service.figures import (
     NEVER_S,
     latencies,
@@ -27,6 +29,7 @@ from hetsim.service.turns import load_s
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.playing import COMPILE_FROM
 from hetsim.simulation.clock.templates import PlanTasks
+from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.without_heap import WithoutHeap
@@ -190,6 +193,11 @@ def service_of(
         on_time += int(
             np.count_nonzero(latencies(chosen(outcomes, outcomes.stream == at)) <= within_s)
         )
+    failures: Failed | None = None
+    if isinstance(engine, FailingServing):
+        busy = engine.busy_seconds()
+        names = [one.served.model for one in resolved]
+        failures = failed(workload, engine, setup, outcomes, names)
     if busy is None:
         busy = busy_seconds(setup.plan_tasks, engine.ran.tolist())
     devices, links = _uses(setup.plan_tasks, busy, duration_s)
@@ -214,6 +222,7 @@ def service_of(
         bottleneck=_bottleneck(devices, links, models),
         end=end,
         loading=loading,
+        failures=failures,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -22,6 +23,7 @@ from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.timeline import failed_timeline
 from hetsim.simulation.power import within_power
 from hetsim.workloads.deployment import Deployment
+from hetsim.workloads.failing import Failing
 from hetsim.workloads.failure import Failure, check_failures
 from hetsim.workloads.workload import Workload
 
@@ -50,6 +52,7 @@ def simulate(
     platform: Platform,
     until_answered: bool = False,
     within: float | None = None,
+    failures: Sequence[Failure] = (),
 ) -> Service: ...
 
 
@@ -80,7 +83,7 @@ def simulate(
 
     Or a workload on a deployment, ``simulate(deployment, workload, platform=platform)``, and
     return what became of its requests: see ``hetsim.service.serving.serve``. Only `platform`,
-    `until_answered` and `within` go with it.
+    `until_answered`, `within` and `failures` go with it.
 
     A device that fails loses what it runs and what it holds. Where it comes back, its work
     waits for it; where it does not, the plan's strategy plans without it, and every request
@@ -106,7 +109,8 @@ def simulate(
         ``power_w`` of their platform; see ``hetsim.simulation.power``. Without, each is as fast
         as it is alone, as in a burst.
     failures : sequence of Failure
-        With any, memory over time is not followed, and there is no critical path.
+        With any, memory over time is not followed, and there is no critical path. Of a
+        deployment: beside those of the workload.
     platform : Platform
         Of a deployment: what it runs on.
     until_answered : bool
@@ -129,11 +133,11 @@ def simulate(
     each failure O(A tasks), and V + E of the plan for each way in which requests in flight differ.
     """
     if isinstance(plan, Deployment):
-        own = (arrivals_s, contention, failures or None, sustained or None, None if trace else 1)
+        own = (arrivals_s, contention, sustained or None, None if trace else 1)
         if any(value is not None for value in own):
             raise UsageError(
-                "arrivals_s, contention, trace, sustained and failures are of a plan",
-                hint="a deployment takes platform, until_answered and within",
+                "arrivals_s, contention, trace and sustained are of a plan",
+                hint="a deployment takes platform, until_answered, within and failures",
             )
         if not isinstance(requests, Workload) or platform is None:
             raise UsageError(
@@ -142,6 +146,10 @@ def simulate(
             )
         from hetsim.service.serving import serve
 
+        if failures:
+            mine = requests.failures or Failing()
+            more = replace(mine, injected=(*mine.injected, *failures))
+            requests = replace(requests, failures=more)
         return serve(plan, requests, platform, until_answered=until_answered, within=within)
     if isinstance(requests, Workload) or platform is not None or until_answered or within:
         raise UsageError(

@@ -12,6 +12,7 @@ from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.checks import not_negative, positive
 from hetsim.workloads.dimensions import Dims, Follows, variants
+from hetsim.workloads.failing import Failing
 from hetsim.workloads.numbers import MAX_SEED, Numbers
 from hetsim.workloads.registry import KINDS, Open
 from hetsim.workloads.slo import Slo
@@ -117,6 +118,8 @@ class Workload:
     arrivals : arrivals at a rate, or a replay, optional
         Those of which streams get a share: each request goes to one of these streams, drawn by
         their shares.
+    failures : Failing, optional
+        Devices that fail meanwhile; absent: none does.
     """
 
     streams: tuple[Stream, ...]
@@ -125,6 +128,7 @@ class Workload:
     warm_up_s: float = 0.0
     seed: int = 0
     arrivals: Open | None = None
+    failures: Failing | None = None
 
     def __post_init__(self) -> None:
         sequence(instance(f"{__name__}:Stream"))(self.streams, "streams")

@@ -35,7 +35,7 @@ def test_a_failure_writes_itself() -> None:
         ("kil gpu at 3ms", "did you mean 'kill'"),
         ("kill gpu at 3", "'3' is no time"),
         ("kill gpu at -3ms", "'-3ms' is no time"),
-        ("kill gpu at 3min", "write a number and s, ms, us or ns"),
+        ("kill gpu at 3days", "write a number and h, min, s, ms, us or ns"),
         ("kill gpu at 3ms, ", "write 'kill DEVICE"),
     ],
 )

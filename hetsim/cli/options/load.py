@@ -58,6 +58,25 @@ def _precision(ctx: click.Context, param: click.Parameter, text: str | None) -> 
     return share
 
 
+def _by_device(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str]
+) -> float | dict[str, float] | None:
+    """Read one time for all, or ``DEVICE=TIME`` values."""
+    if not given:
+        return None
+    from hetsim.workloads.failure import TIME, parse_seconds
+
+    found: dict[str, float] = {}
+    for text in given:
+        name, _, word = text.rpartition("=")
+        seconds = parse_seconds(word)
+        if not seconds or (not name and len(given) > 1) or name in found:
+            hint = "one time for all, or DEVICE=TIME, each device once" if seconds else TIME
+            raise click.BadParameter(f"'{text}': {hint}", ctx, param)
+        found[name] = seconds
+    return found.get("", found)
+
+
 load_options = all_of(
     click.option(
         "--workload", metavar="FILE", help="Play the requests of this workload, YAML; no MODEL."
@@ -114,6 +133,21 @@ load_options = all_of(
         metavar="MAX[:MICROSECONDS]",
         callback=_batching,
         help="Let requests that wait run as batches, the oldest waiting so long for others.",
+    ),
+    click.option(
+        "--mtbf",
+        multiple=True,
+        callback=_by_device,
+        metavar="[DEVICE=]TIME",
+        help="Let devices fail at random: the mean time that each works, 2h or npu=30min. "
+        "Repeatable.",
+    ),
+    click.option(
+        "--mttr",
+        multiple=True,
+        callback=_by_device,
+        metavar="[DEVICE=]TIME",
+        help="The mean time until such a device is back, 5min or npu=10s. Repeatable.",
     ),
     click.option("--instances", type=click.IntRange(min=1), help="Replicas.  [default: 1]"),
     click.option(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hetsim.placement.objective import Objective
     from hetsim.problem.parts import Contention
     from hetsim.workloads.deployment import DynamicBatching, Loading
+    from hetsim.workloads.failing import ByDevice
     from hetsim.workloads.failure import Failure
     from hetsim.workloads.slo import Slo
 
@@ -89,6 +90,8 @@ def simulate(
     batching: DynamicBatching | None,
     instances: int | None,
     loading: Loading | None,
+    mtbf: ByDevice | None,
+    mttr: ByDevice | None,
     failures: tuple[Failure, ...],
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
@@ -110,7 +113,7 @@ def simulate(
     from hetsim.cli.inject import cost_lines, cost_record
     from hetsim.cli.question import read_plan
     from hetsim.cli.trace_and_out import check_targets, leave
-    from hetsim.cli.under_load import OF_LOAD, Load, given
+    from hetsim.cli.under_load import OF_LOAD, Load, failing_of, given
     from hetsim.cli.under_load import play as under_load
     from hetsim.cli.what_if import plan_beside, show_beside, show_sensitivities
     from hetsim.errors import UsageError
@@ -140,6 +143,7 @@ def simulate(
             loading,
             within=within,
             sensitivities=sensitivities,
+            failures=failing_of(failures, mtbf, mttr),
         )
         under_load(
             load, platform, canonical, contention, objective, out=out, force=force, as_json=as_json

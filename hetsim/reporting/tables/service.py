@@ -13,8 +13,8 @@ from rich.text import Text
 from hetsim.base.text import plain
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.confidence.mean import Mean
-from hetsim.confidence.percentile import Percentile
 from hetsim.reporting.tables.comparison import question
+from hetsim.reporting.tables.failed import failed_rows, failed_table, interval
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import ABSENT, big, count, joules, percent
 from hetsim.service.intervals import ends_of
@@ -35,6 +35,8 @@ def service_report(service: Service) -> RenderableType:
     rows += [(f"{one.model}", _state_text(one)) for one in service.models]
     energy_j = service.energy_per_1000_j
     rows += [("loading", loading_text(service, one)) for one in service.loading]
+    if service.failures is not None:
+        rows += failed_rows(service.failures)
     rows.append(("bottleneck", f"{service.bottleneck}, {percent(_most_used(service))} of the time"))
     rows.append(
         (
@@ -47,6 +49,8 @@ def service_report(service: Service) -> RenderableType:
     parts += ["", _parts(service.streams, loading=bool(service.loading))]
     if any(one.objectives for one in service.streams):
         parts += ["", _objectives(service.streams)]
+    if service.failures is not None and service.failures.devices:
+        parts += ["", failed_table(service)]
     parts += ["", _uses(service)]
     return Stack(*parts)
 
@@ -123,19 +127,9 @@ def _latencies(streams: Sequence[StreamService]) -> Table:
             cell(one.name),
             str(one.requests),
             cell(_seconds(one.mean_s), *_between(one.mean, format_seconds)),
-            *(_interval(found.get(percentile)) for percentile in shown),
+            *(interval(found.get(percentile)) for percentile in shown),
         )
     return table
-
-
-def _interval(one: Percentile | None) -> Text:
-    if one is None:
-        return Text(ABSENT)
-    if math.isinf(one.estimate_s):
-        return cell("rejected")
-    if not one.enough:
-        return cell(_seconds(one.estimate_s), "too few")
-    return cell(_seconds(one.estimate_s), f"{_seconds(one.low_s)} to {_seconds(one.high_s)}")
 
 
 def loading_text(service: Service, one: Loading) -> str:

@@ -17,6 +17,7 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "requests": "How many come in all; absent: as many as come until the end.",
         "warm_up_s": "What comes before it is played and not counted, in seconds.",
         "seed": "Of all random numbers.",
+        "failures": "Devices that fail meanwhile; absent: none does.",
     },
     "StreamModel": {
         "model": "Path of an ONNX file, from the folder of this one, or zoo:NAME.",
@@ -25,6 +26,13 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "slos": "What is asked of its latencies, e.g. p99=50ms; each must hold.",
         "priority": "1 goes first; absent: the default level of the deployment.",
         "dims": "Open dimensions of the model: a size, or a column of the trace by buckets.",
+    },
+    "ByDeviceModel": {},
+    "FailingModel": {
+        "inject": "At times that are given, e.g. kill gpu at 2s for 500ms.",
+        "mtbf_s": "Mean time that a device works until it fails, in seconds: of all, or by name.",
+        "mttr_s": "Mean time until it is back, in seconds: of all, or by name.",
+        "times": "How both are distributed.",
     },
     "SloModel": {
         "percentile": "Of latencies, above 0 and below 100.",

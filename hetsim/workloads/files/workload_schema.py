@@ -12,7 +12,7 @@ from pydantic import model_validator as validated
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from hetsim.errors import InvalidInput
+from hetsim.errors import HetsimError, InvalidInput
 from hetsim.hardware.files.figures import (
     Name,
     NotNegative,
@@ -26,6 +26,8 @@ from hetsim.hardware.files.figures import (
 )
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.dimensions import ABOVES, Follows
+from hetsim.workloads.failing import TIMES, Failing
+from hetsim.workloads.failure import parse_failures
 from hetsim.workloads.files.arrivals_schema import ArrivalsModel
 from hetsim.workloads.files.paths import model_at
 from hetsim.workloads.numbers import MAX_SEED
@@ -128,6 +130,30 @@ class DimModel(Strict):
         return Follows(self.column, self.buckets, "error" if self.above == "error" else "truncate")
 
 
+class ByDeviceModel(Strict):
+    """Seconds for all devices alike, or by name."""
+
+    all_s: Positive | None = None
+    by_name: dict[Name, Positive] = Field(default_factory=dict)
+
+    @validated(mode="before")
+    @classmethod
+    def _either(cls, given: Any) -> Any:
+        return {"by_name": given} if isinstance(given, Mapping) else {"all_s": given}
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        seconds = {"type": "number", "exclusiveMinimum": 0}
+        by_name = {"type": "object", "additionalProperties": seconds, "minProperties": 1}
+        return {"anyOf": [seconds, by_name]}
+
+    def to_record(self) -> float | dict[str, float]:
+        """Return what it describes."""
+        return self.by_name if self.all_s is None else self.all_s
+
+
 class StreamModel(Strict):
     """One entry of ``streams:``."""
 
@@ -162,6 +188,32 @@ class StreamModel(Strict):
         )
 
 
+class FailingModel(Strict):
+    """Devices that fail."""
+
+    inject: Annotated[tuple[Text, ...], OrOne()] = ()
+    mtbf_s: ByDeviceModel | None = None
+    mttr_s: ByDeviceModel | None = None
+    times: Annotated[StrictStr, OneOf("way", TIMES)] = "exponential"
+
+    @validated(mode="after")
+    def _fits(self) -> FailingModel:
+        try:
+            self.to_record()
+        except HetsimError as error:
+            raise refusal(error.what, error.hint or "") from None
+        return self
+
+    def to_record(self) -> Failing:
+        """Return what it describes."""
+        return Failing(
+            tuple(failure for text in self.inject for failure in parse_failures(text)),
+            None if self.mtbf_s is None else self.mtbf_s.to_record(),
+            None if self.mttr_s is None else self.mttr_s.to_record(),
+            "exponential" if self.times == "exponential" else "constant",
+        )
+
+
 class WorkloadModel(Strict):
     """A workload file."""
 
@@ -171,6 +223,7 @@ class WorkloadModel(Strict):
     requests: Annotated[StrictInt, Field(ge=1, le=MAX_REQUESTS)] | None = None
     warm_up_s: NotNegative = 0.0
     seed: Annotated[StrictInt, Field(ge=0, le=MAX_SEED)] = 0
+    failures: FailingModel | None = None
 
     @validated(mode="after")
     def _fits(self) -> WorkloadModel:
@@ -199,4 +252,5 @@ class WorkloadModel(Strict):
             warm_up_s=self.warm_up_s,
             seed=self.seed,
             arrivals=shared,
+            failures=None if self.failures is None else self.failures.to_record(),
         )
