@@ -111,6 +111,7 @@ class FailingServing(ChangingServing):
             if batch < self._state.counts[OLDEST] or not self._state.left[self._slot(batch)]:
                 del self._loading[device]
                 self._come_back(device)
+                self._tell_spells()
         while self._next is not None and self._next[0] == now:
             _, _, what, failure = self._next
             device = self._names.index(failure.device)
@@ -122,9 +123,12 @@ class FailingServing(ChangingServing):
                 self._begin_load(device)
             else:
                 self._come_back(device)
+            self._tell_spells()
             self._next = next(self._moments, None)
         self._until_s = math.inf if self._next is None else self._next[0]
-        standing, spells = self._standing, self.spells
+
+    def _tell_spells(self) -> None:
+        standing, spells, now = self._standing, self.spells, float(self._now[0])
         for model in range(len(standing.instances)):
             whole = standing.whole(model)
             if whole != spells.whole[model]:
