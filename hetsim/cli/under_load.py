@@ -121,21 +121,21 @@ class Load:
     plan: str | None = None
     within: float | None = None
     sensitivities: bool = False
-    failures: Failing | None = None
+    injected: tuple[Failure, ...] = ()
+    mtbf: ByDevice | None = None
+    mttr: ByDevice | None = None
 
 
-def failing_of(
-    failures: tuple[Failure, ...], mtbf: ByDevice | None, mttr: ByDevice | None
-) -> Failing | None:
+def _failing(load: Load) -> Failing | None:
     """Return what --inject, --mtbf and --mttr say; None where none was given."""
     from hetsim.workloads.failing import Failing
 
-    if (mtbf is None) != (mttr is None):
-        has, lacks = ("--mttr", "--mtbf") if mtbf is None else ("--mtbf", "--mttr")
+    if (load.mtbf is None) != (load.mttr is None):
+        has, lacks = ("--mttr", "--mtbf") if load.mtbf is None else ("--mtbf", "--mttr")
         raise UsageError(f"{has} without {lacks}", hint=f"give {lacks} TIME, too")
-    if not failures and mtbf is None:
+    if not load.injected and load.mtbf is None:
         return None
-    return Failing(failures, mtbf, mttr)
+    return Failing(load.injected, load.mtbf, load.mttr)
 
 
 def given(*names: str) -> tuple[str, ...]:
@@ -340,7 +340,7 @@ def workload_of(load: Load) -> Workload:
             if load.within is not None:
                 requests = PRECISE
         return Workload(
-            (stream,), load.duration_s, requests, seed=load.seed, failures=load.failures
+            (stream,), load.duration_s, requests, seed=load.seed, failures=_failing(load)
         )
     except InvalidInput as error:
         if error.where is None:

@@ -15,7 +15,7 @@ from hetsim.confidence.verdict import Verdict, verdict_of
 from hetsim.errors import UsageError
 from hetsim.placement.replan import replan
 from hetsim.service.failed import DeviceFailed, Failed, ModelFailed, Period, StreamFailed
-from hetsim.service.figures import latencies, percentile_said
+from hetsim.service.figures import chosen, latencies, percentile_said
 from hetsim.service.layout import Setup
 from hetsim.service.turns import load_s
 from hetsim.service.windows import felt_by, windows_of
@@ -74,10 +74,19 @@ def _loads(setup: Setup) -> list[Load | None]:
     return found
 
 
-def left_s(outcomes: Outcomes, timeout_s: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return when each request was over; `timeout_s` by request, of those that expired."""
+def left_s(outcomes: Outcomes, timeout_s: float) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return when each request of a model was over.
+
+    One that waited longer than `timeout_s` stays in the queue until the batcher meets it: when it
+    next sends a batch.
+    """
     left = np.where(outcomes.why == FULL, outcomes.arrival_s, outcomes.finish_s)
-    return np.where(outcomes.why == EXPIRED, outcomes.arrival_s + timeout_s, left)
+    expired = outcomes.why == EXPIRED
+    due_s = outcomes.arrival_s[expired] + timeout_s
+    sent_s = np.append(np.sort(outcomes.sent_s[outcomes.why == SERVED]), math.inf)
+    met_s = sent_s[np.searchsorted(sent_s, due_s)]
+    left[expired] = np.where(np.isinf(met_s), due_s, met_s)
+    return left
 
 
 def honest(
@@ -136,15 +145,15 @@ def failed(
     assert workload.failures is not None
     duration_s = max(engine.now_s, 0.0)
     of_model = np.array([source.model for source in setup.sources])[outcomes.stream]
-    timeout_s = np.array([model.timeout_s for model in setup.models])[of_model]
-    left = left_s(outcomes, timeout_s)
-    felt = np.full(len(left), -1)
+    felt = np.full(len(of_model), -1)
     models = []
     first_s = []
-    for at in range(len(setup.models)):
+    for at, one in enumerate(setup.models):
         mine = of_model == at
-        windows = windows_of(engine.spells.broken[at], outcomes.arrival_s[mine], left[mine])
-        felt[mine] = felt_by(windows, outcomes.arrival_s[mine], left[mine])
+        arrival_s = outcomes.arrival_s[mine]
+        left = left_s(chosen(outcomes, mine), one.timeout_s)
+        windows = windows_of(engine.spells.broken[at], arrival_s, left)
+        felt[mine] = felt_by(windows, arrival_s, left)
         out_s = sum(
             min(spell.end_s, duration_s) - min(spell.begin_s, duration_s)
             for spell in engine.spells.out[at]
@@ -152,7 +161,7 @@ def failed(
         available = 1 - out_s / duration_s if duration_s > 0 else 1.0
         first_s.append(windows[0].begin_s if windows else math.inf)
         models.append(ModelFailed(names[at], available, len(engine.spells.out[at]), windows))
-    lost, retried = np.zeros((2, len(left)), dtype=np.bool_)
+    lost, retried = np.zeros((2, len(felt)), dtype=np.bool_)
     lost[[*engine.lost]] = True
     retried[[*engine.retried]] = True
     counted = outcomes.arrival_s >= workload.warm_up_s

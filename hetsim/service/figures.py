@@ -35,6 +35,14 @@ UNLIKE = 2.0**8
 """Latencies that are not so many units of the last place of the latest time apart are equal."""
 
 
+def chosen(outcomes: Outcomes, which: Array) -> Outcomes:
+    """Return some of the requests, in their order; themselves where that is all of them."""
+    if which.all():
+        return outcomes
+    parts: Any = (part[which] for part in outcomes)
+    return Outcomes._make(parts)
+
+
 def latencies(outcomes: Outcomes) -> Array:
     """Return the latency of every request, NEVER_S where it was rejected.
 

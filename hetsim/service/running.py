@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from hetsim.confidence.until import FIRST_LOOK
 from hetsim.confidence.verdict import CONFIDENCE, Verdict, confidence_of_look, verdict_of
 from hetsim.errors import WorkloadError
 from hetsim.service.failing import failing_engine, honest
-from hetsim.service.figures import latencies, rate_of, stability
+from hetsim.service.figures import chosen, latencies, rate_of, stability
 from hetsim.service.layout import Setup
 from hetsim.service.service import End
 from hetsim.simulation.failures.serving import FailingServing
@@ -230,10 +229,3 @@ class Run:
         asked = sum(len(stream.slos) for stream in self.workload.streams)
         told = [one for one in self.verdicts.values() if one.answer != "undecided"]
         return len(told) == asked
-
-
-def chosen(outcomes: Outcomes, which: np.ndarray[Any, np.dtype[np.bool_]]) -> Outcomes:
-    """Return some of the requests, in their order; themselves where that is all of them."""
-    if which.all():
-        return outcomes
-    return Outcomes(*(part[which] for part in outcomes))

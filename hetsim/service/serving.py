@@ -14,6 +14,7 @@ from hetsim.service.failed import Failed
 from hetsim.service.failing import failed
 from hetsim.service.figures import (
     NEVER_S,
+    chosen,
     latencies,
     queue_of,
     stability,
@@ -23,7 +24,7 @@ from hetsim.service.intervals import with_lengths, with_uses
 from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import Memory, check_together
 from hetsim.service.resolving import Resolved, resolve
-from hetsim.service.running import Run, check_room, chosen, engine_of, expected
+from hetsim.service.running import Run, check_room, engine_of, expected
 from hetsim.service.service import End, Loading, ModelService, Service, Use
 from hetsim.service.turns import load_s
 from hetsim.simulation.clock.metrics import busy_seconds

@@ -9,10 +9,10 @@ import numpy as np
 
 from hetsim.confidence.verdict import CONFIDENCE, Answer, Verdict, confidence_of_look
 from hetsim.hardware.spec import Platform
-from hetsim.service.figures import judged, stability
+from hetsim.service.figures import chosen, judged, stability
 from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
-from hetsim.service.running import Run, chosen, engine_of
+from hetsim.service.running import Run, engine_of
 from hetsim.service.service import End, Service
 from hetsim.service.serving import service_of
 from hetsim.simulation.serving.tables import SERVED

@@ -113,7 +113,7 @@ def simulate(
     from hetsim.cli.inject import cost_lines, cost_record
     from hetsim.cli.question import read_plan
     from hetsim.cli.trace_and_out import check_targets, leave
-    from hetsim.cli.under_load import OF_LOAD, Load, failing_of, given
+    from hetsim.cli.under_load import OF_LOAD, Load, given
     from hetsim.cli.under_load import play as under_load
     from hetsim.cli.what_if import plan_beside, show_beside, show_sensitivities
     from hetsim.errors import UsageError
@@ -143,7 +143,9 @@ def simulate(
             loading,
             within=within,
             sensitivities=sensitivities,
-            failures=failing_of(failures, mtbf, mttr),
+            injected=failures,
+            mtbf=mtbf,
+            mttr=mttr,
         )
         under_load(
             load, platform, canonical, contention, objective, out=out, force=force, as_json=as_json

@@ -22,7 +22,7 @@ KEPT = {
     "platform", "execute", "strategy", "objective", "set", "affinity", "contention", "profiles",
     "cost", "pessimistic", "seed", "requests", "dims", "shapes", "input", "freeze", "canonical",
     "extension", "what_if", "without", "sensitivities", "out", "force", "as_json", "debug", "quiet",
-    "source", *OF_LOAD,
+    "source", "failures", *OF_LOAD,
 }  # fmt: skip
 """What means under load what it means of one plan, and what is of load alone."""
 
@@ -51,7 +51,7 @@ def test_what_is_of_one_plan_is_refused_with_what_to_do(
     name: str, cli: Cli, model: Path, platform: Path, tmp_path: Path
 ) -> None:
     option = next(one for one in simulate.params if one.name == name)
-    value = {"failures": ["kill npu at 1ms"], "sustained": [], "trace": [tmp_path / "t"]}
+    value = {"sustained": [], "trace": [tmp_path / "t"]}
     words = [max(option.opts, key=len), *value.get(name, [3])]
     result = cli("simulate", model, "--platform", platform, "--rate", 3, *words)
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
@@ -70,6 +70,7 @@ def test_what_a_file_says_is_refused_with_where_to_write_it(
     )
     option = next(one for one in simulate.params if one.name == name)
     values = {"arrivals": "poisson", "slos": "p99=5ms", "dims": "batch=2", "shapes": "x=2,8"}
+    values |= {"failures": "kill npu at 1ms", "mtbf": "2h", "mttr": "5min"}
     word, value = max(option.opts, key=len), values.get(name, 3)
     given = (word, tmp_path / "x.npz" if name == "input" else value)
     result = cli("simulate", "--workload", tmp_path / "w.yaml", "--platform", platform, *given)
