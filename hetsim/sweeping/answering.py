@@ -44,15 +44,12 @@ class Shared:
     grid : Grid
     platforms : tuple of Platform
         As they were read, in the order of the grid.
-    keys : tuple of str
-        By point: the digest of all that its answer depends on.
     name : str
         Of the sweep, so that a process that serves several tells them apart.
     """
 
     grid: Grid
     platforms: tuple[Platform, ...]
-    keys: tuple[str, ...]
     name: str
 
 
@@ -78,21 +75,20 @@ def answer(shared: Shared, places: Sequence[int]) -> tuple[list[Row], float]:
     Whatever goes wrong with a point is told in its row, in one line.
     """
     began = time.perf_counter()
-    points = shared.grid.points()
-    rows = [_row(shared, points[index]) for index in places]
+    rows = [_row(shared, shared.grid.point(index)) for index in places]
     return rows, time.perf_counter() - began
 
 
 def broken(shared: Shared, index: int, why: str) -> Row:
     """Return the row of a point that no process could answer."""
-    row = blank(shared.grid, shared.grid.points()[index], shared.keys[index])
+    row = blank(shared.grid, shared.grid.point(index))
     row["error"], row["kind"] = plain(" ".join(why.split())), BROKEN
     return row
 
 
 def _row(shared: Shared, point: Point) -> Row:
     grid = shared.grid
-    row = blank(grid, point, shared.keys[point.index])
+    row = blank(grid, point)
     try:
         if grid.loads[point.load] is None:
             _plan_figures(shared, point, row)

@@ -53,6 +53,8 @@ class Dealing:
     Attributes
     ----------
     shared : Shared
+    keys : sequence of str
+        By point of the grid.
     keep : callable
         Takes rows as they come.
     tell : callable
@@ -62,6 +64,7 @@ class Dealing:
     """
 
     shared: Shared
+    keys: Sequence[str]
     places: deque[int]
     keep: Callable[[Sequence[Row]], None]
     tell: Callable[[Progress], None]
@@ -96,20 +99,22 @@ class Dealing:
         self.seconds_a_point = (
             0.7 * self.seconds_a_point + 0.3 * own if self.seconds_a_point else own
         )
-        self._keep(rows)
+        self._keep(chunk, rows)
 
     def lost(self, chunk: Chunk, why: str) -> None:
         """Ask the points of a chunk one by one, whose worker died; a single one is a failure."""
         if len(chunk) > 1:
             self.again.extend((place,) for place in chunk)
             return
-        self._keep([broken(self.shared, chunk[0], f"its process died: {why}")])
+        self._keep(chunk, [broken(self.shared, chunk[0], f"its process died: {why}")])
 
-    def _keep(self, rows: Sequence[Row]) -> None:
+    def _keep(self, chunk: Chunk, rows: Sequence[Row]) -> None:
+        for place, row in zip(chunk, rows, strict=True):
+            row["key"] = self.keys[place]
         self.keep(rows)
         self.done += len(rows)
         self.failed += sum(row["error"] is not None for row in rows)
-        total = len(self.shared.keys)
+        total = len(self.keys)
         done = self.known + self.done
         left_s = (time.monotonic() - self.began_s) / self.done * (total - done)
         self.tell(Progress(done, total, self.failed, left_s))

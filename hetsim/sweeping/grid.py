@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
 
 from hetsim.placement.objective import Objective
 from hetsim.workloads.deployment import DynamicBatching
@@ -29,6 +28,14 @@ class ModelAxis:
 
     source: str
     dims: Mapping[str, int] = field(default_factory=dict, hash=False)
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformAxis:
+    """A platform: a name of the catalog or a path, and as the grid has it."""
+
+    source: str
     shown: str = ""
 
 
@@ -95,8 +102,7 @@ class Grid:
     Attributes
     ----------
     models : tuple of ModelAxis
-    platforms : tuple of str
-        Catalog names or paths.
+    platforms : tuple of PlatformAxis
     what_ifs : tuple of WhatIfAxis
         One that supposes nothing is the platform as it is.
     precisions : tuple of mapping of str to str
@@ -113,7 +119,7 @@ class Grid:
     """
 
     models: tuple[ModelAxis, ...]
-    platforms: tuple[str, ...]
+    platforms: tuple[PlatformAxis, ...]
     what_ifs: tuple[WhatIfAxis, ...] = (WhatIfAxis(),)
     precisions: tuple[Mapping[str, str], ...] = ({},)
     strategies: tuple[str, ...] = ("heft",)
@@ -138,7 +144,15 @@ class Grid:
             self.batchings, self.loads,
         )  # fmt: skip
 
-    def points(self) -> tuple[Point, ...]:
-        """Return all points; neighbours share the model and the platform where they can."""
-        places = product(*(range(len(axis)) for axis in self.axes))
-        return tuple(Point(index, *place) for index, place in enumerate(places))
+    def point(self, index: int) -> Point:
+        """Return a point; neighbours share the model and the platform where they can. O(1)."""
+        places = []
+        left = index
+        for axis in reversed(self.axes):
+            left, place = divmod(left, len(axis))
+            places.append(place)
+        return Point(index, *reversed(places))
+
+    def points(self) -> Iterator[Point]:
+        """Yield all points in order."""
+        return map(self.point, range(self.size))

@@ -28,7 +28,10 @@ def keys_of(grid: Grid, platforms: Sequence[Platform]) -> tuple[str, ...]:
     """
     parts: tuple[Sequence[object], ...] = (
         [_of_model(axis) for axis in grid.models],
-        [[name, platform.sha256] for name, platform in zip(grid.platforms, platforms, strict=True)],
+        [
+            [axis.shown, platform.sha256]
+            for axis, platform in zip(grid.platforms, platforms, strict=True)
+        ],
         [[list(axis.changes), list(axis.without)] for axis in grid.what_ifs],
         [dict(sorted(execute.items())) for execute in grid.precisions],
         grid.strategies,

@@ -33,15 +33,14 @@ BROKEN = "broken"
 """The kind of a row whose point was not answered for a reason that is not its own: asked again."""
 
 
-def blank(grid: Grid, point: Point, key: str) -> Row:
-    """Return the row of a point before it is answered."""
+def blank(grid: Grid, point: Point) -> Row:
+    """Return the row of a point before it is answered; its key is for who asked to fill in."""
     what_if = grid.what_ifs[point.what_if]
     load = grid.loads[point.load]
     batching = grid.batchings[point.batching]
     row: Row = dict.fromkeys(COLUMNS)
-    row["key"] = key
     row["model"] = grid.models[point.model].shown
-    row["platform"] = grid.platforms[point.platform]
+    row["platform"] = grid.platforms[point.platform].shown
     row["what_if"] = str(what_if) or None
     execute = grid.precisions[point.precision]
     row["execute"] = ",".join(f"{name}={how}" for name, how in sorted(execute.items())) or None

@@ -118,7 +118,8 @@ class Store:
                     where=f"{path}:{number}",
                     hint="name another folder behind -o, or remove the file",
                 )
-            if row["kind"] != BROKEN:
+            # Rows of other columns are another hetsim's: they answer no question of this one.
+            if tuple(row) == COLUMNS and row["kind"] != BROKEN:
                 self.known[str(row["key"])] = text
 
     def _cut(self) -> None:
@@ -138,7 +139,7 @@ def _row(text: str) -> Mapping[str, Any] | None:
         row = json.loads(text)
     except ValueError:
         return None
-    fits = isinstance(row, dict) and tuple(row) == COLUMNS and isinstance(row["key"], str)
+    fits = isinstance(row, dict) and isinstance(row.get("key"), str)
     return row if fits else None
 
 

@@ -115,7 +115,7 @@ def sweep(
         raise UsageError("an address is of Ray", hint="leave it out, or choose the executor 'ray'")
     wishes = read_front(front)
     folder = Path(out)
-    platforms = tuple(load_platform(name) for name in grid.platforms)
+    platforms = tuple(load_platform(axis.source) for axis in grid.platforms)
     keys = keys_of(grid, platforms)
     with Store(folder) as store, leftovers.told_in(folder):
         before = set(store.known)
@@ -124,7 +124,7 @@ def sweep(
             # Points may be the same question: what is supposed may change nothing of its text.
             if key not in before:
                 asked.setdefault(key, index)
-        shared = Shared(grid, platforms, keys, f"{os.getpid()}-{hash(keys)}")
+        shared = Shared(grid, platforms, f"{os.getpid()}-{hash(keys)}")
         told: dict[str, Row] = {}
 
         def keep(rows: Sequence[Row]) -> None:
@@ -132,7 +132,8 @@ def sweep(
             store.add(rows)
 
         known = len(keys) - len(asked)
-        work = Dealing(shared, deque(asked.values()), keep, tell or (lambda so_far: None), known)
+        places = deque(asked.values())
+        work = Dealing(shared, keys, places, keep, tell or (lambda so_far: None), known)
         if asked and executor == "ray":
             spread(answer, shared, work, address=address,
                    started=lambda files: leftovers.tell(folder, files))  # fmt: skip

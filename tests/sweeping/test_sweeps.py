@@ -22,12 +22,13 @@ from hetsim.placement.objective import bottleneck
 from hetsim.sweeping import verb
 from hetsim.sweeping.answering import Shared, broken
 from hetsim.sweeping.chunks import MOST, Dealing, Progress
-from hetsim.sweeping.grid import Grid, ModelAxis
+from hetsim.sweeping.grid import Grid, ModelAxis, PlatformAxis
 from hetsim.sweeping.keys import keys_of
 from hetsim.sweeping.rows import COLUMNS, line
 from hetsim.sweeping.store import Store
 
 Cli = Callable[..., Result]
+LAPTOP = (PlatformAxis("laptop", "laptop"),)
 
 
 def swept(grid: Path, out: Path, **more: Any) -> verb.Swept:
@@ -105,9 +106,17 @@ def test_a_larger_grid_asks_what_is_new(grid: Path, tmp_path: Path) -> None:
     assert kept == list(small.rows)
 
 
+def test_rows_of_another_hetsim_answer_nothing(grid: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    found = swept(grid, out)
+    other = "".join(line({**row, "more": 1}) + "\n" for row in found.rows)
+    (out / "rows.jsonl").write_text(other)
+    assert swept(grid, out).answered == 16
+
+
 def test_another_model_is_another_question(grid: Path, tmp_path: Path) -> None:
     found = hetsim.load_grid(grid)
-    platforms = [load_platform(name) for name in found.platforms]
+    platforms = [load_platform(axis.source) for axis in found.platforms]
     keys = keys_of(found, platforms)
     assert len(set(keys)) == len(keys) == 16
     assert keys_of(found, platforms) == keys
@@ -124,7 +133,7 @@ def test_another_model_is_another_question(grid: Path, tmp_path: Path) -> None:
 
 
 def test_points_that_are_the_same_are_asked_once(tmp_path: Path) -> None:
-    grid = Grid((ModelAxis("zoo:no", shown="a"), ModelAxis("zoo:no", shown="a")), ("laptop",))
+    grid = Grid((ModelAxis("zoo:no", shown="a"), ModelAxis("zoo:no", shown="a")), LAPTOP)
     found = hetsim.sweep(grid, tmp_path, executor="threads")
     assert (found.answered, found.known, len(found.rows)) == (1, 1, 2)
     assert found.rows[0] == found.rows[1]
@@ -134,7 +143,7 @@ def test_the_folder_is_one_of_a_sweep_and_of_one_alone(grid: Path, tmp_path: Pat
     out = tmp_path / "out"
     with Store(out), pytest.raises(SweepError, match="another sweep writes it"):
         swept(grid, out)
-    for text in ("{}\n", "nothing\n", '{"key": 3}\n'):
+    for text in ("{}\n", "nothing\n", '{"key": 3}\n', "[]\n"):
         (out / "rows.jsonl").write_text(text)
         with pytest.raises(SweepError, match=r"rows.jsonl:1: this is no row of a sweep"):
             swept(grid, out)
@@ -144,9 +153,9 @@ def test_the_folder_is_one_of_a_sweep_and_of_one_alone(grid: Path, tmp_path: Pat
 
 
 def test_what_broke_is_asked_again(tmp_path: Path) -> None:
-    grid = Grid((ModelAxis("zoo:no", shown="a"),), ("laptop",))
-    shared = Shared(grid, (load_platform("laptop"),), ("k",), "")
-    row = broken(shared, 0, "its\nend")
+    grid = Grid((ModelAxis("zoo:no", shown="a"),), LAPTOP)
+    shared = Shared(grid, (load_platform("laptop"),), "")
+    row = {**broken(shared, 0, "its\nend"), "key": "k"}
     assert (row["error"], row["kind"]) == ("its end", "broken")
     with Store(tmp_path) as store:
         store.add([row])
@@ -161,9 +170,9 @@ def test_what_broke_is_asked_again(tmp_path: Path) -> None:
 def test_every_place_is_dealt_out_once(count: int, cores: int, seconds: list[float]) -> None:
     """And a chunk has 50 ms of work, as far as known, until there is no more."""
     keys = tuple(map(str, range(count)))
-    shared = Shared(Grid((ModelAxis("m"),), ("p",)), (), keys, "")
+    shared = Shared(Grid((ModelAxis("m"),), LAPTOP), (), "")
     kept: list[Any] = []
-    work = Dealing(shared, deque(range(count)), kept.extend, lambda so_far: None, 0)
+    work = Dealing(shared, keys, deque(range(count)), kept.extend, lambda so_far: None, 0)
     dealt: list[int] = []
     turn = 0
     while (chunk := work.take(cores)) is not None:
@@ -172,15 +181,16 @@ def test_every_place_is_dealt_out_once(count: int, cores: int, seconds: list[flo
         enough = len(chunk) * work.seconds_a_point >= 0.05 or len(chunk) == MOST
         assert turn == 1 or enough or not work.places
         dealt += chunk
-        work.give(chunk, ([{"error": None}] * len(chunk), took_s * len(chunk)))
+        work.give(chunk, ([{"error": None} for _ in chunk], took_s * len(chunk)))
     assert dealt == list(range(count))
     assert work.done == len(kept) == count
+    assert [row["key"] for row in kept] == list(keys)
 
 
 def test_a_chunk_whose_process_died_is_asked_point_by_point() -> None:
-    grid = Grid((ModelAxis("a"), ModelAxis("b")), ("laptop",))
+    grid = Grid((ModelAxis("a"), ModelAxis("b")), LAPTOP)
     kept: list[Any] = []
-    work = Dealing(Shared(grid, (), ("k", "l"), ""), deque([0, 1]), kept.extend,
+    work = Dealing(Shared(grid, (), ""), ("k", "l"), deque([0, 1]), kept.extend,
                    lambda so_far: None, 0)  # fmt: skip
     work.places.clear()
     work.lost((0, 1), "killed")

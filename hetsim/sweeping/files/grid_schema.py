@@ -23,7 +23,7 @@ from hetsim.hardware.files.figures import (
 )
 from hetsim.hardware.files.kernels_schema import Precision
 from hetsim.placement.objective import OBJECTIVES
-from hetsim.sweeping.grid import STREAM, Grid, LoadAxis, ModelAxis, WhatIfAxis
+from hetsim.sweeping.grid import STREAM, Grid, LoadAxis, ModelAxis, PlatformAxis, WhatIfAxis
 from hetsim.workloads.files.arrivals_schema import ArrivalsModel
 from hetsim.workloads.files.deployment_schema import DynamicBatchingModel
 from hetsim.workloads.files.paths import model_at
@@ -31,7 +31,7 @@ from hetsim.workloads.files.workload_schema import SloModel
 from hetsim.workloads.numbers import MAX_SEED
 from hetsim.workloads.workload import MAX_REQUESTS, Stream, Workload
 
-MAX_POINTS = 10_000_000
+MAX_POINTS = 1_000_000
 """More points than anybody waits for: a grid has them by a slip."""
 
 Size = Annotated[StrictInt, Field(ge=1)]
@@ -173,10 +173,10 @@ def _check_strategy(name: str) -> None:
     resolve(name)
 
 
-def _platform_at(given: str, base: Path) -> str:
+def _platform_at(given: str, base: Path) -> PlatformAxis:
     """A path starts from the folder of the grid; a name of the catalog is itself."""
     is_path = "/" in given or "\\" in given or given.endswith((".yaml", ".yml"))
-    return str(base / given) if is_path else given
+    return PlatformAxis(str(base / given) if is_path else given, given)
 
 
 MEANINGS: Mapping[str, Mapping[str, str]] = {

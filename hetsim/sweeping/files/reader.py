@@ -44,9 +44,9 @@ def _complaints(source: Source, grid: Grid) -> list[Complaint]:
     """What no platform takes: a name that is none, a change that fits none of them."""
     found = []
     platforms = []
-    for at, name in enumerate(grid.platforms):
+    for at, axis in enumerate(grid.platforms):
         try:
-            platforms.append(load_platform(name))
+            platforms.append(load_platform(axis.source))
         except HetsimError as error:
             line = source.line(("platforms", at))
             what = f"{error.where}: {error.what}" if error.where else error.what
