@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -76,16 +76,19 @@ class Sensitivities:
     changes: tuple[Sensitivity, ...]
 
 
-def levers(platform: Platform) -> tuple[str, ...]:
+def levers(platform: Platform, measured: Collection[str] = ()) -> tuple[str, ...]:
     """Return the changes that are tried: a tenth more speed of devices, bandwidth of links, and
     a tenth less latency of them, where there is some.
 
     Of many devices those that are numbered alike are changed together, of many links those of a
-    kind.
+    kind. Devices that are `measured` are left out: their times follow no figure.
     """
     names = list(platform.devices)
+    without = set(measured)
     if len(names) > EACH:
         names = list(dict.fromkeys(_stem(name) for name in names))
+        without = {_stem(name) for name in measured}
+    names = [name for name in names if name not in without]
     links = {link.name: link.latency_s for link in platform.links}
     if len(links) > EACH:
         links = {}
@@ -144,7 +147,7 @@ def sensitivities(
         )
     before_s = measure(plan, objective)
     found = []
-    for change in _levers_of(plan, platform):
+    for change in levers(platform, plan.problem.profiles):
         if tell is not None:
             tell(change)
         problem = repriced(plan.problem, what_if(platform, change))
@@ -153,12 +156,6 @@ def sensitivities(
         found.append(Sensitivity(change, _share(kept_s, before_s), _share(anew_s, before_s)))
     name = "latency" if objective == "latency" else "seconds a request"
     return Sensitivities(name, before_s, _ranked(found))
-
-
-def _levers_of(plan: Plan, platform: Platform) -> list[str]:
-    """All levers but those of measured devices, whose times follow no figure."""
-    measured = {f"device {name}.speed +{STEP}" for name in plan.problem.profiles}
-    return [change for change in levers(platform) if change not in measured]
 
 
 def served_sensitivities(
@@ -189,7 +186,8 @@ def served_sensitivities(
     before_s = [tail_s(service, at) for at in range(len(service.streams))]
     changes: list[list[Sensitivity]] = [[] for _ in service.streams]
     fixed = any(entry.plan for model in deployment.models for entry in model.instances)
-    for change in levers(platform):
+    measured = {name for one in service.resolved for name in one.problem.profiles}
+    for change in levers(platform, measured):
         if tell is not None:
             tell(change)
         on = what_if(platform, change)

@@ -76,6 +76,8 @@ def test_many_devices_are_changed_by_kind() -> None:
     assert {change.split()[1].rpartition(".")[0] for change in found[2:]} == kinds
     for change in found:
         hetsim.what_if(server, change)
+    assert levers(server, ["gpu.3"])[1].startswith("link ")
+    assert levers(PLATFORM, ["npu"])[1] == "device gpu.speed +10%"
 
 
 def test_an_instance_of_arrays_has_no_figures() -> None:
