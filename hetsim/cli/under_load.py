@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from hetsim.errors import InvalidInput, UsageError, WorkloadError, nearest
 if TYPE_CHECKING:
     from hetsim.analysis.sensitivity import Sensitivities
     from hetsim.cli.question import Canonical
+    from hetsim.hardware.price import Price
     from hetsim.hardware.spec import Platform
     from hetsim.placement.objective import Objective
     from hetsim.plans.plan import Plan
@@ -58,6 +59,9 @@ OF_LOAD = (
     "loading",
     "mtbf",
     "mttr",
+    "prices",
+    "tariff",
+    "lifetime",
 )
 """Options any of which means that requests come at their own times."""
 
@@ -124,6 +128,9 @@ class Load:
     injected: tuple[Failure, ...] = ()
     mtbf: ByDevice | None = None
     mttr: ByDevice | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    tariff: float | None = None
+    lifetime: float | None = None
 
 
 def _failing(load: Load) -> Failing | None:
@@ -168,12 +175,17 @@ def play(
     from hetsim.reporting.tables.beside_service import served_beside_record, served_beside_report
     from hetsim.reporting.tables.sensitivity import sensitivities_record, sensitivities_report
     from hetsim.reporting.tables.service import service_report
+    from hetsim.service.bad_end import at_bad_end
+    from hetsim.service.cost import Prices, cost_of, priced
     from hetsim.service.serving import serve
 
     invocation = current()
     refuse(OF_PLAN, "is of one plan alone, and not simulated under load")
     check_targets(None, out, force=force)
     load, hardware, asked = asked_of(load, platform, canonical, contention, objective)
+    prices = Prices(load.prices, load.tariff, load.lifetime)
+    # What is wrong with prices is told before anything is played.
+    priced(hardware, prices)
     workload = workload_of(load)
     deployment = deployment_of(load, workload)
     asked = with_options(asked, (deployment,))
@@ -192,11 +204,13 @@ def play(
     told = told_where(workload, load.workload, deployment, load.deployment)
     with invocation.progress("simulating what comes"), told:
         service = served(hardware)
+        worse = at_bad_end(service, hardware)
         was = served(read_platform(platform, as_it_is=True)) if supposed() else None
         moving: tuple[Sensitivities, ...] = ()
         if load.sensitivities:
             moving = served_sensitivities(service, deployment, hardware, asked)
-    record = service_record(service)
+    cost = cost_of(service, hardware, prices)
+    record = service_record(service, worse, cost)
     if moving:
         record["sensitivities"] = [sensitivities_record(one) for one in moving]
     if was is not None:
@@ -207,7 +221,7 @@ def play(
     if as_json:
         invocation.show_json(record)
     else:
-        invocation.show(service_report(service))
+        invocation.show(service_report(service, worse, cost))
         if was is not None:
             invocation.say("")
             invocation.show(served_beside_report(was, service))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.kernel_figures import KernelFigures
+from hetsim.hardware.price import Price
 
 if TYPE_CHECKING:
     from hetsim.patterns.attributes import AttributeValue
@@ -160,6 +161,8 @@ class DeviceSpec:
     kernels : mapping of str to KernelFigures
         By precision: what its kernels take, for the cost model ``fitted``; empty where nobody
         measured.
+    price : Price or None
+        What it costs alone; None where nothing says it.
     """
 
     name: str
@@ -186,6 +189,7 @@ class DeviceSpec:
     custom_ops: frozenset[str] = frozenset(CUSTOM_OPS)
     provenance: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     kernels: Mapping[str, KernelFigures] = field(default_factory=dict)
+    price: Price | None = None
 
     @property
     def rounding(self) -> Mapping[str, str]:
@@ -289,7 +293,7 @@ class Platform:
     source : str
         Where it was read from: a catalog name or a path as the user gave it.
     sha256 : str
-        Digest of everything above but `source`, so that a plan can be matched to its
+        Digest of everything above but `source` and prices, so that a plan can be matched to its
         platform; of what was read, where devices execute in another precision since, or
         something is supposed.
     power_w : float or None
@@ -300,6 +304,8 @@ class Platform:
         Status and source of `power_w`.
     supposed : Supposed or None
         What is otherwise than it was read, see ``hetsim.what_if``.
+    price : Price or None
+        Of all of it, in the place of those of its devices; None where nothing says it.
     """
 
     name: str
@@ -312,6 +318,7 @@ class Platform:
     memories: tuple[SharedMemory, ...] = ()
     power_provenance: tuple[str, str] = ("estimate", "")
     supposed: Supposed | None = None
+    price: Price | None = None
 
 
 @dataclass(frozen=True, slots=True)

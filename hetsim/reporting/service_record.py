@@ -9,12 +9,19 @@ from hetsim.confidence.mean import Mean
 from hetsim.confidence.percentile import Percentile
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.service import served_text
+from hetsim.reporting.words.cost import cost_record
+from hetsim.service.cost import Cost
 from hetsim.service.failed import Failed, Period
 from hetsim.service.service import ModelService, Part, Service, StreamService, Use
 
 
-def service_record(service: Service) -> dict[str, Any]:
-    """Return the record for ``to_json``."""
+def service_record(
+    service: Service, worse: Service | None = None, cost: Cost | None = None
+) -> dict[str, Any]:
+    """Return the record for ``to_json``.
+
+    `worse` is the same at the bad end of what figures may be off by, `cost` what it costs.
+    """
     workload = service.workload
     first = service.resolved[0].problem
     return {
@@ -55,10 +62,22 @@ def service_record(service: Service) -> dict[str, Any]:
         "on_time": service.on_time,
         "energy_j": service.energy_j,
         "energy_per_1000_on_time_j": service.energy_per_1000_j,
+        "cost": None if cost is None else cost_record(cost),
+        "bad_end": None
+        if worse is None
+        else {
+            "state": worse.state,
+            "bottleneck": worse.bottleneck,
+            "streams": [_stream_record(one) for one in worse.streams],
+        },
         "streams": [_stream_record(one) for one in service.streams],
         "models": [_model_record(one) for one in service.models],
         "devices": {
-            name: {**_use_record(use), "memory_bytes": service.memory_bytes[name]}
+            name: {
+                **_use_record(use),
+                "energy_per_1000_on_time_j": service.per_1000(use.energy_j),
+                "memory_bytes": service.memory_bytes[name],
+            }
             for name, use in service.devices.items()
         },
         "links": {name: _use_record(use) for name, use in service.links.items()},

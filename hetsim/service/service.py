@@ -277,4 +277,8 @@ class Service:
     @property
     def energy_per_1000_j(self) -> float | None:
         """Joules for a thousand requests on time; None where none was."""
-        return 1000 * self.energy_j / self.on_time if self.on_time else None
+        return self.per_1000(self.energy_j)
+
+    def per_1000(self, whole: float) -> float | None:
+        """Return so much of the run for a thousand requests on time; None where none was."""
+        return 1000 * whole / self.on_time if self.on_time else None

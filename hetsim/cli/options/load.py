@@ -10,6 +10,7 @@ import click
 from hetsim.cli.options.values import above_zero, all_of
 
 if TYPE_CHECKING:
+    from hetsim.hardware.price import Price
     from hetsim.workloads.deployment import DynamicBatching
     from hetsim.workloads.slo import Slo
 
@@ -75,6 +76,27 @@ def _by_device(
             raise click.BadParameter(f"'{text}': {hint}", ctx, param)
         found[name] = seconds
     return found.get("", found)
+
+
+def _prices(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, Price]:
+    """Read ``gpu.0=0.53/h``, by name, of several the last."""
+    if not given:
+        return {}
+    from hetsim.errors import UsageError
+    from hetsim.hardware.price import parse_price
+
+    found = {}
+    for text in given:
+        name, equals, price = text.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(
+                f"'{text}' is not NAME=PRICE, e.g. gpu.0=0.53/h or platform=1600/3y", ctx, param
+            )
+        try:
+            found[name] = parse_price(price)
+        except UsageError as error:
+            raise UsageError(error.what, where=f"--price {text}", hint=error.hint) from None
+    return found
 
 
 load_options = all_of(
@@ -155,6 +177,27 @@ load_options = all_of(
         type=click.Choice(["resident", "on_demand"]),
         help="Whether models are in memory all along, or loaded where a batch needs them: those "
         "that do not fit together take turns.  [default: resident]",
+    ),
+    click.option(
+        "--price",
+        "prices",
+        metavar="NAME=PRICE",
+        multiple=True,
+        callback=_prices,
+        help="What a device, or the platform, costs in US dollars: 0.53/h rented, 1600/3y bought "
+        "for three years. Repeatable.",
+    ),
+    click.option(
+        "--tariff",
+        callback=above_zero,
+        metavar="USD_PER_KWH",
+        help="What electricity costs, for what is bought.",
+    ),
+    click.option(
+        "--lifetime",
+        callback=above_zero,
+        metavar="YEARS",
+        help="For how long what is bought is bought.",
     ),
 )
 """What comes, and how it is served."""

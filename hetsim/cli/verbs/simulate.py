@@ -26,6 +26,7 @@ from hetsim.cli.options.values import from_zero
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
+    from hetsim.hardware.price import Price
     from hetsim.placement.objective import Objective
     from hetsim.problem.parts import Contention
     from hetsim.workloads.deployment import DynamicBatching, Loading
@@ -92,6 +93,9 @@ def simulate(
     loading: Loading | None,
     mtbf: ByDevice | None,
     mttr: ByDevice | None,
+    prices: dict[str, Price],
+    tariff: float | None,
+    lifetime: float | None,
     failures: tuple[Failure, ...],
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
@@ -146,6 +150,9 @@ def simulate(
             injected=failures,
             mtbf=mtbf,
             mttr=mttr,
+            prices=prices,
+            tariff=tariff,
+            lifetime=lifetime,
         )
         under_load(
             load, platform, canonical, contention, objective, out=out, force=force, as_json=as_json

@@ -42,6 +42,7 @@ from hetsim.hardware.files.figures import (
     refusals,
 )
 from hetsim.hardware.files.kernels_schema import Kernels, MeasuredModel, Precision
+from hetsim.hardware.files.price_schema import PriceModel
 from hetsim.hardware.spec import CUSTOM_OPS, QUANTIZED, DeviceSpec, SupportRule
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ class DeviceModel(Strict):
     measured: dict[Precision, MeasuredModel] = Field(default_factory=dict)
     cores: tuple[CoreCluster, ...] = ()
     family: Annotated[StrictStr, OneOf("family", FAMILIES)] | None = None
+    price: PriceModel | None = None
 
     @field_validator("busy_w")
     @classmethod
@@ -227,6 +229,7 @@ class DeviceModel(Strict):
                 precision: kernels.to_figures(precision)
                 for precision, kernels in self.kernels.items()
             },
+            price=None if self.price is None else self.price.to_price(),
         )
 
     def _foreign(self) -> frozenset[str] | None:

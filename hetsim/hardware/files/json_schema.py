@@ -30,6 +30,7 @@ from hetsim.hardware.files.platform_schema import (
     MemoryUse,
     PlatformModel,
 )
+from hetsim.hardware.files.price_schema import PriceModel
 from hetsim.hardware.kernel_correction import COORDINATES
 from hetsim.hardware.kernel_figures import PARAMETERS
 from hetsim.hardware.kin import TRAITS
@@ -76,6 +77,7 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "cores": "Of a processor: a list of [cores, GHz, core], the fastest first, for what its "
         "kin say of it.",
         "family": "Of graphics or a processor: the make, e.g. mali, for what its kin say of it.",
+        "price": "What it costs alone.",
     },
     FittedModel.__name__: {
         "kernels": "What was fitted for the device of the catalog that the file is named after.",
@@ -188,6 +190,14 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "devices": "By the name that plans use: a device of the catalog, a path, or a mapping.",
         "links": "How the devices are joined.",
         "memories": "What several devices draw on together.",
+        "price": "Of all of it, in the place of those of its devices.",
+    },
+    PriceModel.__name__: {
+        "usd_per_hour": "Rented, with its electricity: US dollars an hour.",
+        "usd": "Bought: US dollars.",
+        "years": "For how long it is bought; absent: --lifetime says it.",
+        "of": "The date of the price, e.g. 2024-06.",
+        "source": "Where the price is from.",
     },
     MemoryUse.__name__: {
         "devices": "Those that draw on it; each device is in one at most.",

@@ -29,6 +29,7 @@ from hetsim.hardware.files.figures import (
     spread,
 )
 from hetsim.hardware.files.kernels_schema import Precision
+from hetsim.hardware.files.price_schema import PriceModel
 
 TABLES = ("peak_tflops", "efficiency", "execution_dtype")
 """Keys of a device that overrides change entry by entry; all others they change whole."""
@@ -116,6 +117,7 @@ class PlatformModel(Strict):
     devices: Annotated[dict[Name, DeviceUse], Field(min_length=1)]
     links: tuple[LinkUse, ...] = ()
     memories: tuple[MemoryUse, ...] = ()
+    price: PriceModel | None = None
 
 
 def overridden(base: DeviceModel, changes: Mapping[str, Any]) -> dict[str, Any]:

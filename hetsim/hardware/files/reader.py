@@ -196,6 +196,8 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
             for memory in model.memories
         ),
     )
+    if model.price is not None:
+        platform = dataclasses.replace(platform, price=model.price.to_price())
     if model.power_w is not None:
         stated = model.power_w.status, model.power_w.source
         platform = dataclasses.replace(platform, power_provenance=stated)
@@ -203,11 +205,14 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
 
 
 def digest(platform: Platform) -> str:
-    """SHA-256, in hex, of everything in `platform` but where it was read from."""
+    """SHA-256, in hex, of everything in `platform` but where it was read from, and prices.
+
+    No plan depends on a price.
+    """
     record: dict[str, Any] = {
         "name": platform.name,
         # A list, for the order of devices is part of the platform.
-        "devices": [[name, dataclasses.asdict(spec)] for name, spec in platform.devices.items()],
+        "devices": [[name, _priceless(spec)] for name, spec in platform.devices.items()],
         "links": [dataclasses.asdict(link) for link in platform.links],
         "host": platform.host,
     }
@@ -218,6 +223,12 @@ def digest(platform: Platform) -> str:
     # What JSON cannot write are the frozensets of op types and dtypes.
     text = json.dumps(record, sort_keys=True, separators=(",", ":"), default=sorted)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _priceless(spec: DeviceSpec) -> dict[str, Any]:
+    record = dataclasses.asdict(spec)
+    del record["price"]
+    return record
 
 
 @dataclass(slots=True)

@@ -16,7 +16,9 @@ from hetsim.confidence.mean import Mean
 from hetsim.reporting.tables.comparison import question
 from hetsim.reporting.tables.failed import failed_rows, failed_table, interval
 from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.cost import cost_text
 from hetsim.reporting.words.text import ABSENT, big, count, joules, percent
+from hetsim.service.cost import Cost
 from hetsim.service.intervals import ends_of
 from hetsim.service.resolving import Resolved
 from hetsim.service.service import Loading, ModelService, Objective, Service, StreamService
@@ -25,8 +27,13 @@ ROUNDING = 1e-9
 """Of sums of seconds."""
 
 
-def service_report(service: Service) -> RenderableType:
-    """Return what was asked, what became of each stream, and what was used."""
+def service_report(
+    service: Service, worse: Service | None = None, cost: Cost | None = None
+) -> RenderableType:
+    """Return what was asked, what became of each stream, and what was used.
+
+    `worse` is the same at the bad end of what figures may be off by, `cost` what it costs.
+    """
     rows: list[tuple[str, str]] = []
     for one in service.resolved:
         rows += [row for row in question(one.problem) if row not in rows]
@@ -42,13 +49,17 @@ def service_report(service: Service) -> RenderableType:
         (
             "energy",
             f"{joules(service.energy_j)} in all"
-            + ("" if energy_j is None else f", {joules(energy_j)} for 1000 requests on time"),
+            + ("" if energy_j is None else f", {joules(energy_j)} for 1000 requests on time")
+            + _without_power(service),
         )
     )
-    parts: list[RenderableType] = [pairs(rows), "", _latencies(service.streams)]
+    if cost is not None:
+        rows.append(("price", cost_text(cost)))
+    rows.append(("how sure", _sure_text(service, worse)))
+    parts: list[RenderableType] = [pairs(rows), "", _latencies(service.streams, worse)]
     parts += ["", _parts(service.streams, loading=bool(service.loading))]
     if any(one.objectives for one in service.streams):
-        parts += ["", _objectives(service.streams)]
+        parts += ["", _objectives(service.streams, worse)]
     if service.failures is not None and service.failures.devices:
         parts += ["", failed_table(service)]
     parts += ["", _uses(service)]
@@ -112,7 +123,31 @@ def _state_text(one: ModelService) -> str:
     )
 
 
-def _latencies(streams: Sequence[StreamService]) -> Table:
+def _without_power(service: Service) -> str:
+    """Name what is busy and of which no power is known."""
+    busy = [name for name, use in service.links.items() if use.busy_s > 0]
+    return f"; not that of links, of which no power is known: {', '.join(busy)}" if busy else ""
+
+
+def _sure_text(service: Service, worse: Service | None) -> str:
+    text = "intervals are of chance in what comes, not of what figures may be off by"
+    if worse is None:
+        if all(one.problem.pessimistic for one in service.resolved):
+            return f"{text}: these are at their bad end, each device and link"
+        return f"{text}: these are taken as exact"
+    text += "; bad end: the same requests, each device and link at the upper end of its 80 % "
+    text += "interval"
+    states = [
+        f"{after.model} is {after.stability.state} there"
+        for before, after in zip(service.models, worse.models, strict=True)
+        if before.stability is not None
+        and after.stability is not None
+        and before.stability.state != after.stability.state
+    ]
+    return "; ".join([text, *states])
+
+
+def _latencies(streams: Sequence[StreamService], worse: Service | None) -> Table:
     table = new_table()
     table.add_column("latency", overflow="fold")
     for name in ("requests", "mean, 95 %"):
@@ -121,15 +156,25 @@ def _latencies(streams: Sequence[StreamService]) -> Table:
     for percentile in shown:
         name = f"p{percentile:g}, 95 %"
         table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
-    for one in streams:
+    if worse is not None:
+        table.add_column(Text("p99,\nbad end", justify="right"), justify="right", no_wrap=True)
+    for at, one in enumerate(streams):
         found = {each.percentile: each for each in one.percentiles}
         table.add_row(
             cell(one.name),
             str(one.requests),
             cell(_seconds(one.mean_s), *_between(one.mean, format_seconds)),
             *(interval(found.get(percentile)) for percentile in shown),
+            *(() if worse is None else (_estimate(worse.streams[at], 99.0),)),
         )
     return table
+
+
+def _estimate(one: StreamService, percentile: float) -> str:
+    for each in one.percentiles:
+        if each.percentile == percentile:
+            return "rejected" if math.isinf(each.estimate_s) else _seconds(each.estimate_s)
+    return ABSENT
 
 
 def loading_text(service: Service, one: Loading) -> str:
@@ -188,21 +233,24 @@ def _parts(streams: Sequence[StreamService], *, loading: bool) -> Table:
     return table
 
 
-def _objectives(streams: Sequence[StreamService]) -> Table:
+def _objectives(streams: Sequence[StreamService], worse: Service | None) -> Table:
     table = new_table()
     for name in ("stream", "objective"):
         table.add_column(name, overflow="fold")
     table.add_column(Text("on time", justify="right"), justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     table.add_column("MLPerf", overflow="fold")
-    for one in streams:
-        for objective in one.objectives:
+    if worse is not None:
+        table.add_column("bad end", overflow="fold")
+    for at, one in enumerate(streams):
+        for k, objective in enumerate(one.objectives):
             table.add_row(
                 cell(one.name),
                 cell(str(objective.slo)),
                 f"{100 * objective.on_time:.4g} %",
                 cell(_verdict(objective)),
                 "valid" if objective.verdict.mlperf.valid else "invalid",
+                *(() if worse is None else (worse.streams[at].objectives[k].verdict.answer,)),
             )
     return table
 
