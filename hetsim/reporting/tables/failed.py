@@ -12,7 +12,7 @@ from hetsim.base.text import plain
 from hetsim.base.units import format_seconds
 from hetsim.confidence.percentile import Percentile
 from hetsim.reporting.words.console import cell, new_table
-from hetsim.reporting.words.text import ABSENT, count
+from hetsim.reporting.words.text import ABSENT, count, ends
 from hetsim.service.failed import Failed, ModelFailed, Period
 from hetsim.service.service import Service
 
@@ -109,5 +109,5 @@ def interval(one: Percentile | None) -> Text:
         return cell("rejected")
     if not one.enough:
         return cell(format_seconds(one.estimate_s), "too few")
-    both = f"{format_seconds(one.low_s)} to {format_seconds(one.high_s)}"
+    both = ends(format_seconds(one.low_s), format_seconds(one.high_s))
     return cell(format_seconds(one.estimate_s), both)

@@ -13,11 +13,12 @@ from rich.text import Text
 from hetsim.base.text import plain
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.confidence.mean import Mean
+from hetsim.confidence.percentile import Percentile
 from hetsim.reporting.tables.comparison import question
 from hetsim.reporting.tables.failed import failed_rows, failed_table, interval
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.cost import cost_text
-from hetsim.reporting.words.text import ABSENT, big, count, joules, percent
+from hetsim.reporting.words.text import ABSENT, big, count, ends, joules, percent
 from hetsim.service.cost import Cost
 from hetsim.service.intervals import ends_of
 from hetsim.service.resolving import Resolved
@@ -156,25 +157,40 @@ def _latencies(streams: Sequence[StreamService], worse: Service | None) -> Table
     for percentile in shown:
         name = f"p{percentile:g}, 95 %"
         table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
-    if worse is not None:
-        table.add_column(Text("p99,\nbad end", justify="right"), justify="right", no_wrap=True)
     for at, one in enumerate(streams):
-        found = {each.percentile: each for each in one.percentiles}
+        other = None if worse is None else worse.streams[at]
+        found, beside = _by_percentile(one), _by_percentile(other)
+        means = [_seconds(one.mean_s), *_between(one.mean, format_seconds)]
+        if other is not None:
+            means.append(_bad_end(other.mean_s))
         table.add_row(
             cell(one.name),
             str(one.requests),
-            cell(_seconds(one.mean_s), *_between(one.mean, format_seconds)),
-            *(interval(found.get(percentile)) for percentile in shown),
-            *(() if worse is None else (_estimate(worse.streams[at], 99.0),)),
+            cell(*means),
+            *(
+                _interval(found.get(percentile), other, beside.get(percentile))
+                for percentile in shown
+            ),
         )
     return table
 
 
-def _estimate(one: StreamService, percentile: float) -> str:
-    for each in one.percentiles:
-        if each.percentile == percentile:
-            return "rejected" if math.isinf(each.estimate_s) else _seconds(each.estimate_s)
-    return ABSENT
+def _by_percentile(one: StreamService | None) -> dict[float, Percentile]:
+    return {} if one is None else {each.percentile: each for each in one.percentiles}
+
+
+def _bad_end(seconds: float) -> str:
+    return f"bad end {'rejected' if math.isinf(seconds) else _seconds(seconds)}"
+
+
+def _interval(
+    one: Percentile | None, worse: StreamService | None, other: Percentile | None
+) -> Text:
+    """A percentile, its interval, and what it is at the bad end where that is told."""
+    said = interval(one)
+    if worse is None:
+        return said
+    return cell(*said.plain.split("\n"), _bad_end(math.nan if other is None else other.estimate_s))
 
 
 def loading_text(service: Service, one: Loading) -> str:
@@ -191,7 +207,7 @@ def loading_text(service: Service, one: Loading) -> str:
 
 def _between(one: Mean | None, told: Callable[[float], str]) -> list[str]:
     """A line of both ends of an interval; none where there is none, or the run is too short."""
-    return [f"{told(end[0])} to {told(end[1])}"] if (end := ends_of(one)) else []
+    return [ends(told(end[0]), told(end[1]))] if (end := ends_of(one)) else []
 
 
 def _number(value: float, interval: Mean | None) -> str:

@@ -79,3 +79,9 @@ def _digits(value: float) -> str:
     if magnitude >= 99.95:
         return f"{value:.0f}"
     return f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
+
+
+def ends(low: str, high: str) -> str:
+    """Return both ends of an interval, a unit that they share once: ``1.2 to 1.4 ms``."""
+    number, _, unit = low.partition(" ")
+    return f"{number if unit and high.endswith(f' {unit}') else low} to {high}"

@@ -201,3 +201,39 @@ def test_bad_files(cli: Cli, files: tuple[Path, Path], platform: Path, model: Pa
     result = cli("simulate", "--platform", platform)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "give MODEL, PLAN.json, or --workload FILE" in result.stderr
+
+
+def test_prices_and_the_bad_end(cli: Cli, model: Path, platform: Path) -> None:
+    words = ("simulate", model, "--platform", platform, "--rate", 50, "--requests", 300)
+    slo = ("--slo", "p90=1s")
+    found = answer(cli, *words, *slo, "--price", "platform=0.36/h")
+    assert found["cost"]["usd"] == pytest.approx(1e-4 * found["duration_s"])
+    assert found["cost"]["charges"][0]["source"] == "as asked"
+    [stream], [worse] = found["streams"], found["bad_end"]["streams"]
+    assert worse["requests"] == stream["requests"]
+    assert worse["latency_mean_s"] > stream["latency_mean_s"]
+    assert worse["objectives"][0]["verdict"]
+    bought = ("--price", "*=100", "--lifetime", 3, "--tariff", 0.2)
+    assert answer(cli, *words, *bought)["cost"]["usd"] > 0
+    alone = answer(cli, *words, "--pessimistic")
+    assert alone["bad_end"] is None
+    text = cli(*words, *slo).stdout
+    assert "no price given for cpu, " in text
+    assert "bad end" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--price", "cpu"), "is not NAME=PRICE"),
+        (("--price", "cpu=1/w"), "'1/w' is no price"),
+        (("--price", "xpu=1/h"), "a price of 'xpu', which the platform does not have"),
+        (("--tariff", "0"), "is not a finite number above 0"),
+    ],
+)
+def test_bad_prices(
+    words: tuple[str, ...], said: str, cli: Cli, model: Path, platform: Path
+) -> None:
+    result = cli("simulate", model, "--platform", platform, "--rate", 5, *words)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert said in result.stderr
