@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from hetsim.sweeping.files.reader import load_grid
     from hetsim.sweeping.verb import sweep
     from hetsim.workloads.deployment import Deployment
+    from hetsim.workloads.failing import Failing
     from hetsim.workloads.failure import Failure
     from hetsim.workloads.files.reader import load_deployment, load_workload
     from hetsim.workloads.slo import Slo
@@ -112,6 +113,7 @@ _HOMES = {
     "ExecutionError": "hetsim.errors",
     "Explanation": "hetsim.analysis.explanation",
     "Extension": "hetsim.graph.reading.extension",
+    "Failing": "hetsim.workloads.failing",
     "Failure": "hetsim.workloads.failure",
     "Group": "hetsim.partitioning.groups",
     "HetsimError": "hetsim.errors",
@@ -206,6 +208,7 @@ __all__ = [
     "ExecutionError",
     "Explanation",
     "Extension",
+    "Failing",
     "Failure",
     "Group",
     "HetsimError",
