@@ -22,7 +22,7 @@ from hetsim.workloads.registry import Open
 from hetsim.workloads.slo import Slo
 from hetsim.workloads.workload import Stream, Workload
 
-PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 """Of every stream, beside those of its objectives."""
 
 NEVER_S = 1e18

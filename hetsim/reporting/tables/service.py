@@ -14,6 +14,7 @@ from hetsim.base.text import plain
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.confidence.mean import Mean
 from hetsim.confidence.percentile import Percentile
+from hetsim.hardware.provenance import weakest
 from hetsim.reporting.tables.comparison import question
 from hetsim.reporting.tables.failed import failed_rows, failed_table, interval
 from hetsim.reporting.words.console import cell, new_table, pairs
@@ -22,7 +23,10 @@ from hetsim.reporting.words.text import ABSENT, big, count, ends, joules, percen
 from hetsim.service.cost import Cost
 from hetsim.service.intervals import ends_of
 from hetsim.service.resolving import Resolved
-from hetsim.service.service import Loading, ModelService, Objective, Service, StreamService
+from hetsim.service.service import Loading, ModelService, Objective, Part, Service, StreamService
+
+SHOWN = 3
+"""Percentiles that a line has room for."""
 
 ROUNDING = 1e-9
 """Of sums of seconds."""
@@ -51,14 +55,14 @@ def service_report(
             "energy",
             f"{joules(service.energy_j)} in all"
             + ("" if energy_j is None else f", {joules(energy_j)} for 1000 requests on time")
-            + _without_power(service),
+            + _of_power(service),
         )
     )
     if cost is not None:
         rows.append(("price", cost_text(cost)))
     rows.append(("how sure", _sure_text(service, worse)))
-    parts: list[RenderableType] = [pairs(rows), "", _latencies(service.streams, worse)]
-    parts += ["", _parts(service.streams, loading=bool(service.loading))]
+    parts: list[RenderableType] = [pairs(rows), "", _latencies(service, worse)]
+    parts += ["", _parts(service, loading=bool(service.loading))]
     if any(one.objectives for one in service.streams):
         parts += ["", _objectives(service.streams, worse)]
     if service.failures is not None and service.failures.devices:
@@ -117,17 +121,25 @@ def _state_text(one: ModelService) -> str:
         return f"stable; {waiting}"
     rates = f"{state.offered_per_s:.4g} requests a second come, {state.carried_per_s:.4g} end"
     if state.state == "overloaded":
-        return f"overloaded: {rates}; {waiting}; no percentile holds"
+        return f"overloaded: {rates}; {waiting}; no latency holds"
     return (
         f"backlogged: {count(state.backlog, 'request')} left at the last arrival, behind since "
         f"{format_seconds(state.caught_up_s)}; {waiting}"
     )
 
 
-def _without_power(service: Service) -> str:
-    """Name what is busy and of which no power is known."""
+def _of_power(service: Service) -> str:
+    """Say what figures of power rest on, and name what is busy and has none."""
+    platform = service.resolved[0].problem.platform
+    assert platform is not None
+    statuses = [
+        spec.provenance.get(figure, ("estimate", ""))[0]
+        for spec in platform.devices.values()
+        for figure in ("idle_w", "busy_w")
+    ]
+    text = f"; by figures of power, weakest: {weakest(statuses)}"
     busy = [name for name, use in service.links.items() if use.busy_s > 0]
-    return f"; not that of links, of which no power is known: {', '.join(busy)}" if busy else ""
+    return f"{text}; none are known of links: {', '.join(busy)}" if busy else text
 
 
 def _sure_text(service: Service, worse: Service | None) -> str:
@@ -148,21 +160,39 @@ def _sure_text(service: Service, worse: Service | None) -> str:
     return "; ".join([text, *states])
 
 
-def _latencies(streams: Sequence[StreamService], worse: Service | None) -> Table:
+def _overloaded(service: Service, stream: StreamService) -> bool:
+    """Whether a stream's requests wait ever longer: its latencies are of this run alone."""
+    return any(one.overloaded for one in service.models if one.model == stream.model)
+
+
+def _shown(streams: Sequence[StreamService]) -> list[float]:
+    """A few percentiles: those of objectives, and what is customary."""
+    asked = {objective.slo.percentile for one in streams for objective in one.objectives}
+    found = set(sorted(asked)[-SHOWN:])
+    for usual in (99.0, 50.0, 90.0):
+        if len(found) < SHOWN:
+            found.add(usual)
+    return sorted(found)
+
+
+def _latencies(service: Service, worse: Service | None) -> Table:
+    streams = service.streams
     table = new_table()
     table.add_column("latency", overflow="fold")
     for name in ("requests", "mean, 95 %"):
         table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
-    shown = [50.0, 90.0, 99.0]
+    shown = _shown(streams)
     for percentile in shown:
         name = f"p{percentile:g}, 95 %"
         table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
     for at, one in enumerate(streams):
         other = None if worse is None else worse.streams[at]
         found, beside = _by_percentile(one), _by_percentile(other)
-        means = [_seconds(one.mean_s), *_between(one.mean, format_seconds)]
-        if other is not None:
-            means.append(_bad_end(other.mean_s))
+        means = [ABSENT]
+        if not _overloaded(service, one):
+            means = [_seconds(one.mean_s), *_between(one.mean, format_seconds)]
+        if worse is not None and other is not None:
+            means.append(_bad_end(math.nan if _overloaded(worse, other) else other.mean_s))
         table.add_row(
             cell(one.name),
             str(one.requests),
@@ -215,7 +245,8 @@ def _number(value: float, interval: Mean | None) -> str:
     return f"{value:.4g}" + f" ({between})" * bool(between)
 
 
-def _parts(streams: Sequence[StreamService], *, loading: bool) -> Table:
+def _parts(service: Service, *, loading: bool) -> Table:
+    streams = service.streams
     table = new_table()
     table.add_column("of that", overflow="fold")
     for name in (
@@ -237,16 +268,18 @@ def _parts(streams: Sequence[StreamService], *, loading: bool) -> Table:
                 ABSENT if math.isnan(one.throughput_per_s) else f"{one.throughput_per_s:.4g}",
                 *_between(one.throughput, "{:.4g}".format),
             ),
-            _seconds(one.queue.mean_s),
-            _seconds(one.queue.p99_s),
-            *((_seconds(one.loading.mean_s), _seconds(one.loading.p99_s)) if loading else ()),
-            _seconds(one.service.mean_s),
-            _seconds(one.service.p99_s),
+            *([ABSENT] * 2 if _overloaded(service, one) else _mean_and_p99(one.queue)),
+            *(_mean_and_p99(one.loading) if loading else ()),
+            *_mean_and_p99(one.service),
             ABSENT if math.isnan(one.batch) else f"{one.batch:.3g}",
             str(one.full),
             str(one.expired),
         )
     return table
+
+
+def _mean_and_p99(part: Part) -> list[str]:
+    return [_seconds(part.mean_s), _seconds(part.p99_s)]
 
 
 def _objectives(streams: Sequence[StreamService], worse: Service | None) -> Table:

@@ -237,3 +237,14 @@ def test_bad_prices(
     result = cli("simulate", model, "--platform", platform, "--rate", 5, *words)
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert said in result.stderr
+
+
+def test_what_is_told_of_an_overloaded_model(cli: Cli, model: Path, platform: Path) -> None:
+    words = ("simulate", model, "--platform", platform, "--strategy", "single:cpu")
+    words += ("--rate", "9e6", "--requests", 3000, "--slo", "p97=1ms")  # type: ignore[assignment]
+    text = cli(*words).stdout
+    assert "no latency holds" in text
+    # The percentile that is asked for is shown, and none has a figure.
+    line = next(line for line in text.splitlines() if line.startswith("requests "))
+    assert "p97, 95 %" in text
+    assert line.split() == ["requests", "3000", "-", "-", "-", "-"]
