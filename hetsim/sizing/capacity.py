@@ -90,6 +90,11 @@ def capacity_of(
         raise UsageError("no deployment", hint="give one or more")
     if not any(stream.slos for stream in workload.streams):
         raise UsageError("no stream has an objective", hint="give one, e.g. p99=50ms")
+    if workload.failures is not None:
+        raise UsageError(
+            "a rate is not looked for where devices fail",
+            hint="leave failures: out, and simulate the rate that is found with them",
+        )
     rates_per_s = rates_of(workload)
     if not sum(rates_per_s) > 0:
         raise UsageError(

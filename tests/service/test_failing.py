@@ -195,6 +195,13 @@ def test_the_same_bytes_compiled_or_not(open_: str, platform: hetsim.Platform) -
     assert len(told) == 1
 
 
+def test_a_rate_is_not_looked_for(fixed: str, platform: hetsim.Platform) -> None:
+    failing = Failing((Failure("npu", 1.0),))
+    workload = poisson(fixed, 10.0, 10, failures=failing, slos=(Slo(0.9, 0.1),))
+    with pytest.raises(UsageError, match="not looked for where devices fail"):
+        hetsim.capacity(deployed(fixed), workload, platform=platform)
+
+
 def test_models_that_take_turns_do_not_fail(fixed: str, platform: hetsim.Platform) -> None:
     workload = poisson(fixed, 10.0, 10, failures=Failing((Failure("npu", 1.0),)))
     deployment = deployed(fixed, strategy="single:npu", loading="on_demand", instances=BOTH)

@@ -22,10 +22,10 @@ from hetsim.simulation.clock.rules import SHIFT, Structure
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.clock.virtual_time import empty_log, in_slots
 from hetsim.simulation.failures.changing import HAS_ENDED, Changing, InFlight, Ints
-from hetsim.simulation.failures.front import place, put_first, take_back
+from hetsim.simulation.failures.front import place, put_first, requests_of, take_back
 from hetsim.simulation.failures.going_on import Running, go_on, running_of
 from hetsim.simulation.failures.remaining_tasks import Layout as PlanLayout
-from hetsim.simulation.failures.rests import Rest, Rests
+from hetsim.simulation.failures.rests import Rest, Rests, runs_again
 from hetsim.simulation.failures.spent import Spent
 from hetsim.simulation.failures.standing import Replan, Standing
 from hetsim.simulation.failures.ways_on import Onward, ways_on
@@ -200,7 +200,11 @@ class ChangingServing(Serving, Changing):
                 self._answer(batch, now)
             elif found.rest >= 0 and self._stuck(batch, found.rest, None):
                 back.append(row)
-            elif self._again_runs(int(before[row]), flight.progress[row], found.rest):
+            elif found.rest >= 0 and runs_again(
+                self._rests.known[before[row]],
+                flight.progress[row],
+                self._rests.known[found.rest],
+            ):
                 self.lost.update(self._requests_of(batch))
         way[back] = len(ways)
         ways.append(Onward(-1, False, {}))
@@ -270,33 +274,6 @@ class ChangingServing(Serving, Changing):
         place = records.variant[at], records.instance[at], records.size[at] - 1
         return int(self._models[model].template[place])
 
-    def _requests_of(self, batch: int) -> list[int]:
-        slot = self._slot(batch)
-        if self._batches.model[slot] < 0:
-            return []
-        found = []
-        request = int(self._batches.first[slot])
-        while request >= 0:
-            found.append(request)
-            request = int(self._records.following[request - self._flow.counts[TOLD]])
-        return found
-
-    def _again_runs(self, before: int, progress: NDArray[np.int8], after: int) -> bool:
-        """Whether something has to run that has ended."""
-        if after < 0 or not progress.any():
-            return False
-        was = {
-            (task.version, task.index)
-            for task, done in zip(self._rests.known[before].tasks, progress.tolist(), strict=False)
-            if done == HAS_ENDED and task.device >= 0
-        }
-        rest = self._rests.known[after]
-        return any(
-            (task.version, task.index) in was
-            for at, task in enumerate(rest.tasks)
-            if task.device >= 0 and at not in rest.under_way
-        )
-
     def _cut(self, flight: InFlight, running: Running) -> None:
         """Count what is cut off of what runs."""
         now = float(self._now[0])
@@ -341,16 +318,20 @@ class ChangingServing(Serving, Changing):
     def _answer(self, batch: int, now: float) -> None:
         """A batch is over."""
         slot = self._slot(batch)
-        if self._batches.model[slot] < 0:
+        mine = self._requests_of(batch)
+        if not mine:
             return
         self._account(slot, now)
         leave(self._state, self._setup, self._flow, self._batches, self._records, batch, now)
-        for request in self._requests_of(batch):
+        for request in mine:
             client = int(self._records.client[request - self._flow.counts[TOLD]])
             if client >= 0:
                 turn = self._flow.thought[client]
                 self._put(now + self._flow.think[client * self._setup.turns + turn], client)
         self._batches.model[slot] = -1
+
+    def _requests_of(self, batch: int) -> list[int]:
+        return requests_of(self._flow, self._batches, self._records, self._slot(batch))
 
     def _retable(self) -> None:
         """Let the tables name templates as they are laid out now."""

@@ -29,6 +29,16 @@ def place(
         mark(flow, model)
 
 
+def requests_of(flow: Flow, batches: Batches, records: Records, slot: int) -> list[int]:
+    """Return the requests of a batch; none of one of nobody."""
+    found: list[int] = []
+    request = -1 if batches.model[slot] < 0 else int(batches.first[slot])
+    while request >= 0:
+        found.append(request)
+        request = int(records.following[request - flow.counts[TOLD]])
+    return found
+
+
 def take_back(flow: Flow, batches: Batches, records: Records, slot: int, now: float) -> list[int]:
     """Take a batch from its instance as though it had not been sent; return its requests.
 
@@ -39,15 +49,12 @@ def take_back(flow: Flow, batches: Batches, records: Records, slot: int, now: fl
     if flow.in_flight[instance] == 0:
         flow.idle[model] += 1
         flow.free_s[instance] = now
-    found: list[int] = []
-    request = int(batches.first[slot])
-    while request >= 0:
+    found = requests_of(flow, batches, records, slot)
+    for request in found:
         at = request - flow.counts[TOLD]
         records.sent[at] = math.nan
         records.instance[at] = -1
         records.size[at] = 0
-        found.append(request)
-        request = int(records.following[at])
     batches.model[slot] = -1
     return found
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hetsim.partitioning.groups import Group
 from hetsim.simulation.clock.rules import Structure
 from hetsim.simulation.clock.structure import Part, structure_of
+from hetsim.simulation.failures.changing import HAS_ENDED
 
 Held = Mapping[int, frozenset[int]]
 """Devices that hold a value."""
@@ -86,6 +87,20 @@ class Rest:
     before: tuple[tuple[int, ...], ...]
     under_way: tuple[int, ...]
     counts: tuple[bool, ...]
+
+
+def runs_again(before: Rest, progress: NDArray[np.int8], after: Rest) -> bool:
+    """Whether something has to run that has ended; `progress` as ``InFlight`` has it."""
+    ran = {
+        (task.version, task.index)
+        for task, done in zip(before.tasks, progress.tolist(), strict=False)
+        if done == HAS_ENDED and task.device >= 0
+    }
+    return any(
+        (task.version, task.index) in ran
+        for at, task in enumerate(after.tasks)
+        if task.device >= 0 and at not in after.under_way
+    )
 
 
 def leftovers(rest: Rest, running: Sequence[Task]) -> Rest:
