@@ -12,6 +12,8 @@ from types import FunctionType
 from typing import Any
 
 _NAME = "machine-code"
+LAYOUT = 1
+"""Of records by reference: another number where machine code that is kept reads them otherwise."""
 _configuring = threading.Lock()
 
 
@@ -25,7 +27,8 @@ def machine_code(
     the file of the outermost function alone, so the folder is named after the parts and the
     constants and fields of named tuples that all of them name, which may come from other files,
     too. `inline` puts the parts' code wherever they are called, which pays where they are small
-    and called often; such a function and its parts make no arrays.
+    and called often; such a function and its parts make no arrays, and take named tuples by
+    reference (``records_by_reference``).
 
     Division follows numpy: by zero it gives infinity or NaN. The machine code is kept where
     ``NUMBA_CACHE_DIR`` says, or else in a folder of the user's own below hetsim's cache
@@ -38,11 +41,16 @@ def machine_code(
     # Without _nrt nobody counts who holds an array, which costs more than what is inlined.
     options: dict[str, Any] = {"error_model": "numpy", "_nrt": not inline}
     if parts:
+        own: dict[str, Any] = {}
+        if inline:
+            from hetsim.base.unoptimised_parts import Part
+
+            own = {"forceinline": True, "pipeline_class": Part}
         linked: dict[str, Any] = {}
         for part in parts:
             scope = {**part.__globals__, **linked}
             one = FunctionType(part.__code__, scope, part.__name__)
-            linked[part.__name__] = numba.njit(forceinline=inline, **options)(one)
+            linked[part.__name__] = numba.njit(**own, **options)(one)
         scope = {**function.__globals__, **linked}
         function = FunctionType(function.__code__, scope, function.__name__)
     made = numba.njit(**options)(function)
@@ -60,8 +68,16 @@ def machine_code(
                     _forgive(made)
             finally:
                 config.CACHE_DIR = named
-    compiled: Callable[..., Any] = made
-    return compiled
+    if not inline:
+        compiled: Callable[..., Any] = made
+        return compiled
+    from hetsim.base.records_by_reference import Record
+
+    def called(*arguments: Any) -> Any:
+        return made(*[Record(one) if hasattr(one, "_fields") else one for one in arguments])
+
+    called.stats = made.stats  # type: ignore[attr-defined]
+    return called
 
 
 def _folder() -> Path | None:
@@ -97,7 +113,9 @@ def _digest(function: Callable[..., Any], parts: Sequence[Callable[..., Any]], i
     ]
     if not codes and not constants and not records:
         return ""
-    text = repr(([(c.co_code, c.co_consts, c.co_names) for c in codes], constants, records, inline))
+    text = repr(
+        ([(c.co_code, c.co_consts, c.co_names) for c in codes], constants, records, inline, LAYOUT)
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from hetsim.base.cache import cache_dir, private_folder
 from hetsim.base.machine_code import machine_code
@@ -214,3 +216,50 @@ print(made.stats.cache_path)
         capture_output=True, text=True, check=True, timeout=200,
     )  # fmt: skip
     assert done.stdout.startswith(str(tmp_path / "cache" / "machine-code"))
+
+
+class Amounts(NamedTuple):
+    """A record of arrays and numbers."""
+
+    whole: NDArray[np.int64]
+    small: NDArray[np.int8]
+    real: NDArray[np.float64]
+    flags: NDArray[np.bool_]
+    count: int
+    share: float
+
+
+def move(amounts: Amounts, at: int) -> None:
+    """Change all arrays in one place."""
+    amounts.whole[at] += amounts.count
+    amounts.small[at] -= 1
+    amounts.real[at] = amounts.share * amounts.whole[at]
+    amounts.flags[at] = amounts.small[at] < 0
+
+
+def moved(amounts: Amounts, times: int) -> float:
+    for turn in range(times):
+        move(amounts, turn % len(amounts.real))
+    return amounts.real[-1] + amounts.share
+
+
+def amounts(size: int) -> Amounts:
+    ones = np.ones(size)
+    return Amounts(np.arange(size), ones.astype(np.int8), ones, ones > 1, 3, 0.25)
+
+
+def test_records_are_read_and_written_by_reference(cache: Path) -> None:
+    for made in (machine_code(moved, move, inline=True), machine_code(moved, move, inline=True)):
+        for size in (1, 7):
+            plain, by_reference = amounts(size), amounts(size)
+            assert made(by_reference, 10) == moved(plain, 10)
+            for one, other in zip(plain[:4], by_reference[:4], strict=True):
+                assert one.tobytes() == other.tobytes()
+    assert sum(made.stats.cache_hits.values()) == 1  # type: ignore[attr-defined]
+
+
+def test_an_array_with_gaps_is_no_field_of_a_record() -> None:
+    made = machine_code(moved, move, inline=True)
+    wrong = amounts(8)._replace(real=np.ones(16)[::2])
+    with pytest.raises(TypeError, match="real of Amounts has gaps"):
+        made(wrong, 1)

@@ -1,0 +1,143 @@
+# mypy: disable-error-code="no-untyped-call,untyped-decorator,override,misc"
+"""Named tuples of arrays in machine code, by reference.
+
+numba passes a named tuple by value: of forty arrays that is 280 numbers, loaded and stored at
+every access and every call, and most of what it takes to compile is spent on them. Here a record
+is the address of a table, two words a field: where an array's data are, and how many; or a
+number's bits. Machine code reads from it what it needs. It knows that the table does not change,
+so what it read it need not read again.
+
+Loaded with numba alone. Fields are arrays of one dimension without gaps, or numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.imputils import lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    NativeValue,
+    infer_getattr,
+    models,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+from numba.np.arrayobj import make_array, populate_array
+from numba.np.numpy_support import from_dtype
+
+_KINDS: dict[Any, Any] = {int: types.int64, float: types.float64}
+_known: dict[Any, Any] = {}
+
+
+class RecordType(types.Type):
+    """A named tuple by its fields: name and type of each."""
+
+    def __init__(self, name: str, fields: tuple[tuple[str, Any], ...]) -> None:
+        self.fields = fields
+        shown = ", ".join(f"{field}: {kind}" for field, kind in fields)
+        super().__init__(name=f"{name}({shown})")
+
+    @property
+    def key(self) -> Any:
+        return self.name
+
+
+class Record:
+    """A named tuple as machine code takes it.
+
+    Raises TypeError where a field is neither a number nor an array of one dimension without gaps.
+    """
+
+    __slots__ = ("address", "held", "kind", "table")
+
+    def __init__(self, record: Any) -> None:
+        table = np.empty((len(record), 2), dtype=np.int64)
+        kinds: list[Any] = [type(record)]
+        for at, part in enumerate(record):
+            if isinstance(part, np.ndarray):
+                if part.ndim != 1 or not part.flags.c_contiguous:
+                    raise TypeError(f"{record._fields[at]} of {type(record).__name__} has gaps")
+                table[at, 0] = part.__array_interface__["data"][0]
+                table[at, 1] = len(part)
+                kinds.append(part.dtype)
+            elif isinstance(part, float):
+                table[at].view(np.float64)[0] = part
+                kinds.append(float)
+            else:
+                table[at, 0] = int(part)
+                kinds.append(int)
+        # What the addresses in the table are of must outlive the call.
+        self.held = record
+        self.table = table
+        self.address = int(table.ctypes.data)
+        key = tuple(kinds)
+        if key not in _known:
+            _known[key] = _type(record, kinds[1:])
+        self.kind = _known[key]
+
+
+def _type(record: Any, kinds: list[Any]) -> RecordType:
+    fields = [
+        _KINDS[kind] if kind in _KINDS else types.Array(from_dtype(kind), 1, "C") for kind in kinds
+    ]
+    return RecordType(type(record).__name__, tuple(zip(record._fields, fields, strict=True)))
+
+
+@typeof_impl.register(Record)
+def _typeof(record: Record, context: Any) -> RecordType:
+    kind: RecordType = record.kind
+    return kind
+
+
+register_model(RecordType)(models.OpaqueModel)
+
+
+@unbox(RecordType)
+def _unboxed(kind: RecordType, value: Any, c: Any) -> Any:
+    attribute = c.pyapi.object_getattr_string(value, "address")
+    address = c.unbox(types.uintp, attribute)
+    c.pyapi.decref(attribute)
+    pointer = c.builder.inttoptr(address.value, cgutils.voidptr_t)
+    return NativeValue(pointer, is_error=address.is_error)
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):
+    key = RecordType
+
+    def generic_resolve(self, kind: RecordType, name: str) -> Any:
+        return dict(kind.fields).get(name)
+
+
+@lower_getattr_generic(RecordType)
+def _field(context: Any, builder: Any, kind: RecordType, value: Any, name: str) -> Any:
+    place = [field for field, _ in kind.fields].index(name)
+    of = kind.fields[place][1]
+    word = ir.IntType(64)
+    table = builder.bitcast(value, word.as_pointer())
+
+    def read(at: int, what: Any) -> Any:
+        where = builder.gep(table, [ir.Constant(word, at)])
+        found = builder.load(builder.bitcast(where, what.as_pointer()))
+        found.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return found
+
+    if not isinstance(of, types.Array):
+        return read(2 * place, context.get_value_type(of))
+    array = make_array(of)(context, builder)
+    data_type = context.get_data_type(of.dtype)
+    size = context.get_abi_sizeof(data_type)
+    populate_array(
+        array,
+        data=read(2 * place, data_type.as_pointer()),
+        shape=(read(2 * place + 1, word),),
+        strides=(ir.Constant(word, size),),
+        itemsize=ir.Constant(word, size),
+        meminfo=None,
+    )
+    return array._getvalue()
