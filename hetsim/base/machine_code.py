@@ -71,13 +71,9 @@ def machine_code(
     if not inline:
         compiled: Callable[..., Any] = made
         return compiled
-    from hetsim.base.records_by_reference import Record
+    from hetsim.base.records_by_reference import by_reference
 
-    def called(*arguments: Any) -> Any:
-        return made(*[Record(one) if hasattr(one, "_fields") else one for one in arguments])
-
-    called.stats = made.stats  # type: ignore[attr-defined]
-    return called
+    return by_reference(made)
 
 
 def _folder() -> Path | None:

@@ -12,7 +12,9 @@ Loaded with numba alone. Fields are arrays of one dimension without gaps, or num
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from llvmlite import ir
@@ -48,16 +50,20 @@ class RecordType(types.Type):
 
 
 class Record:
-    """A named tuple as machine code takes it.
+    """A named tuple as machine code takes it, for as long as its arrays are held elsewhere.
 
     Raises TypeError where a field is neither a number nor an array of one dimension without gaps.
     """
 
-    __slots__ = ("address", "held", "kind", "table")
+    __slots__ = ("_ids", "_numbers", "_of", "_watching", "address", "kind", "table")
 
     def __init__(self, record: Any) -> None:
         table = np.empty((len(record), 2), dtype=np.int64)
         kinds: list[Any] = [type(record)]
+        self._of = type(record)
+        self._ids = tuple(map(id, record))
+        self._numbers: list[tuple[int, Any]] = []
+        self._watching: list[Any] = []
         for at, part in enumerate(record):
             if isinstance(part, np.ndarray):
                 if part.ndim != 1 or not part.flags.c_contiguous:
@@ -65,20 +71,54 @@ class Record:
                 table[at, 0] = part.__array_interface__["data"][0]
                 table[at, 1] = len(part)
                 kinds.append(part.dtype)
-            elif isinstance(part, float):
+                self._watching.append(ref(part, self._forget))
+                continue
+            self._numbers.append((at, part))
+            if isinstance(part, float):
                 table[at].view(np.float64)[0] = part
                 kinds.append(float)
             else:
                 table[at, 0] = int(part)
                 kinds.append(int)
-        # What the addresses in the table are of must outlive the call.
-        self.held = record
         self.table = table
         self.address = int(table.ctypes.data)
         key = tuple(kinds)
         if key not in _known:
             _known[key] = _type(record, kinds[1:])
         self.kind = _known[key]
+
+    def is_of(self, record: Any) -> bool:
+        """Whether it is of a named tuple of the very arrays, and the same numbers."""
+        return (
+            type(record) is self._of
+            and self._ids == tuple(map(id, record))
+            and all(record[at] == number for at, number in self._numbers)
+        )
+
+    def _forget(self, _: Any) -> None:
+        """Be of none any more: an array is gone, and another may have its identity."""
+        self._ids = ()
+
+
+def by_reference(made: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that hands its named tuples to `made` as records.
+
+    Tables are kept from one call to the next, arrays are not.
+    """
+    kept: dict[int, Record] = {}
+
+    def called(*arguments: Any) -> Any:
+        given = list(arguments)
+        for at, one in enumerate(arguments):
+            if hasattr(one, "_fields"):
+                record = kept.get(at)
+                if record is None or not record.is_of(one):
+                    record = kept[at] = Record(one)
+                given[at] = record
+        return made(*given)
+
+    called.stats = made.stats  # type: ignore[attr-defined]
+    return called
 
 
 def _type(record: Any, kinds: list[Any]) -> RecordType:

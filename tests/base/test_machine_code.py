@@ -9,6 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
+from weakref import ref
 
 import numba
 import numpy as np
@@ -263,3 +264,15 @@ def test_an_array_with_gaps_is_no_field_of_a_record() -> None:
     wrong = amounts(8)._replace(real=np.ones(16)[::2])
     with pytest.raises(TypeError, match="real of Amounts has gaps"):
         made(wrong, 1)
+
+
+def test_tables_of_records_are_kept_and_arrays_are_not(cache: Path) -> None:
+    made = machine_code(moved, move, inline=True)
+    first, second = amounts(3), amounts(3)
+    for given in (first, first, second, first, first._replace(count=5), first):
+        plain = Amounts(*(np.copy(part) for part in given[:4]), *given[4:])
+        assert made(given, 4) == moved(plain, 4)
+        assert (given.whole == plain.whole).all()
+    array = ref(first.whole)
+    del first, given, plain
+    assert array() is None
