@@ -80,6 +80,12 @@ class Model:
         _known(self.timeout_action, TIMEOUT_ACTIONS, "timeout_action")
         if any(not 0 <= instance < instances for instance in self.cycle):
             raise UsageError(f"cycle {self.cycle} of {instances} instances")
+        missing = set(range(instances)) - set(self.cycle)
+        if self.cycle and missing and self.gated:
+            raise UsageError(
+                f"cycle {self.cycle} leaves out instance {min(missing)}",
+                hint="name each: what comes next may wait for it",
+            )
         if not self.ranks or min(self.ranks) < 0:
             raise UsageError(f"ranks {self.ranks}", hint="give one a level, 0 or more")
         if self.max_queue_size is not None and self.max_queue_size < 0:

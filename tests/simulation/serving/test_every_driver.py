@@ -1,0 +1,276 @@
+"""Random deployments of plans, played by every driver of the clock's rules: the same bits.
+
+The heap in plain Python and compiled, the heap that devices may leave, without failures, the one
+that is told when tasks end, by a clock on the wall that is exact, and, where it applies, none.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from hetsim.errors import UsageError
+from hetsim.placement.replan import replan
+from hetsim.plans.plan import Plan
+from hetsim.simulation.clock.playing import laid_out, play, run
+from hetsim.simulation.clock.templates import tasks_of_plan
+from hetsim.simulation.clock.turns import Turns
+from hetsim.simulation.failures.clock import FailingClock
+from hetsim.simulation.failures.serving import FailingServing
+from hetsim.simulation.recursion.playing import finishes
+from hetsim.simulation.serving import engine, without_heap
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.real_time import RealTime
+from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.without_heap import WithoutHeap, why_heap
+from oracles.random_served_plans import (
+    Floats,
+    Ints,
+    Served,
+    random_arrivals,
+    random_plan,
+    random_problem,
+    random_served,
+)
+from sweeps import sweep
+
+CASES = 100
+"""Seeds of a chunk; the 100 chunks are 10,000, by every driver and compiled, too."""
+
+
+@pytest.fixture(autouse=True)
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of queue lengths that double a few times, not from a microsecond on."""
+    for module in (engine, without_heap):
+        monkeypatch.setattr(module, "WINDOW_S", 2.0**-7)
+
+
+def engine_of(given: Served, *, machine_code: bool) -> Serving:
+    return Serving(
+        laid_out(given.tasks),
+        given.duration,
+        given.models,
+        given.sources,
+        given.clients,
+        requests=given.requests,
+        machine_code=machine_code,
+    )
+
+
+def failing_of(given: Served, *, machine_code: bool) -> FailingServing:
+    return FailingServing(
+        given.tasks,
+        given.contention,
+        replan,
+        given.models,
+        given.sources,
+        given.clients,
+        failures=(),
+        requests=given.requests,
+        machine_code=machine_code,
+    )
+
+
+def played(given: Served, by: Serving | WithoutHeap, pieces: int) -> Outcomes | None:
+    """In so many blocks; None where the engine cannot."""
+    told = []
+    for part in np.array_split(np.arange(len(given.arrival)), pieces):
+        some = by.serve(given.arrival[part], given.stream[part], given.variant[part])
+        if some is None:
+            return None
+        told.append(some)
+    return Outcomes.joined([*told, by.close()])
+
+
+def by_the_wall(given: Served, seed: int) -> Outcomes:
+    """Some tasks run elsewhere; that they ended is told when they are due."""
+    duration = given.duration
+    rng = np.random.default_rng([seed, 43])
+    # What takes no time ends before anything else can happen: nobody can tell that in time.
+    outside = (duration > 0) & (rng.random(len(duration)) < 0.7)
+    blocks = np.array_split(np.arange(len(given.arrival)), 1 + seed % 3)
+    driver = RealTime(
+        laid_out(given.tasks),
+        duration,
+        given.models,
+        given.sources,
+        given.clients,
+        lasts=np.where(outside, math.inf, duration),
+        blocks=(
+            (given.arrival[part], given.stream[part], given.variant[part])
+            for part in blocks
+            if len(part)
+        ),
+        requests=given.requests,
+    )
+    running: list[tuple[float, int, int]] = []
+    while not driver.over:
+        while running and running[0][0] <= driver.next_s:
+            end_s, batch, task = heapq.heappop(running)
+            assert driver.ended(batch, task, end_s) == end_s
+        for one in driver.step():
+            heapq.heappush(running, (one.at_s + duration[one.task], one.batch, one.task))
+    assert not running
+    return driver.outcomes()
+
+
+def same(one: Outcomes, other: Outcomes, seed: int) -> None:
+    for name, column, column_of_other in zip(one._fields, one, other, strict=True):
+        assert column.dtype == column_of_other.dtype
+        assert column.tobytes() == column_of_other.tobytes(), (seed, name)
+
+
+def every_driver(seed: int, *, machine_code: bool) -> str:
+    given = random_served(seed)
+    plain = engine_of(given, machine_code=False)
+    try:
+        expected = played(given, plain, 1)
+    except UsageError:
+        # A client that is rejected comes again at once, for ever.
+        return "endless"
+    assert expected is not None
+    others: list[Serving | WithoutHeap] = [
+        failing_of(given, machine_code=False),
+        engine_of(given, machine_code=False),
+    ]
+    if machine_code:
+        others += [engine_of(given, machine_code=True), failing_of(given, machine_code=True)]
+    what = (laid_out(given.tasks), given.duration, given.models, given.sources)
+    without = why_heap(*what, given.clients) is None
+    if without:
+        others.append(WithoutHeap(*what, requests=given.requests, machine_code=machine_code))
+    told = "heap"
+    for at, driver in enumerate(others):
+        found = played(given, driver, 1 + (seed + at) % 4)
+        if found is None:
+            assert isinstance(driver, WithoutHeap)
+            continue
+        same(expected, found, seed)
+        assert driver.ran.tolist() == plain.ran.tolist()
+        if isinstance(driver, FailingServing):
+            assert not driver.happened
+            continue
+        assert driver.now_s == plain.now_s
+        for part, other in zip(plain.lengths, driver.lengths, strict=True):
+            assert np.asarray(part).tobytes() == np.asarray(other).tobytes(), seed
+        if isinstance(driver, WithoutHeap):
+            told = "without"
+    same(expected, by_the_wall(given, seed), seed)
+    return told
+
+
+@sweep(
+    "chunk, machine_code",
+    quick=[(0, False)],
+    full=[(0, False), *((chunk, True) for chunk in range(100))],
+)
+def test_the_same_bits_by_every_driver(chunk: int, machine_code: bool) -> None:
+    cases = range(CASES * chunk, CASES * (chunk + 1))
+    seen = Counter(every_driver(seed, machine_code=machine_code) for seed in cases)
+    assert seen["heap"] > CASES / 2
+    assert seen["without"] > CASES / 20
+    assert seen["endless"] < CASES / 10
+
+
+def by_turns(plan: Plan, arrival: Floats) -> tuple[list[float], dict[tuple[int, int], float]]:
+    """When requests end and tasks start, by a clock on the wall that is exact."""
+    turns = Turns(tasks_of_plan(plan, plan.problem.contention))
+    ends: list[tuple[float, int, int]] = []
+    finish = arrival.tolist()
+    start: dict[tuple[int, int], float] = {}
+    coming = 0
+    while ends or coming < len(arrival):
+        now = min([*arrival[coming : coming + 1].tolist(), *(end for end, _, _ in ends[:1])])
+        while ends and ends[0][0] == now:
+            _, request, task = heapq.heappop(ends)
+            if turns.end(request, task):
+                finish[request] = now
+        while coming < len(arrival) and arrival[coming] == now:
+            turns.admit(coming)
+            coming += 1
+        for request, task in turns.starts():
+            start[request, task] = now
+            lasts = float(turns.template_of(request).duration[task])
+            heapq.heappush(ends, (now + lasts, request, task))
+    return finish, start
+
+
+def every_clock(seed: int, *, machine_code: bool) -> str:
+    """A dealt plan without gates, played by clocks and by what serves."""
+    rng = np.random.default_rng([seed, 44])
+    problem = random_problem(rng)
+    replicas = [random_plan(rng, problem) for _ in range(int(rng.integers(1, 4)))]
+    deal = [*range(len(replicas)), *rng.integers(0, len(replicas), rng.integers(0, 3)).tolist()]
+    plan = Plan.dealt(replicas, rng.permutation(deal).tolist(), strategy="random")
+    tasks = tasks_of_plan(plan, problem.contention)
+    arrival = random_arrivals(rng, int(rng.integers(1, 30)))
+    template = tasks.of_requests(len(arrival))
+    duration = np.concatenate([one.duration for one in tasks.templates])
+    expected = play(tasks, arrival, traced=True, machine_code=False)
+    layout = laid_out(tasks)
+    if machine_code:
+        again = run(layout, duration, arrival, template, traced=True, machine_code=True)
+        for name in ("finish", "start", "end", "sequence", "stream", "entry_at"):
+            assert getattr(expected, name).tobytes() == getattr(again, name).tobytes(), (seed, name)
+        rank = rng.integers(0, 3, len(arrival)).astype(np.int8)
+        one, other = (
+            run(layout, duration, arrival, template, rank=rank, traced=True, machine_code=compiled)
+            for compiled in (False, True)
+        )
+        assert one.start.tobytes() == other.start.tobytes()
+        assert one.finish.tobytes() == other.finish.tobytes()
+    clock = FailingClock(
+        plan, arrival.tolist(), (), problem.contention, replan, machine_code=machine_code
+    )
+    clock.play()
+    assert clock.finish == expected.finish.tolist()
+    assert not clock.happened
+    assert sorted(clock.started.start.tolist()) == sorted(expected.start.tolist())
+    model = Model(
+        np.arange(len(replicas)).reshape(1, -1, 1),
+        (0,) * len(replicas),
+        routing="round_robin",
+        cycle=tuple(plan.deal),
+    )
+    driver = Serving(layout, duration, [model], [Source(0)], machine_code=machine_code)
+    none: Ints = np.zeros(len(arrival), dtype=np.int64)
+    served = Outcomes.joined([driver.serve(arrival, none), driver.close()])
+    assert served.finish_s.tobytes() == expected.finish.tobytes()
+    moves = np.concatenate([one.duration[one.groups :] for one in tasks.templates])
+    if (moves > 0).all():
+        # A transfer of no duration ends before devices start: the wall has no such moment.
+        finish, start = by_turns(plan, arrival)
+        assert finish == expected.finish.tolist()
+        entries = expected.entry_at[[request for request, _ in start]]
+        places = entries + np.array([task for _, task in start], dtype=np.int64)
+        assert sorted(places.tolist()) == list(range(len(expected.start)))
+        assert [*start.values()] == expected.start[places].tolist()
+    found = finishes(layout, duration, arrival, template, machine_code=machine_code)
+    if found is None:
+        return "heap"
+    assert found.tobytes() == expected.finish.tobytes(), seed
+    return "recursion"
+
+
+@sweep(
+    "chunk, machine_code",
+    quick=[(0, False)],
+    full=[(0, False), *((chunk, True) for chunk in range(100))],
+)
+def test_the_same_times_by_every_clock(chunk: int, machine_code: bool) -> None:
+    cases = range(CASES * chunk, CASES * (chunk + 1))
+    seen = Counter(every_clock(seed, machine_code=machine_code) for seed in cases)
+    assert min(seen["heap"], seen["recursion"]) > CASES / 10
+
+
+def test_a_cycle_that_leaves_out_an_instance_is_refused() -> None:
+    """Where instances may be full: who else would take the batch?"""
+    table = np.zeros((1, 2, 1), dtype=np.int64)
+    Model(table, (0, 0), routing="round_robin", cycle=(0,))
+    with pytest.raises(UsageError, match="leaves out instance 1"):
+        Model(table, (1, 1), routing="round_robin", cycle=(0,))
