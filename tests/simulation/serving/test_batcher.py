@@ -22,37 +22,47 @@ WHY = {SERVED: "", FULL: "full", EXPIRED: "expired"}
 
 
 def random_trace(seed: int) -> tuple[Config, list[Request]]:
-    """A configuration with anything that one may say, and requests in bursts and gaps."""
+    """A configuration with anything that one may say, and requests in bursts and gaps.
+
+    A third are wide: large batches, many instances, levels and shapes, and long queues.
+    """
     rng = np.random.default_rng([seed, 15])
-    largest = int(rng.integers(1, 9))
+    wide = seed % 3 == 0
+    largest = int(rng.integers(1, 33 if wide else 9))
     preferred: list[int] = []
     if rng.random() < 0.5:
         count = int(rng.integers(1, largest + 1))
         preferred = sorted((1 + rng.permutation(largest)[:count]).tolist())
-    variants = int(rng.choice([1, 1, 2, 3]))
-    instances = int(rng.integers(1, 4))
+    variants = int(rng.choice([1, 2, 5] if wide else [1, 1, 2, 3]))
+    instances = int(rng.integers(1, 7 if wide else 4))
+    most = int(rng.choice([1, 4, 30]))
     service = np.cumsum(rng.integers(0, 4, (variants, instances, largest)), axis=2) + rng.integers(
-        1, 9, (variants, instances, 1)
+        1, 1 + most, (variants, instances, 1)
     )
+    delay = int(rng.choice([0, 0, 1, 3, 10, 40]))
+    timeout = int(rng.choice([0, 0, 1, 4, 10, 30, delay, delay + 1]))
     config = Config(
         max_batch_size=largest,
         preferred=preferred,
-        delay=int(rng.choice([0, 0, 1, 3, 10, 40])),
-        levels=int(rng.choice([1, 1, 2, 3])),
-        max_queue_size=int(rng.choice([0, 0, 1, 2, 5, 10])),
-        timeout=int(rng.choice([0, 0, 1, 4, 10, 30])),
+        delay=delay,
+        levels=int(rng.choice([1, 3, 6] if wide else [1, 1, 2, 3])),
+        max_queue_size=int(rng.choice([0, 0, 1, 2, 5, 10, largest])),
+        timeout=timeout,
         reject=bool(rng.random() < 0.5),
         service=service.tolist(),
         round_robin=bool(rng.random() < 0.5),
     )
-    requests = int(rng.integers(1, 80))
+    requests = int(rng.integers(1, 160 if wide else 80))
     gaps = rng.integers(0, int(rng.choice([2, 4, 12])), requests)
-    gaps[rng.random(requests) < rng.choice([0.0, 0.3, 0.7])] = 0
+    gaps[rng.random(requests) < rng.choice([0.0, 0.3, 0.7, 0.95])] = 0
     gaps[rng.random(requests) < 0.05] += 60
     likely = rng.dirichlet(np.full(variants, 0.7))
     ticks = np.cumsum(gaps).tolist()
     levels = rng.integers(0, config.levels, requests).tolist()
     shapes = rng.choice(variants, requests, p=likely).tolist()
+    if rng.random() < 0.2:
+        # Shapes that come in runs, as sizes of one client do.
+        shapes = np.sort(shapes).tolist()
     return config, [
         Request(number, *which)
         for number, which in enumerate(zip(ticks, levels, shapes, strict=True))

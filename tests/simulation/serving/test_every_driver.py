@@ -22,7 +22,6 @@ from hetsim.simulation.clock.turns import Turns
 from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.recursion.playing import finishes
-from hetsim.simulation.serving import engine, without_heap
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.real_time import RealTime
@@ -41,13 +40,6 @@ from sweeps import sweep
 
 CASES = 100
 """Seeds of a chunk; the 100 chunks are 10,000, by every driver and compiled, too."""
-
-
-@pytest.fixture(autouse=True)
-def windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows of queue lengths that double a few times, not from a microsecond on."""
-    for module in (engine, without_heap):
-        monkeypatch.setattr(module, "WINDOW_S", 2.0**-7)
 
 
 def engine_of(given: Served, *, machine_code: bool) -> Serving:
