@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from types import FunctionType
 from typing import Any
+
+from hetsim.base.cache import cache_dir, private_folder
+from hetsim.version import __version__
 
 _NAME = "machine-code"
 LAYOUT = 1
@@ -76,13 +81,30 @@ def machine_code(
     return by_reference(made)
 
 
+def is_kept(function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False) -> bool:
+    """Return whether machine code of it is most likely kept, without loading numba.
+
+    What was made for another processor counts as well; then it is made anew all the same.
+    """
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    try:
+        if named:
+            roots = [Path(named)]
+        else:
+            python = f"python{sys.version_info.major}.{sys.version_info.minor}"
+            found = f"hetsim{__version__}-numba{metadata.version('numba')}-{python}-*"
+            roots = list((cache_dir() / _NAME).glob(found))
+        digest = _digest(function, parts, inline)
+        pattern = f"{digest or '.'}/*/*.{function.__name__}-*.nbi"
+        return any(next(root.glob(pattern), None) is not None for root in roots)
+    except (OSError, RuntimeError, ValueError):
+        return False
+
+
 def _folder() -> Path | None:
     """Where machine code is kept: by what it depends on, numba's own checks of it apart."""
     import llvmlite.binding
     import numba
-
-    from hetsim.base.cache import private_folder
-    from hetsim.version import __version__
 
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
     processor = llvmlite.binding.get_host_cpu_name() or "unknown"

@@ -17,6 +17,8 @@ from hetsim.service.figures import chosen, latencies, rate_of, stability
 from hetsim.service.layout import Setup
 from hetsim.service.service import End
 from hetsim.simulation.failures.serving import FailingServing
+from hetsim.simulation.serving import engine as heap_engine
+from hetsim.simulation.serving import without_heap
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.without_heap import WithoutHeap, why_heap
@@ -68,21 +70,38 @@ def blocks_of(workload: Workload, setup: Setup) -> Iterator[Requests]:
 
 
 def engine_of(
-    workload: Workload, setup: Setup, *, machine_code: bool, heap: bool = False
+    workload: Workload,
+    setup: Setup,
+    *,
+    machine_code: bool | None = None,
+    heap: bool = False,
+    coming: float | None = None,
 ) -> Serving | WithoutHeap:
     """Return the engine that plays a workload in virtual time: without a heap where it can be.
 
-    `heap`: with one in any case.
+    `heap`: with one in any case. `machine_code` absent: where it costs less than it saves over
+    the requests that are `coming`, all that are expected where that is absent.
     """
     of_all = (setup.layout, setup.duration, setup.models, setup.sources)
     heap = heap or setup.turns is not None or workload.failures is not None
     if heap or why_heap(*of_all, setup.clients) is not None:
-        return heap_of(workload, setup, machine_code=machine_code)
+        return heap_of(workload, setup, machine_code=machine_code, coming=coming)
+    if machine_code is None:
+        machine_code = without_heap.pays(expected(workload) if coming is None else coming)
     return WithoutHeap(*of_all, requests=workload.requests, machine_code=machine_code)
 
 
-def heap_of(workload: Workload, setup: Setup, *, machine_code: bool) -> Serving:
-    """Return the engine that plays any workload."""
+def heap_of(
+    workload: Workload,
+    setup: Setup,
+    *,
+    machine_code: bool | None,
+    coming: float | None = None,
+) -> Serving:
+    """Return the engine that plays any workload; see ``engine_of``."""
+    if machine_code is None:
+        coming = expected(workload) if coming is None else coming
+        machine_code = heap_engine.pays(coming * float(np.diff(setup.layout.first).mean()))
     if workload.failures is not None:
         return failing_engine(workload, setup, until_s=until_s(workload), machine_code=machine_code)
     return Serving(
@@ -110,9 +129,26 @@ PRECISE = 99.0
 class Run:
     """A workload on its way through an engine, and what is known of it so far."""
 
-    def __init__(self, workload: Workload, setup: Setup, engine: Serving | WithoutHeap) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        setup: Setup,
+        engine: Serving | WithoutHeap,
+        *,
+        machine_code: bool | None = False,
+    ) -> None:
         self.workload, self.setup, self.engine = workload, setup, engine
+        # Absent: whenever that has become worth it.
+        self._compiles = machine_code
         self._begin()
+
+    def _plain_until(self) -> float:
+        """Return after how many requests to play all again by machine code; infinite: never."""
+        if self._compiles is not None or self.engine.machine_code:
+            return math.inf
+        if isinstance(self.engine, WithoutHeap):
+            return without_heap.MADE_FROM
+        return heap_engine.MADE_FROM / float(np.diff(self.setup.layout.first).mean())
 
     def _begin(self) -> None:
         self.parts: list[Outcomes] = []
@@ -130,14 +166,16 @@ class Run:
         """Feed the engine; return why it ended. Verdicts are all right so often, over all looks."""
         early = until_answered or within is not None
         due, look = FIRST_LOOK, 0
+        plain_until = self._plain_until()
         for block in blocks_of(self.workload, self.setup):
             self.fed += len(block)
             told = self.engine.serve(block.arrival_s, block.stream, block.variant)
-            if told is None:
-                assert isinstance(self.engine, WithoutHeap)
-                # Only the heap knows: all is played there. What was looked at was the same.
-                compiled = self.engine.machine_code
-                self.engine = heap_of(self.workload, self.setup, machine_code=compiled)
+            if told is None or self.fed >= plain_until:
+                compiled = self.engine.machine_code or self.fed >= plain_until
+                # Where nothing is told, only the heap knows. What was looked at was the same.
+                self.engine = engine_of(
+                    self.workload, self.setup, machine_code=compiled, heap=told is None
+                )
                 self._begin()
                 return self.play(
                     until_answered=until_answered, within=within, confidence=confidence

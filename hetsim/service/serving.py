@@ -28,7 +28,6 @@ from hetsim.service.running import Run, check_room, engine_of, expected
 from hetsim.service.service import End, Loading, ModelService, Service, Use
 from hetsim.service.turns import load_s
 from hetsim.simulation.clock.metrics import busy_seconds
-from hetsim.simulation.clock.playing import COMPILE_FROM
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.engine import Serving
@@ -39,6 +38,10 @@ from hetsim.workloads.workload import Workload
 
 Busy = tuple[Sequence[float], Sequence[float]]
 """Seconds by device, summed over its streams, and by link."""
+
+
+EARLY = 1 << 16
+"""Requests that a run is taken for, at first, that ends when it is answered."""
 
 
 def serve(
@@ -122,13 +125,17 @@ def played(
 ) -> Service:
     """Play what is resolved and set up; see ``serve``."""
     coming = expected(workload)
-    if math.isfinite(coming) and not until_answered:
+    early = until_answered or within is not None
+    if math.isfinite(coming) and not early:
         check_room(coming)
-    if machine_code is None:
-        tasks = np.diff(setup.layout.first).mean()
-        machine_code = bool(coming * tasks >= COMPILE_FROM)
-    engine = engine_of(workload, setup, machine_code=machine_code, heap=heap)
-    run = Run(workload, setup, engine)
+    engine = engine_of(
+        workload,
+        setup,
+        machine_code=machine_code,
+        heap=heap,
+        coming=min(coming, EARLY) if early else coming,
+    )
+    run = Run(workload, setup, engine, machine_code=machine_code)
     end = run.play(until_answered=until_answered, within=within)
     return service_of(run, resolved, platform, end)
 

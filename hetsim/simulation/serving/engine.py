@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base.machine_code import is_kept
 from hetsim.base.machine_code import machine_code as compile_
 from hetsim.errors import PlanError, UsageError
 from hetsim.simulation.clock import events_of_arrays, events_of_lists
@@ -93,6 +94,10 @@ INLINED = (
 """What ``driver.advance`` calls on arrays, each after what it calls itself."""
 
 WINDOW_S = 2.0**-20
+LOADED_FROM, MADE_FROM = 150_000, 3_000_000
+"""Task events from which machine code that is kept, or has to be made, costs less CPU time than it
+saves."""
+
 BLOCK = 1 << 16
 """Requests told of at a time where none come by themselves."""
 
@@ -101,6 +106,13 @@ BLOCK = 1 << 16
 def compiled() -> Callable[..., int]:
     """Return ``driver.advance`` as machine code. The first call in a process loads numba."""
     return compile_(driver.advance, *INLINED, inline=True)
+
+
+def pays(events: float) -> bool:
+    """Return whether machine code costs less CPU time than it saves over so many task events."""
+    if events < LOADED_FROM:
+        return False
+    return events >= MADE_FROM or is_kept(driver.advance, *INLINED, inline=True)
 
 
 class Serving:
@@ -204,6 +216,11 @@ class Serving:
             self._flow, self._spans = in_slots(flow), in_slots(spans)
         for client in range(len(self._place)):
             self._put(float(think[client, 0]), client)
+
+    @property
+    def machine_code(self) -> bool:
+        """Whether numba compiles the driver."""
+        return self._arrays
 
     def serve(self, arrival_s: Floats, stream: Ints, variant: Ints | None = None) -> Outcomes:
         """Take a block of requests, ascending over all blocks; return those that are over.

@@ -138,13 +138,17 @@ def follow_one(
     spans.waiting[row + at], spans.inside[row + at] = waited, stayed
 
 
+PARTS = (double, account)
+"""What these call."""
+
+
 @functools.cache
 def compiled() -> Callable[..., None]:
     """Return ``follow`` as machine code. The first call in a process loads numba."""
-    return machine_code(follow, double, account, inline=True)
+    return machine_code(follow, *PARTS, inline=True)
 
 
 @functools.cache
 def compiled_one() -> Callable[..., None]:
     """Return ``follow_one`` as machine code. The first call in a process loads numba."""
-    return machine_code(follow_one, double, account, inline=True)
+    return machine_code(follow_one, *PARTS, inline=True)

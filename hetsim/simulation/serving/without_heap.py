@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base.machine_code import is_kept
 from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.recursion.orders import order_of
+from hetsim.simulation.serving import moves
 from hetsim.simulation.serving.following import Following, over_at
 from hetsim.simulation.serving.gates import Passed
 from hetsim.simulation.serving.outcomes import Lengths, Outcomes
@@ -21,9 +23,20 @@ from hetsim.simulation.serving.tables import FULL, SERVED
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+LOADED_FROM, MADE_FROM = 150_000, 1_000_000
+"""Requests from which machine code that is kept, or has to be made, costs less CPU time than it
+saves."""
+
 WINDOW_S = 2.0**-20
 BLOCK = 1 << 13
 """Requests played at a time: their arrays stay in a processor's caches."""
+
+
+def pays(requests: float) -> bool:
+    """Return whether machine code costs less CPU time than it saves over so many requests."""
+    if requests < LOADED_FROM:
+        return False
+    return requests >= MADE_FROM or is_kept(moves.follow_one, *moves.PARTS, inline=True)
 
 
 def why_heap(
