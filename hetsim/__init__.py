@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         WorkloadError,
     )
     from hetsim.execution.run import Run, run
+    from hetsim.execution.serving.serve import LoadTest, serve
     from hetsim.execution.session import Session
     from hetsim.graph.loading import load_model, model_of
     from hetsim.graph.model import Model
@@ -145,6 +146,8 @@ _HOMES = {
     "Run": "hetsim.execution.run",
     "Service": "hetsim.service.service",
     "Session": "hetsim.execution.session",
+    "LoadTest": "hetsim.execution.serving.serve",
+    "serve": "hetsim.execution.serving.serve",
     "SizeRules": "hetsim.partitioning.sizes",
     "Slo": "hetsim.workloads.slo",
     "Staging": "hetsim.problem.parts",
@@ -216,6 +219,7 @@ __all__ = [
     "Infeasible",
     "InvalidInput",
     "Link",
+    "LoadTest",
     "Model",
     "ModelError",
     "NoReplacement",
@@ -279,6 +283,7 @@ __all__ = [
     "plan",
     "run",
     "sensitivities",
+    "serve",
     "simulate",
     "strategies",
     "sweep",

@@ -30,7 +30,7 @@ def emulate_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--requests",
             type=click.IntRange(min=1),
             default=None,
-            help="With --emulate: requests in flight.  [default: 1]",
+            help="With --emulate: requests in flight.  [default: 1]  At a --rate: how many come.",
         ),
         click.option(
             "--time-scale",
@@ -56,7 +56,10 @@ def check_emulate(
     if not emulate:
         for name, value in (("--time-scale", time_scale), ("--requests", requests)):
             if value is not None:
-                raise UsageError(f"{name} needs --emulate", hint=f"add --emulate, or drop {name}")
+                hint = f"add --emulate, or drop {name}"
+                if name == "--requests":
+                    hint = "add --emulate, or a --rate at which they come"
+                raise UsageError(f"{name} needs --emulate", hint=hint)
         return
     for name, given in others.items():
         if given:

@@ -12,6 +12,7 @@ from hetsim.cli.given_once import Command
 from hetsim.cli.inject import inject_option, recovery_lines
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import platform_options
+from hetsim.cli.options.load import load_options
 from hetsim.cli.options.model import model_options
 from hetsim.cli.options.output import common_options, json_option, output_options
 from hetsim.cli.options.planning import draws_option, strategy_options
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
     from hetsim.placement.objective import Objective
     from hetsim.problem.parts import Contention
+    from hetsim.workloads.deployment import DynamicBatching, Loading
     from hetsim.workloads.failure import Failure
+    from hetsim.workloads.slo import Slo
 
 
 @click.command(cls=Command)
-@click.argument("source", metavar="MODEL|PLAN.json|DIR")
+@click.argument("source", metavar="[MODEL|PLAN.json|DIR]", required=False)
 @platform_options
 @strategy_options
 @draws_option
@@ -39,12 +42,13 @@ if TYPE_CHECKING:
 )
 @inject_option
 @emulate_options
+@load_options
 @model_options
 @output_options
 @json_option
 @common_options
 def run(
-    source: str,
+    source: str | None,
     platform: str | None,
     strategy: str | None,
     objective: Objective | None,
@@ -60,6 +64,18 @@ def run(
     emulate: bool,
     time_scale: float | None,
     requests: int | None,
+    workload: str | None,
+    deployment: str | None,
+    rate: float | None,
+    arrivals: str | None,
+    concurrency: int | None,
+    think_ms: float | None,
+    slos: tuple[Slo, ...],
+    duration_s: float | None,
+    batching: DynamicBatching | None,
+    instances: int | None,
+    within: float | None,
+    loading: Loading | None,
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
     canonical: Canonical | None,
@@ -72,13 +88,16 @@ def run(
 
     The argument is a model, which is planned for by --strategy, a saved plan.json, or a
     folder that `hetsim compile` wrote. The run ends with exit code 1 where an output differs
-    in a single bit.
+    in a single bit. With --rate, --concurrency or --workload requests come by the wall clock, wait
+    for each other and are batched, and what became of them stands beside the simulation.
     """
     from hetsim.analysis.sureness import spread
     from hetsim.base.units import format_seconds
     from hetsim.cli.execute import Executor, execute, require_equal
+    from hetsim.cli.load_test import serve
     from hetsim.cli.question import given_arrays, read_plan
     from hetsim.cli.trace_and_out import check_targets, leave
+    from hetsim.cli.under_load import OF_LOAD, Load, given
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.reporting.result import run_record
     from hetsim.reporting.tables.plan import run_report
@@ -86,6 +105,47 @@ def run(
     invocation = current()
     if address is not None and executor != "ray":
         raise UsageError("--address needs --executor ray")
+    how = Executor(executor, address, seed, timeout_s, precision, failures, plain)
+    if given(*OF_LOAD):
+        if time_scale is not None and not emulate:
+            raise UsageError("--time-scale needs --emulate", hint="add --emulate, or drop it")
+        load = Load(
+            source,
+            workload,
+            deployment,
+            rate,
+            arrivals,
+            concurrency,
+            think_ms,
+            slos,
+            duration_s,
+            requests,
+            seed,
+            batching,
+            instances,
+            dims,
+            shapes,
+            strategy,
+            loading,
+        )
+        serve(
+            load,
+            platform,
+            canonical,
+            contention,
+            objective,
+            how,
+            emulate=emulate,
+            time_scale=time_scale,
+            out=out,
+            force=force,
+            as_json=as_json,
+        )
+        return
+    if source is None:
+        raise UsageError(
+            "no model is given", hint="give MODEL, PLAN.json, a folder, or --workload FILE"
+        )
     others = {
         "--inject": bool(failures),
         "--trace": trace is not None,
@@ -102,7 +162,6 @@ def run(
     plan = read_plan(
         source, platform, strategy, dims, shapes, canonical, contention, objective, runs=True
     )
-    how = Executor(executor, address, seed, timeout_s, precision, failures, plain)
     if emulate:
         run_emulated(plan, how, arrays, time_scale, requests or 1, as_json)
         return
@@ -156,8 +215,8 @@ def _run_folder(
 
     invocation, context = current(), click.get_current_context()
     for option in context.command.params:
-        given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
-        if given and option.name in _FIXED:
+        wrote = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+        if wrote and option.name in _FIXED:
             raise UsageError(
                 f"{option.opts[0]} cannot go with a compiled plan",
                 hint=f"leave {option.opts[0]} out, or give the model in place of the folder",

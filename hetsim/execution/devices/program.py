@@ -68,6 +68,9 @@ class Program:
         Whose steps follow one another; empty: all steps are of one.
     deal : tuple of int
         Replica by request, over and over.
+    beside : bool
+        Whether all versions before it stay loaded; else the one before it alone does, for as long
+        as calls of it may come.
     """
 
     steps: tuple[Step, ...]
@@ -77,6 +80,7 @@ class Program:
     outputs: tuple[str, ...]
     replicas: tuple[Replica, ...] = ()
     deal: tuple[int, ...] = (0,)
+    beside: bool = False
 
     def steps_of(self, device: str) -> tuple[int, ...]:
         """Indices of the steps of `device`, in order."""

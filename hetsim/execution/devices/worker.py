@@ -46,11 +46,17 @@ class DeviceWorker:
         self._going.set()
 
     def load(
-        self, version: int, code: Sequence[Code], steps: Mapping[int, Step], weights_dir: str | None
+        self,
+        version: int,
+        code: Sequence[Code],
+        steps: Mapping[int, Step],
+        weights_dir: str | None,
+        beside: bool = False,
     ) -> int:
         """Compile the subgraphs of a version; return their number.
 
-        The version before it stays, because calls of it may still come; older ones go.
+        The version before it stays, because calls of it may still come; older ones go, unless it
+        is to be beside them.
 
         Raises ExecutionError, naming the subgraph that is refused.
         """
@@ -65,7 +71,7 @@ class DeviceWorker:
             self._opened.add(compiled[entry.group])
         newest = max(self._loaded, default=version)
         fresh = _Loaded(steps, {entry.group: entry for entry in code}, compiled)
-        self._loaded = {k: old for k, old in self._loaded.items() if k == newest}
+        self._loaded = {k: old for k, old in self._loaded.items() if beside or k == newest}
         self._loaded[version] = fresh
         return len(compiled)
 

@@ -13,6 +13,7 @@ from typing import Any
 from hetsim.errors import ExecutionError
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.requests import Request
+from hetsim.execution.dispatch.waiting import next_of
 from hetsim.workloads.failure import Failure
 
 _FEW = 256
@@ -105,6 +106,6 @@ class Alarms:
         if wait <= 0:
             return heapq.heappop(self._heap)[2]
         try:
-            return events.get(timeout=wait)
+            return next_of(events, wait)
         except queue.Empty:
             return None

@@ -13,6 +13,7 @@ from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Transport
 from hetsim.execution.dispatch.unanswered import unanswered
+from hetsim.execution.dispatch.waiting import next_of
 from hetsim.simulation.clock.turns import Turns
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class RealTimePlayer:
     ) -> object | None:
         """The next event, or None at `until` where that is before the deadline."""
         try:
-            return self._events.get(timeout=max(0.0, until - time.monotonic()))
+            return next_of(self._events, until - time.monotonic())
         except queue.Empty:
             if deadline is not None and time.monotonic() < deadline:
                 return None

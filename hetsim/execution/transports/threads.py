@@ -42,14 +42,17 @@ class ThreadTransport:
         """Start the device's threads where there are none, and compile beside their calls."""
         crew = self._crews.get(device)
         if crew is None:
+            # Known before its threads start: an interrupt in between would leave them behind.
             crew = self._crews[device] = _Crew(device, self._streams.get(device, 1))
+            crew.begin()
         steps = {index: program.steps[index] for index in program.steps_of(device)}
         worker = crew.worker
 
         def work() -> None:
             error: ExecutionError | None = None
             try:
-                worker.load(version, program.code[device], steps, program.weights_dir)
+                code, folder = program.code[device], program.weights_dir
+                worker.load(version, code, steps, folder, program.beside)
             except ExecutionError as refusal:
                 error = refusal
             except Exception as fault:
@@ -138,7 +141,9 @@ class _Crew:
         self._device = device
         self._streams = streams
         self._threads: list[threading.Thread] = []
-        for stream in range(streams):
+
+    def begin(self) -> None:
+        for stream in range(self._streams):
             self.start(self._work, str(stream))
 
     def start(self, work: Callable[[], None], what: str) -> None:
@@ -159,7 +164,8 @@ class _Crew:
 
     def join(self, deadline: float) -> None:
         for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.ident is not None:
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def _work(self) -> None:
         while (task := self.tasks.get()) is not None:

@@ -51,10 +51,15 @@ class DeviceActor:
         return file_facts(folder, tuple(facts)) == facts
 
     def load(
-        self, version: int, code: Sequence[Code], steps: Mapping[int, Step], weights_dir: str | None
+        self,
+        version: int,
+        code: Sequence[Code],
+        steps: Mapping[int, Step],
+        weights_dir: str | None,
+        beside: bool = False,
     ) -> int:
         """Compile the subgraphs; return the process id."""
-        self._worker.load(version, code, steps, weights_dir)
+        self._worker.load(version, code, steps, weights_dir, beside)
         return os.getpid()
 
     def run(self, version: int, request: int, index: int, *received: Any) -> Any:

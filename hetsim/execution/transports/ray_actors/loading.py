@@ -100,7 +100,9 @@ def load(
             if not wait_for(seen, "looking for the weights"):
                 weights_dir = shipments.place(node, weights_dir, extents, wait_for)
     steps = {index: program.steps[index] for index in program.steps_of(device)}
-    loaded = actor.handle.load.remote(version, program.code[device], steps, weights_dir)
+    loaded = actor.handle.load.remote(
+        version, program.code[device], steps, weights_dir, program.beside
+    )
     process: int = wait_for(loaded, "compiling subgraphs")
     return process
 

@@ -1,0 +1,104 @@
+"""``hetsim run`` where requests come at a rate: a workload for real, beside what is simulated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hetsim.cli.invocation import current
+from hetsim.cli.told_where import told_where
+from hetsim.cli.under_load import (
+    Load,
+    asked_of,
+    deployment_of,
+    refuse,
+    with_options,
+    workload_of,
+)
+from hetsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from hetsim.cli.execute import Executor
+    from hetsim.cli.question import Canonical
+    from hetsim.placement.objective import Objective
+    from hetsim.problem.parts import Contention
+
+OF_RUN = {
+    "draws": "leave it out",
+    "failures": "leave it out, or let devices fail in a run of one plan, without a rate",
+    "trace": "leave it out, or trace a run of one plan, without a rate; --out keeps the result",
+    "precision": "leave it out, or run one plan so, without a rate",
+    "within": "give --requests or --duration: a run in real time ends where it is told to",
+    "plain": "leave it out, or compare a run of one plan, without a rate",
+}
+"""Options that are of one request, and what to do."""
+
+
+def serve(
+    load: Load,
+    platform: str | None,
+    canonical: Canonical | None,
+    contention: Contention | None,
+    objective: Objective | None,
+    how: Executor,
+    *,
+    emulate: bool,
+    time_scale: float | None,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Serve a workload for real; print what became of it, and leave it in `out`."""
+    from hetsim.cli.execute import require_equal
+    from hetsim.cli.question import given_arrays
+    from hetsim.cli.trace_and_out import check_targets, leave_service
+    from hetsim.execution.compiled.manifest import is_compiled
+    from hetsim.execution.serving.serve import load_test
+    from hetsim.reporting.load_test_record import load_test_record
+    from hetsim.reporting.tables.load_test import load_test_report
+
+    invocation = current()
+    refuse(OF_RUN, "is not taken where a workload is served for real")
+    check_targets(None, out, force=force)
+    if load.source is not None and is_compiled(Path(load.source)):
+        raise UsageError(
+            "a compiled plan is not served",
+            where=load.source,
+            hint="give the model, or the plan.json, in place of the folder",
+        )
+    if load.workload is None and load.requests is None and load.duration_s is None:
+        raise UsageError(
+            "nothing says when the run ends", hint="give --requests, or --duration in seconds"
+        )
+    load, hardware, asked = asked_of(load, platform, canonical, contention, objective)
+    workload = workload_of(load)
+    deployment = deployment_of(load, workload)
+    asked = with_options(asked, (deployment,))
+    what = "emulating" if emulate else "serving"
+    with (
+        invocation.progress(f"{what} what comes on {how.executor}"),
+        told_where(workload, load.workload, deployment, load.deployment),
+    ):
+        found = load_test(
+            deployment,
+            workload,
+            hardware,
+            asked=asked,
+            emulate=emulate,
+            inputs=given_arrays(),
+            executor=how.executor,
+            address=how.address,
+            time_scale=time_scale,
+            timeout_s=how.timeout_s,
+            seed=workload.seed,
+        )
+    record = load_test_record(found)
+    files = {"workload": load.workload, "deployment": load.deployment}
+    read = {name: path for name, path in files.items() if path is not None}
+    leave_service(found.measured, record, out=out, force=force, files=read)
+    if as_json:
+        invocation.show_json(record)
+    else:
+        invocation.show(load_test_report(found))
+    if found.outputs is not None:
+        require_equal(found.outputs.mismatches, "the run")

@@ -1,0 +1,290 @@
+"""Requests by the wall clock on devices that are real, or as slow as they are modelled.
+
+The rules are those of virtual time, driven by what really ends (``simulation.serving.real_time``).
+An emulated task ends when its modelled time is over, or when its device is done where that is
+later; what follows starts from then. So lateness of the dispatcher itself does not add up from
+task to task: it is in the times that are measured, and not in what comes after.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.errors import ExecutionError
+from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.execution.dispatch.transport import Ended, Fetched, Transport
+from hetsim.execution.dispatch.unanswered import unanswered
+from hetsim.execution.serving.kept import Batch, Kept
+from hetsim.execution.serving.programs import Loadable
+from hetsim.execution.serving.requests import Runs
+from hetsim.execution.serving.wall_clock import Clock
+from hetsim.simulation.clock.templates import PlanTasks
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.real_time import RealTime, Started
+
+Floats = NDArray[np.float64]
+
+HOPELESS_S = 10.0
+"""Real seconds by which a dispatcher that is behind gives up."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """A subgraph under way."""
+
+    started: Started
+    due_s: float
+    given_s: float
+    waits_for: int = 0
+    outputs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A batch under way."""
+
+    template: int
+    requests: tuple[int, ...]
+    values: dict[str, Any]
+    left: int
+    outputs: dict[str, Any] = field(default_factory=dict)
+
+
+class Player:
+    """One run of a workload.
+
+    Parameters
+    ----------
+    engine : RealTime
+    plan_tasks : PlanTasks
+    modelled_s : float array [tasks], optional
+        How long each subgraph takes at least; absent: as long as it does.
+    plans : sequence of Loadable
+        By template, loaded under its number as version.
+    runs : sequence of Runs
+        By template.
+    transport : Transport
+        Which posts to `clock`.
+    clock : Clock
+    scale : float
+        Real seconds a second of the clock.
+    timeout_s : float
+        Real seconds that a call may take.
+
+    Attributes
+    ----------
+    engine : RealTime
+    kept : Kept
+        Batches whose outputs are at hand.
+    busy_s : list of float
+        By device, of the clock.
+    calls, overran : int
+    overrun_s, longest_overrun_s, asked_s : float
+        Seconds of the clock; `asked_s`: what all calls should have taken.
+    working_s : float
+        Seconds of the processor that the dispatcher took.
+    """
+
+    def __init__(
+        self,
+        engine: RealTime,
+        plan_tasks: PlanTasks,
+        modelled_s: Floats | None,
+        plans: Sequence[Loadable],
+        runs: Sequence[Runs],
+        transport: Transport,
+        clock: Clock,
+        scale: float,
+        timeout_s: float,
+    ) -> None:
+        self.engine = engine
+        self._templates = plan_tasks.templates
+        self._first = np.cumsum([0, *(one.tasks for one in plan_tasks.templates)]).tolist()
+        self._template_of = np.repeat(
+            np.arange(len(plan_tasks.templates)), np.diff(self._first)
+        ).tolist()
+        self._modelled_s = None if modelled_s is None else modelled_s.tolist()
+        self._plans, self._runs = plans, runs
+        self._made = [frozenset(one.program.outputs) for one in plans]
+        self._transport, self._clock = transport, clock
+        self._scale, self._timeout_s = scale, timeout_s
+        self._flights: dict[int, _Flight] = {}
+        self._calls: dict[tuple[int, int], _Call] = {}
+        self._due: list[float] = []
+        self._done: list[float] = []
+        self.kept = Kept()
+        self.busy_s = [0.0] * len(plan_tasks.plan.problem.devices)
+        self.calls = self.overran = 0
+        self.overrun_s = self.longest_overrun_s = self.asked_s = 0.0
+        self.working_s = 0.0
+
+    def play(self) -> None:
+        """Play to the end.
+
+        Raises
+        ------
+        ExecutionError
+            Where a device fails, does not answer in time, or the dispatcher is hopelessly behind.
+        """
+        engine, clock = self.engine, self._clock
+        with _no_pauses():
+            began_s = time.thread_time()
+            clock.begin()
+            while True:
+                while engine.next_s <= clock.now_s():
+                    self._step()
+                if engine.over:
+                    break
+                wake_s = min(engine.next_s, self._deadline_s())
+                came = clock.next(wake_s)
+                if came is not None:
+                    self._handle(*came)
+                elif self._deadline_s() <= clock.now_s():
+                    late = sorted({self._device(one.started) for one in self._calls.values()})
+                    raise unanswered(late, "running a batch", self._timeout_s)
+            self.working_s = time.thread_time() - began_s
+
+    def really(self, due: Outcomes) -> Outcomes:
+        """Return what became of requests, by the times at which it really did."""
+        return due._replace(
+            sent_s=self.really_s(due.sent_s),
+            begun_s=self.really_s(due.begun_s),
+            finish_s=self.really_s(due.finish_s),
+        )
+
+    def really_s(self, due_s: Floats) -> Floats:
+        """Return when what was due at these times happened; NaN stays."""
+        at = np.searchsorted(np.asarray(self._due), due_s)
+        done = np.asarray([*self._done, math.nan])
+        return np.where(np.isnan(due_s), math.nan, done[np.minimum(at, len(self._done))])
+
+    def _step(self) -> None:
+        due_s = self.engine.next_s
+        started = self.engine.step()
+        now_s = self._clock.now_s()
+        if (now_s - due_s) * self._scale > HOPELESS_S:
+            raise ExecutionError(
+                f"this machine does not keep up: {now_s:.3g} s into the workload it is "
+                f"{(now_s - due_s) * self._scale:.3g} s behind",
+                hint="give a lower rate, or with --emulate a larger --time-scale",
+            )
+        if self._due and self._due[-1] == due_s:
+            self._done[-1] = now_s
+        else:
+            self._due.append(due_s)
+            self._done.append(now_s)
+        for one in started:
+            self._give(one)
+
+    def _give(self, one: Started) -> None:
+        """Hand a subgraph to its device."""
+        at = self._template_of[one.task]
+        flight = self._flights.get(one.batch)
+        if flight is None:
+            flight = self._flights[one.batch] = self._flight(one.batch, at)
+        index = one.task - self._first[at]
+        step = self._plans[at].program.steps[index]
+        modelled_s = 0.0 if self._modelled_s is None else self._modelled_s[one.task]
+        call = _Call(one, one.at_s + modelled_s, self._clock.now_s())
+        self._calls[one.batch, index] = call
+        received = [flight.values[name] for name in step.receives]
+        self._transport.call(Call(one.batch, index, step.device, at), 0, step, received)
+
+    def _flight(self, batch: int, template: int) -> _Flight:
+        """Put the inputs of a batch together."""
+        requests = self.engine.requests_of(batch)
+        runs = self._runs[template]
+        inputs = runs.batching.joined([runs.sort.of(request) for request in requests])
+        handles = {name: self._transport.hand(value) for name, value in inputs.items()}
+        known = {**inputs, **self._plans[template].constants}
+        outputs = runs.sort.alone.graph.outputs
+        outputs_known = {name: known[name] for name in outputs if name in known}
+        left = self._templates[template].groups
+        return _Flight(template, requests, handles, left, outputs_known)
+
+    def _handle(self, at_s: float, event: object) -> None:
+        if isinstance(event, Ended):
+            if event.fault is not None:
+                raise event.fault.error
+            call = self._calls[event.call.request, event.call.step]
+            flight = self._flights[event.call.request]
+            flight.values.update(event.sent)
+            made = self._made[flight.template].intersection(event.sent)
+            if made:
+                call.waits_for = len(made)
+                handles = {name: event.sent[name] for name in made}
+                key = event.call.request * len(self._template_of) + call.started.task
+                self._transport.fetch(key, handles)
+            else:
+                self._over(event.call.request, event.call.step, at_s)
+        elif isinstance(event, Fetched):
+            if event.lost:
+                raise ExecutionError(f"output '{event.lost[0]}' got lost")
+            batch, task = divmod(event.request, len(self._template_of))
+            flight = self._flights[batch]
+            flight.outputs.update(event.outputs)
+            self._over(batch, task - self._first[flight.template], at_s)
+
+    def _over(self, batch: int, index: int, at_s: float) -> None:
+        """A subgraph is done, and what it made of the outputs is here."""
+        call = self._calls.pop((batch, index))
+        one, flight = call.started, self._flights[batch]
+        end_s = max(call.due_s, at_s)
+        self.calls += 1
+        if self._modelled_s is not None:
+            over_s = end_s - call.due_s
+            self.overran += over_s > 0
+            self.overrun_s += over_s
+            self.longest_overrun_s = max(self.longest_overrun_s, over_s)
+            self.asked_s += call.due_s - one.at_s
+            begun_s = one.at_s
+        else:
+            begun_s = call.given_s
+        device = self._templates[flight.template].group_device[index]
+        self.busy_s[device] += end_s - begun_s
+        self.engine.ended(one.batch, one.task, end_s)
+        flight.left -= 1
+        if flight.left == 0:
+            self._forget(batch, flight)
+
+    def _forget(self, batch: int, flight: _Flight) -> None:
+        """All of a batch has run: its outputs are here, and devices need nothing of it."""
+        del self._flights[batch]
+        names = self._runs[flight.template].sort.alone.graph.outputs
+        outputs = {name: flight.outputs[name] for name in names}
+        self.kept.offer(Batch(batch, flight.template, flight.requests, outputs))
+        for device in self._plans[flight.template].program.code:
+            self._transport.forget(device, flight.template, batch)
+
+    def _deadline_s(self) -> float:
+        """When the oldest call has taken too long."""
+        for call in self._calls.values():
+            return call.given_s + self._timeout_s / self._scale
+        return math.inf
+
+    def _device(self, one: Started) -> str:
+        at = self._template_of[one.task]
+        device: str = self._plans[at].program.steps[one.task - self._first[at]].device
+        return device
+
+
+@contextmanager
+def _no_pauses() -> Iterator[None]:
+    """Keep Python from looking for circles of garbage, which takes as long as many requests."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

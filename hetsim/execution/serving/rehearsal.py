@@ -1,0 +1,149 @@
+"""Every plan once before it counts: kernels are warm then, and how long they take is known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hetsim.errors import ExecutionError
+from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Transport
+from hetsim.execution.dispatch.unanswered import unanswered
+from hetsim.execution.serving.programs import Loadable
+from hetsim.execution.serving.requests import Runs
+from hetsim.simulation.clock.templates import Template
+
+TIMES = 3
+"""The first is slow, as memory and caches are cold; of the others the quickest counts."""
+
+HEADROOM = 1.5
+"""How much longer a kernel may take under load than alone: devices share this processor."""
+
+Next = Callable[[float], tuple[float, object] | None]
+"""Waits for an event until a time of the monotonic clock; gives it with its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """What a full batch of one template takes here by itself, in real seconds.
+
+    Attributes
+    ----------
+    steps_s : tuple of float
+        By subgraph: from when it was given to its device to when it was done.
+    seconds : float
+        From the first to the last output here.
+    """
+
+    steps_s: tuple[float, ...]
+    seconds: float
+
+
+class Rehearsal:
+    """Loads plans and runs each by itself.
+
+    Parameters
+    ----------
+    transport : Transport
+    await_event : Next
+    timeout_s : float
+        Of loading a plan, and of running it.
+    """
+
+    def __init__(self, transport: Transport, await_event: Next, timeout_s: float) -> None:
+        self._transport = transport
+        self._await = await_event
+        self._timeout_s = timeout_s
+
+    def load(self, version: int, plan: Loadable) -> None:
+        """Have the devices of a plan compile it. Raises ExecutionError where one does not."""
+        waiting = dict.fromkeys(plan.program.code)
+        deadline = time.monotonic() + self._timeout_s
+        for device in waiting:
+            self._transport.load(device, 0, version, plan.program)
+        while waiting:
+            _, event = self._next(deadline, tuple(waiting), "compiling subgraphs")
+            if isinstance(event, Loaded):
+                if event.error is not None:
+                    raise event.error
+                del waiting[event.device]
+
+    def alone(self, version: int, plan: Loadable, runs: Runs) -> Alone:
+        """Run a full batch of a plan, several times; return the least of what it took."""
+        found = [self._once(version, plan, runs, -1 - at) for at in range(TIMES)][1:]
+        steps = tuple(map(min, zip(*(one.steps_s for one in found), strict=True)))
+        return Alone(steps, min(one.seconds for one in found))
+
+    def _once(self, version: int, plan: Loadable, runs: Runs, request: int) -> Alone:
+        program, transport = plan.program, self._transport
+        deadline = time.monotonic() + self._timeout_s
+        inputs = runs.batching.joined([runs.sort.of(at) for at in range(runs.batching.size)])
+        values = {name: transport.hand(value) for name, value in inputs.items()}
+        wanted = frozenset(program.outputs)
+        steps_s = []
+        began_s = done_s = time.monotonic()
+        for index, step in enumerate(program.steps):
+            given_s = time.monotonic()
+            call = Call(request, index, step.device, version)
+            transport.call(call, 0, step, [values[name] for name in step.receives])
+            done_s = self._done(step.device, values, wanted, deadline)
+            steps_s.append(done_s - given_s)
+        for device in program.code:
+            transport.forget(device, version, request)
+        return Alone(tuple(steps_s), done_s - began_s)
+
+    def _done(
+        self, device: str, values: dict[str, Any], wanted: frozenset[str], deadline: float
+    ) -> float:
+        """Wait for a step and for what it made of the outputs; return when that was here."""
+        while True:
+            at_s, event = self._next(deadline, (device,), "running a batch")
+            if isinstance(event, Ended):
+                if event.fault is not None:
+                    raise event.fault.error
+                values.update(event.sent)
+                outputs = {name: one for name, one in event.sent.items() if name in wanted}
+                if not outputs:
+                    return at_s
+                self._transport.fetch(event.call.request, outputs)
+            elif isinstance(event, Fetched):
+                if event.lost:
+                    raise ExecutionError(f"output '{event.lost[0]}' got lost")
+                return at_s
+
+    def _next(self, deadline: float, late: Sequence[str], doing: str) -> tuple[float, object]:
+        came = self._await(deadline)
+        if came is None:
+            raise unanswered(late, doing, self._timeout_s)
+        return came
+
+
+def roomy(
+    alone: Sequence[Alone],
+    templates: Sequence[Template],
+    scale: float,
+    allowed: float,
+) -> float:
+    """Return the least time scale, `scale` or above, at which this machine's kernels keep up.
+
+    Of each plan, what subgraphs take beyond their modelled time may add up to the share `allowed`
+    of what devices should take for it, each taking HEADROOM of what it takes alone.
+    """
+
+    def room(scale: float) -> bool:
+        for one, template in zip(alone, templates, strict=True):
+            modelled = [scale * float(s) for s in template.duration[: template.groups]]
+            over = [
+                max(0.0, HEADROOM * took - held)
+                for took, held in zip(one.steps_s, modelled, strict=True)
+            ]
+            # No scale gives room to what is modelled to take no time.
+            if sum(over) > allowed * sum(modelled) > 0:
+                return False
+        return True
+
+    while not room(scale):
+        scale *= 1.1
+    return scale

@@ -1,0 +1,345 @@
+"""The verb ``serve``: a workload for real on a deployment, beside what the virtual clock says."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.base import checks
+from hetsim.base.units import format_seconds, significant
+from hetsim.errors import ExecutionError, UsageError
+from hetsim.execution.inputs_outputs import check_how
+from hetsim.execution.serving.host import Host, late
+from hetsim.execution.serving.outputs import Outputs, compared
+from hetsim.execution.serving.player import Player
+from hetsim.execution.serving.programs import Loadable, loadable
+from hetsim.execution.serving.rehearsal import Alone, Rehearsal, roomy
+from hetsim.execution.serving.requests import runs_of
+from hetsim.execution.serving.wall_clock import WallClock
+from hetsim.execution.session import crossing_bytes
+from hetsim.execution.transports.executors import transports
+from hetsim.service.layout import Setup, set_up
+from hetsim.service.memory import check_together
+from hetsim.service.resolving import Resolved, resolve
+from hetsim.service.running import Run, blocks_of, until_s
+from hetsim.service.service import Service
+from hetsim.service.serving import played, service_of
+from hetsim.simulation.clock.metrics import busy_seconds
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.real_time import RealTime
+from hetsim.simulation.serving.tables import SERVED
+
+if TYPE_CHECKING:
+    from hetsim.hardware.spec import Platform
+    from hetsim.service.asked import Asked
+    from hetsim.workloads.deployment import Deployment
+    from hetsim.workloads.workload import Workload
+
+LATE_SHARE = 0.05
+"""Of latencies, and of devices' time: what of it may be this machine's own lateness."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadTest:
+    """What became of a workload for real, beside what was simulated of the same arrivals.
+
+    Attributes
+    ----------
+    measured, simulated : Service
+        In seconds of the workload. A measured latency is from when a request was due until its
+        outputs were here; of what is not emulated, service is what a batch took alone before the
+        run, and links took no time of their own.
+    emulated : bool
+        Whether devices and links took their modelled time; else devices took what this
+        machine's kernels take.
+    time_scale : float
+        Real seconds that a second of the workload lasted.
+    host : Host
+        How this machine kept up.
+    outputs : Outputs or None
+        Whether answers are right; None where not asked for.
+    executor : str
+        ``ray`` or ``threads``.
+    start_s : float
+        Real seconds until every device was ready.
+    """
+
+    measured: Service = field(repr=False)
+    simulated: Service = field(repr=False)
+    emulated: bool
+    time_scale: float
+    host: Host
+    outputs: Outputs | None
+    executor: str
+    start_s: float
+
+
+@checks.takes(
+    deployment=checks.instance("hetsim.workloads.deployment:Deployment"),
+    workload=checks.instance("hetsim.workloads.workload:Workload"),
+    platform=checks.instance("hetsim.hardware.spec:Platform"),
+    emulate=checks.flag,
+    executor=checks.text,
+    address=checks.text,
+    time_scale=checks.real,
+    timeout_s=checks.real,
+    verify=checks.flag,
+    seed=checks.whole(0),
+)
+def serve(
+    deployment: Deployment,
+    workload: Workload,
+    platform: Platform,
+    *,
+    emulate: bool = False,
+    inputs: Mapping[str, NDArray[Any]] | None = None,
+    executor: Literal["ray", "threads"] = "ray",
+    address: str | None = None,
+    time_scale: float | None = None,
+    timeout_s: float = 600.0,
+    verify: bool = True,
+    seed: int = 0,
+) -> LoadTest:
+    """Serve a workload in real time, and simulate it too.
+
+    Requests come when the wall clock says so; routing, queues and batchers are those of
+    ``simulate(deployment, workload, platform=platform)``, by the same code.
+
+    Parameters
+    ----------
+    deployment : Deployment
+    workload : Workload
+    platform : Platform
+    emulate : bool
+        Whether devices and links take their modelled time; without, devices are as fast as this
+        machine's kernels.
+    inputs : mapping of str to array, optional
+        Of every request, where one model is served; absent: a few random ones in turn.
+    executor, address : str
+        As in ``hetsim.run``.
+    time_scale : float, optional
+        With `emulate`: real seconds that a second of the workload is to last. Absent: 1.
+    timeout_s : float
+        How long devices may take to compile a plan, and for one batch of a subgraph.
+    verify : bool
+        Whether to compare outputs with the whole model's.
+    seed : int
+        Of the random inputs; that of the workload is its own.
+
+    Raises
+    ------
+    UsageError
+        Where options do not go together.
+    WorkloadError, UnsupportedNode, Infeasible
+        As ``simulate`` does; and where batches of a model cannot be put together from requests.
+    ExecutionError
+        Where a device fails or does not answer in time, or where this machine does not keep up,
+        so that figures would mean nothing.
+    """
+    return load_test(
+        deployment,
+        workload,
+        platform,
+        emulate=emulate,
+        inputs=inputs,
+        executor=executor,
+        address=address,
+        time_scale=time_scale,
+        timeout_s=timeout_s,
+        verify=verify,
+        seed=seed,
+    )
+
+
+def load_test(
+    deployment: Deployment,
+    workload: Workload,
+    platform: Platform,
+    *,
+    asked: Asked | None = None,
+    emulate: bool = False,
+    inputs: Mapping[str, NDArray[Any]] | None = None,
+    executor: Literal["ray", "threads"] = "ray",
+    address: str | None = None,
+    time_scale: float | None = None,
+    timeout_s: float = 600.0,
+    verify: bool = True,
+    seed: int = 0,
+    late_share: float = LATE_SHARE,
+) -> LoadTest:
+    """Do the same as ``serve``.
+
+    `asked`: how models are read, priced and planned for; `late_share`: how much of latencies,
+    and of devices' modelled time, this machine may add before its figures count for nothing.
+    """
+    check_how(executor, address, timeout_s)
+    if time_scale is not None and not emulate:
+        raise UsageError("time_scale needs emulate", hint="kernels of this machine have one pace")
+    scale = 1.0 if time_scale is None else time_scale
+    if not (scale > 0 and math.isfinite(scale)):
+        raise UsageError(f"time_scale is {scale:g}", hint="give a positive number")
+    if inputs is not None and len(deployment.models) > 1:
+        raise UsageError("inputs of several models", hint="leave inputs out")
+    if workload.failures is not None:
+        raise UsageError(
+            "failures of a workload are simulated, and not made for real",
+            hint="leave failures: out of the workload, or let devices fail in a run of one plan",
+        )
+    for served in deployment.models:
+        if served.loading == "on_demand":
+            raise UsageError(
+                "models that take turns in memory are simulated, and not served for real",
+                where=served.model,
+                hint="leave loading: out of the deployment",
+            )
+    resolved = resolve(deployment, workload, platform, asked)
+    check_together(resolved, platform)
+    setup = set_up(resolved, workload)
+    simulated = played(workload, resolved, setup, platform)
+    templates = setup.plan_tasks.templates
+    runs = runs_of(resolved, setup, inputs, seed)
+    room = 2 * sum(crossing_bytes(one.plan) for one in templates)
+    widths = dict(zip(platform.devices, setup.plan_tasks.plan.problem.streams, strict=True))
+    clock = WallClock(scale)
+    began_s = time.monotonic()
+    with loadable([one.plan for one in templates]) as plans:
+        with transports(executor, address, room, widths, timeout_s) as connect:
+            transport = connect(clock.post)
+            try:
+                rehearsal = Rehearsal(transport, clock.await_event, timeout_s)
+                for version, plan in enumerate(plans):
+                    rehearsal.load(version, plan)
+                start_s = time.monotonic() - began_s
+                alone = [
+                    rehearsal.alone(version, plan, runs[version])
+                    for version, plan in enumerate(plans)
+                ]
+                if emulate:
+                    _check_pace(alone, plans, setup, scale, late_share)
+                player = Player(
+                    _engine(workload, setup, emulate),
+                    setup.plan_tasks,
+                    setup.duration if emulate else None,
+                    plans,
+                    runs,
+                    transport,
+                    clock,
+                    scale,
+                    timeout_s,
+                )
+                began_s = time.monotonic()
+                player.play()
+                wall_s = time.monotonic() - began_s
+            finally:
+                transport.close()
+        outcomes = player.engine.outcomes()
+        real = player.really(outcomes)
+        host = _host(player, outcomes, real, scale, wall_s)
+        measured = _measured(player, real, resolved, setup, workload, platform, alone, emulate)
+        mean_s = float(np.nanmean(real.latency_s)) if (real.why == SERVED).any() else math.nan
+        behind = host.behind(mean_s * scale, late_share)
+        if behind is not None:
+            raise ExecutionError(
+                f"this machine does not keep up: {behind}", hint=_slower(emulate, scale)
+            )
+        outputs = None
+        if verify:
+            answered = int(np.count_nonzero(real.why == SERVED))
+            outputs = compared(player.kept.batches, runs, plans, answered)
+    return LoadTest(measured, simulated, emulate, scale, host, outputs, executor, start_s)
+
+
+def _engine(workload: Workload, setup: Setup, emulate: bool) -> RealTime:
+    """Transfers take their modelled time, or what they really take, within what devices do."""
+    lasts = setup.duration.copy() if emulate else np.zeros(len(setup.duration))
+    first = 0
+    for template in setup.plan_tasks.templates:
+        lasts[first : first + template.groups] = math.inf
+        first += template.tasks
+    return RealTime(
+        setup.layout,
+        setup.duration,
+        setup.models,
+        setup.sources,
+        setup.clients,
+        lasts=lasts,
+        blocks=((one.arrival_s, one.stream, one.variant) for one in blocks_of(workload, setup)),
+        requests=workload.requests,
+        until_s=until_s(workload),
+    )
+
+
+def _check_pace(
+    alone: Sequence[Alone],
+    plans: Sequence[Loadable],
+    setup: Setup,
+    scale: float,
+    late_share: float,
+) -> None:
+    """Raise ExecutionError where kernels are slower here than what they stand for."""
+    if math.isinf(late_share):
+        return
+    templates = setup.plan_tasks.templates
+    needed = roomy(alone, templates, scale, late_share)
+    if needed == scale:
+        return
+    beyond = [
+        one.seconds / (scale * float(template.duration.sum()))
+        for one, template in zip(alone, templates, strict=True)
+    ]
+    at = beyond.index(max(beyond))
+    raise ExecutionError(
+        f"this machine does not keep up: a batch of '{plans[at].plan.strategy}' on "
+        f"{', '.join(plans[at].plan.devices_used)} takes {format_seconds(alone[at].seconds)} "
+        f"here, and {format_seconds(scale * float(templates[at].duration.sum()))} as modelled",
+        hint=f"give --time-scale {significant(needed * 1.05, 2):g}, or a slower platform",
+    )
+
+
+def _slower(emulate: bool, scale: float) -> str:
+    if emulate:
+        return f"give --time-scale {significant(2 * scale, 2):g}, or close what else is running"
+    return "give a lower rate, or close what else is running"
+
+
+def _host(player: Player, due: Outcomes, real: Outcomes, scale: float, wall_s: float) -> Host:
+    answered = due.why == SERVED
+    return Host(
+        sent=late(scale * (player.really_s(due.arrival_s) - due.arrival_s)),
+        answered=late(scale * (real.finish_s - due.finish_s)[answered]),
+        calls=player.calls,
+        overran=player.overran,
+        overrun_s=scale * player.overrun_s,
+        longest_overrun_s=scale * player.longest_overrun_s,
+        modelled_s=scale * player.asked_s,
+        dispatcher=player.working_s / wall_s if wall_s > 0 else 0.0,
+        wall_s=wall_s,
+    )
+
+
+def _measured(
+    player: Player,
+    real: Outcomes,
+    resolved: Sequence[Resolved],
+    setup: Setup,
+    workload: Workload,
+    platform: Platform,
+    alone: Sequence[Alone],
+    emulate: bool,
+) -> Service:
+    links = busy_seconds(setup.plan_tasks, player.engine.ran.tolist())[1]
+    if not emulate:
+        links = [0.0] * len(links)
+        seconds = np.array([one.seconds for one in alone])
+        own = tuple(seconds[model.template] for model in setup.models)
+        setup = replace(setup, alone_s=own)
+    run = Run(workload, setup, player.engine)
+    run.keep(real)
+    run.look()
+    return service_of(run, resolved, platform, "ended", (player.busy_s, links))

@@ -1,0 +1,182 @@
+"""A workload for real beside what was simulated of it, as tables."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.base.text import plain
+from hetsim.base.units import format_seconds
+from hetsim.execution.serving.host import Host, Late
+from hetsim.execution.serving.outputs import Outputs
+from hetsim.execution.serving.serve import LoadTest
+from hetsim.reporting.tables.comparison import question
+from hetsim.reporting.tables.service import interval, served_text
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.text import ABSENT, count, percent
+from hetsim.service.service import StreamService
+
+SHOWN = (50.0, 90.0, 99.0)
+
+TIMES = 2.0
+"""From which a difference is told as how many times as much."""
+
+
+def load_test_report(found: LoadTest) -> RenderableType:
+    """Return what was asked, how this machine kept up, and both answers side by side."""
+    rows: list[tuple[str, str]] = []
+    for one in found.measured.resolved:
+        rows += [row for row in question(one.problem) if row not in rows]
+        rows.append(("served", served_text(one)))
+    rows.append(("played", _played_text(found)))
+    rows.append(("devices", _devices_text(found)))
+    rows += _host_rows(found.host)
+    states = {side.state for side in (found.simulated, found.measured)}
+    if states != {"stable"}:
+        rows.append(
+            ("state", f"simulated {found.simulated.state}, measured {found.measured.state}")
+        )
+    line = _outputs_line(found.outputs)
+    return Stack(
+        pairs(rows),
+        "",
+        _latencies(found),
+        "",
+        _uses(found),
+        "",
+        Text(plain(line), style="bold"),
+    )
+
+
+def _played_text(found: LoadTest) -> str:
+    requests, seconds = found.measured.requests, format_seconds(found.host.wall_s)
+    text = f"{count(requests, 'request')} on {found.executor} in {seconds}"
+    text += f", seed {found.measured.workload.seed}"
+    if found.time_scale != 1:
+        text += f"; a second of the workload lasted {found.time_scale:.4g} s"
+    return text
+
+
+def _devices_text(found: LoadTest) -> str:
+    if found.emulated:
+        return "emulated: each call and transfer takes its modelled time at least"
+    return "this machine's kernels, each as fast as it is here"
+
+
+def _host_rows(host: Host) -> list[tuple[str, str]]:
+    rows = [("sent", _late_text(host.sent)), ("answered", _late_text(host.answered))]
+    calls = count(host.calls, "call")
+    if host.modelled_s:
+        calls += f", {host.overran} of them longer than modelled"
+        if host.overran:
+            calls += f", by {percent(host.overrun_s / host.modelled_s)} of the time in all"
+            calls += f" and {format_seconds(host.longest_overrun_s)} at most"
+    rows.append(("this host", f"{calls}; dispatching took {percent(host.dispatcher)} of a core"))
+    return rows
+
+
+def _late_text(late: Late) -> str:
+    """Return how late requests or answers were because of this machine."""
+    parts = (late.mean_s, late.p99_s, late.max_s)
+    mean, p99, most = (format_seconds(part) for part in parts)
+    return f"{mean} late on average by this host, {p99} at p99, {most} at most"
+
+
+def _latencies(found: LoadTest) -> Table:
+    table = new_table()
+    table.add_column("stream", overflow="fold")
+    table.add_column("", overflow="fold")
+    for name in ("simulated, 95 %", "measured, 95 %", "measured\nis off by"):
+        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    for told, real in zip(found.simulated.streams, found.measured.streams, strict=True):
+        names = [told.name]
+        for what, a, b, beyond in _figures(told, real):
+            table.add_row(cell(names.pop() if names else ""), cell(what), a, b, beyond)
+    return table
+
+
+def _figures(told: StreamService, real: StreamService) -> list[tuple[str, Text, Text, Text]]:
+    def seconds(what: str, a: float, b: float) -> tuple[str, Text, Text, Text]:
+        return (what, _seconds(a), _seconds(b), _off(a, b))
+
+    rows = [seconds("mean", told.mean_s, real.mean_s)]
+    sides = [{one.percentile: one for one in side.percentiles} for side in (told, real)]
+    for percentile in SHOWN:
+        here, there = (side.get(percentile) for side in sides)
+        ends = [math.nan if one is None else one.estimate_s for one in (here, there)]
+        rows.append((f"p{percentile:g}", interval(here), interval(there), _off(*ends)))
+    rows.append(seconds("waited, mean", told.queue.mean_s, real.queue.mean_s))
+    rows.append(seconds("served, mean", told.service.mean_s, real.service.mean_s))
+    rates = told.throughput_per_s, real.throughput_per_s
+    rows.append(("answers a second", _number(rates[0]), _number(rates[1]), _off(*rates)))
+    if told.batch > 1 or real.batch > 1:
+        sizes = told.batch, real.batch
+        rows.append(("batch, mean", _number(sizes[0]), _number(sizes[1]), _off(*sizes)))
+    if told.answered < told.requests or real.answered < real.requests:
+        lost = [float(side.requests - side.answered) for side in (told, real)]
+        rows.append(("rejected", cell(f"{lost[0]:.0f}"), cell(f"{lost[1]:.0f}"), cell("")))
+    for one, other in zip(told.objectives, real.objectives, strict=True):
+        a, b = (cell(f"{100 * side.on_time:.4g} %", side.verdict.answer) for side in (one, other))
+        points = cell(f"{100 * (other.on_time - one.on_time):+.2g} points")
+        rows.append((f"within {format_seconds(one.slo.latency_s)}", a, b, points))
+    return rows
+
+
+def _uses(found: LoadTest) -> Table:
+    """Devices and links; what links really take is within what devices do."""
+    table = new_table()
+    table.add_column("busy", overflow="fold")
+    for name in ("simulated", "measured"):
+        table.add_column(name, justify="right", no_wrap=True)
+    told, real = found.simulated, found.measured
+    for name, use in told.devices.items():
+        if use.busy_s > 0 or real.devices[name].busy_s > 0:
+            shares = use.utilization, real.devices[name].utilization
+            table.add_row(cell(name), *map(percent, shares))
+    for name, use in told.links.items():
+        if use.busy_s > 0:
+            share = percent(real.links[name].utilization) if found.emulated else ABSENT
+            table.add_row(cell(name), percent(use.utilization), share)
+    return table
+
+
+def _outputs_line(outputs: Outputs | None) -> str:
+    if outputs is None:
+        return "outputs: not compared"
+    if outputs.mismatches:
+        return f"outputs differ from the whole model's: {'; '.join(outputs.mismatches[:4])}"
+    text = (
+        f"outputs of {outputs.alone} of {outputs.compared} requests bitwise equal to the whole "
+        "model's on the request alone"
+    )
+    if outputs.batches:
+        text += f"; {count(outputs.batches, 'batch', 'batches')} of the others to its on the batch"
+    if outputs.compared < outputs.answered:
+        text += f"; {outputs.answered - outputs.compared} not kept to compare"
+    return text
+
+
+def _seconds(value: float) -> Text:
+    return Text(ABSENT) if math.isnan(value) else cell(format_seconds(value))
+
+
+def _number(value: float) -> Text:
+    return Text(ABSENT) if math.isnan(value) else cell(f"{value:.4g}")
+
+
+def _off(told: float, real: float) -> Text:
+    share = off(told, real)
+    if share is None:
+        return Text(ABSENT)
+    return cell(f"{100 * share:+.1f} %" if share < TIMES else f"{1 + share:.3g}x")
+
+
+def off(told: float, real: float) -> float | None:
+    """Return by what share of `told` `real` is above it; None where that is no number."""
+    if not (math.isfinite(told) and math.isfinite(real)) or told == 0:
+        return None
+    return real / told - 1

@@ -1,0 +1,118 @@
+"""``hetsim run`` at a rate: a workload for real, beside what is simulated of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from exact_devices import exact
+
+from builders import BOX
+from deployments import model_at
+from hetsim.execution.serving import serve
+
+Cli = Callable[..., Result]
+ON = ("--platform", str(BOX), "--executor", "threads")
+
+
+@pytest.fixture
+def on_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices and clocks that are exact, and kernels that are quick enough."""
+    exact(monkeypatch)
+    monkeypatch.setattr(serve, "roomy", lambda alone, templates, scale, allowed: scale)
+
+
+def test_measured_stands_beside_simulated(cli: Cli, tmp_path: Path, on_time: None) -> None:
+    words = (
+        "run", model_at(tmp_path, "batch", 32), *ON, "--strategy", "heft", "--emulate",
+        "--rate", "5000", "--requests", "50", "--batching", "4:100", "--slo", "p90=1ms",
+    )  # fmt: skip
+    shown = cli(*words)
+    assert shown.exit_code == 0, shown.output
+    for said in ("simulated, 95 %", "measured, 95 %", "+0.0 %", "waited, mean", "batch, mean",
+                 "50 requests on threads", "0 s late on average by this host",
+                 "emulated: each call", "points"):  # fmt: skip
+        assert said in shown.output
+    done = cli(*words, "--json", "--out", tmp_path / "left")
+    record = json.loads(done.stdout)
+    assert record["schema"] == "hetsim-load-test/1"
+    assert record["emulated"] is True
+    assert record["measured"]["requests"] == record["simulated"]["requests"] == 50
+    assert record["measured"]["streams"] == record["simulated"]["streams"]
+    [off] = record["off_by"]
+    assert off["latency_mean"] == 0
+    assert {one["latency"] for one in off["percentiles"]} == {0}
+    assert record["outputs"]["compared"] == 50
+    assert record["outputs"]["mismatches"] == []
+    assert json.loads((tmp_path / "left" / "result.json").read_text()) == record
+
+
+def test_a_machine_that_does_not_keep_up_says_so_in_one_line(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (
+        "run", model_at(tmp_path, 1, 32), *ON, "--strategy", "heft", "--emulate",
+        "--rate", "500", "--requests", "5",
+    )  # fmt: skip
+    slow = cli(*words, "--time-scale", "1e-3")
+    assert slow.exit_code == 1
+    assert slow.stdout == ""
+    [line] = slow.stderr.splitlines()
+    assert "this machine does not keep up: a batch of 'heft'" in line
+    assert "give --time-scale" in line
+    monkeypatch.setattr(serve.Host, "behind", lambda *_: "answers were noted late")
+    monkeypatch.setattr(serve, "roomy", lambda alone, templates, scale, allowed: scale)
+    behind = cli(*words)
+    assert behind.exit_code == 1
+    assert behind.stdout == ""
+    assert "this machine does not keep up: answers were noted late; give --time" in behind.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--rate", "5"), "nothing says when the run ends; give --requests, or --duration"),
+        (("--rate", "5", "--time-scale", "2"), "--time-scale needs --emulate"),
+        (
+            ("--rate", "5", "--inject", "kill cpu at 1ms"),
+            "--inject is not taken where a workload is served for real",
+        ),
+        (
+            ("--rate", "5", "--trace", "t.json"),
+            "--trace is not taken where a workload is served for real",
+        ),
+        (("--rate", "5", "--plain"), "--plain is not taken where a workload is served for real"),
+        (
+            ("--rate", "5", "--precision", "device"),
+            "--precision is not taken where a workload is served for real",
+        ),
+        (
+            ("--rate", "5", "--within", "2%"),
+            "--within is not taken where a workload is served for real",
+        ),
+        (("--rate", "5", "--requests", "9", "--loading", "on_demand"), "take turns in memory"),
+        (
+            ("--rate", "5", "--draws", "3"),
+            "--draws is not taken where a workload is served for real",
+        ),
+        (("--rate", "5", "--concurrency", "2", "--requests", "3"), "a rate and a concurrency"),
+        (("--workload", "w.yaml"), "and --workload, which names its own"),
+    ],
+)
+def test_what_is_out_of_reach_is_refused(
+    cli: Cli, tmp_path: Path, words: tuple[str, ...], says: str
+) -> None:
+    refused = cli("run", model_at(tmp_path, 1, 32), *ON, *words)
+    assert refused.exit_code == 2
+    assert says in refused.stderr
+
+
+def test_nothing_to_run_and_a_compiled_plan(cli: Cli, tmp_path: Path) -> None:
+    assert "no model is given" in cli("run", *ON).stderr
+    model = model_at(tmp_path, 1, 32)
+    cli("compile", model, "--platform", str(BOX), "--strategy", "heft", "-o", tmp_path / "c")
+    refused = cli("run", tmp_path / "c", "--rate", "5", "--requests", "5")
+    assert "a compiled plan is not served" in refused.stderr

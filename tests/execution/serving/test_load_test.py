@@ -1,0 +1,296 @@
+"""Workloads for real on devices and by clocks that are exact: what is simulated, bit for bit."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from exact_devices import exact
+
+import hetsim
+from deployments import model_at
+from hetsim.base.text import to_json
+from hetsim.errors import ExecutionError, UsageError, WorkloadError
+from hetsim.execution.devices.worker import DeviceWorker
+from hetsim.execution.serving.serve import LoadTest, load_test
+from hetsim.reporting.service_record import service_record
+from hetsim.workloads.arrivals.closed import Closed
+from hetsim.workloads.arrivals.poisson import Poisson
+from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy, Served
+from onnx_builders import make_model, op, value
+
+RATE = 20_000.0
+"""Requests a second: about what the pair carries, so that some wait."""
+
+
+def workload(model: str, requests: int = 60, **changes: object) -> hetsim.Workload:
+    arrivals = changes.pop("arrivals", Poisson(RATE))
+    stream = hetsim.Stream("all", model, arrivals, slos=(hetsim.Slo(0.5, 1e-3),))  # type: ignore[arg-type]
+    return hetsim.Workload((stream,), requests=requests, **changes)  # type: ignore[arg-type]
+
+
+def same(found: LoadTest) -> None:
+    """What was measured is what was simulated, and every answer is right."""
+    simulated, measured = map(service_record, (found.simulated, found.measured))
+    for record in (simulated, measured):
+        # Summed in another order: that of the calls.
+        for use in (*record["devices"].values(), *record["links"].values()):
+            for key in ("busy_s", "utilization", "energy_j"):
+                use[key] = use[key] and float(f"{use[key]:.9g}")
+        record["energy_j"] = float(f"{record['energy_j']:.9g}")
+        record["energy_per_1000_on_time_j"] = float(f"{record['energy_per_1000_on_time_j']:.9g}")
+    assert to_json(simulated) == to_json(measured)
+    assert found.outputs is not None
+    assert found.outputs.mismatches == ()
+    answered = sum(stream.answered for stream in found.simulated.streams)
+    assert found.outputs.answered == found.outputs.compared == answered > 0
+    assert found.host.sent.max_s == found.host.answered.max_s == found.host.overrun_s == 0.0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"dynamic_batching": DynamicBatching(4, (), 200), "batch_sizes": (1, 2, 4)},
+        {"dynamic_batching": DynamicBatching(3, (2,), 0), "routing": "least_finish"},
+        {"queue_policy": QueuePolicy(2, 150, "reject")},
+        {"queue_policy": QueuePolicy(0, 100, "delay"), "routing": "round_robin"},
+    ],
+    ids=["alone", "batched", "preferred", "rejected", "delayed"],
+)
+def test_exact_devices_are_the_simulation(
+    changes: dict[str, object],
+    model: str,
+    cut: str,
+    platform: hetsim.Platform,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = exact(monkeypatch)
+    instances = (Instances(2, plan=cut), Instances(1, devices=("cpu",), strategy="single:cpu"))
+    served = Served(model, instances=instances, **changes)  # type: ignore[arg-type]
+    found = load_test(
+        hetsim.Deployment((served,)),
+        workload(model),
+        platform,
+        emulate=True,
+        late_share=math.inf,
+    )
+    same(found)
+    [stream] = found.measured.streams
+    assert {device for device, _ in calls} == {"cpu", "npu"}
+    assert found.emulated
+    if "dynamic_batching" in changes:
+        assert stream.batch > 1
+    else:
+        assert found.outputs is not None
+        assert found.outputs.alone == found.outputs.compared
+    assert stream.answered + stream.full + stream.expired == 60
+    assert (stream.answered < 60) == (changes == {"queue_policy": QueuePolicy(2, 150, "reject")})
+
+
+def test_clients_and_several_models(
+    model: str,
+    cut: str,
+    platform: hetsim.Platform,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exact(monkeypatch)
+    other = model_at(tmp_path, 1, width=16)
+    streams = (
+        hetsim.Stream(
+            "clients", model, Closed(3, 1e-4, "exponential"), slos=(hetsim.Slo(0.9, 1.0),)
+        ),
+        hetsim.Stream("rare", model, Poisson(RATE / 20), slos=(hetsim.Slo(0.9, 1.0),), priority=1),
+        hetsim.Stream("words", other, Poisson(RATE / 5), slos=(hetsim.Slo(0.9, 1.0),)),
+    )
+    deployment = hetsim.Deployment(
+        (
+            Served(
+                model,
+                instances=(Instances(plan=cut),),
+                priority_levels=2,
+                default_priority_level=2,
+            ),
+            Served(other, "single:cpu"),
+        )
+    )
+    found = load_test(
+        deployment,
+        hetsim.Workload(streams, requests=80),
+        platform,
+        emulate=True,
+        late_share=math.inf,
+    )
+    same(found)
+    assert [stream.requests > 0 for stream in found.measured.streams] == [True] * 3
+
+
+def test_answers_that_are_not_right_are_told(
+    model: str, cut: str, platform: hetsim.Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact(monkeypatch)
+    run = DeviceWorker.run
+
+    def wrong(self: DeviceWorker, version: int, request: int, *given: object) -> tuple[object, ...]:
+        timing, *sent = run(self, version, request, *given)  # type: ignore[arg-type]
+        if request == 7:
+            sent = [np.nextafter(one, np.float32(np.inf)) for one in sent]
+        return (timing, *sent)
+
+    monkeypatch.setattr(DeviceWorker, "run", wrong)
+    deployment = hetsim.Deployment((Served(model, instances=(Instances(plan=cut),)),))
+    found = load_test(deployment, workload(model, 20), platform, emulate=True, late_share=math.inf)
+    assert found.outputs is not None
+    [told] = found.outputs.mismatches
+    assert "batch 7 of 1" in told
+    assert found.outputs.alone == 19
+
+
+def test_on_threads_for_real(model: str, cut: str, platform: hetsim.Platform) -> None:
+    before = set(threading.enumerate())
+    batching = DynamicBatching(4, (), 1000)
+    served = Served(
+        model, batch_sizes=(1, 4), instances=(Instances(plan=cut),), dynamic_batching=batching
+    )
+    found = load_test(
+        hetsim.Deployment((served,)),
+        workload(model, 200, arrivals=Poisson(2000.0)),
+        platform,
+        executor="threads",
+        late_share=math.inf,
+    )
+    [stream] = found.measured.streams
+    assert stream.answered == 200
+    assert found.outputs is not None
+    assert found.outputs.compared == 200
+    assert found.outputs.mismatches == ()
+    assert not found.emulated
+    assert found.host.modelled_s == found.host.overrun_s == 0.0
+    assert all(one.low_s <= one.estimate_s <= one.high_s for one in stream.percentiles)
+    assert set(threading.enumerate()) <= before
+
+
+def test_on_threads_emulated(model: str, cut: str, platform: hetsim.Platform) -> None:
+    deployment = hetsim.Deployment((Served(model, instances=(Instances(plan=cut),)),))
+    found = load_test(
+        deployment,
+        workload(model, 10),
+        platform,
+        emulate=True,
+        executor="threads",
+        time_scale=1000.0,
+        late_share=math.inf,
+    )
+    [measured], [simulated] = found.measured.streams, found.simulated.streams
+    assert measured.answered == 10
+    assert found.outputs is not None
+    assert found.outputs.alone == 10
+    # Nothing is early, and what is late is told.
+    assert measured.mean_s >= simulated.mean_s
+    late_s = 10 * found.host.answered.mean_s + found.host.overrun_s
+    assert found.host.calls == 20
+    assert late_s > 0
+
+
+@pytest.mark.parametrize("stage", ["load", "run"])
+def test_ctrl_c_leaves_no_thread(
+    stage: str,
+    model: str,
+    cut: str,
+    platform: hetsim.Platform,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = set(threading.enumerate())
+    real = getattr(DeviceWorker, stage)
+    first = threading.Lock()
+
+    def interrupted(self: DeviceWorker, *given: object) -> object:
+        done = real(self, *given)
+        if first.acquire(blocking=False):
+            signal.raise_signal(signal.SIGINT)
+        return done
+
+    monkeypatch.setattr(DeviceWorker, stage, interrupted)
+    deployment = hetsim.Deployment((Served(model, instances=(Instances(plan=cut),)),))
+    with pytest.raises(KeyboardInterrupt):
+        load_test(deployment, workload(model), platform, executor="threads")
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_kernel_that_fails_ends_the_run(
+    model: str, cut: str, platform: hetsim.Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = set(threading.enumerate())
+    run = DeviceWorker.run
+
+    def failing(self: DeviceWorker, version: int, request: int, *given: object) -> object:
+        if request == 3:
+            raise ExecutionError("no more", where="here")
+        return run(self, version, request, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(DeviceWorker, "run", failing)
+    deployment = hetsim.Deployment((Served(model, instances=(Instances(plan=cut),)),))
+    with pytest.raises(ExecutionError, match="here: no more"):
+        load_test(deployment, workload(model), platform, executor="threads")
+    assert set(threading.enumerate()) <= before
+
+
+def test_kernels_slower_than_what_they_stand_for(
+    model: str, cut: str, platform: hetsim.Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployment = hetsim.Deployment((Served(model, instances=(Instances(plan=cut),)),))
+    with pytest.raises(ExecutionError, match=r"does not keep up: .* give --time-scale \d"):
+        hetsim.serve(
+            deployment, workload(model), platform, emulate=True, executor="threads", time_scale=1e-3
+        )
+
+
+def test_what_cannot_be_batched_is_refused(
+    platform: hetsim.Platform, tmp_path: Path, model: str
+) -> None:
+    made = make_model(
+        [op("ReduceSum", "x", "y"), op("Reshape", "x flat", "z")],
+        [value("x", ("batch", 4))],
+        [value("y", (1, 1)), value("z", (None,))],
+        {"flat": np.array([-1])},
+    )
+    path = tmp_path / "sum.onnx"
+    onnx.save(made, path)
+    batching = DynamicBatching(2)
+    # Of all requests together: each is right as a whole, and nobody's own.
+    deployment = hetsim.Deployment((Served(str(path), "single:cpu", dynamic_batching=batching),))
+    found = load_test(
+        deployment, workload(str(path), 8), platform, executor="threads", late_share=math.inf
+    )
+    assert found.outputs is not None
+    assert found.outputs.mismatches == ()
+    by_turns = hetsim.Deployment((Served(model, "single:cpu", loading="on_demand"),))
+    with pytest.raises(UsageError, match=r"take turns in memory .*; leave loading: out"):
+        hetsim.serve(by_turns, workload(model, 8), platform)
+    served = Served(model, "single:cpu", batch_sizes=(2,), dynamic_batching=batching)
+    with pytest.raises(WorkloadError, match=r"batch_sizes begin at 2: .*; add 1 to batch_sizes"):
+        load_test(hetsim.Deployment((served,)), workload(model, 8), platform, executor="threads")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"time_scale": 2.0}, "time_scale needs emulate"),
+        ({"time_scale": -1.0, "emulate": True}, "time_scale is -1"),
+        ({"time_scale": math.nan, "emulate": True}, "time_scale is nan"),
+        ({"executor": "spark"}, "there is no executor 'spark'"),
+        ({"timeout_s": 0.0}, "the timeout is 0 s"),
+    ],
+)
+def test_options_that_make_no_sense(
+    options: dict[str, object], says: str, model: str, platform: hetsim.Platform
+) -> None:
+    deployment = hetsim.Deployment((Served(model, "single:cpu"),))
+    with pytest.raises(UsageError, match=says):
+        hetsim.serve(deployment, workload(model), platform, **options)  # type: ignore[arg-type]
