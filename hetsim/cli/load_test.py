@@ -28,7 +28,6 @@ OF_RUN = {
     "failures": "leave it out, or let devices fail in a run of one plan, without a rate",
     "trace": "leave it out, or trace a run of one plan, without a rate; --out keeps the result",
     "precision": "leave it out, or run one plan so, without a rate",
-    "within": "give --requests or --duration: a run in real time ends where it is told to",
     "plain": "leave it out, or compare a run of one plan, without a rate",
 }
 """Options that are of one request, and what to do."""

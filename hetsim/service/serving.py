@@ -149,11 +149,12 @@ def service_of(
 ) -> Service:
     """Return what is said of a run that is over.
 
-    `busy`: seconds by device and by link; absent: what the templates that ran ask of them.
+    `busy`: seconds by device and by link, as measured, without intervals; absent: what the
+    templates that ran ask of them.
     Raises WorkloadError where nothing came, or all of it within the warm-up.
     """
     workload, engine, setup = run.workload, run.engine, run.setup
-    outcomes = run.outcomes()
+    outcomes, modelled = run.outcomes(), busy is None
     if not len(outcomes.arrival_s):
         raise WorkloadError("no request comes", hint="give a rate above 0, or a longer duration")
     duration_s = max(float(engine.now_s), 0.0)
@@ -209,7 +210,7 @@ def service_of(
     if busy is None:
         busy = busy_seconds(setup.plan_tasks, engine.ran.tolist())
     devices, links = _uses(setup.plan_tasks, busy, duration_s)
-    if not any(model.overloaded for model in models):
+    if modelled and not any(model.overloaded for model in models):
         devices, links = with_uses((devices, links), setup, outcomes, duration_s)
     memory = setup.memory or check_together(resolved, platform)
     loading, highest = _loading(engine, resolved, setup, memory, duration_s)

@@ -74,7 +74,6 @@ def run(
     duration_s: float | None,
     batching: DynamicBatching | None,
     instances: int | None,
-    within: float | None,
     loading: Loading | None,
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
@@ -83,6 +82,7 @@ def run(
     out: Path | None,
     force: bool,
     as_json: bool,
+    **simulated: object,
 ) -> None:
     """Run a plan for real and check that its outputs are those of the whole model.
 
@@ -105,6 +105,10 @@ def run(
     invocation = current()
     if address is not None and executor != "ray":
         raise UsageError("--address needs --executor ray")
+    for option in given(*simulated):
+        raise UsageError(
+            f"{option} is simulated, and not taken by a run", hint="give it to hetsim simulate"
+        )
     how = Executor(executor, address, seed, timeout_s, precision, failures, plain)
     if given(*OF_LOAD):
         if time_scale is not None and not emulate:

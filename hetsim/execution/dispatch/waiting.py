@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 def next_of(events: queue.SimpleQueue[Item], wait_s: float) -> Item:
-    """Return the next event, within `wait_s` seconds. Raises ``queue.Empty`` where none comes.
+    """Return the next event, within `wait_s` seconds. Raises Empty of queues where none comes.
 
     For queues that one thread alone takes from. CPython's ``get`` with a timeout waits for ever
     where it finds its lock free, as after each event, and is kept from running until its time is

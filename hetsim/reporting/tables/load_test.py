@@ -15,7 +15,8 @@ from hetsim.execution.serving.host import Host, Late
 from hetsim.execution.serving.outputs import Outputs
 from hetsim.execution.serving.serve import LoadTest
 from hetsim.reporting.tables.comparison import question
-from hetsim.reporting.tables.service import interval, served_text
+from hetsim.reporting.tables.failed import interval
+from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import ABSENT, count, percent
 from hetsim.service.service import StreamService

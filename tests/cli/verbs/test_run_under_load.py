@@ -91,7 +91,7 @@ def test_a_machine_that_does_not_keep_up_says_so_in_one_line(
         ),
         (
             ("--rate", "5", "--within", "2%"),
-            "--within is not taken where a workload is served for real",
+            "--within is simulated, and not taken by a run",
         ),
         (("--rate", "5", "--requests", "9", "--loading", "on_demand"), "take turns in memory"),
         (

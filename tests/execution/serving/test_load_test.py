@@ -40,10 +40,12 @@ def same(found: LoadTest) -> None:
     for record in (simulated, measured):
         # Summed in another order: that of the calls.
         for use in (*record["devices"].values(), *record["links"].values()):
-            for key in ("busy_s", "utilization", "energy_j"):
-                use[key] = use[key] and float(f"{use[key]:.9g}")
-        record["energy_j"] = float(f"{record['energy_j']:.9g}")
-        record["energy_per_1000_on_time_j"] = float(f"{record['energy_per_1000_on_time_j']:.9g}")
+            del use["utilization_interval"]
+            use |= {key: float(f"{value:.9g}") for key, value in use.items() if value is not None}
+        for key in ("energy_j", "energy_per_1000_on_time_j"):
+            record[key] = float(f"{record[key]:.9g}")
+    for key, told in simulated.items():
+        assert told == measured[key], key
     assert to_json(simulated) == to_json(measured)
     assert found.outputs is not None
     assert found.outputs.mismatches == ()
