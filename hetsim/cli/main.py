@@ -38,6 +38,9 @@ VERBS = {
     "compare": Verb(
         "hetsim.cli.verbs.compare:compare", "Compare strategies with every device alone."
     ),
+    "capacity": Verb(
+        "hetsim.cli.verbs.capacity:capacity", "Which rates a platform carries within objectives."
+    ),
     "devices": Verb("hetsim.cli.verbs.devices:devices", "The catalog of devices and platforms."),
     "workload": Verb(
         "hetsim.cli.verbs.workload:workload", "Which requests come when, and who serves them."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hetsim.base import checks
 from hetsim.errors import Infeasible, UsageError
@@ -11,14 +12,14 @@ from hetsim.placement.bounding import stated_bound
 from hetsim.service.asked import Asked
 from hetsim.service.layout import set_up
 from hetsim.service.memory import check_together
-from hetsim.service.resolving import Made, resolve
+from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.sizing.answer import Capacity, Carried
 from hetsim.sizing.carrying import Question, carried, refused
 from hetsim.sizing.ceiling import rates_of
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
 
-BUDGET = 2**19
+BUDGET = 2**20
 """Requests after which a run at one rate ends that has told nothing."""
 
 GAP = 0.02
@@ -102,17 +103,23 @@ def capacity_of(
         )
     made = Made()
     rows: list[Carried] = []
+    known: dict[object, Carried] = {}
     for name, deployment in deployments.items():
         try:
             resolved = resolve(deployment, workload, platform, asked, made)
-            check_together(resolved, platform)
+            memory = check_together(resolved, platform)
         except Infeasible as error:
             rows.append(refused(name, error))
             continue
+        same = _same(resolved)
+        if same in known:
+            rows.append(replace(known[same], name=name, resolved=resolved, requests=0))
+            continue
         question = Question(
-            name, resolved, set_up(resolved, workload), workload, platform, rates_per_s
+            name, resolved, set_up(resolved, workload, memory), workload, platform, rates_per_s
         )
-        rows.append(carried(question, most_requests=most_requests, gap=gap))
+        known[same] = carried(question, most_requests=most_requests, gap=gap)
+        rows.append(known[same])
     rows.sort(key=lambda one: (one.refused is not None, -one.highest_per_s))
     impossible = None
     if all(one.answer == "misses" for one in rows):
@@ -124,6 +131,25 @@ def capacity_of(
 
 def _name(deployment: Deployment) -> str:
     return ", ".join(dict.fromkeys(served.strategy for served in deployment.models))
+
+
+def _same(resolved: Sequence[Resolved]) -> object:
+    """What deployments have in common that are one, whatever strategies made their plans."""
+    return tuple(
+        (
+            replace(
+                one.served,
+                strategy="",
+                instances=tuple(
+                    replace(entry, strategy=None, plan=None) for entry in one.served.instances
+                ),
+            ),
+            tuple(
+                (plan.problem, plan.groups) for rows in one.plans for row in rows for plan in row
+            ),
+        )
+        for one in resolved
+    )
 
 
 def _bound_per_s(workload: Workload, made: Made) -> float | None:

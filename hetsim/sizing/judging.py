@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hetsim.confidence.verdict import CONFIDENCE, Answer, Verdict, confidence_of_look
+from hetsim.confidence.verdict import Answer, Verdict, confidence_of_look
 from hetsim.hardware.spec import Platform
 from hetsim.service.figures import chosen, judged, stability
 from hetsim.service.layout import Setup
@@ -17,6 +17,9 @@ from hetsim.service.service import End, Service
 from hetsim.service.serving import service_of
 from hetsim.simulation.serving.tables import SERVED
 from hetsim.workloads.workload import Workload
+
+CONFIDENCE = 0.95
+"""That no verdict of a deployment is wrong, over all rates and all looks at their runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +51,7 @@ class Judged:
 class Judge:
     """A deployment, ready to be asked about one rate after another.
 
-    All verdicts together are right in 99 of 100 cases: each new rate has less to err by. Every
+    All verdicts together are right in 95 of 100 cases: each new rate has less to err by. Every
     rate sees the same requests, by the seed, closer or further apart.
 
     Parameters

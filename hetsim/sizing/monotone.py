@@ -31,6 +31,8 @@ def why_not(resolved: Sequence[Resolved], setup: Setup) -> str | None:
     """
     if setup.clients:
         return "clients wait for answers"
+    if setup.turns is not None:
+        return "models take turns in memory"
     for one, model in zip(resolved, setup.models, strict=True):
         name = one.served.model
         if model.template.shape[2] > 1:

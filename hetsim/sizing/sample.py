@@ -104,7 +104,12 @@ def too_many(setup: Setup, sample: Sample, factor: float, *, machine_code: bool 
     At most 0 where all are met. Complexity: that of playing the requests.
     """
     engine = Serving(
-        setup.layout, setup.duration, setup.models, setup.sources, machine_code=machine_code
+        setup.layout,
+        setup.duration,
+        setup.models,
+        setup.sources,
+        turns=setup.turns,
+        machine_code=machine_code,
     )
     told = [engine.serve(sample.arrival_s / factor, sample.stream, sample.variant), engine.close()]
     latency_s = latencies(Outcomes.joined(told))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hetsim.confidence.verdict import Answer
 
@@ -14,7 +15,7 @@ FIRST_STEP = 0.06
 MOST_LOOKS = 14
 """Rates that are looked at for one end."""
 
-MOST_UNDECIDED = 4
+MOST_UNDECIDED = 5
 """Of these, after which what is left open stays so: each costs all that a run may."""
 
 LEAST = 2.0**-10
@@ -50,8 +51,9 @@ def upper_end(answer: Callable[[float], Answer], guess: float, missed: float, ga
     gap : float
         Ratio of both factors, less 1, at which they are near enough.
 
-    Looks on both sides of the guess, further away where a look says nothing; then halves what
-    is open, on each side of what is undecided, until that is as narrow as `gap`.
+    Looks on both sides of the guess, further away where a look says nothing; then halves the widest
+    gap that is left, also between two looks that said nothing: close to what overloads a system
+    runs say less than further below.
     """
     looks = 0
     meets: float | None = None
@@ -85,15 +87,12 @@ def upper_end(answer: Callable[[float], Answer], guess: float, missed: float, ga
         step *= 2
         factor *= 1 + step
     while looks < MOST_LOOKS and len(undecided) < MOST_UNDECIDED:
-        within = [one for one in undecided if meets < one < missed]
-        low, high = min(within, default=missed), max(within, default=meets)
-        below, above = low / meets, missed / high
-        if not within:
-            below = above = missed / meets
-        if not math.isfinite(above) or max(below, above) <= 1 + gap:
+        within = sorted(one for one in undecided if meets < one < missed)
+        pairs = pairwise([meets, *within, missed])
+        ratio, low, high = max((high / low, low, high) for low, high in pairs)
+        if not math.isfinite(ratio) or ratio <= 1 + gap:
             break
-        factor = math.sqrt(meets * low) if below >= above else math.sqrt(high * missed)
-        look(factor)
+        look(math.sqrt(low * high))
     return End(meets, missed if math.isfinite(missed) else None)
 
 

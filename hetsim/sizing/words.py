@@ -50,6 +50,8 @@ def ends_of_verdicts(
         and (above is None or one.factor < above)
     ]
     parts = []
+    if found and found[-1].below is not None:
+        parts.append(f"at {found[-1].below * rate_per_s:.4g} and less it misses, too")
     if open_:
         least = min(open_, key=lambda one: one.factor)
         parts.append(
@@ -74,8 +76,8 @@ def _missed(service: Service, rate_per_s: float) -> str:
         return f"at {rate_per_s:.4g} it is missed"
     slo, percentile = nearest
     far = "" if math.isinf(percentile.high_s) else f" to {format_seconds(percentile.high_s)}"
-    waits_s = max(one.queue.p99_s for one in service.streams)
+    waits_s = max(one.queue.mean_s for one in service.streams)
     return (
         f"at {rate_per_s:.4g} p{slo.percentile:g} is {format_seconds(percentile.estimate_s)} "
-        f"({format_seconds(percentile.low_s)}{far}), of which waiting {format_seconds(waits_s)}"
+        f"({format_seconds(percentile.low_s)}{far}), the mean wait {format_seconds(waits_s)}"
     )

@@ -99,23 +99,54 @@ def _prices(ctx: click.Context, param: click.Parameter, given: Sequence[str]) ->
     return found
 
 
+def _each_batching(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str]
+) -> tuple[DynamicBatching, ...]:
+    read = [_batching(ctx, param, text) for text in given]
+    return tuple(one for one in read if one is not None)
+
+
+_workload = click.option(
+    "--workload", metavar="FILE", help="Play the requests of this workload, YAML; no MODEL."
+)
+
+_deployment = click.option(
+    "--deployment",
+    metavar="FILE",
+    help="How models are served, YAML; absent: each by --strategy.",
+)
+
+_arrivals = click.option(
+    "--arrivals",
+    metavar="KIND",
+    help="How they come: constant, poisson, gamma:CV or burst:SIZE.  [default: poisson]",
+)
+
+_slo = click.option(
+    "--slo",
+    "slos",
+    metavar="OBJECTIVE",
+    multiple=True,
+    callback=_slos,
+    help="What is asked of latencies: p99=50ms, or '99.9%<=50ms'. Repeatable.",
+)
+
+_instances = click.option("--instances", type=click.IntRange(min=1), help="Replicas.  [default: 1]")
+
+_loading = click.option(
+    "--loading",
+    type=click.Choice(["resident", "on_demand"]),
+    help="Whether models are in memory all along, or loaded where a batch needs them: those "
+    "that do not fit together take turns.  [default: resident]",
+)
+
 load_options = all_of(
-    click.option(
-        "--workload", metavar="FILE", help="Play the requests of this workload, YAML; no MODEL."
-    ),
-    click.option(
-        "--deployment",
-        metavar="FILE",
-        help="How models are served, YAML; absent: each by --strategy.",
-    ),
+    _workload,
+    _deployment,
     click.option(
         "--rate", callback=above_zero, metavar="PER_SECOND", help="Requests a second that come."
     ),
-    click.option(
-        "--arrivals",
-        metavar="KIND",
-        help="How they come: constant, poisson, gamma:CV or burst:SIZE.  [default: poisson]",
-    ),
+    _arrivals,
     click.option(
         "--concurrency",
         type=click.IntRange(min=1),
@@ -127,14 +158,7 @@ load_options = all_of(
         metavar="MS",
         help="How long such a client thinks before its next request.",
     ),
-    click.option(
-        "--slo",
-        "slos",
-        metavar="OBJECTIVE",
-        multiple=True,
-        callback=_slos,
-        help="What is asked of latencies: p99=50ms, or '99.9%<=50ms'. Repeatable.",
-    ),
+    _slo,
     click.option(
         "--within",
         "within",
@@ -171,13 +195,8 @@ load_options = all_of(
         metavar="[DEVICE=]TIME",
         help="The mean time until such a device is back, 5min or npu=10s. Repeatable.",
     ),
-    click.option("--instances", type=click.IntRange(min=1), help="Replicas.  [default: 1]"),
-    click.option(
-        "--loading",
-        type=click.Choice(["resident", "on_demand"]),
-        help="Whether models are in memory all along, or loaded where a batch needs them: those "
-        "that do not fit together take turns.  [default: resident]",
-    ),
+    _instances,
+    _loading,
     click.option(
         "--price",
         "prices",
@@ -201,3 +220,21 @@ load_options = all_of(
     ),
 )
 """What comes, and how it is served."""
+
+capacity_options = all_of(
+    _workload,
+    _deployment,
+    _arrivals,
+    _slo,
+    click.option(
+        "--batching",
+        "batchings",
+        metavar="MAX[:MICROSECONDS]",
+        multiple=True,
+        callback=_each_batching,
+        help="Let requests that wait run as batches, the oldest waiting so long for others.",
+    ),
+    _instances,
+    _loading,
+)
+"""The same where the rate is what is looked for, and several ways to batch are compared."""

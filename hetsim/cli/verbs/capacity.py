@@ -1,0 +1,181 @@
+"""``hetsim capacity``: which rates a platform carries within what is asked of latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from hetsim.cli.given_once import Command
+from hetsim.cli.invocation import current
+from hetsim.cli.options.hardware import (
+    contention_option,
+    pessimistic_option,
+    platform_options,
+    price_options,
+)
+from hetsim.cli.options.load import capacity_options
+from hetsim.cli.options.model import model_options
+from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.planning import limit_options, objective_option
+from hetsim.cli.options.running import seed_option
+from hetsim.cli.options.values import above_zero
+
+if TYPE_CHECKING:
+    from hetsim.cli.question import Canonical
+    from hetsim.cli.under_load import Load
+    from hetsim.placement.objective import Objective
+    from hetsim.problem.parts import Contention
+    from hetsim.workloads.deployment import Deployment, DynamicBatching, Loading
+    from hetsim.workloads.slo import Slo
+    from hetsim.workloads.workload import Workload
+
+DEFAULT_STRATEGIES = ("single", "heft")
+
+
+@click.command(cls=Command)
+@click.argument("source", metavar="[MODEL|PLAN.json]", required=False)
+@platform_options
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    metavar="NAME",
+    help="Strategy to compare; repeatable.  [default: single, heft]",
+)
+@objective_option
+@limit_options
+@contention_option
+@price_options
+@pessimistic_option
+@seed_option
+@click.option(
+    "--target-rate",
+    callback=above_zero,
+    metavar="PER_SECOND",
+    help="End with exit code 5 where nothing carries so many requests a second.",
+)
+@click.option(
+    "--requests",
+    type=click.IntRange(min=1),
+    help="After how many a run at one rate ends undecided.  [default: 1048576]",
+)
+@capacity_options
+@model_options
+@json_option
+@common_options
+def capacity(
+    source: str | None,
+    platform: str | None,
+    strategies: tuple[str, ...],
+    objective: Objective | None,
+    contention: Contention | None,
+    seed: int,
+    target_rate: float | None,
+    requests: int | None,
+    workload: str | None,
+    deployment: str | None,
+    arrivals: str | None,
+    slos: tuple[Slo, ...],
+    batchings: tuple[DynamicBatching, ...],
+    instances: int | None,
+    loading: Loading | None,
+    dims: dict[str, int],
+    shapes: dict[str, tuple[int, ...]],
+    canonical: Canonical | None,
+    as_json: bool,
+) -> None:
+    """Say which rates meet each --slo, by strategy and batching.
+
+    The argument is a model, or a saved plan. Without --workload its requests come by --arrivals;
+    a workload comes faster or slower as a whole, and where it has a trace the answer is of
+    that trace. The answer is proved where it can be: the highest rate that meets, the lowest
+    that misses, and what is undecided between.
+    """
+    from hetsim.cli.question import read_platform, supposed
+    from hetsim.cli.under_load import Load, asked_of, told_where, with_options, workload_of
+    from hetsim.errors import UsageError
+    from hetsim.reporting.capacity_record import capacity_record
+    from hetsim.reporting.tables.capacity import best_sentence, capacity_report
+    from hetsim.sizing.capacity import BUDGET, capacity_of
+
+    invocation = current()
+    if workload is None and not slos:
+        raise UsageError("nothing is asked of latencies", hint="give --slo, e.g. --slo p99=50ms")
+    load = Load(
+        source=source,
+        workload=workload,
+        deployment=deployment,
+        rate=1.0,
+        arrivals=arrivals,
+        concurrency=None,
+        think_ms=None,
+        slos=slos,
+        duration_s=None,
+        requests=1,
+        seed=seed,
+        batching=None,
+        instances=instances,
+        loading=loading,
+        dims=dims,
+        shapes=shapes,
+        strategy=strategies[0] if strategies else None,
+    )
+    load, hardware, asked = asked_of(load, platform, canonical, contention, objective)
+    comes = workload_of(load)
+    named = dict(_named(load, comes, strategies, batchings))
+    asked = with_options(asked, tuple(named.values()))
+    most = requests or BUDGET
+    first = next(iter(named.values()))
+    with invocation.progress("looking for the rates that meet it"), told_where(load, first):
+        found = capacity_of(named, comes, hardware, asked=asked, most_requests=most)
+        was = None
+        if supposed():
+            as_it_is = read_platform(platform, as_it_is=True)
+            was = capacity_of(named, comes, as_it_is, asked=asked, most_requests=most)
+    if as_json:
+        record = capacity_record(found)
+        if target_rate is not None:
+            record["target_per_s"] = target_rate
+        if was is not None:
+            record["as_it_is"] = capacity_record(was)
+        invocation.show_json(record)
+    else:
+        invocation.show(capacity_report(found))
+        if was is not None:
+            invocation.say(f"As it is: {best_sentence(was)}")
+    found.require(target_rate)
+
+
+def _named(
+    load: Load,
+    workload: Workload,
+    strategies: Sequence[str],
+    batchings: Sequence[DynamicBatching],
+) -> Iterator[tuple[str, Deployment]]:
+    """Give the deployments that are compared: without batches, and with each of those named."""
+    from hetsim.cli.under_load import OF_DEPLOYMENT, deployment_of, refuse
+
+    if load.deployment is not None:
+        refuse(
+            {"strategies": OF_DEPLOYMENT["strategy"], "batchings": OF_DEPLOYMENT["batching"]},
+            "cannot go with --deployment, which says it itself",
+        )
+        yield load.deployment, deployment_of(load, workload)
+        return
+    names = dict.fromkeys(strategies) or dict.fromkeys(DEFAULT_STRATEGIES)
+    if load.plan is not None:
+        names = {load.plan: None}
+    for strategy in names:
+        own = replace(load, strategy=None if load.plan is not None else strategy)
+        yield strategy, deployment_of(own, workload)
+        for batching in dict.fromkeys(batchings):
+            with_batches = replace(own, batching=batching)
+            yield _told(strategy, batching), deployment_of(with_batches, workload)
+
+
+def _told(strategy: str, batching: DynamicBatching) -> str:
+    waits = f" in {batching.max_queue_delay_us} us" if batching.max_queue_delay_us else ""
+    return f"{strategy}, batches of {batching.max_batch_size}{waits}"

@@ -1,0 +1,70 @@
+"""Which rates a platform carries, as a record."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hetsim.problem.record import problem_record
+from hetsim.reporting.service_record import service_record
+from hetsim.reporting.tables.capacity import served_as
+from hetsim.sizing.answer import Capacity, Carried
+
+
+def capacity_record(found: Capacity) -> dict[str, Any]:
+    """Return the record for ``to_json``."""
+    workload = found.workload
+    resolved = found.best.resolved
+    return {
+        "schema": "hetsim-capacity/1",
+        "problem": problem_record(resolved[0].problem) if resolved else None,
+        "rate_per_s": found.rate_per_s,
+        "seed": workload.seed,
+        "objectives": [
+            {"stream": stream.name, "share_on_time": slo.share, "latency_s": slo.latency_s}
+            for stream in workload.streams
+            for slo in stream.slos
+        ],
+        "bound_per_s": found.bound_per_s,
+        "impossible": found.impossible,
+        "rows": [_row_record(one) for one in found.rows],
+    }
+
+
+def _row_record(row: Carried) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "served": served_as(row),
+        "how": row.how,
+        "answer": row.answer,
+        "proved": row.proved,
+        "one_span": row.one_span is None,
+        "why_not_one_span": row.one_span,
+        "highest_per_s": _number(row.highest_per_s),
+        "any_rate": math.isinf(row.highest_per_s),
+        "rates": [
+            {
+                "low_per_s": one.low_per_s,
+                "high_per_s": _number(one.high_per_s),
+                "misses_below_per_s": one.misses_below_per_s,
+                "misses_above_per_s": one.misses_above_per_s,
+            }
+            for one in row.rates
+        ],
+        "exact_factor": None
+        if row.factor is None
+        else [str(row.factor.numerator), str(row.factor.denominator)],
+        "sample_per_s": None if row.sample_per_s is None else _number(row.sample_per_s),
+        "sample": row.sample,
+        "ceiling_per_s": _number(row.ceiling_per_s),
+        "ceiling_binds": row.ceiling_binds,
+        "utilization": None if row.utilization is None else _number(row.utilization),
+        "ends": row.ends,
+        "requests": row.requests,
+        "at": None if row.at is None else service_record(row.at),
+        "refused": None if row.refused is None else str(row.refused),
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

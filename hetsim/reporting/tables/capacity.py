@@ -1,0 +1,152 @@
+"""Which rates a platform carries, as a table: a row a deployment, and why it ends there."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.base.text import plain
+from hetsim.base.units import format_seconds
+from hetsim.reporting.tables.comparison import question
+from hetsim.reporting.tables.service import served_text
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.text import ABSENT, big, percent
+from hetsim.service.service import Service
+from hetsim.sizing.answer import Capacity, Carried, nearest_miss
+
+
+def capacity_report(found: Capacity) -> RenderableType:
+    """Return what was asked, a row a deployment, why each carries no more, and the best."""
+    rows: list[tuple[str, str]] = []
+    for one in found.best.resolved:
+        rows += [row for row in question(one.problem) if row not in rows]
+    rows.append(("asked", _asked(found)))
+    if found.bound_per_s is not None:
+        rows.append(
+            ("bound", f"no plan carries {rate(found.bound_per_s)} or more, however it is served")
+        )
+    parts: list[RenderableType] = [pairs(rows), "", _table(found), ""]
+    parts += [Text(f"{plain(row.name)}: {plain(row.ends)}") for row in found.rows]
+    reasons: dict[str, list[str]] = {}
+    for row in found.rows:
+        if row.one_span is not None:
+            reasons.setdefault(row.one_span, []).append(row.name)
+    if reasons:
+        parts += [
+            "",
+            Text("Rates between those looked at may miss, where no proof says otherwise:"),
+        ]
+    for reason, names in reasons.items():
+        parts.append(Text(f"{plain(reason)} ({plain('; '.join(names))})"))
+    parts += ["", Text(best_sentence(found), style="bold")]
+    beside = sized_by_ceiling(found.best)
+    if beside:
+        parts.append(Text(beside))
+    return Stack(*parts)
+
+
+def rate(per_s: float) -> str:
+    """Return requests a second as tables have them."""
+    return "any" if math.isinf(per_s) else f"{per_s:.4g}/s"
+
+
+def best_sentence(found: Capacity) -> str:
+    """Return what the best deployment carries, in one sentence."""
+    best = found.best
+    if best.refused is not None:
+        return "Nothing can be served."
+    if not best.rates:
+        known = {"misses": "No rate meets it", "undecided": "Undecided"}
+        proof = f": {found.impossible}" if found.impossible else ""
+        return f"{known.get(best.answer, 'Undecided')}{proof}."
+    text = f"Best: {plain(best.name)}, {'exactly ' * (best.factor is not None)}"
+    text += rate(best.highest_per_s)
+    if best.utilization is not None and not math.isinf(best.utilization):
+        text += f", {percent(best.utilization)} of what {plain(best.ceiling_binds)} can do"
+    if found.bound_per_s is not None and not math.isinf(best.highest_per_s):
+        text += f"; {percent(best.highest_per_s / found.bound_per_s)} of the bound"
+    return f"{text}."
+
+
+def sized_by_ceiling(best: Carried) -> str:
+    """Return by how much a platform is too small that is sized by its highest rate."""
+    if best.utilization is None or not 0 < best.utilization < 1:
+        return ""
+    return (
+        f"Sized by ceil(rate / {best.ceiling_per_s:.4g}), each copy would get "
+        f"{percent(1 / best.utilization - 1)} more than it carries within the objectives."
+    )
+
+
+def _asked(found: Capacity) -> str:
+    workload = found.workload
+    parts = []
+    for stream in workload.streams:
+        if not stream.slos:
+            continue
+        kind = "a share" if stream.arrivals is None else stream.arrivals.kind
+        name = f"{plain(stream.name)}: " if len(workload.streams) > 1 else ""
+        parts.append(f"{name}{' and '.join(map(str, stream.slos))}, {kind} arrivals")
+    told = sum(row.requests for row in found.rows)
+    return f"{'; '.join(parts)}; seed {workload.seed}, {big(told)} requests played"
+
+
+def _table(found: Capacity) -> Table:
+    table = new_table()
+    table.add_column("strategy", overflow="fold")
+    for name in ("meets", "misses\nfrom", "ceiling", "of it"):
+        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    table.add_column("there", overflow="fold")
+    table.add_column("busiest", overflow="fold")
+    for row in found.rows:
+        table.add_row(
+            cell(row.name),
+            _meets(row),
+            _misses(row),
+            ABSENT if row.refused is not None else rate(row.ceiling_per_s),
+            ABSENT if row.utilization is None else percent(row.utilization),
+            _there(row.at),
+            ABSENT if row.at is None else cell(row.at.bottleneck),
+        )
+    return table
+
+
+def _meets(row: Carried) -> Text:
+    if row.refused is not None:
+        return cell("no plan")
+    if not row.rates:
+        return cell("none" if row.answer == "misses" else "undecided")
+    lines = []
+    for one in row.rates:
+        begins = "to " if one.low_per_s == 0 else f"{one.low_per_s:.4g} to "
+        exact = row.factor is not None
+        lines.append(begins + (f"{one.high_per_s:.9g}/s" if exact else rate(one.high_per_s)))
+    return cell(*lines)
+
+
+def _misses(row: Carried) -> Text:
+    if row.factor is not None:
+        return cell("any above")
+    above = [one.misses_above_per_s for one in row.rates]
+    return cell(*(ABSENT if one is None else rate(one) for one in above)) if above else Text(ABSENT)
+
+
+def _there(at: Service | None) -> Text:
+    nearest = None if at is None else nearest_miss(at)
+    if nearest is None:
+        return Text(ABSENT)
+    slo, one = nearest
+    interval = f"{format_seconds(one.low_s)} to {format_seconds(one.high_s)}"
+    return cell(
+        f"p{slo.percentile:g} {format_seconds(one.estimate_s)}",
+        interval if one.enough else "too few for an interval",
+    )
+
+
+def served_as(row: Carried) -> list[str]:
+    """Return how each model of a deployment is served, in one line each."""
+    return [served_text(one) for one in row.resolved]

@@ -1,0 +1,26 @@
+"""A platform, and a model of one batch size and one of any."""
+
+from __future__ import annotations
+
+import pytest
+
+import hetsim
+from deployments import model_at
+from platforms import CPU_AND_NPU
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> hetsim.Platform:
+    path = tmp_path_factory.mktemp("platform") / "pair.yaml"
+    path.write_text(CPU_AND_NPU)
+    return hetsim.load_platform(path)
+
+
+@pytest.fixture(scope="module")
+def fixed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return model_at(tmp_path_factory.mktemp("models"), 1)
+
+
+@pytest.fixture(scope="module")
+def open_(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return model_at(tmp_path_factory.mktemp("models"), "batch")
