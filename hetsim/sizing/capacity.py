@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hetsim.base import checks
+from hetsim.base.units import format_seconds
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.bounding import stated_bound
@@ -178,8 +179,6 @@ def _impossible(workload: Workload, made: Made) -> str | None:
                 least_s.append(stated_bound(problem) or 0.0)
         for slo in stream.slos:
             if least_s and min(least_s) > slo.latency_s:
-                return (
-                    f"no plan of {stream.model} takes less than {min(least_s) * 1e3:.4g} ms, and "
-                    f"{slo} is asked"
-                )
+                least = format_seconds(min(least_s))
+                return f"no plan of {stream.model} takes less than {least}, and {slo} is asked"
     return None

@@ -72,7 +72,7 @@ def ceiling_of(
     variants : sequence of float array
         By stream: the share of its requests that each variant of its model has.
     """
-    loads, width, names = _loads(resolved, setup)
+    loads, width, names, instance_at = _loads(resolved, setup)
     columns: list[NDArray[np.float64]] = []
     group: list[int] = []
     demand: list[float] = []
@@ -90,9 +90,8 @@ def ceiling_of(
             for instance in range(model.template.shape[1]):
                 for size in range(1, model.template.shape[2] + 1):
                     load = loads[int(model.template[variant, instance, size - 1])].copy()
-                    place = names.index(_instance(one, instance))
                     if model.limits[instance]:
-                        load[place] = load[-1]
+                        load[instance_at[at] + instance] = load[-1]
                     load[-1] = 0.0
                     ways.append(load / size)
             if model.routing == "round_robin" and not model.gated:
@@ -131,23 +130,24 @@ def _uncrowded_s(setup: Setup, template: int) -> float:
     return timeline_of(plan, contention="none", trace=False).latency_s * (1 - SLACK)
 
 
-def _instance(one: Resolved, instance: int) -> str:
-    return f"instance {instance} of {one.served.model}"
-
-
 def _loads(
     resolved: Sequence[Resolved], setup: Setup
-) -> tuple[list[NDArray[np.float64]], NDArray[np.float64], list[str]]:
+) -> tuple[list[NDArray[np.float64]], NDArray[np.float64], list[str], list[int]]:
     """By template: busy seconds of devices, links, instances (0), and what it takes at least.
 
-    Also how many seconds a second each has, and what it is called.
+    Also how many seconds a second each has, what it is called, and where the instances of each
+    model begin.
     """
     problem = setup.plan_tasks.plan.problem
     names = [f"device {name}" for name in problem.devices]
     names += [f"link {name}" for name in setup.plan_tasks.links]
     width = [float(streams) for streams in problem.streams] + [1.0] * len(setup.plan_tasks.links)
+    instance_at = []
     for one, model in zip(resolved, setup.models, strict=True):
-        names += [_instance(one, instance) for instance in range(len(model.limits))]
+        instance_at.append(len(names))
+        graph = one.problem.model
+        of = one.served.model if graph is None else graph.name
+        names += [f"instance {instance} of {of}" for instance in range(len(model.limits))]
         width += [float(limit or 1) for limit in model.limits]
     limited = any(limit for model in setup.models for limit in model.limits)
     found = []
@@ -160,7 +160,7 @@ def _loads(
                 load[len(problem.devices) + link] += move.seconds
         load[-1] = _uncrowded_s(setup, at) if limited else 0.0
         found.append(load)
-    return found, np.array([*width, 1.0]), [*names, ""]
+    return found, np.array([*width, 1.0]), [*names, ""], instance_at
 
 
 def _prices(

@@ -14,6 +14,10 @@ FINEST = 2.0**-10
 """Ratio of the ends of a cell, less 1, below which nothing is looked for within it."""
 
 
+CHANGES = 2.0**-4
+"""How much finer it is where the count changes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Factors that meet an objective, and those beside them that do not.
@@ -45,7 +49,8 @@ def spans(
 
     A grid is looked at first. Cells at whose ends the count has two signs are halved down to
     `precision`, 0 being neighbouring floats. Cells where it has one, and comes as near to the other
-    as it moves from cell to cell around, are halved down to `finest`: narrower ones may be missed.
+    as it moves from cell to cell around, are halved down to `finest`, and where the count changes
+    within them further: what is narrower may be missed.
 
     Parameters
     ----------
@@ -93,10 +98,15 @@ def _refine(seen: dict[float, int], look: Callable[[float], int], finest: float)
         steps = [abs(b - a) for a, b in pairwise(counts)]
         open_ = []
         for at, (a, b) in enumerate(pairwise(ends)):
-            if (a, b) in done or b - a <= finest * a:
+            # Where the count changes several requests do at nearly one rate, and in between
+            # there may be fewer.
+            moves = abs(counts[at + 1] - counts[at])
+            least = finest * CHANGES if moves else finest
+            if (a, b) in done or b - a <= least * a:
                 continue
             done.add((a, b))
-            moves = max(steps[max(at - 1, 0) : at + 2])
+            if not moves:
+                moves = max(steps[max(at - 1, 0) : at + 2])
             nearest = min(abs(counts[at]), abs(counts[at + 1]))
             if (counts[at] > 0) != (counts[at + 1] > 0) or nearest <= moves + 1:
                 open_.append((a, b))

@@ -95,7 +95,8 @@ def capacity(
     that misses, and what is undecided between.
     """
     from hetsim.cli.question import read_platform, supposed
-    from hetsim.cli.under_load import Load, asked_of, told_where, with_options, workload_of
+    from hetsim.cli.told_where import told_where
+    from hetsim.cli.under_load import Load, asked_of, with_options, workload_of
     from hetsim.errors import UsageError
     from hetsim.reporting.capacity_record import capacity_record
     from hetsim.reporting.tables.capacity import best_sentence, capacity_report
@@ -129,7 +130,8 @@ def capacity(
     asked = with_options(asked, tuple(named.values()))
     most = requests or BUDGET
     first = next(iter(named.values()))
-    with invocation.progress("looking for the rates that meet it"), told_where(load, first):
+    told = told_where(comes, load.workload, first, load.deployment)
+    with invocation.progress("looking for the rates that meet it"), told:
         found = capacity_of(named, comes, hardware, asked=asked, most_requests=most)
         was = None
         if supposed():
