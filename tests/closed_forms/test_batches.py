@@ -20,7 +20,7 @@ def server() -> Serving:
     return Serving(layout(len(TAKES)), np.array(TAKES), [model], [Source(0)])
 
 
-@at_loads(0.5, 0.7, 0.85)
+@at_loads(0.5, 0.7, 0.9)
 def test_latency_and_queue(load: float, seeds: int) -> None:
     holds(batched(load), seeds)
 

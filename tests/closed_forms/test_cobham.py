@@ -8,6 +8,6 @@ from known_queues import prioritised
 
 
 @pytest.mark.parametrize("level", [0, 1])
-@at_loads(0.4, 0.6, 0.7)
+@at_loads(0.3, 0.5, 0.7)
 def test_mean_and_percentile_of_each_level(load: float, seeds: int, level: int) -> None:
     holds(prioritised(load, level), seeds)

@@ -11,6 +11,6 @@ def test_erlang_b_where_nobody_waits(load: float, seeds: int) -> None:
     holds(losing(load), seeds)
 
 
-@at_loads(0.4, 0.6, 0.7)
+@at_loads(0.3, 0.5, 0.7)
 def test_erlang_c_where_all_wait(load: float, seeds: int) -> None:
     holds(several(load), seeds)

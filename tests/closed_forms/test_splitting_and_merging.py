@@ -15,7 +15,7 @@ from oracles.queueing.one_server import CONSTANT, beyond_constant, mean_wait, ti
 from sweeps import sweep
 
 CASES = sweep(
-    "load, seeds", quick=[(0.7, 2)], full=[(0.7, 2), *((load, 60) for load in (0.5, 0.7, 0.8))]
+    "load, seeds", quick=[(0.7, 2)], full=[(0.7, 2), *((load, 20) for load in (0.5, 0.7, 0.8))]
 )
 Told = Iterator[tuple[str, bool]]
 

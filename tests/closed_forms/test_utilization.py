@@ -11,7 +11,7 @@ from hetsim.workloads.deployment import Instances
 from sweeps import sweep
 
 
-@sweep("load, seeds", quick=[(0.8, 2)], full=[(0.8, 2), *((load, 60) for load in (0.5, 0.8, 0.95))])
+@sweep("load, seeds", quick=[(0.8, 2)], full=[(0.8, 2), *((load, 20) for load in (0.5, 0.8, 0.95))])
 def test_of_a_device_and_of_an_instance(
     load: float, seeds: int, platform: hetsim.Platform, models: tuple[str, str]
 ) -> None:

@@ -84,7 +84,6 @@ def open_(
     rate: float,
     shares: Sequence[float] = (1.0,),
     streams: Sequence[float] = (1.0,),
-    gaps: Callable[[np.random.Generator, int], Floats] | None = None,
 ) -> Callable[[int], Iterator[Outcomes]]:
     """Poisson arrivals, each of a variant and of a stream by chance."""
 
@@ -94,8 +93,7 @@ def open_(
         of_variant, of_stream = np.cumsum(shares), np.cumsum(streams)
         now = 0.0
         while True:
-            drawn = rng.standard_exponential(BLOCK) if gaps is None else gaps(rng, BLOCK)
-            arrival = now + np.cumsum(drawn / rate)
+            arrival = now + np.cumsum(rng.standard_exponential(BLOCK) / rate)
             now = float(arrival[-1])
             variant, stream = (
                 np.searchsorted(of[:-1], rng.random(BLOCK), side="right")
@@ -257,7 +255,7 @@ def batched(load: float) -> Known:
     return Known("batches of up to 4", load, truth, open_(make, rate))
 
 
-def repaired(load: float, machines: int = 8, requests: int = 2**17) -> Known:
+def repaired(load: float, machines: int = 8) -> Known:
     """Machine repair: a closed loop; `load` is of what its server could do at most."""
     # As long to think as makes the machines ask for so much, did none wait.
     think = machines / load - 1
@@ -271,37 +269,41 @@ def repaired(load: float, machines: int = 8, requests: int = 2**17) -> Known:
     }
     services = exponential()
 
-    def play(seed: int) -> Iterator[Outcomes]:
-        rng = np.random.default_rng([seed, 22])
+    def times(seed: int, block: int) -> Floats:
+        rng = np.random.default_rng([seed, 23, block])
+        return think * rng.standard_exponential((256, machines))
+
+    def first(seed: int, requests: int) -> Outcomes:
         # An instance for each length, all on one device: turns say who gets which.
-        drawn = np.searchsorted(np.cumsum(services.shares)[:-1], rng.random(requests), side="right")
         instances = len(services.seconds)
+        cuts = np.cumsum(services.shares)[:-1]
+        drawn = np.searchsorted(cuts, np.random.default_rng([seed, 22]).random(requests), "right")
         model = Model(
             np.arange(instances).reshape(1, -1, 1),
             (0,) * instances,
             routing="round_robin",
             cycle=tuple(drawn.tolist()),
         )
-
-        def times(block: int) -> Floats:
-            rng = np.random.default_rng([seed, 23, block])
-            return think * rng.standard_exponential((256, machines))
-
-        clients = [Clients(0, machines, times)]
-        serving = Serving(
+        found = Serving(
             layout(instances),
             np.array(services.seconds),
             [model],
             [Source(0)],
-            clients,
+            [Clients(0, machines, functools.partial(times, seed))],
             requests=requests,
-        )
-        last = -math.inf
-        for found in serving.rest():
-            # It is one server, so who comes after all others were answered waits for nothing.
-            ends = np.maximum.accumulate(np.append(last, found.finish_s))
-            last = float(ends[-1])
-            yield found._replace(fresh=found.arrival_s >= ends[:-1])
+        ).close()
+        # It is one server, so who comes after all others were answered waits for nothing.
+        ends = np.maximum.accumulate(np.append(-math.inf, found.finish_s))[:-1]
+        return found._replace(fresh=found.arrival_s >= ends)
+
+    def play(seed: int) -> Iterator[Outcomes]:
+        # The same from the start, longer each time: what comes first is the same.
+        before = 0
+        while True:
+            found = first(seed, max(2 * before, BLOCK))
+            for at in range(before, found.requests, BLOCK):
+                yield Outcomes._make(column[at : at + BLOCK] for column in found)
+            before = found.requests
 
     return Known(f"machine repair, {machines} machines", load, truth, play)
 
@@ -371,8 +373,7 @@ def told(known: Known, seed: int, most: int) -> dict[str, tuple[Figure, int]]:
         parts = [Outcomes.joined(parts)]
         run = parts[0]
         if known.stream >= 0:
-            mine = run.stream == known.stream
-            run = Outcomes._make(column[mine] for column in run)
+            run = of_stream(run, known.stream)
         missing = [name for name in known.truth if name not in found]
         for name, figure in figures(run, missing, known.servers).items():
             if figure.enough:
@@ -380,6 +381,12 @@ def told(known: Known, seed: int, most: int) -> dict[str, tuple[Figure, int]]:
         if len(found) == len(known.truth) or blocks * BLOCK >= most:
             break
     return found
+
+
+def of_stream(run: Outcomes, stream: int) -> Outcomes:
+    """The requests of one stream."""
+    mine = run.stream == stream
+    return Outcomes._make(column[mine] for column in run)
 
 
 def ends(figure: Figure) -> tuple[float, float]:
@@ -400,8 +407,8 @@ def coverage(known: Known, seeds: Sequence[int], most: int = 2**21) -> dict[str,
         for figure, _ in each:
             low, high = ends(figure)
             # What is exact holds the truth but for rounding.
-            below += high < truth * (1 - 1e-9)
-            above += low > truth * (1 + 1e-9)
+            below += int(high < truth * (1 - 1e-9))
+            above += int(low > truth * (1 + 1e-9))
             widths.append((high - low) / 2 / truth)
         many = len(each)
         found[name] = Coverage(
