@@ -4,6 +4,7 @@
   the same, and every finish is checked to be the same, to the last bit.
 - *replicas*: eight devices that take one request at a time from one queue, three task events each.
 - *batches*: the same in batches of up to 8, of which one takes as long as two of size 1.
+- *failures*: the replicas, of which each fails again and again, a thousand times in all.
 - *clients*: a closed loop of 64 that think as long as four services take.
 - *long*: ten times as many requests on one plan, in blocks, and how memory grows.
 
@@ -26,11 +27,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.placement.replan import replan
 from hetsim.simulation.clock.playing import Layout, laid_out, run
 from hetsim.simulation.clock.templates import PlanTasks, template_of
+from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.workloads.failing import Failing
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -40,6 +44,7 @@ from recursion import BLOCK, MOVE_S, SERVICE_S, copies, laid, timed
 ONE = Model(np.zeros((1, 1, 1), dtype=np.int64), (0,))
 REPLICAS = 8
 LARGEST = 8
+FAILURES = 1000
 
 
 def emit(**record: Any) -> None:
@@ -154,7 +159,7 @@ def main() -> int:
             arrival,
         )
         agree &= found.finish_s.tobytes() == recording.finish.tobytes()
-    _, replicas, seconds = laid(copies(REPLICAS, 1, MOVE_S))
+    replicated, replicas, seconds = laid(copies(REPLICAS, 1, MOVE_S))
     rng = np.random.default_rng(0)
     arrival = rng.exponential((SERVICE_S + 2 * MOVE_S) / REPLICAS / 0.9, requests).cumsum()
     table = np.arange(REPLICAS).reshape(1, REPLICAS, 1)
@@ -165,6 +170,25 @@ def main() -> int:
             lambda model=model: (Serving(replicas, seconds, [model], [Source(0)]), replicas),
             arrival,
         )
+    devices = replicated.plan.problem.devices
+    span_s = float(arrival[-1])
+    mtbf_s = dict.fromkeys(replicated.plan.devices_used, span_s * REPLICAS / FAILURES)
+    failing = Failing(mtbf_s=mtbf_s, mttr_s=20 * SERVICE_S)
+    measure(
+        "failures",
+        lambda: (
+            FailingServing(
+                replicated,
+                "fifo",
+                replan,
+                [Model(table, (1,) * REPLICAS)],
+                [Source(0)],
+                failures=failing.failures(devices, 0),
+            ),
+            replicas,
+        ),
+        arrival,
+    )
     batched, longer, table = in_batches()
     model = Model(table, (1,) * REPLICAS, delay_s=SERVICE_S / 4, preferred=(4, 8))
     measure(
