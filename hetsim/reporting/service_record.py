@@ -9,6 +9,7 @@ from hetsim.confidence.mean import Mean
 from hetsim.confidence.percentile import Percentile
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.service import served_text
+from hetsim.reporting.tables.workload import failing_record
 from hetsim.reporting.words.cost import cost_record
 from hetsim.service.cost import Cost
 from hetsim.service.failed import Failed, Period
@@ -93,7 +94,7 @@ def service_record(
             }
             for one in service.loading
         ],
-        **({} if service.failures is None else {"failures": failed_record(service.failures)}),
+        **_failures_record(service),
     }
 
 
@@ -158,6 +159,13 @@ def _model_record(one: ModelService) -> dict[str, Any]:
         },
         "instances": [_use_record(use) for use in one.instances],
     }
+
+
+def _failures_record(service: Service) -> dict[str, Any]:
+    asked, failed = service.workload.failures, service.failures
+    if asked is None or failed is None:
+        return {}
+    return {"failures": {"asked": failing_record(asked), **failed_record(failed)}}
 
 
 def failed_record(failed: Failed) -> dict[str, Any]:

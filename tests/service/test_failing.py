@@ -130,6 +130,7 @@ def test_replicas_stand_in_for_each_other(
     assert failures.devices[0].down_s == pytest.approx(for_s)
     record = service_record(service)["failures"]
     assert record["streams"][0]["during"]["requests"] == stream.during.requests
+    assert record["asked"]["injected"][0]["for_s"] == for_s
 
 
 def test_what_waits_while_nothing_works(

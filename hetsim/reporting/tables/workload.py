@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -15,6 +16,7 @@ from hetsim.reporting.words.text import count
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.deployment import Deployment
+from hetsim.workloads.failing import ByDevice, Failing
 from hetsim.workloads.files.reader import CheckedWorkload
 from hetsim.workloads.summary import MOST, Came
 from hetsim.workloads.workload import Stream, Workload
@@ -25,6 +27,8 @@ def workload_report(workload: Workload, came: tuple[Came, ...], *, ended: bool) 
     rows = [("ends", _end(workload)), ("seed", str(workload.seed))]
     if workload.warm_up_s:
         rows.append(("warm-up", f"{format_seconds(workload.warm_up_s)}, not counted"))
+    if workload.failures is not None:
+        rows.append(("failures", failing_text(workload.failures)))
     if not ended:
         rows.append(("drawn", f"the first {MOST}"))
     table = new_table()
@@ -49,6 +53,35 @@ def workload_report(workload: Workload, came: tuple[Came, ...], *, ended: bool) 
     return Group(*parts)
 
 
+def failing_text(failing: Failing) -> str:
+    """Return which devices fail, in one line."""
+    parts = [plain(str(failure)) for failure in failing.injected]
+    if failing.mtbf_s is not None and failing.mttr_s is not None:
+        between, repair = _by_device(failing.mtbf_s), _by_device(failing.mttr_s)
+        parts.append(f"{failing.times}, on average after {between} for {repair}")
+    return "; ".join(parts)
+
+
+def _by_device(given: ByDevice) -> str:
+    if not isinstance(given, Mapping):
+        return format_seconds(given)
+    return ", ".join(f"{plain(name)} {format_seconds(each)}" for name, each in given.items())
+
+
+def failing_record(failing: Failing) -> dict[str, Any]:
+    """Return which devices fail as a record."""
+    between, repair = failing.mtbf_s, failing.mttr_s
+    return {
+        "injected": [
+            {"kind": one.kind, "device": one.device, "at_s": one.at_s, "for_s": one.for_s}
+            for one in failing.injected
+        ],
+        "mtbf_s": dict(between) if isinstance(between, Mapping) else between,
+        "mttr_s": dict(repair) if isinstance(repair, Mapping) else repair,
+        "times": failing.times,
+    }
+
+
 def arrivals_text(stream: Stream) -> str:
     """Return when the requests of a stream come, in one line."""
     arrivals = stream.arrivals
@@ -71,6 +104,7 @@ def workload_record(workload: Workload, came: tuple[Came, ...], *, ended: bool) 
         "requests": workload.requests,
         "warm_up_s": workload.warm_up_s,
         "seed": workload.seed,
+        "failures": None if workload.failures is None else failing_record(workload.failures),
         "all_drawn": ended,
         "streams": [
             {
