@@ -4,10 +4,11 @@ Three platforms, each with a model cut into as many consecutive stages as it has
 arrivals, the same on both sides; one request after another at each device, as many under way as
 come. Capacity is one request per busiest stage or link. A second of the workload lasts as long as
 lets the mean request take REQUEST_S of real time: this machine's kernels then take a small part of
-what they stand for, and a late timer a small part of a latency. About two minutes in all; wall
+what they stand for, and a late timer a small part of a latency. About three minutes in all; wall
 clocks need a machine with nothing else to do. A table on stderr, JSON lines on stdout:
 
     python benchmarks/emulated_load.py [--executor ray|threads] [--seconds S] [--runs N]
+        [--platforms NAME ...]
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ CASES = (
     ("pi-5-hailo-8l", "zoo:mobilenet_v2"),
 )
 LOADS = (0.3, 0.6, 0.8)
-REQUEST_S = 0.1
+REQUEST_S = 0.15
 """Real seconds of a request alone."""
 
 
@@ -128,6 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--executor", choices=("ray", "threads"), default="ray")
     parser.add_argument("--seconds", type=float, default=12.0, help="of real time, each")
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--platforms", nargs="*", default=[name for name, _ in CASES])
     chosen = parser.parse_args(arguments)
     print(
         f"{'platform':14} {'model':18} {'load':>4} {'requests':>8} {'mean':>8} {'off by':>8}"
@@ -137,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(chosen.runs):
             for platform, model in CASES:
-                for load in LOADS:
+                for load in LOADS if platform in chosen.platforms else ():
                     path = Path(folder) / "plan.json"
                     line = measure(
                         platform, model, load, chosen.executor, chosen.seconds, seed, path

@@ -19,7 +19,7 @@ from hetsim.execution.serving.host import Host, late
 from hetsim.execution.serving.outputs import Outputs, compared
 from hetsim.execution.serving.player import Player
 from hetsim.execution.serving.programs import Loadable, loadable
-from hetsim.execution.serving.rehearsal import Alone, Rehearsal, roomy
+from hetsim.execution.serving.rehearsal import HEADROOM, Alone, Rehearsal, roomy
 from hetsim.execution.serving.requests import runs_of
 from hetsim.execution.serving.wall_clock import WallClock
 from hetsim.execution.session import crossing_bytes
@@ -289,15 +289,15 @@ def _check_pace(
     needed = roomy(alone, templates, scale, late_share)
     if needed == scale:
         return
-    beyond = [
-        one.seconds / (scale * float(template.duration.sum()))
-        for one, template in zip(alone, templates, strict=True)
-    ]
-    at = beyond.index(max(beyond))
+    short = []
+    for one, plan, template in zip(alone, plans, templates, strict=True):
+        for index, (took_s, held_s) in enumerate(zip(one.steps_s, template.duration, strict=False)):
+            short.append((took_s - scale * float(held_s) / HEADROOM, index, took_s, held_s, plan))
+    _, index, took_s, held_s, plan = max(short, key=lambda found: found[0])
     raise ExecutionError(
-        f"this machine does not keep up: a batch of '{plans[at].plan.strategy}' on "
-        f"{', '.join(plans[at].plan.devices_used)} takes {format_seconds(alone[at].seconds)} "
-        f"here, and {format_seconds(scale * float(templates[at].duration.sum()))} as modelled",
+        f"this machine does not keep up: subgraph g{index} of '{plan.plan.strategy}' on "
+        f"{plan.program.steps[index].device} takes {format_seconds(took_s)} here with nothing "
+        f"beside it, and {format_seconds(scale * float(held_s))} as modelled",
         hint=f"give --time-scale {significant(needed * 1.05, 2):g}, or a slower platform",
     )
 

@@ -61,7 +61,7 @@ def test_a_machine_that_does_not_keep_up_says_so_in_one_line(
     assert slow.exit_code == 1
     assert slow.stdout == ""
     [line] = slow.stderr.splitlines()
-    assert "this machine does not keep up: a batch of 'heft'" in line
+    assert "this machine does not keep up: subgraph g0 of 'heft' on " in line
     assert "give --time-scale" in line
     monkeypatch.setattr(serve.Host, "behind", lambda *_: "answers were noted late")
     monkeypatch.setattr(serve, "roomy", lambda alone, templates, scale, allowed: scale)

@@ -18,6 +18,7 @@ from hetsim.base.text import to_json
 from hetsim.errors import ExecutionError, UsageError, WorkloadError
 from hetsim.execution.devices.worker import DeviceWorker
 from hetsim.execution.serving.serve import LoadTest, load_test
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.reporting.service_record import service_record
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.poisson import Poisson
@@ -198,6 +199,24 @@ def test_on_threads_emulated(model: str, cut: str, platform: hetsim.Platform) ->
     late_s = 10 * found.host.answered.mean_s + found.host.overrun_s
     assert found.host.calls == 20
     assert late_s > 0
+
+
+def test_on_ray(
+    ray_connection: RayConnection, model: str, cut: str, platform: hetsim.Platform
+) -> None:
+    batching = DynamicBatching(2, (), 1000)
+    served = Served(model, instances=(Instances(plan=cut),), dynamic_batching=batching)
+    found = load_test(
+        hetsim.Deployment((served,)),
+        workload(model, 40, arrivals=Poisson(1000.0)),
+        platform,
+        late_share=math.inf,
+    )
+    assert found.executor == "ray"
+    assert found.measured.streams[0].answered == 40
+    assert found.outputs is not None
+    assert found.outputs.compared == 40
+    assert found.outputs.mismatches == ()
 
 
 @pytest.mark.parametrize("stage", ["load", "run"])
