@@ -122,6 +122,7 @@ def long(requests: int) -> None:
         requests=at,
         cpu_s=round(time.process_time() - before, 3),
         grown_kib_after_a_tenth=peaks[-1] - peaks[len(peaks) // 10],
+        peak_mib=round(peaks[-1] / 1024),
         p99_s=round(float(np.percentile(kept, 99)), 3),
     )
 
