@@ -63,7 +63,7 @@ class FailingServing(ChangingServing):
     Attributes
     ----------
     happened : list of Failure
-        Those that came before the last request was over.
+        Those that came until the last request was over.
     spells : Spells
         When models did not work, wholly or at all.
 
@@ -99,6 +99,10 @@ class FailingServing(ChangingServing):
     def now_s(self) -> float:
         """When a request last came or was over."""
         return float(max(self._spans.since))
+
+    def _open(self) -> bool:
+        # Failures at the moment at which the last request ends happen still.
+        return super()._open() or float(self._now[0]) <= self.now_s
 
     def _expected(self) -> Ints:
         loads = [self._load_number(device) for device in self._loads]
