@@ -173,7 +173,8 @@ def _off(told: float, real: float) -> Text:
     share = off(told, real)
     if share is None:
         return Text(ABSENT)
-    return cell(f"{100 * share:+.1f} %" if share < TIMES else f"{1 + share:.3g}x")
+    # Nothing is off by -0.0.
+    return cell(f"{round(100 * share, 1) + 0.0:+.1f} %" if share < TIMES else f"{1 + share:.3g}x")
 
 
 def off(told: float, real: float) -> float | None:
