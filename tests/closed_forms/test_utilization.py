@@ -11,12 +11,12 @@ from hetsim.workloads.deployment import Instances
 from sweeps import sweep
 
 
-@sweep("load, seeds", quick=[(0.8, 2)], full=[(0.8, 2), *((load, 20) for load in (0.5, 0.8, 0.95))])
+@sweep("load, seeds", quick=[(0.8, 4)], full=[(0.8, 4), *((load, 20) for load in (0.5, 0.8, 0.95))])
 def test_of_a_device_and_of_an_instance(
     load: float, seeds: int, platform: hetsim.Platform, models: tuple[str, str]
 ) -> None:
     took_s = alone_s(models[0], platform)
-    held = 0
+    told = []
     for seed in range(seeds):
         workload = poisson(models[0], load / took_s, 60_000, seed=seed)
         deployment = deployed(models[0], instances=(Instances(1, max_in_flight=1),))
@@ -27,8 +27,9 @@ def test_of_a_device_and_of_an_instance(
         assert instance.utilization == pytest.approx(rate * took_s, rel=1e-9)
         for use in (device, instance):
             assert use.interval is not None
-            assert use.interval.enough
             assert use.interval.estimate == pytest.approx(use.utilization, rel=1e-9)
         assert device.interval is not None
-        held += device.interval.low <= load <= device.interval.high
-    assert held >= bounds(seeds)[0]
+        if device.interval.enough:
+            told.append(device.interval.low <= load <= device.interval.high)
+    assert len(told) > 0.7 * seeds
+    assert sum(told) >= bounds(len(told))[0]

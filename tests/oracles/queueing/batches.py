@@ -80,7 +80,7 @@ class BatchServer:
         cycle = self.cycle()
         late = float(self.takes[0] > time) * self.ends[0] / self.rate
         places, weights = special.roots_legendre(points)
-        for waiting in np.flatnonzero(self.ends > 1e-12):
+        for waiting in np.flatnonzero(self.ends > 1e-10):
             size = self.size(waiting)
             edges = self._edges(self.takes[size - 1], time)
             half, middle = np.diff(edges)[:, None] / 2, (edges[:-1] + edges[1:])[:, None] / 2

@@ -164,7 +164,7 @@ def beyond_constant(load: float, latency: float) -> float:
 def time_at(late: Callable[[float], float], percent: float, high: float) -> float:
     """Where a falling share of late ones is what is left of `percent`: by halving."""
     low = 0.0
-    while high - low > 1e-9 * high:
+    while high - low > 1e-7 * high:
         middle = (low + high) / 2
         low, high = (middle, high) if late(middle) > 1 - percent / 100 else (low, middle)
     return high
