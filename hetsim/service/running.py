@@ -17,8 +17,7 @@ from hetsim.service.figures import chosen, latencies, rate_of, stability
 from hetsim.service.layout import Setup
 from hetsim.service.service import End
 from hetsim.simulation.failures.serving import FailingServing
-from hetsim.simulation.serving import engine as heap_engine
-from hetsim.simulation.serving import without_heap
+from hetsim.simulation.serving import compiling, without_heap
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.without_heap import WithoutHeap, why_heap
@@ -101,7 +100,7 @@ def heap_of(
     """Return the engine that plays any workload; see ``engine_of``."""
     if machine_code is None:
         coming = expected(workload) if coming is None else coming
-        machine_code = heap_engine.pays(coming * float(np.diff(setup.layout.first).mean()))
+        machine_code = compiling.pays(coming * float(np.diff(setup.layout.first).mean()))
     if workload.failures is not None:
         return failing_engine(workload, setup, until_s=until_s(workload), machine_code=machine_code)
     return Serving(
@@ -148,7 +147,7 @@ class Run:
             return math.inf
         if isinstance(self.engine, WithoutHeap):
             return without_heap.MADE_FROM
-        return heap_engine.MADE_FROM / float(np.diff(self.setup.layout.first).mean())
+        return compiling.MADE_FROM / float(np.diff(self.setup.layout.first).mean())
 
     def _begin(self) -> None:
         self.parts: list[Outcomes] = []

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.machine_code import is_kept
-from hetsim.base.machine_code import machine_code as compile_
 from hetsim.errors import PlanError, UsageError
 from hetsim.simulation.clock import events_of_arrays, events_of_lists
 from hetsim.simulation.clock.events_of_arrays import with_room
 from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.clock.rules import ADMITTED, OLDEST, Structure
 from hetsim.simulation.clock.state import most_running, new_state, widened
-from hetsim.simulation.clock.virtual_time import PARTS, in_slots
-from hetsim.simulation.serving import batcher, driver, lengths, residency, routing
+from hetsim.simulation.clock.virtual_time import in_slots
+from hetsim.simulation.serving import driver
+from hetsim.simulation.serving.compiling import compiled
 from hetsim.simulation.serving.driver import (
     CROWDED,
     FILLED,
@@ -52,67 +50,9 @@ from hetsim.simulation.serving.tables import ABSENT, CAME, TAKEN, THINKS, TOLD
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-INLINED = (
-    *PARTS,
-    lengths.double,
-    lengths.account,
-    batcher.append,
-    batcher.unlink,
-    batcher.walk,
-    batcher.decide,
-    batcher.wait,
-    batcher.take_first,
-    residency.wake,
-    residency.unclaim,
-    residency.outrun,
-    residency.able,
-    residency.missing,
-    residency.evict,
-    residency.use,
-    residency.reserve,
-    residency.settle,
-    residency.renounce,
-    residency.fetch,
-    residency.arrived,
-    residency.occupy,
-    residency.vacate,
-    routing.choose,
-    routing.leave,
-    routing.send,
-    driver.upcoming,
-    driver.launch,
-    driver.mark,
-    driver.ring,
-    driver.answered,
-    driver.answer,
-    driver.full,
-    driver.sized,
-    driver.finish,
-    driver.come,
-    driver.look,
-)
-"""What ``driver.advance`` calls on arrays, each after what it calls itself."""
-
 WINDOW_S = 2.0**-20
-LOADED_FROM, MADE_FROM = 150_000, 3_000_000
-"""Task events from which machine code that is kept, or has to be made, costs less CPU time than it
-saves."""
-
 BLOCK = 1 << 16
 """Requests told of at a time where none come by themselves."""
-
-
-@functools.cache
-def compiled() -> Callable[..., int]:
-    """Return ``driver.advance`` as machine code. The first call in a process loads numba."""
-    return compile_(driver.advance, *INLINED, inline=True)
-
-
-def pays(events: float) -> bool:
-    """Return whether machine code costs less CPU time than it saves over so many task events."""
-    if events < LOADED_FROM:
-        return False
-    return events >= MADE_FROM or is_kept(driver.advance, *INLINED, inline=True)
 
 
 class Serving:
