@@ -13,8 +13,10 @@ from hetsim.base.units import MIB
 from hetsim.service.memory import held
 from hetsim.service.resolving import Resolved, resolve
 from hetsim.service.service import Service
+from hetsim.sizing.capacity import capacity
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.deployment import Deployment, Served
+from hetsim.workloads.slo import Slo
 from hetsim.workloads.workload import Stream, Workload
 
 NPU = 1
@@ -156,3 +158,20 @@ def test_a_model_on_the_host_is_loaded_never(
     )
     assert latencies(service) == latencies(resident)
     assert service.memory_bytes == resident.memory_bytes
+
+
+@pytest.mark.sweep
+def test_turns_count_in_what_a_platform_carries(
+    models: tuple[str, str], platform: hetsim.Platform
+) -> None:
+    sizes = needs(models, platform)
+    [first, second] = in_turn(models, 40).streams
+    slo = (Slo(0.9, 0.002),)
+    workload = Workload((replace(first, slos=slo), replace(second, slos=slo)))
+    apart, together = (
+        capacity(of(models), workload, platform=with_memory(platform, nbytes)).rows[0]
+        for nbytes in (max(sizes), sum(sizes))
+    )
+    assert apart.one_span == together.one_span == "models take turns in memory"
+    assert apart.answer == together.answer == "meets"
+    assert apart.highest_per_s < together.highest_per_s
