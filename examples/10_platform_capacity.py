@@ -57,7 +57,7 @@ with tempfile.TemporaryDirectory() as name:
         print(f"    {row.ends}")
     print(f"best: {found.best.name}, which carries 500/s: {found.best.at_rate(500)}")
 
-    came = Replay("traces/azure_2023_conv_first_100.csv")
+    came = Replay("traces/AzureLLMInferenceTrace_conv.csv")
     trace = hetsim.Workload((hetsim.Stream("requests", model, came, slos=asked),))
     row = hetsim.capacity(
         hetsim.Deployment((Served(model, "single:cpu"),)), trace, platform=platform

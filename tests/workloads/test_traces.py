@@ -189,11 +189,18 @@ def test_an_enormous_trace_is_refused_before_it_fills_the_memory(
 TRACES = Path(__file__).parents[2] / "examples" / "traces"
 
 
-@pytest.mark.parametrize(("kind", "seconds"), [("code", 192.162141), ("conv", 42.6852230)])
+@pytest.mark.parametrize(
+    ("kind", "requests", "seconds", "means"),
+    [
+        ("code", 8819, 3435.948056, (2047.8483, 27.8825)),
+        ("conv", 19366, 3501.7219375, (1154.6974, 211.1259)),
+    ],
+)
 def test_the_traces_of_the_examples_are_read_as_azure_published_them(
-    kind: str, seconds: float
+    kind: str, requests: int, seconds: float, means: tuple[float, float]
 ) -> None:
-    path = TRACES / f"azure_2023_{kind}_first_100.csv"
+    path = TRACES / f"AzureLLMInferenceTrace_{kind}.csv"
     trace = read(path, columns=("ContextTokens", "GeneratedTokens"))
-    assert (trace.format, len(trace.arrival_s)) == ("azure", 100)
-    assert trace.arrival_s[-1] == seconds
+    assert (trace.format, len(trace.arrival_s)) == ("azure", requests)
+    assert trace.arrival_s[-1] == pytest.approx(seconds, abs=1e-6)
+    assert [column.mean() for column in trace.columns.values()] == pytest.approx(means, abs=1e-4)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.poisson import Poisson
 from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy, Served
 from onnx_builders import make_model, op, value
+from platforms import CPU_AND_NPU
 
 RATE = 20_000.0
 """Requests a second: about what the pair carries, so that some wait."""
@@ -219,29 +221,50 @@ def test_on_ray(
     assert found.outputs.mismatches == ()
 
 
+INTERRUPTED = """
+import signal, sys, threading
+from hetsim.execution.devices.worker import DeviceWorker
+from hetsim.execution.serving.serve import load_test
+from hetsim.workloads.arrivals.poisson import Poisson
+from hetsim.workloads.deployment import Instances, Served
+import hetsim
+
+stage, model, cut, platform = sys.argv[1:]
+real, first, told = getattr(DeviceWorker, stage), threading.Lock(), []
+
+def interrupted(self, *given):
+    done = real(self, *given)
+    if first.acquire(blocking=False):
+        told.append(stage)
+        signal.raise_signal(signal.SIGINT)
+    return done
+
+setattr(DeviceWorker, stage, interrupted)
+# Whoever started this may have had Ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+before = set(threading.enumerate())
+stream = hetsim.Stream("all", model, Poisson(20000.0))
+try:
+    load_test(
+        hetsim.Deployment((Served(model, instances=(Instances(plan=cut),)),)),
+        hetsim.Workload((stream,), requests=60),
+        hetsim.load_platform(platform),
+        executor="threads",
+    )
+except KeyboardInterrupt:
+    left = [thread.name for thread in set(threading.enumerate()) - before]
+    print(f"interrupted as it does: {told}, left: {left}")
+"""
+
+
 @pytest.mark.parametrize("stage", ["load", "run"])
-def test_ctrl_c_leaves_no_thread(
-    stage: str,
-    model: str,
-    cut: str,
-    platform: hetsim.Platform,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    before = set(threading.enumerate())
-    real = getattr(DeviceWorker, stage)
-    first = threading.Lock()
-
-    def interrupted(self: DeviceWorker, *given: object) -> object:
-        done = real(self, *given)
-        if first.acquire(blocking=False):
-            signal.raise_signal(signal.SIGINT)
-        return done
-
-    monkeypatch.setattr(DeviceWorker, stage, interrupted)
-    deployment = hetsim.Deployment((Served(model, instances=(Instances(plan=cut),)),))
-    with pytest.raises(KeyboardInterrupt):
-        load_test(deployment, workload(model), platform, executor="threads")
-    assert set(threading.enumerate()) <= before
+def test_ctrl_c_leaves_no_thread(stage: str, model: str, cut: str, tmp_path: Path) -> None:
+    # In a process of its own, which Ctrl-C ends where it is not handled.
+    path = tmp_path / "pair.yaml"
+    path.write_text(CPU_AND_NPU)
+    words = [sys.executable, "-c", INTERRUPTED, stage, model, cut, str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout == f"interrupted as it does: ['{stage}'], left: []\n", done.stderr
 
 
 def test_a_kernel_that_fails_ends_the_run(
