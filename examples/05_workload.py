@@ -1,4 +1,4 @@
-"""Which requests come, and when: two published traces again, and a stream that is drawn."""
+"""Which requests come, and when: two published traces again, and an even stream."""
 
 import hetsim
 from hetsim.workloads.merging import requests_of

@@ -89,6 +89,20 @@ def verdict_of(
     return Verdict("undecided", late, off, _more(at.late, late.share - (1 - share), off), mlperf)
 
 
+def verdict_of_all(
+    latency_s: Latencies, fresh: Flags, share: float, latency_limit_s: float
+) -> Verdict:
+    """Return what requests say of an objective where they are all that there are: a trace, whole.
+
+    Nothing is drawn, so that the share on time is known and not estimated: the objective is met
+    or missed. Parameters as those of ``verdict_of``. Complexity: linear.
+    """
+    count = checked(latency_s, fresh)
+    late = late_share(latency_s > latency_limit_s, fresh)
+    answer: Answer = "meets" if count - late.late >= share * count else "misses"
+    return Verdict(answer, late, 0.0, 0, early_stopping(count, late.late, share))
+
+
 def _more(at: LateShare, gap: float, off: float) -> int:
     """Return about how many requests are missing: what a share is off by falls as their root."""
     times = max(ENOUGH_LATE / max(at.late_periods, 1), 1.0)

@@ -10,7 +10,13 @@ import numpy as np
 from hetsim.base.machine import memory_bytes
 from hetsim.confidence.percentile import percentile_of
 from hetsim.confidence.until import FIRST_LOOK
-from hetsim.confidence.verdict import CONFIDENCE, Verdict, confidence_of_look, verdict_of
+from hetsim.confidence.verdict import (
+    CONFIDENCE,
+    Verdict,
+    confidence_of_look,
+    verdict_of,
+    verdict_of_all,
+)
 from hetsim.errors import WorkloadError
 from hetsim.service.failing import failing_engine, honest
 from hetsim.service.figures import chosen, latencies, rate_of, stability
@@ -191,7 +197,10 @@ class Run:
                     return "answered"
         self._rest()
         # One look at a run of a length that was given may err by all that a verdict may.
-        answered = self.look(confidence_of_look(look + 1, confidence) if early else confidence)
+        answered = self.look(
+            confidence_of_look(look + 1, confidence) if early else confidence,
+            whole=self._whole_traces(),
+        )
         if not early:
             return "ended"
         if within is not None and self.told:
@@ -243,8 +252,19 @@ class Run:
             found, (found.stream == stream) & (found.arrival_s >= self.workload.warm_up_s)
         )
 
-    def look(self, confidence: float = CONFIDENCE) -> bool:
-        """Ask what is not answered yet; return whether all is."""
+    def _whole_traces(self) -> bool:
+        """Whether what came is a trace, with others or beside an even stream, from end to end."""
+        workload = self.workload
+        traces = [one.arrivals for one in workload.streams if isinstance(one.arrivals, Replay)]
+        if workload.drawn or not traces:
+            return False
+        ends_s = max(float(one.trace().arrival_s[-1]) / one.speed_up for one in traces)
+        came = self.outcomes().arrival_s
+        # Times may be divided in another order than here.
+        return bool(len(came)) and float(came[-1]) >= ends_s * (1 - 1e-12)
+
+    def look(self, confidence: float = CONFIDENCE, *, whole: bool = False) -> bool:
+        """Ask what is not answered yet; return whether all is. `whole`: nothing else could come."""
         for at, stream in enumerate(self.workload.streams):
             if not stream.slos:
                 continue
@@ -254,7 +274,11 @@ class Run:
             latency_s = latencies(mine)
             for place, slo in enumerate(stream.slos):
                 before = self.verdicts.get((at, place))
-                if before is None or before.answer == "undecided":
+                if whole:
+                    self.verdicts[at, place] = verdict_of_all(
+                        latency_s, mine.fresh, slo.share, slo.latency_s
+                    )
+                elif before is None or before.answer == "undecided":
                     verdict = verdict_of(
                         latency_s, mine.fresh, slo.share, slo.latency_s, confidence
                     )

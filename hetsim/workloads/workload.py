@@ -9,6 +9,7 @@ from hetsim.base.checks import instance, mapping, number, sequence, text, whole
 from hetsim.base.units import significant
 from hetsim.errors import InvalidInput, WorkloadError
 from hetsim.workloads.arrivals.closed import Closed
+from hetsim.workloads.arrivals.constant import Constant
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.checks import not_negative, positive
 from hetsim.workloads.dimensions import Dims, Follows, variants
@@ -157,6 +158,13 @@ class Workload:
         )
         shared = None if self.arrivals is None else self.arrivals.faster(by)
         return replace(self, streams=streams, arrivals=shared)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether other requests come under another seed; not of traces, and what is as even."""
+        each = [stream.arrivals for stream in self.streams]
+        fails = self.failures is not None
+        return fails or not all(isinstance(one, Replay | Constant) for one in each)
 
     @property
     def closed(self) -> tuple[Stream, ...]:

@@ -294,3 +294,34 @@ def test_a_stream_that_has_not_come_yet_is_not_answered(
     assert said.streams[1].requests == 0
     assert said.streams[1].objectives == ()
     assert said.streams[1].percentiles == ()
+
+
+def test_a_whole_trace_is_told_as_it_was(
+    fixed: str, platform: hetsim.Platform, tmp_path: Path
+) -> None:
+    """Nothing is drawn: nine of ten on time are not nine and a half, whatever the seed."""
+    took_s = alone_s(fixed, platform)
+    trace = tmp_path / "trace.csv"
+    # The tenth comes together with the ninth, and waits for it.
+    at_s = [3 * turn * took_s for turn in range(9)]
+    trace.write_text("".join(f"{one!r}\n" for one in [*at_s, at_s[-1]]))
+    stream = hetsim.Stream(
+        "all",
+        fixed,
+        Replay(str(trace)),
+        slos=(hetsim.Slo(0.9, 1.5 * took_s), hetsim.Slo(0.95, 1.5 * took_s)),
+    )
+
+    def said(**changes: object) -> list[str]:
+        workload = hetsim.Workload((stream,), **changes)  # type: ignore[arg-type]
+        [told] = serve(deployed(fixed), workload, platform).streams
+        return [one.verdict.answer for one in told.objectives]
+
+    assert said() == ["meets", "misses"]
+    # A part of the trace is a sample of it, and too short.
+    assert said(duration_s=4 * took_s) == ["undecided", "undecided"]
+    faster = hetsim.Workload((stream,)).faster(2.0)
+    assert not faster.drawn
+    assert hetsim.Workload(
+        (stream,), failures=hetsim.Failing(mtbf_s={"*": 1.0}, mttr_s={"*": 1.0})
+    ).drawn
