@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from hypothesis import strategies as st
+
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.work import graph_work
 from hetsim.hardware.spec import OP_CLASSES
+
+MS = "com.microsoft"
+small = st.integers(1, 4)
 
 
 def one_node(op, inputs, outputs, *, domain="", constants=(), values=None, opset=20, **attributes):
@@ -50,3 +55,8 @@ def flops(op, inputs, outputs, **options):
     done = work(op, inputs, outputs, **options)
     assert done.rule
     return done.flops
+
+
+def moved(op, inputs, outputs, **options):
+    done = work(op, inputs, outputs, **options)
+    return done.read_bytes, done.weight_bytes, done.write_bytes

@@ -10,14 +10,7 @@ from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.work import graph_work, node_work, ruled_ops, uncosted
 from hetsim.graph.work.control import CONTROL_FLOW
 from hetsim.graph.work.unpriced import UNPRICED
-from one_node import one_node, work
-
-MS = "com.microsoft"
-
-
-def moved(op, inputs, outputs, **options):
-    done = work(op, inputs, outputs, **options)
-    return done.read_bytes, done.weight_bytes, done.write_bytes
+from one_node import MS, moved, one_node, work
 
 
 def test_bytes_are_operands_once_with_constants_apart():

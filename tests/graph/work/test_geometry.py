@@ -15,9 +15,7 @@ from hetsim.graph.loading import load_model
 from hetsim.graph.work import attention_recurrence, node_work, products
 from hetsim.graph.work.geometry import PRODUCTS, product_of
 from hetsim.graph.work.product import FORMS
-
-MS = "com.microsoft"
-small = st.integers(1, 4)
+from one_node import MS, small
 
 
 def product(op, inputs, output, *, weights=(1,), domain="", **attributes):

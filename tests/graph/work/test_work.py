@@ -10,11 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from one_node import flops, work
-
-MS = "com.microsoft"
-small = st.integers(1, 4)
-
+from one_node import MS, flops, small, work
 
 # Contractions against the loops of their definitions -----------------------------------------
 

@@ -9,13 +9,13 @@ import random
 import onnx
 import onnxruntime as ort
 import pytest
-from graph.work.test_work import MS, flops, moved, small, work
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.work import graph_work, uncosted
 from hetsim.graph.zoo import models as zoo
+from one_node import MS, flops, moved, small, work
 from onnx_builders import make_model, op, value
 
 ML = "ai.onnx.ml"
