@@ -6,22 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetsim.cli.invocation import current
+from hetsim.cli.load import Load, deployment_of, refuse, workload_of
 from hetsim.cli.told_where import told_where
-from hetsim.cli.under_load import (
-    Load,
-    asked_of,
-    deployment_of,
-    refuse,
-    with_options,
-    workload_of,
-)
+from hetsim.cli.under_load import asked_of, with_options
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.cli.execute import Executor
-    from hetsim.cli.question import Canonical
-    from hetsim.placement.objective import Objective
-    from hetsim.problem.parts import Contention
 
 OF_RUN = {
     "draws": "leave it out",
@@ -35,10 +26,6 @@ OF_RUN = {
 
 def serve(
     load: Load,
-    platform: str | None,
-    canonical: Canonical | None,
-    contention: Contention | None,
-    objective: Objective | None,
     how: Executor,
     *,
     emulate: bool,
@@ -69,7 +56,7 @@ def serve(
         raise UsageError(
             "nothing says when the run ends", hint="give --requests, or --duration in seconds"
         )
-    load, hardware, asked = asked_of(load, platform, canonical, contention, objective)
+    load, hardware, asked = asked_of(load)
     workload = workload_of(load)
     deployment = deployment_of(load, workload)
     asked = with_options(asked, (deployment,))
@@ -92,9 +79,7 @@ def serve(
             seed=workload.seed,
         )
     record = load_test_record(found)
-    files = {"workload": load.workload, "deployment": load.deployment}
-    read = {name: path for name, path in files.items() if path is not None}
-    leave_service(found.measured, record, out=out, force=force, files=read)
+    leave_service(found.measured, record, out=out, force=force, files=load.files)
     if as_json:
         invocation.show_json(record)
     else:

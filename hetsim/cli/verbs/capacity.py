@@ -24,11 +24,8 @@ from hetsim.cli.options.running import seed_option
 from hetsim.cli.options.values import above_zero
 
 if TYPE_CHECKING:
-    from hetsim.cli.question import Canonical
-    from hetsim.cli.under_load import Load
-    from hetsim.placement.objective import Objective
-    from hetsim.problem.parts import Contention
-    from hetsim.workloads.deployment import Deployment, DynamicBatching, Loading
+    from hetsim.cli.load import Load
+    from hetsim.workloads.deployment import Deployment, DynamicBatching
     from hetsim.workloads.slo import Slo
     from hetsim.workloads.workload import Workload
 
@@ -67,25 +64,15 @@ DEFAULT_STRATEGIES = ("single", "heft")
 @json_option
 @common_options
 def capacity(
-    source: str | None,
     platform: str | None,
     strategies: tuple[str, ...],
-    objective: Objective | None,
-    contention: Contention | None,
-    seed: int,
     target_rate: float | None,
     requests: int | None,
     workload: str | None,
-    deployment: str | None,
-    arrivals: str | None,
     slos: tuple[Slo, ...],
     batchings: tuple[DynamicBatching, ...],
-    instances: int | None,
-    loading: Loading | None,
-    dims: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    canonical: Canonical | None,
     as_json: bool,
+    **of_load: object,
 ) -> None:
     """Say which rates meet each --slo, by strategy and batching.
 
@@ -94,9 +81,10 @@ def capacity(
     that trace. The answer is proved where it can be: the highest rate that meets, the lowest
     that misses, and what is undecided between.
     """
+    from hetsim.cli.load import said, workload_of
     from hetsim.cli.question import read_platform, supposed
     from hetsim.cli.told_where import told_where
-    from hetsim.cli.under_load import Load, asked_of, with_options, workload_of
+    from hetsim.cli.under_load import asked_of, with_options
     from hetsim.errors import UsageError
     from hetsim.reporting.capacity_record import capacity_record
     from hetsim.reporting.tables.capacity import best_sentence, capacity_report
@@ -105,26 +93,8 @@ def capacity(
     invocation = current()
     if workload is None and not slos:
         raise UsageError("nothing is asked of latencies", hint="give --slo, e.g. --slo p99=50ms")
-    load = Load(
-        source=source,
-        workload=workload,
-        deployment=deployment,
-        rate=1.0,
-        arrivals=arrivals,
-        concurrency=None,
-        think_ms=None,
-        slos=slos,
-        duration_s=None,
-        requests=1,
-        seed=seed,
-        batching=None,
-        instances=instances,
-        loading=loading,
-        dims=dims,
-        shapes=shapes,
-        strategy=strategies[0] if strategies else None,
-    )
-    load, hardware, asked = asked_of(load, platform, canonical, contention, objective)
+    strategy = strategies[0] if strategies else None
+    load, hardware, asked = asked_of(said(rate=1.0, requests=1, strategy=strategy))
     comes = workload_of(load)
     named = dict(_named(load, comes, strategies, batchings))
     asked = with_options(asked, tuple(named.values()))
@@ -158,7 +128,7 @@ def _named(
     batchings: Sequence[DynamicBatching],
 ) -> Iterator[tuple[str, Deployment]]:
     """Give the deployments that are compared: without batches, and with each of those named."""
-    from hetsim.cli.under_load import OF_DEPLOYMENT, deployment_of, refuse
+    from hetsim.cli.load import OF_DEPLOYMENT, deployment_of, refuse
 
     if load.deployment is not None:
         refuse(

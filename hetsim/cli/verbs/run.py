@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
     from hetsim.placement.objective import Objective
     from hetsim.problem.parts import Contention
-    from hetsim.workloads.deployment import DynamicBatching, Loading
     from hetsim.workloads.failure import Failure
-    from hetsim.workloads.slo import Slo
 
 
 @click.command(cls=Command)
@@ -64,17 +62,6 @@ def run(
     emulate: bool,
     time_scale: float | None,
     requests: int | None,
-    workload: str | None,
-    deployment: str | None,
-    rate: float | None,
-    arrivals: str | None,
-    concurrency: int | None,
-    think_ms: float | None,
-    slos: tuple[Slo, ...],
-    duration_s: float | None,
-    batching: DynamicBatching | None,
-    instances: int | None,
-    loading: Loading | None,
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
     canonical: Canonical | None,
@@ -82,7 +69,7 @@ def run(
     out: Path | None,
     force: bool,
     as_json: bool,
-    **simulated: object,
+    **of_load: object,
 ) -> None:
     """Run a plan for real and check that its outputs are those of the whole model.
 
@@ -94,10 +81,10 @@ def run(
     from hetsim.analysis.sureness import spread
     from hetsim.base.units import format_seconds
     from hetsim.cli.execute import Executor, execute, require_equal
+    from hetsim.cli.load import OF_LOAD, OF_SIMULATION, given, said
     from hetsim.cli.load_test import serve
     from hetsim.cli.question import given_arrays, read_plan
     from hetsim.cli.trace_and_out import check_targets, leave
-    from hetsim.cli.under_load import OF_LOAD, Load, given
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.reporting.result import run_record
     from hetsim.reporting.tables.plan import run_report
@@ -105,7 +92,7 @@ def run(
     invocation = current()
     if address is not None and executor != "ray":
         raise UsageError("--address needs --executor ray")
-    for option in given(*simulated):
+    for option in given(*OF_SIMULATION):
         raise UsageError(
             f"{option} is simulated, and not taken by a run", hint="give it to hetsim simulate"
         )
@@ -113,31 +100,8 @@ def run(
     if given(*OF_LOAD):
         if time_scale is not None and not emulate:
             raise UsageError("--time-scale needs --emulate", hint="add --emulate, or drop it")
-        load = Load(
-            source,
-            workload,
-            deployment,
-            rate,
-            arrivals,
-            concurrency,
-            think_ms,
-            slos,
-            duration_s,
-            requests,
-            seed,
-            batching,
-            instances,
-            dims,
-            shapes,
-            strategy,
-            loading,
-        )
         serve(
-            load,
-            platform,
-            canonical,
-            contention,
-            objective,
+            said(),
             how,
             emulate=emulate,
             time_scale=time_scale,

@@ -26,13 +26,9 @@ from hetsim.cli.options.values import from_zero
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
-    from hetsim.hardware.price import Price
     from hetsim.placement.objective import Objective
     from hetsim.problem.parts import Contention
-    from hetsim.workloads.deployment import DynamicBatching, Loading
-    from hetsim.workloads.failing import ByDevice
     from hetsim.workloads.failure import Failure
-    from hetsim.workloads.slo import Slo
 
 FOLLOWED = 1000
 """Requests up to which memory is followed over time; beyond, the weights alone are checked."""
@@ -79,23 +75,6 @@ def simulate(
     sensitivities: bool,
     requests: int | None,
     interval_ms: float,
-    workload: str | None,
-    deployment: str | None,
-    rate: float | None,
-    arrivals: str | None,
-    concurrency: int | None,
-    think_ms: float | None,
-    slos: tuple[Slo, ...],
-    within: float | None,
-    duration_s: float | None,
-    batching: DynamicBatching | None,
-    instances: int | None,
-    loading: Loading | None,
-    mtbf: ByDevice | None,
-    mttr: ByDevice | None,
-    prices: dict[str, Price],
-    tariff: float | None,
-    lifetime: float | None,
     failures: tuple[Failure, ...],
     dims: dict[str, int],
     shapes: dict[str, tuple[int, ...]],
@@ -104,6 +83,7 @@ def simulate(
     out: Path | None,
     force: bool,
     as_json: bool,
+    **of_load: object,
 ) -> None:
     """Play a plan on the virtual clock: latency, utilization, memory, energy.
 
@@ -115,9 +95,9 @@ def simulate(
     from hetsim.analysis.sustaining import Sustaining
     from hetsim.analysis.target import check_target
     from hetsim.cli.inject import cost_lines, cost_record
+    from hetsim.cli.load import OF_LOAD, given, said
     from hetsim.cli.question import read_plan
     from hetsim.cli.trace_and_out import check_targets, leave
-    from hetsim.cli.under_load import OF_LOAD, Load, given
     from hetsim.cli.under_load import play as under_load
     from hetsim.cli.what_if import plan_beside, show_beside, show_sensitivities
     from hetsim.errors import UsageError
@@ -127,36 +107,7 @@ def simulate(
     from hetsim.simulation.simulate import simulate as play
 
     if given(*OF_LOAD):
-        load = Load(
-            source,
-            workload,
-            deployment,
-            rate,
-            arrivals,
-            concurrency,
-            think_ms,
-            slos,
-            duration_s,
-            requests,
-            seed,
-            batching,
-            instances,
-            dims,
-            shapes,
-            strategy,
-            loading,
-            within=within,
-            sensitivities=sensitivities,
-            injected=failures,
-            mtbf=mtbf,
-            mttr=mttr,
-            prices=prices,
-            tariff=tariff,
-            lifetime=lifetime,
-        )
-        under_load(
-            load, platform, canonical, contention, objective, out=out, force=force, as_json=as_json
-        )
+        under_load(said(), out=out, force=force, as_json=as_json)
         return
     if source is None:
         raise UsageError("no model is given", hint="give MODEL, PLAN.json, or --workload FILE")

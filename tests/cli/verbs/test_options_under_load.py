@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import Result
 
-from hetsim.cli.under_load import OF_DEPLOYMENT, OF_FILE, OF_LOAD, OF_PLAN
+from cli_calls import Cli
+from hetsim.cli.load import OF_DEPLOYMENT, OF_FILE, OF_LOAD, OF_PLAN
 from hetsim.cli.verbs.simulate import simulate
 from onnx_builders import save
 from profile_builders import trt_profile, unit_model, written
-
-Cli = Callable[..., Result]
 
 KEPT = {
     "platform", "execute", "strategy", "objective", "set", "affinity", "contention", "profiles",

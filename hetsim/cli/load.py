@@ -1,0 +1,287 @@
+"""What the command line says of requests that come at their own times, and of who serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from hetsim.cli.told_where import check_strategies
+from hetsim.errors import InvalidInput, UsageError, WorkloadError, nearest
+
+if TYPE_CHECKING:
+    from hetsim.cli.question import Canonical
+    from hetsim.hardware.price import Price
+    from hetsim.placement.objective import Objective
+    from hetsim.problem.parts import Contention
+    from hetsim.workloads.arrivals.closed import Closed
+    from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Loading
+    from hetsim.workloads.failing import ByDevice, Failing
+    from hetsim.workloads.failure import Failure
+    from hetsim.workloads.registry import Open
+    from hetsim.workloads.slo import Slo
+    from hetsim.workloads.workload import Workload
+
+BUDGET = 2**20
+"""Requests after which a run ends that was to answer every objective."""
+
+PRECISE = 2**24
+"""Requests after which a run ends that was to be precise."""
+
+WITHOUT = 2**16
+"""Requests of a run that nothing says the length of, and that has no objective."""
+
+KINDS = ("constant", "poisson", "gamma:CV", "burst:SIZE")
+
+OF_LOAD = (
+    "workload",
+    "deployment",
+    "rate",
+    "arrivals",
+    "concurrency",
+    "think_ms",
+    "slos",
+    "within",
+    "duration_s",
+    "batching",
+    "instances",
+    "loading",
+    "mtbf",
+    "mttr",
+    "prices",
+    "tariff",
+    "lifetime",
+)
+"""Options any of which means that requests come at their own times."""
+
+OF_SIMULATION = ("within", "mtbf", "mttr", "prices", "tariff", "lifetime")
+"""Those of them that a run for real does not take."""
+
+OF_FILE = {
+    "rate": "write rate_per_s: there",
+    "arrivals": "write arrivals: there",
+    "concurrency": "write closed: there",
+    "think_ms": "write think_time_s: there",
+    "slos": "write slos: there",
+    "duration_s": "write duration_s: there",
+    "requests": "write requests: there",
+    "seed": "write seed: there",
+    "failures": "write failures: there",
+    "mtbf": "write failures: there",
+    "mttr": "write failures: there",
+    "dims": "write dims: there, in a stream",
+    "shapes": "write dims: there, in a stream",
+    "input": "write dims: there, in a stream",
+}
+"""What a workload file says itself, and how."""
+
+OF_DEPLOYMENT = {
+    "strategy": "write strategy: there",
+    "batching": "write dynamic_batching: there",
+    "instances": "write instances: there",
+    "loading": "write loading: there",
+}
+"""What a deployment file says itself, and how."""
+
+OF_PLAN = {
+    "interval_ms": "give --rate and --arrivals constant for requests that come evenly",
+    "draws": "leave it out, or give --pessimistic for the bad end of what figures may be off by",
+    "sustained": "leave it out, or judge one plan so, without a rate",
+    "target_ms": "give --slo, e.g. --slo p99=50ms",
+    "trace": "leave it out, or trace one plan, without a rate; --out keeps the result",
+}
+"""Options that are of one plan, or not simulated under load, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the words of the command line say of requests and of who serves them.
+
+    Named as the parameters of the verbs are; ``plan`` is the saved plan in the place of a model.
+    """
+
+    source: str | None = None
+    platform: str | None = None
+    canonical: Canonical | None = None
+    contention: Contention | None = None
+    objective: Objective | None = None
+    strategy: str | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    seed: int = 0
+    requests: int | None = None
+    workload: str | None = None
+    deployment: str | None = None
+    rate: float | None = None
+    arrivals: str | None = None
+    concurrency: int | None = None
+    think_ms: float | None = None
+    slos: tuple[Slo, ...] = ()
+    within: float | None = None
+    duration_s: float | None = None
+    batching: DynamicBatching | None = None
+    instances: int | None = None
+    loading: Loading | None = None
+    failures: tuple[Failure, ...] = ()
+    mtbf: ByDevice | None = None
+    mttr: ByDevice | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    tariff: float | None = None
+    lifetime: float | None = None
+    sensitivities: bool = False
+    plan: str | None = None
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files that are read, by what they say."""
+        named = {"workload": self.workload, "deployment": self.deployment}
+        return {what: path for what, path in named.items() if path is not None}
+
+
+def said(**others: Any) -> Load:
+    """Return what the verb's options say; `others` in the place of what they say themselves."""
+    params = click.get_current_context().params
+    found = {one.name: params[one.name] for one in fields(Load) if one.name in params}
+    return Load(**(found | others))
+
+
+def _failing(load: Load) -> Failing | None:
+    """Return what --inject, --mtbf and --mttr say; None where none was given."""
+    from hetsim.workloads.failing import Failing
+
+    if (load.mtbf is None) != (load.mttr is None):
+        has, lacks = ("--mttr", "--mtbf") if load.mtbf is None else ("--mtbf", "--mttr")
+        raise UsageError(f"{has} without {lacks}", hint=f"give {lacks} TIME, too")
+    if not load.failures and load.mtbf is None:
+        return None
+    return Failing(load.failures, load.mtbf, load.mttr)
+
+
+def given(*names: str) -> tuple[str, ...]:
+    """Return those of the verb's options that the user wrote, as they are written."""
+    context = click.get_current_context()
+    options = {str(one.name): max(one.opts, key=len) for one in context.command.params}
+    return tuple(
+        options[name]
+        for name in names
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    )
+
+
+def refuse(fixes: Mapping[str, str], why: str) -> None:
+    """Raise UsageError for the first option that was given of those that have a fix."""
+    for name, fix in fixes.items():
+        for option in given(name):
+            raise UsageError(f"{option} {why}", hint=fix)
+
+
+def workload_of(load: Load) -> Workload:
+    """Return the workload of the file, or one stream as the options say."""
+    from hetsim.workloads.files.reader import load_workload
+    from hetsim.workloads.workload import Stream, Workload
+
+    if load.workload is not None:
+        if load.source is not None:
+            raise UsageError(
+                f"a model, '{load.source}', and --workload, which names its own",
+                hint="leave one of them out",
+            )
+        refuse(OF_FILE, "cannot go with --workload, which says it itself")
+        return load_workload(load.workload)
+    if load.source is None:
+        raise UsageError("no model is given", hint="give MODEL, or --workload FILE")
+    try:
+        stream = Stream("requests", load.source, _arrivals(load), slos=load.slos, dims=load.dims)
+        requests = load.requests
+        if requests is None and load.duration_s is None:
+            if load.concurrency is not None:
+                raise UsageError(
+                    "nothing says when the clients end", hint="give --requests or --duration"
+                )
+            requests = BUDGET if load.slos else WITHOUT
+            if load.within is not None:
+                requests = PRECISE
+        return Workload(
+            (stream,), load.duration_s, requests, seed=load.seed, failures=_failing(load)
+        )
+    except InvalidInput as error:
+        if error.where is None:
+            raise WorkloadError(error.what, where="the command line", hint=error.hint) from None
+        raise
+
+
+def _arrivals(load: Load) -> Open | Closed:
+    from hetsim.workloads.arrivals.burst import Burst
+    from hetsim.workloads.arrivals.closed import Closed
+    from hetsim.workloads.arrivals.constant import Constant
+    from hetsim.workloads.arrivals.gamma import Gamma
+    from hetsim.workloads.arrivals.poisson import Poisson
+
+    if (load.rate is None) == (load.concurrency is None):
+        has = "neither a rate nor" if load.rate is None else "a rate and"
+        raise UsageError(f"{has} a concurrency", hint="give one of --rate and --concurrency")
+    if load.concurrency is not None:
+        if load.arrivals is not None:
+            raise UsageError("--arrivals is of --rate", hint="leave it out")
+        return Closed(load.concurrency, (load.think_ms or 0.0) / 1e3)
+    if load.think_ms is not None:
+        raise UsageError("--think-ms is of --concurrency", hint="leave it out")
+    assert load.rate is not None
+    kind, colon, value = (load.arrivals or "poisson").partition(":")
+    if kind in ("constant", "poisson") and not colon:
+        return Constant(load.rate) if kind == "constant" else Poisson(load.rate)
+    if kind in ("gamma", "burst"):
+        try:
+            return (
+                Gamma(load.rate, float(value)) if kind == "gamma" else Burst(load.rate, int(value))
+            )
+        except ValueError:
+            form = "gamma:CV, e.g. gamma:2.5" if kind == "gamma" else "burst:SIZE, e.g. burst:16"
+            raise UsageError(
+                f"'{load.arrivals}' is not {form}", where="--arrivals", hint="write it so"
+            ) from None
+    raise UsageError(
+        f"no kind of arrivals '{load.arrivals}'",
+        where="--arrivals",
+        hint=f"{nearest(kind, KINDS)}; others and traces are told in a --workload",
+    )
+
+
+def deployment_of(load: Load, workload: Workload) -> Deployment:
+    """Return the deployment of the file, or every model served alike."""
+    from hetsim.cli.question import DEFAULT_STRATEGY
+    from hetsim.workloads.deployment import Deployment, Instances, Served
+    from hetsim.workloads.files.reader import load_deployment
+
+    if load.deployment is not None:
+        refuse(OF_DEPLOYMENT, "cannot go with --deployment, which says it itself")
+        found = load_deployment(load.deployment)
+        check_strategies(found, load.deployment)
+        return found
+    instances: tuple[Instances, ...] = (Instances(load.instances or 1, plan=load.plan),)
+    kept: dict[str, Any] = {
+        "strategy": load.strategy or DEFAULT_STRATEGY,
+        "instances": instances,
+        "dynamic_batching": load.batching,
+        "loading": load.loading or "resident",
+    }
+    if load.batching is not None:
+        kept["batch_sizes"] = _powers(load.batching.max_batch_size)
+    levels: dict[str, int] = {}
+    for stream in workload.streams:
+        levels[stream.model] = max(levels.get(stream.model, 0), stream.priority or 0)
+    return Deployment(
+        tuple(
+            Served(model, priority_levels=most, default_priority_level=most, **kept)
+            for model, most in levels.items()
+        )
+    )
+
+
+def _powers(most: int) -> tuple[int, ...]:
+    """Powers of two up to `most`, and `most`: a batch runs as the least that holds it."""
+    sizes = [1 << power for power in range(most.bit_length()) if 1 << power < most]
+    return (*sizes, most)
