@@ -17,11 +17,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from peers import openvino_hetero, torch_fx
-
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import order_groups
 from hetsim.partitioning.methods.registry import method_named, methods
+from peers import openvino_hetero, torch_fx
 
 SUPPORTED_SHARE = 0.7
 PEER_NODES = 1_000

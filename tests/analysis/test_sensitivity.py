@@ -10,9 +10,9 @@ from pathlib import Path
 
 import onnx
 import pytest
-from cli.conftest import tiny_model
 
 import hetsim
+from cli.conftest import tiny_model
 from hetsim.analysis.sensitivity import levers, sensitivities, served_sensitivities
 from hetsim.errors import UsageError
 from hetsim.placement.objective import measure

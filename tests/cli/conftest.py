@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
+from cli_calls import Cli
 from hetsim.cli.main import main
 from platforms import CPU_AND_NPU
-
-Cli = Callable[..., Result]
 
 
 @pytest.fixture

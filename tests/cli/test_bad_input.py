@@ -12,7 +12,8 @@ import pytest
 from click.testing import Result
 from onnx import external_data_helper
 
-Cli = Callable[..., Result]
+from cli_calls import Cli
+
 Spoil = Callable[[Path], None]
 
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
-from click.testing import Result
-
+from cli_calls import Cli
 from onnx_builders import make_model, op, save, value
-
-Cli = Callable[..., Result]
 
 
 def test_reports_name_what_is_priced_by_its_flop_alone(cli: Cli, tmp_path: Path) -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import Result
 
+from cli_calls import Cli
 from figure_builders import kernels_block
 from hetsim.cost.default import DEFAULT_COST
 from hetsim.hardware.files.catalog_files import catalog_folder
-
-Cli = Callable[..., Result]
 
 
 @pytest.fixture

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import onnx
 import pytest
-from click.testing import Result
+
+from cli_calls import PRICING_VERBS, Cli, told
 from cost.test_quantized import quantized
 
-Cli = Callable[..., Result]
 AS_IF = ("--platform", "laptop", "--execute", "npu=int8,gpu=float16")
 HEADER = "float16 on gpu, int8 on npu: priced so; values cross links in the model's own types"
 
 
-def told(result: Result) -> dict[str, Any]:
-    assert result.exit_code == 0, result.stderr
-    record: dict[str, Any] = json.loads(result.stdout)
-    return record
-
-
 @pytest.mark.parametrize(
     "verb",
-    [
-        ("inspect",),
-        ("partition",),
-        ("partition", "--method", "all"),
-        ("simulate",),
-        ("compare", "--strategy", "heft"),
-        ("run", "--executor", "threads"),
-    ],
+    PRICING_VERBS,
     ids=" ".join,
 )
 def test_every_verb_that_prices_says_so(cli: Cli, model: Path, verb: tuple[str, ...]) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 import hetsim
-
-Cli = Callable[..., Result]
+from cli_calls import Cli
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
-from click.testing import Result
-
+from cli_calls import Cli
 from custom_op_builders import LIBRARY, bodies, user
-
-Cli = Callable[..., Result]
 
 
 def test_verbs_read_models_with_custom_ops(cli: Cli, tmp_path: Path) -> None:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from click.testing import Result
 
 import hetsim.cli.main
+from cli_calls import Cli
 from hetsim import __version__
 from hetsim.cli.main import VERBS, main
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, ObjectiveMissed, UsageError
-
-Cli = Callable[..., Result]
 
 HEAVY = ("ray", "onnxruntime", "onnx", "numpy", "scipy", "numba", "pydantic", "rich", "yaml")
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from cli.conftest import Cli
 from onnx import TensorProto, helper, parser
+
+from cli.conftest import Cli
 
 RATES = """
 <ir_version: 8, opset_import: ["": 17]>

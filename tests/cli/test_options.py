@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import click
 import pytest
-from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli_calls import Cli
 from hetsim.cli.main import main
 from hetsim.cli.options.values import whole_number
-
-Cli = Callable[..., Result]
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import onnx
 import pytest
-from click.testing import Result
 
+from cli_calls import Cli
 from onnx_builders import make_model, save, value
-
-Cli = Callable[..., Result]
 
 
 def parsed(cli: Cli, *words: object) -> Any:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
 
-Cli = Callable[..., Result]
+from cli_calls import Cli
 
 
 def parsed(result: Result) -> Any:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 import hetsim
+from cli_calls import Cli
 
-Cli = Callable[..., Result]
 ASKED = ("compare", "zoo:squeezenet", "--platform", "laptop", "--strategy", "single")
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 import hetsim
+from cli_calls import Cli
 from hetsim.analysis.sustaining import Sustaining
 
-Cli = Callable[..., Result]
 ASKED = ("zoo:resnet18", "--platform", "laptop", "--strategy", "multi:cpu,gpu", "--draws", 20)
 
 

@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import Result
 
 import hetsim
+from cli_calls import PRICING_VERBS, Cli, told
 from hetsim.errors import PlanError, WorkloadError
 
-Cli = Callable[..., Result]
 LAPTOP = ("--platform", "laptop")
 WIDER = ("--what-if", "link cpu-npu.bandwidth x2", "--without", "gpu")
 SAID = "what if link cpu-npu.bandwidth x2; without gpu"
 
 
-def told(result: Result) -> dict[str, Any]:
-    assert result.exit_code == 0, result.stderr
-    record: dict[str, Any] = json.loads(result.stdout)
-    return record
-
-
 @pytest.mark.parametrize(
     "verb",
     [
-        ("inspect",),
-        ("partition",),
-        ("partition", "--method", "all"),
-        ("simulate",),
-        ("compare", "--strategy", "heft"),
-        ("run", "--executor", "threads"),
+        *PRICING_VERBS,
         ("run", "--executor", "threads", "--emulate", "--time-scale", "100"),
     ],
     ids=" ".join,

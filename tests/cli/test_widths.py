@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from click.testing import Result
 
+from cli_calls import Cli
 from hetsim.hardware.catalog import device_names, platform_names
-
-Cli = Callable[..., Result]
 
 LISTINGS = (
     "zoo list",

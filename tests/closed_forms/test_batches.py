@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from holding import at_loads, holds
-from known_queues import TAKES, batched, layout, open_
 
 from hetsim.confidence.mean import mean_of
 from hetsim.service.stability import stability_of
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
+from holding import at_loads, holds
+from known_queues import TAKES, batched, layout, open_
 from oracles.queueing.batches import BatchServer
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from holding import at_loads, holds
 from known_queues import prioritised
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from known_queues import STEP, TAKES
 from scipy import special
 
+from known_queues import STEP, TAKES
 from oracles.queueing import closed_loop, one_server, priorities, several_servers
 from oracles.queueing.batches import BatchServer, mean_wait_of_constant
 from oracles.queueing.one_server import CONSTANT, TWO, Memoryless

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from known_queues import exponential, server
 from numpy.typing import NDArray
 
 from hetsim.simulation.serving.outcomes import Outcomes
+from known_queues import exponential, server
 from oracles.queueing.one_server import CONSTANT, TWO, Services
 
 Floats = NDArray[np.float64]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from holding import at_loads, bounds, holds
-from known_queues import layout, repaired
 
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Clients, Model, Source
+from holding import at_loads, bounds, holds
+from known_queues import layout, repaired
 from oracles.queueing.closed_loop import constant_rate
 from sweeps import sweep
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from holding import bounds
 
 import hetsim
 from deployments import alone_s, deployed, poisson
 from hetsim.workloads.deployment import Instances
+from holding import bounds
 from sweeps import sweep
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from datasheets import by_datasheet
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
+from datasheets import by_datasheet
 from figure_builders import VALUES, kernel_figures
 from hetsim.analysis.what_if import missing_ops, with_op
 from hetsim.cost.fitted import Fitted

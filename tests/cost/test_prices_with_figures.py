@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from datasheets import by_datasheet
-
 from figure_builders import kernel_figures
 from hetsim.cost.joined import Uses, joined_kernel
 from hetsim.cost.kernels.epilogues import epilogues

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from datasheets import by_datasheet
 
 import hetsim
+from datasheets import by_datasheet
 from hetsim.graph.loading import model_of
 from hetsim.graph.work import node_work
 from hetsim.hardware.catalog import device_names

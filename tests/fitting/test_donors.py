@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kin_builders import DEVICES, KIN, NETWORKS, kin
 
 from hetsim.fitting import sisters
 from hetsim.fitting.donors import donors
@@ -15,6 +14,7 @@ from hetsim.fitting.mixed import fit_kin
 from hetsim.fitting.observing import KinData
 from hetsim.fitting.priors import Prior, prior_of
 from hetsim.fitting.sisters import chip_groups
+from kin_builders import DEVICES, KIN, NETWORKS, kin
 
 
 @pytest.fixture(scope="module")

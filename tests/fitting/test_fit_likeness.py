@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kin_builders import KIN, kin
 
 from hetsim.cost.kernels.likeness import Likeness
 from hetsim.fitting.leaving_out import without_chip, without_network, without_network_on_chip
@@ -20,6 +19,7 @@ from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.files.reader import read_kin
 from hetsim.hardware.kernel_figures import PARAMETERS
 from hetsim.hardware.kin import TRAITS
+from kin_builders import KIN, kin
 
 ODD = 0.4
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kin_builders import DEVICES, KIN, NETWORKS, NOISE, kin
 
 from hetsim.fitting import mixed
 from hetsim.fitting.common_mean import FAR, common_mean
@@ -14,6 +13,7 @@ from hetsim.fitting.leaving_out import without_chip, without_network, without_ne
 from hetsim.fitting.mixed import KinFit, fit_kin
 from hetsim.fitting.priors import Prior, prior_of
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
+from kin_builders import DEVICES, KIN, NETWORKS, NOISE, kin
 
 
 @pytest.fixture(scope="module")

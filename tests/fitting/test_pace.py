@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kin_builders import KIN, NETWORKS, kin
 
 from hetsim.cost.kernels.totals import log_total
 from hetsim.fitting.leaving_out import without_chip
@@ -16,6 +15,7 @@ from hetsim.fitting.pace import SLOWER, slopes_of, slopes_of_parameters
 from hetsim.fitting.priors import Prior, prior_of
 from hetsim.hardware.datasheet import COVARIATES, FAMILIES
 from hetsim.hardware.kernel_figures import PARAMETERS
+from kin_builders import KIN, NETWORKS, kin
 
 IN_ORDER, ARM = COVARIATES.index("in_order"), COVARIATES.index("arm")
 

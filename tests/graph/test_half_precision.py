@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from datasheets import by_datasheet
 from onnx import TensorProto, helper
 
 import hetsim
+from datasheets import by_datasheet
 from hetsim.backend import Split, SplitModel
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.execution.run import run_whole

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import pytest
-from known_queues import Known, coverage
 from scipy import stats
 
+from known_queues import Known, coverage
 from sweeps import sweep
 
 QUICK, FULL, MORE = 10, 400, 2000

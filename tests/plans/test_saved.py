@@ -14,10 +14,10 @@ import numpy as np
 import onnx
 import pytest
 import yaml
-from execution.compiled.test_compiled_plan import rewritten
 
 import hetsim
 from custom_op_builders import LIBRARY, bodies, user
+from execution.compiled.test_compiled_plan import rewritten
 from figure_builders import kernels_block
 from hetsim.analysis.what_if import faster_device
 from hetsim.base.files import open_regular, read_regular

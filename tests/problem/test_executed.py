@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cost.test_quantized import FAST, NETWORKS, alone, quantized
-from datasheets import by_datasheet
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
+from cost.test_quantized import FAST, NETWORKS, alone, quantized
+from datasheets import by_datasheet
 from hetsim.analysis.what_if import faster_device, wider_link
 from hetsim.errors import InvalidInput, OutOfMemory, PlanError, UsageError
 from hetsim.graph.loading import model_of

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from datasheets import all_by_datasheet
 
 import hetsim
+from datasheets import all_by_datasheet
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
 from hetsim.errors import OutOfMemory

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import onnx
 import pytest
-from cli.conftest import tiny_model
 from click.testing import CliRunner, Result
 
+from cli.conftest import tiny_model
 from hetsim.cli.main import main
 
 GRID = """\

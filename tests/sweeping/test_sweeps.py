@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import onnx
 import pytest
-from cli.conftest import tiny_model
-from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
+from cli.conftest import tiny_model
+from cli_calls import Cli
 from hetsim.errors import SweepError, UsageError
 from hetsim.hardware.catalog import load_platform
 from hetsim.placement.objective import bottleneck
@@ -27,7 +26,6 @@ from hetsim.sweeping.keys import keys_of
 from hetsim.sweeping.rows import COLUMNS, line
 from hetsim.sweeping.store import Store
 
-Cli = Callable[..., Result]
 LAPTOP = (PlatformAxis("laptop", "laptop"),)
 
 

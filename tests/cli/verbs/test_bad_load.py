@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 
+from cli_calls import Cli
 from hetsim.service import running, serving
 from hetsim.simulation.serving import engine
 from hetsim.workloads.traces import lines
 
-Cli = Callable[..., Result]
 Refused = Callable[..., str]
 
 WORKLOAD = """\

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from click.testing import Result
 from onnx import TensorProto, helper, numpy_helper
 
 import hetsim
+from cli_calls import Cli
 from figure_builders import ERROR, VALUES, kernels_block
 from hetsim.device.device import SimulatedDevice
 from hetsim.graph.zoo import models as zoo
@@ -35,7 +35,6 @@ from hetsim.hardware.kernel_figures import PARAMETERS
 from hetsim.patterns.matching import Match
 from hetsim.reporting.tables.query import answer_of, without_values
 
-Cli = Callable[..., Result]
 BROKEN = Path(__file__).parents[2] / "hardware" / "broken"
 
 

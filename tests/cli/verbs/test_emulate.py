@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
-from click.testing import Result
 
 from builders import BOX
+from cli_calls import Cli
 
-Cli = Callable[..., Result]
 RUN = ("run", "zoo:squeezenet", "--platform", str(BOX), "--executor", "threads")
 
 

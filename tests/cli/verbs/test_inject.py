@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
-Cli = Callable[..., Result]
+from cli_calls import Cli
 
 
 def test_simulate_tells_the_cost(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:

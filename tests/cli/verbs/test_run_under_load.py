@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from exact_devices import exact
 
 from builders import BOX
+from cli_calls import Cli
 from deployments import model_at
+from exact_devices import exact
 from hetsim.execution.serving import serve
 
-Cli = Callable[..., Result]
 ON = ("--platform", str(BOX), "--executor", "threads")
 
 

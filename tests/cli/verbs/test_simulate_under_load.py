@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 
-Cli = Callable[..., Result]
+from cli_calls import Cli
 
 WORKLOAD = """\
 requests: 40

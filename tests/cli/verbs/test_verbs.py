@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,12 @@ import pytest
 from click.testing import Result
 
 import hetsim
+from cli_calls import Cli
 from hetsim.execution.run import Run
 from hetsim.graph.zoo import models as zoo
 from hetsim.plans.plan import Plan
 from hetsim.reporting.output import OWN_FILES
 from hetsim.simulation.simulate import simulate
-
-Cli = Callable[..., Result]
 
 
 def parsed(result: Result) -> Any:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
-Cli = Callable[..., Result]
+from cli_calls import Cli
+
 BROKEN = Path(__file__).parents[2] / "workloads" / "broken"
 
 WORKLOAD = """

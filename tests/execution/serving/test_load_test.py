@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from exact_devices import exact
 
 import hetsim
 from deployments import model_at
+from exact_devices import exact
 from hetsim.base.text import to_json
 from hetsim.errors import ExecutionError, UsageError, WorkloadError
 from hetsim.execution.devices.worker import DeviceWorker

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import ray
-from execution.transports.test_ray_connection import QUIET, Child, folder
 
+from execution.transports.test_ray_connection import QUIET, Child, folder
 from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.execution.transports.ray_connection.processes import command_line, descendants
 from hetsim.execution.transports.ray_connection.settings import ENVIRONMENT, private_environment
