@@ -24,6 +24,9 @@ class HetsimError(Exception):
         The place: ``file:line``, a node name, a platform name.
     hint : str, optional
         What to do about it: the nearest valid name, the flag to use.
+    key : tuple of str
+        Of an error that is of what a file may say, where this is not known to come from one: the
+        keys to it, from the top.
 
     ``exit_code`` is what the command line ends with when this error reaches it.
     """
@@ -33,6 +36,7 @@ class HetsimError(Exception):
     what: str
     where: str | None = field(default=None, kw_only=True)
     hint: str | None = field(default=None, kw_only=True)
+    key: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         self.args = (str(self),)

@@ -73,7 +73,7 @@ def put(error: HetsimError, file: str, place: YamlPath) -> None:
 
 def _of_deployment(error: HetsimError, deployment: Deployment, file: str) -> Place | None:
     if error.where is None:
-        return (file, ("models",)) if "served" in error.what or "levels" in error.what else None
+        return (file, error.key) if error.key[:1] == ("models",) else None
     places: list[tuple[str, YamlPath]] = []
     for at, served in enumerate(deployment.models):
         places.append((served.model, ("models", at, "model")))
@@ -85,7 +85,7 @@ def _of_deployment(error: HetsimError, deployment: Deployment, file: str) -> Pla
 
 def _of_workload(error: HetsimError, workload: Workload, file: str) -> Place | None:
     if error.where is None:
-        return file, ("warm_up_s",) if "warm-up" in error.what else ("streams",)
+        return file, error.key or ("streams",)
     places: list[tuple[str, YamlPath]] = [
         (stream.model, ("streams", stream.name, "model")) for stream in workload.streams
     ]

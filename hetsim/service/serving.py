@@ -161,7 +161,9 @@ def service_of(
     counted = outcomes.arrival_s >= workload.warm_up_s
     if not counted.any():
         raise WorkloadError(
-            f"all {len(counted)} requests come within the warm-up", hint="write a shorter warm_up_s"
+            f"all {len(counted)} requests come within the warm-up",
+            hint="write a shorter warm_up_s",
+            key=("warm_up_s",),
         )
     models = []
     for at, one in enumerate(resolved):

@@ -234,9 +234,13 @@ class Deployment:
         object.__setattr__(self, "models", tuple(self.models))
         names = [served.model for served in self.models]
         if not names:
-            raise WorkloadError("no model is served", hint="write one or more under 'models:'")
+            raise WorkloadError(
+                "no model is served", hint="write one or more under 'models:'", key=("models",)
+            )
         for name in dict.fromkeys(name for name in names if names.count(name) > 1):
-            raise WorkloadError(f"the model '{name}' is served twice", hint="write instances:")
+            raise WorkloadError(
+                f"the model '{name}' is served twice", hint="write instances:", key=("models",)
+            )
 
     def of(self, model: str) -> Served:
         """Return how `model` is served. Raises WorkloadError where it is not."""
@@ -244,7 +248,9 @@ class Deployment:
             if served.model == model:
                 return served
         names = [served.model for served in self.models]
-        raise WorkloadError(f"no model '{model}' is served", hint=nearest(model, names))
+        raise WorkloadError(
+            f"no model '{model}' is served", hint=nearest(model, names), key=("models",)
+        )
 
     def check(self, workload: Workload) -> None:
         """Raise WorkloadError where a stream asks for a model or a priority that is not served."""
@@ -255,4 +261,5 @@ class Deployment:
                     f"the stream '{stream.name}' has priority {stream.priority}, and "
                     f"'{stream.model}' has {levels} levels",
                     hint="write priority_levels: in the deployment",
+                    key=("models",),
                 )
