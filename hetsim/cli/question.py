@@ -48,7 +48,6 @@ def read_platform(platform: str | None, *, as_it_is: bool = False) -> Platform:
     `as_it_is`: without that.
     """
     from hetsim.hardware.catalog import load_platform, platform_names
-    from hetsim.hardware.changing.platform import idle_changes, what_if
 
     if platform is None:
         raise UsageError(
@@ -56,9 +55,11 @@ def read_platform(platform: str | None, *, as_it_is: bool = False) -> Platform:
             hint=f"give --platform with a YAML file or one of: {', '.join(platform_names())}",
         )
     read = load_platform(platform)
-    invocation = current()
     if as_it_is or not supposed():
         return read
+    from hetsim.hardware.changing.platform import idle_changes, what_if
+
+    invocation = current()
     for text in idle_changes(read, invocation.changes):
         invocation.note(f"what if '{text}': it is so already, and changes nothing")
     return what_if(read, *invocation.changes, without=invocation.without)

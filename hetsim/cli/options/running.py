@@ -14,6 +14,10 @@ seed_option = click.option(
     help="Seed of random inputs, of --draws and of arrivals.",
 )
 
+address_option = click.option(
+    "--address", metavar="HOST:PORT", help="Join this Ray cluster.  [default: start one]"
+)
+
 run_options = all_of(
     click.option(
         "--executor",
@@ -22,9 +26,7 @@ run_options = all_of(
         show_default=True,
         help="Ray actors, or threads of this process.",
     ),
-    click.option(
-        "--address", metavar="HOST:PORT", help="Join this Ray cluster.  [default: start one]"
-    ),
+    address_option,
     seed_option,
     click.option(
         "--timeout",

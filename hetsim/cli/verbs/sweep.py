@@ -10,6 +10,7 @@ import click
 from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.running import address_option
 from hetsim.errors import UsageError
 
 
@@ -30,7 +31,7 @@ from hetsim.errors import UsageError
     show_default=True,
     help="Ray tasks on all cores, or one point after another in a thread of this process.",
 )
-@click.option("--address", metavar="HOST:PORT", help="Join this Ray cluster.  [default: start one]")
+@address_option
 @click.option(
     "--front",
     metavar="COLUMN[:min|max],...",
