@@ -194,7 +194,7 @@ def served_sensitivities(
         try:
             resolved = kept_on(service.resolved, on)
             setup = set_up(resolved, workload, check_together(resolved, on))
-            kept = _tails(played(workload, resolved, setup, on, machine_code=machine_code))
+            kept = _tails(played(workload, resolved, setup, machine_code=machine_code))
         except Infeasible:
             kept = [math.nan] * len(before_s)
         anew = [math.nan] * len(before_s)

@@ -30,10 +30,8 @@ def at_bad_end(
         return None
     resolved = tuple(_worse(one) for one in service.resolved)
     workload = replace(service.workload, requests=service.requests, duration_s=None)
-    memory = check_together(resolved, platform)
-    return played(
-        workload, resolved, set_up(resolved, workload, memory), platform, machine_code=machine_code
-    )
+    setup = set_up(resolved, workload, check_together(resolved, platform))
+    return played(workload, resolved, setup, machine_code=machine_code)
 
 
 def _certain(one: Resolved) -> bool:

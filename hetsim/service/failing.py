@@ -61,7 +61,7 @@ def failing_engine(
 def _loads(setup: Setup) -> list[Load | None]:
     """The weights of all models, by device, over the route from the host."""
     problem = setup.plan_tasks.plan.problem
-    if setup.memory is None or problem.host is None:
+    if problem.host is None:
         return []
     found: list[Load | None] = []
     for device in range(len(problem.devices)):

@@ -45,8 +45,8 @@ class Setup:
         By model: what a batch of 1, 2, ... takes alone.
     turns : Turns or None
         Memory in which models take turns.
-    memory : Memory or None
-        What models hold, where that was asked.
+    memory : Memory
+        What models hold.
     """
 
     plan_tasks: PlanTasks
@@ -57,15 +57,15 @@ class Setup:
     clients: tuple[Clients, ...]
     variant: tuple[NDArray[np.int64], ...]
     alone_s: tuple[NDArray[np.float64], ...]
-    turns: Turns | None = None
-    memory: Memory | None = None
+    turns: Turns | None
+    memory: Memory
 
 
-def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory | None = None) -> Setup:
+def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory) -> Setup:
     """Lay out every plan once, and say which of them a batch runs.
 
-    A batch runs as the least size that is planned for and holds it. `memory` says what models
-    hold; absent: they hold it all along.
+    A batch runs as the least size that is planned for and holds it. `memory` is what models hold,
+    as ``check_together`` says.
     """
     templates: list[Template] = []
     number: dict[int, int] = {}
@@ -87,10 +87,8 @@ def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory | No
         )
         for one in resolved
     )
-    turns = None
-    if memory is not None:
-        turns, loads = turns_of(resolved, memory, len(templates))
-        templates += loads
+    turns, loads = turns_of(resolved, memory, len(templates))
+    templates += loads
     plan_tasks = PlanTasks(templates[0].plan, tuple(templates))
     of_model = {one.served.model: at for at, one in enumerate(resolved)}
     sources = []

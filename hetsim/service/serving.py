@@ -22,7 +22,7 @@ from hetsim.service.figures import (
 )
 from hetsim.service.intervals import with_lengths, with_uses
 from hetsim.service.layout import Setup, set_up
-from hetsim.service.memory import Memory, check_together
+from hetsim.service.memory import check_together
 from hetsim.service.resolving import Resolved, resolve
 from hetsim.service.running import Run, check_room, engine_of, expected
 from hetsim.service.service import End, Loading, ModelService, Service, Use
@@ -99,12 +99,10 @@ def serve(
     if within is not None and not 0 < within < math.inf:
         raise UsageError(f"percentiles within {within:g}", hint="give one above 0, as 0.02 for 2 %")
     resolved = resolve(deployment, workload, platform, asked)
-    memory = check_together(resolved, platform)
     return played(
         workload,
         resolved,
-        set_up(resolved, workload, memory),
-        platform,
+        set_up(resolved, workload, check_together(resolved, platform)),
         until_answered=until_answered,
         within=within,
         machine_code=machine_code,
@@ -116,7 +114,6 @@ def played(
     workload: Workload,
     resolved: Sequence[Resolved],
     setup: Setup,
-    platform: Platform,
     *,
     until_answered: bool = False,
     within: float | None = None,
@@ -137,13 +134,12 @@ def played(
     )
     run = Run(workload, setup, engine, machine_code=machine_code)
     end = run.play(until_answered=until_answered, within=within)
-    return service_of(run, resolved, platform, end)
+    return service_of(run, resolved, end)
 
 
 def service_of(
     run: Run,
     resolved: Sequence[Resolved],
-    platform: Platform,
     end: End,
     busy: Busy | None = None,
 ) -> Service:
@@ -214,8 +210,7 @@ def service_of(
     devices, links = _uses(setup.plan_tasks, busy, duration_s)
     if modelled and not any(model.overloaded for model in models):
         devices, links = with_uses((devices, links), setup, outcomes, duration_s)
-    memory = setup.memory or check_together(resolved, platform)
-    loading, highest = _loading(engine, resolved, setup, memory, duration_s)
+    loading, highest = _loading(engine, resolved, setup, duration_s)
     return Service(
         workload=workload,
         resolved=tuple(resolved),
@@ -228,7 +223,8 @@ def service_of(
         on_time=on_time,
         energy_j=sum(use.energy_j for use in devices.values()),
         memory_bytes={
-            name: memory.stays[p] + highest[p] for p, name in enumerate(platform.devices)
+            name: stays + most
+            for name, stays, most in zip(devices, setup.memory.stays, highest, strict=True)
         },
         bottleneck=_bottleneck(devices, links, models),
         end=end,
@@ -241,7 +237,6 @@ def _loading(
     engine: Serving | WithoutHeap,
     resolved: Sequence[Resolved],
     setup: Setup,
-    memory: Memory,
     duration_s: float,
 ) -> tuple[tuple[Loading, ...], Sequence[int]]:
     """What was loaded, by model and device, and the most bytes that took turns in each device."""
@@ -254,8 +249,8 @@ def _loading(
             one.served.model,
             problem.devices[p],
             int(found.loads[m, p]),
-            memory.held[m].weights[p],
-            load_s(one.problem, p, memory.held[m].weights[p]),
+            setup.memory.held[m].weights[p],
+            load_s(one.problem, p, setup.memory.held[m].weights[p]),
             float(found.loading_s[m, p]),
             _share(float(found.resident_s[m, p]), duration_s),
         )

@@ -117,7 +117,7 @@ def capacity_of(
             rows.append(replace(known[same], name=name, resolved=resolved, requests=0))
             continue
         question = Question(
-            name, resolved, set_up(resolved, workload, memory), workload, platform, rates_per_s
+            name, resolved, set_up(resolved, workload, memory), workload, rates_per_s
         )
         known[same] = carried(question, most_requests=most_requests, gap=gap)
         rows.append(known[same])

@@ -12,7 +12,6 @@ import numpy as np
 
 from hetsim.confidence.verdict import Answer
 from hetsim.errors import Infeasible, UsageError
-from hetsim.hardware.spec import Platform
 from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
 from hetsim.service.service import Service
@@ -55,7 +54,6 @@ class Question:
     resolved, setup
         As ``resolve`` and ``set_up`` give them.
     workload : Workload
-    platform : Platform
     rates_per_s : tuple of float
         By stream, as the workload says.
     """
@@ -64,7 +62,6 @@ class Question:
     resolved: tuple[Resolved, ...]
     setup: Setup
     workload: Workload
-    platform: Platform
     rates_per_s: tuple[float, ...]
 
     @property
@@ -184,7 +181,7 @@ def _of_trace(question: Question) -> Carried:
 def _played(question: Question, factor: float) -> Service:
     """All that is said of a trace at one rate."""
     workload = question.workload.faster(factor)
-    return played(workload, question.resolved, question.setup, question.platform)
+    return played(workload, question.resolved, question.setup)
 
 
 def _scanned(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
@@ -219,7 +216,7 @@ def _in_the_long_run(question: Question, budget: int, gap: float) -> Carried:
     missed = _overloaded(question)
     late = _too_slow(question)
     why = why_not(question.resolved, setup)
-    judge = Judge(question.resolved, setup, workload, question.platform, budget=budget)
+    judge = Judge(question.resolved, setup, workload, budget=budget)
     sample_factor: float | None = None
     found: list[Span] = []
     count = SAMPLE if why is None else ROUGH

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hetsim.confidence.verdict import Answer, Verdict, confidence_of_look
-from hetsim.hardware.spec import Platform
 from hetsim.service.figures import chosen, judged, stability
 from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
@@ -60,7 +59,6 @@ class Judge:
         As ``resolve`` and ``set_up`` give them.
     workload : Workload
         Its rate is what factors are on; how long it is does not matter.
-    platform : Platform
     budget : int
         Requests after which a run ends that has told nothing.
     machine_code : bool
@@ -72,12 +70,11 @@ class Judge:
         resolved: Sequence[Resolved],
         setup: Setup,
         workload: Workload,
-        platform: Platform,
         *,
         budget: int,
         machine_code: bool = True,
     ) -> None:
-        self._resolved, self._setup, self._platform = resolved, setup, platform
+        self._resolved, self._setup = resolved, setup
         self._workload = replace(workload, duration_s=None, requests=budget)
         self._machine_code = machine_code
         self.seen: dict[float, Judged] = {}
@@ -102,7 +99,7 @@ class Judge:
     def service(self, factor: float) -> Service:
         """Return all that the run at a factor says."""
         one = self.at(factor)
-        return service_of(one.run, self._resolved, self._platform, one.end)
+        return service_of(one.run, self._resolved, one.end)
 
     def _verdicts(self, run: Run) -> list[Verdict]:
         """Those of the run, but where a model is overloaded that needs no interval."""

@@ -199,9 +199,8 @@ def load_test(
                 hint="leave loading: out of the deployment",
             )
     resolved = resolve(deployment, workload, platform, asked)
-    check_together(resolved, platform)
-    setup = set_up(resolved, workload)
-    simulated = played(workload, resolved, setup, platform)
+    setup = set_up(resolved, workload, check_together(resolved, platform))
+    simulated = played(workload, resolved, setup)
     templates = setup.plan_tasks.templates
     runs = runs_of(resolved, setup, inputs, seed)
     room = 2 * sum(crossing_bytes(one.plan) for one in templates)
@@ -241,7 +240,7 @@ def load_test(
         outcomes = player.engine.outcomes()
         real = player.really(outcomes)
         host = _host(player, outcomes, real, scale, wall_s)
-        measured = _measured(player, real, resolved, setup, workload, platform, alone, emulate)
+        measured = _measured(player, real, resolved, setup, workload, alone, emulate)
         mean_s = float(np.nanmean(real.latency_s)) if (real.why == SERVED).any() else math.nan
         behind = host.behind(mean_s * scale, late_share)
         if behind is not None:
@@ -329,7 +328,6 @@ def _measured(
     resolved: Sequence[Resolved],
     setup: Setup,
     workload: Workload,
-    platform: Platform,
     alone: Sequence[Alone],
     emulate: bool,
 ) -> Service:
@@ -342,4 +340,4 @@ def _measured(
     run = Run(workload, setup, player.engine)
     run.keep(real)
     run.look()
-    return service_of(run, resolved, platform, "ended", (player.busy_s, links))
+    return service_of(run, resolved, "ended", (player.busy_s, links))
