@@ -61,8 +61,6 @@ class Judge:
         Its rate is what factors are on; how long it is does not matter.
     budget : int
         Requests after which a run ends that has told nothing.
-    machine_code : bool
-        As ``serve`` takes it.
     """
 
     def __init__(
@@ -72,18 +70,16 @@ class Judge:
         workload: Workload,
         *,
         budget: int,
-        machine_code: bool = True,
     ) -> None:
         self._resolved, self._setup = resolved, setup
         self._workload = replace(workload, duration_s=None, requests=budget)
-        self._machine_code = machine_code
         self.seen: dict[float, Judged] = {}
 
     def at(self, factor: float) -> Judged:
         """Return what a run says that is long enough, or has spent its budget."""
         if factor not in self.seen:
             workload = self._workload.faster(factor)
-            engine = engine_of(workload, self._setup, machine_code=self._machine_code)
+            engine = engine_of(workload, self._setup, machine_code=True)
             run = Run(workload, self._setup, engine)
             confidence = confidence_of_look(len(self.seen) + 1, CONFIDENCE)
             end = run.play(until_answered=True, confidence=confidence)
