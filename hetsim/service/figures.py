@@ -72,12 +72,12 @@ def rate_of(
     """
     total = 0.0
     for stream in streams:
-        if isinstance(stream.arrivals, Closed):
+        arrivals, share = workload.arrivals_of(stream)
+        if isinstance(arrivals, Closed):
             return None
-        if stream.arrivals is not None:
-            total += _stated(stream.arrivals, since_s, until_s)
-        elif workload.arrivals is not None and stream.share:
-            total += _stated(workload.arrivals, since_s, until_s) * stream.share
+        # The rate of a trace that comes at one moment is infinite, and nothing of it is nothing.
+        if share:
+            total += _stated(arrivals, since_s, until_s) * share
     return total
 
 

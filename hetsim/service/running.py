@@ -27,7 +27,6 @@ from hetsim.simulation.serving import compiling, without_heap
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.without_heap import WithoutHeap, why_heap
-from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.merging import Requests, requests_of
 from hetsim.workloads.workload import Workload
 
@@ -46,8 +45,7 @@ def expected(workload: Workload) -> float:
         if rate is not None:
             counts.append(rate * workload.duration_s)
     if workload.duration_s is None and workload.requests is None:
-        each = [workload.arrivals, *(stream.arrivals for stream in workload.streams)]
-        counts.append(sum(len(one.trace().arrival_s) for one in each if isinstance(one, Replay)))
+        counts.append(sum(len(one.trace().arrival_s) for one in workload.traces))
     return min(counts)
 
 
@@ -255,10 +253,9 @@ class Run:
     def _whole_traces(self) -> bool:
         """Whether what came is a trace, with others or beside an even stream, from end to end."""
         workload = self.workload
-        traces = [one.arrivals for one in workload.streams if isinstance(one.arrivals, Replay)]
-        if workload.drawn or not traces:
+        if workload.drawn or not workload.traces:
             return False
-        ends_s = max(float(one.trace().arrival_s[-1]) / one.speed_up for one in traces)
+        ends_s = max(float(one.trace().arrival_s[-1]) / one.speed_up for one in workload.traces)
         came = self.outcomes().arrival_s
         # Times may be divided in another order than here.
         return bool(len(came)) and float(came[-1]) >= ends_s * (1 - 1e-12)

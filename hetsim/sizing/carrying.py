@@ -25,7 +25,6 @@ from hetsim.sizing.sample import Sample, sample_of, too_many
 from hetsim.sizing.scanning import Span, spans
 from hetsim.sizing.searching import lower_end, upper_end
 from hetsim.sizing.words import ends_of_trace, ends_of_verdicts, no_rate
-from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.workload import Workload
 
 SAMPLE = 2**14
@@ -72,8 +71,7 @@ class Question:
     @property
     def given(self) -> bool:
         """Whether the requests themselves are given, by a trace."""
-        each = [self.workload.arrivals, *(one.arrivals for one in self.workload.streams)]
-        return any(isinstance(one, Replay) for one in each)
+        return bool(self.workload.traces)
 
     def ceiling(
         self, streams: Sequence[int] | None = None, sample: Sample | None = None

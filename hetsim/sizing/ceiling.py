@@ -41,13 +41,8 @@ def rates_of(workload: Workload) -> tuple[float, ...]:
     """Return the requests a second of each stream; 0 of clients."""
     found = []
     for stream in workload.streams:
-        if stream.share is not None:
-            assert workload.arrivals is not None
-            found.append(workload.arrivals.rate_per_s * stream.share)
-        elif stream.arrivals is None or isinstance(stream.arrivals, Closed):
-            found.append(0.0)
-        else:
-            found.append(stream.arrivals.rate_per_s)
+        arrivals, share = workload.arrivals_of(stream)
+        found.append(0.0 if isinstance(arrivals, Closed) else arrivals.rate_per_s * share)
     return tuple(found)
 
 

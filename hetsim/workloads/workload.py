@@ -159,6 +159,20 @@ class Workload:
         shared = None if self.arrivals is None else self.arrivals.faster(by)
         return replace(self, streams=streams, arrivals=shared)
 
+    def arrivals_of(self, stream: Stream) -> tuple[Open | Closed, float]:
+        """Return the arrivals that a stream's requests are among, and the part that it gets."""
+        if stream.arrivals is not None:
+            return stream.arrivals, 1.0
+        assert self.arrivals is not None
+        assert stream.share is not None
+        return self.arrivals, stream.share
+
+    @property
+    def traces(self) -> tuple[Replay, ...]:
+        """The traces that are replayed: what streams share, then those of streams."""
+        each = [self.arrivals, *(stream.arrivals for stream in self.streams)]
+        return tuple(one for one in each if isinstance(one, Replay))
+
     @property
     def drawn(self) -> bool:
         """Whether other requests come under another seed; not of traces, and what is as even."""
