@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -12,9 +11,10 @@ from numpy.typing import NDArray
 
 from hetsim.service.figures import latencies
 from hetsim.service.layout import Setup
+from hetsim.service.running import blocks_of
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.workloads.merging import Requests, requests_of
+from hetsim.workloads.merging import Requests
 from hetsim.workloads.slo import Slo
 from hetsim.workloads.workload import Workload
 
@@ -66,27 +66,19 @@ def sample_of(workload: Workload, setup: Setup, requests: int | None = None) -> 
     """Return the requests of a workload, or its first `requests`, whenever it ends."""
     if requests is not None:
         workload = replace(workload, duration_s=None, requests=requests)
-    blocks = list(_blocks(workload))
+    none = np.zeros(0, dtype=np.int64)
+    blocks = [Requests(np.zeros(0), none, none), *blocks_of(workload, setup)]
     arrival_s = np.concatenate([block.arrival_s for block in blocks])
     stream = np.concatenate([block.stream for block in blocks])
-    own = np.concatenate([block.variant for block in blocks])
-    variant = np.empty_like(own)
+    variant = np.concatenate([block.variant for block in blocks])
     objectives = []
-    for at, (said, places) in enumerate(zip(workload.streams, setup.variant, strict=True)):
-        mine = stream == at
-        variant[mine] = places[own[mine]]
-        which = np.flatnonzero(mine & (arrival_s >= workload.warm_up_s))
+    for at, said in enumerate(workload.streams):
+        which = np.flatnonzero((stream == at) & (arrival_s >= workload.warm_up_s))
         if len(which):
             objectives += [
                 Objective(at, slo, which, most_late(slo, len(which))) for slo in said.slos
             ]
     return Sample(arrival_s, stream, variant, tuple(objectives))
-
-
-def _blocks(workload: Workload) -> Iterator[Requests]:
-    none = np.zeros(0, dtype=np.int64)
-    yield Requests(np.zeros(0), none, none)
-    yield from requests_of(workload)
 
 
 def most_late(slo: Slo, requests: int) -> int:
