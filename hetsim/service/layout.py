@@ -60,6 +60,11 @@ class Setup:
     turns: Turns | None
     memory: Memory
 
+    @property
+    def mean_tasks(self) -> float:
+        """Of a template: about so many task events a request takes."""
+        return float(np.diff(self.layout.first).mean())
+
 
 def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory) -> Setup:
     """Lay out every plan once, and say which of them a batch runs.

@@ -104,7 +104,7 @@ def heap_of(
     """Return the engine that plays any workload; see ``engine_of``."""
     if machine_code is None:
         coming = expected(workload) if coming is None else coming
-        machine_code = compiling.pays(coming * float(np.diff(setup.layout.first).mean()))
+        machine_code = compiling.pays(coming * setup.mean_tasks)
     if workload.failures is not None:
         return failing_engine(workload, setup, until_s=until_s(workload), machine_code=machine_code)
     return Serving(
@@ -151,7 +151,7 @@ class Run:
             return math.inf
         if isinstance(self.engine, WithoutHeap):
             return without_heap.MADE_FROM
-        return compiling.MADE_FROM / float(np.diff(self.setup.layout.first).mean())
+        return compiling.MADE_FROM / self.setup.mean_tasks
 
     def _begin(self) -> None:
         self.parts: list[Outcomes] = []

@@ -16,7 +16,7 @@ from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
 from hetsim.service.service import Service
 from hetsim.service.serving import played
-from hetsim.simulation.clock.playing import COMPILE_FROM
+from hetsim.simulation.serving import compiling
 from hetsim.sizing.answer import Carried, Rates
 from hetsim.sizing.ceiling import Ceiling, ceiling_of, quickest_s
 from hetsim.sizing.judging import Judge
@@ -184,13 +184,9 @@ def _played(question: Question, factor: float) -> Service:
 
 def _scanned(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
     top = ceiling if math.isfinite(ceiling) else 1.0
-    count = partial(too_many, setup, sample, machine_code=_much(setup, len(sample) * EVALUATIONS))
+    machine_code = compiling.pays(len(sample) * EVALUATIONS * setup.mean_tasks)
+    count = partial(too_many, setup, sample, machine_code=machine_code)
     return spans(count, top * BELOW, top * ABOVE, precision=2.0**-40)
-
-
-def _much(setup: Setup, requests: int) -> bool:
-    """Whether so many requests are worth machine code."""
-    return bool(requests * np.diff(setup.layout.first).mean() >= COMPILE_FROM)
 
 
 def _down(factor: Fraction) -> float:
