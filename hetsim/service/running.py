@@ -22,6 +22,7 @@ from hetsim.service.failing import failing_engine, honest
 from hetsim.service.figures import chosen, latencies, rate_of, stability
 from hetsim.service.layout import Setup
 from hetsim.service.service import End
+from hetsim.service.stability import Stability
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving import compiling, without_heap
 from hetsim.simulation.serving.engine import Serving
@@ -249,6 +250,18 @@ class Run:
         return chosen(
             found, (found.stream == stream) & (found.arrival_s >= self.workload.warm_up_s)
         )
+
+    def of_model(self, model: int) -> tuple[Outcomes, Stability | None]:
+        """What became of the requests of one model, those of the warm-up too.
+
+        Also how it kept up with the others; None where none came.
+        """
+        found = self.outcomes()
+        streams = [at for at, one in enumerate(self.setup.sources) if one.model == model]
+        own = chosen(found, np.isin(found.stream, streams))
+        counted = chosen(own, own.arrival_s >= self.workload.warm_up_s)
+        asking = [self.workload.streams[at] for at in streams]
+        return own, stability(self.workload, asking, counted)
 
     def _whole_traces(self) -> bool:
         """Whether what came is a trace, with others or beside an even stream, from end to end."""

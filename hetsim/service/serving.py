@@ -17,7 +17,6 @@ from hetsim.service.figures import (
     chosen,
     latencies,
     queue_of,
-    stability,
     stream_service,
 )
 from hetsim.service.intervals import with_lengths, with_uses
@@ -163,16 +162,10 @@ def service_of(
         )
     models = []
     for at, one in enumerate(resolved):
-        streams = sorted(one.of_stream)
-        mine = np.isin(outcomes.stream, streams)
-        own = chosen(outcomes, mine)
+        own, kept_up = run.of_model(at)
         said = ModelService(
             one.served.model,
-            stability(
-                workload,
-                [workload.streams[stream] for stream in streams],
-                chosen(outcomes, mine & counted),
-            ),
+            kept_up,
             queue_of(engine.lengths, at, duration_s),
             _instances(own, setup.models[at].limits, duration_s),
             int(np.sum(engine.ran[np.unique(setup.models[at].template)])),

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from hetsim.confidence.verdict import Answer, Verdict, confidence_of_look
-from hetsim.service.figures import chosen, judged, stability
+from hetsim.service.figures import judged
 from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
 from hetsim.service.running import Run, engine_of
@@ -101,17 +99,10 @@ class Judge:
         """Those of the run, but where a model is overloaded that needs no interval."""
         if all(one.answer != "undecided" for one in run.verdicts.values()):
             return list(run.verdicts.values())
-        workload, outcomes = run.workload, run.outcomes()
         found = []
         for (at, place), verdict in run.verdicts.items():
-            model = self._setup.sources[at].model
-            streams = sorted(self._resolved[model].of_stream)
-            mine = np.isin(outcomes.stream, streams) & (outcomes.arrival_s >= workload.warm_up_s)
-            state = stability(
-                workload, [workload.streams[stream] for stream in streams], chosen(outcomes, mine)
-            )
-            counted = run.counted(at)
-            rejects = bool((counted.why != SERVED).any())
-            slo = workload.streams[at].slos[place]
-            found.append(judged(slo, verdict, state, rejects=rejects))
+            _, kept_up = run.of_model(self._setup.sources[at].model)
+            rejects = bool((run.counted(at).why != SERVED).any())
+            slo = run.workload.streams[at].slos[place]
+            found.append(judged(slo, verdict, kept_up, rejects=rejects))
         return found
