@@ -1,8 +1,8 @@
-"""Plans that are served, kept on another state of their platform."""
+"""Plans that are served, kept as they are where what they take is another."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hetsim.hardware.spec import Platform
@@ -23,29 +23,41 @@ def kept_on(resolved: Sequence[Resolved], platform: Platform) -> tuple[Resolved,
     """
     known: dict[str, Problem] = {}
 
-    def anew(plan: Plan) -> Problem:
+    def anew(plan: Plan) -> Plan:
         model = plan.problem.model
         assert model is not None
         # One model in one binding has one sort of shapes, whatever its plans are stretched by.
         key = repr((model.source, sorted(model.dims.items()), sorted(model.shapes.items())))
         if key not in known:
             known[key] = repriced(plan.problem, platform)
-        return known[key]
+        return replace(plan, problem=known[key])
 
-    found = []
-    for one in resolved:
-        plans, seconds = [], []
-        for entry in one.plans:
-            rows, took = [], []
-            for sizes in entry:
-                made: list[tuple[Plan, float]] = []
-                for plan in sizes:
-                    now = replace(plan, problem=anew(plan))
-                    alone_s = timeline_of(now, trace=False).latency_s
-                    made.append(no_quicker(now, alone_s, made[0][1] if made else alone_s))
-                rows.append(tuple(plan for plan, _ in made))
-                took.append(tuple(alone_s for _, alone_s in made))
-            plans.append(tuple(rows))
-            seconds.append(tuple(took))
-        found.append(replace(one, plans=tuple(plans), seconds=tuple(seconds)))
-    return tuple(found)
+    return tuple(kept_as(one, anew) for one in resolved)
+
+
+def kept_as(one: Resolved, change: Callable[[Plan], Plan]) -> Resolved:
+    """Return a model that is served with each of its plans changed, and what batches take then.
+
+    A batch takes at least as long as one request alone. What several instances, sizes and bindings
+    have in common is changed and played once.
+    """
+    known: dict[int, tuple[Plan, float]] = {}
+
+    def row(plans: Sequence[Plan]) -> list[tuple[Plan, float]]:
+        found: list[tuple[Plan, float]] = []
+        for plan in plans:
+            if id(plan) not in known:
+                now = change(plan)
+                known[id(plan)] = now, timeline_of(now, trace=False).latency_s
+            now, took_s = known[id(plan)]
+            found.append(no_quicker(now, took_s, found[0][1]) if found else (now, took_s))
+        return found
+
+    entries = [[row(plans) for plans in rows] for rows in one.plans]
+    return replace(
+        one,
+        plans=tuple(tuple(tuple(plan for plan, _ in made) for made in rows) for rows in entries),
+        seconds=tuple(
+            tuple(tuple(took_s for _, took_s in made) for made in rows) for rows in entries
+        ),
+    )
