@@ -9,7 +9,7 @@ import numpy as np
 
 from hetsim.base.machine import memory_bytes
 from hetsim.confidence.percentile import percentile_of
-from hetsim.confidence.until import FIRST_LOOK
+from hetsim.confidence.until import FIRST_LOOK, End
 from hetsim.confidence.verdict import (
     CONFIDENCE,
     Verdict,
@@ -21,7 +21,6 @@ from hetsim.errors import WorkloadError
 from hetsim.service.failing import failing_engine, honest
 from hetsim.service.figures import chosen, latencies, rate_of, stability
 from hetsim.service.layout import Setup
-from hetsim.service.service import End
 from hetsim.service.stability import Stability
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving import compiling, without_heap

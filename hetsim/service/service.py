@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from hetsim.confidence.mean import Mean
 from hetsim.confidence.percentile import Percentile
+from hetsim.confidence.until import End
 from hetsim.confidence.verdict import Verdict
 from hetsim.service.failed import Failed
 from hetsim.service.resolving import Resolved
-from hetsim.service.stability import Stability, State
+from hetsim.service.stability import STATES, Stability, State
 from hetsim.workloads.slo import Slo
 from hetsim.workloads.workload import Workload
-
-End = Literal["answered", "budget", "ended"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,12 +266,8 @@ class Service:
     @property
     def state(self) -> State:
         """The worst of its models."""
-        found: State = "stable"
-        for one in self.models:
-            state = "stable" if one.stability is None else one.stability.state
-            if state == "overloaded" or found == "stable":
-                found = state
-        return found
+        found = [one.stability.state for one in self.models if one.stability is not None]
+        return max(found, key=STATES.index, default="stable")
 
     @property
     def energy_per_1000_j(self) -> float | None:

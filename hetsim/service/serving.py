@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from hetsim.confidence.until import End
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.hardware.spec import Platform
 from hetsim.service.asked import Asked
@@ -24,7 +25,7 @@ from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import check_together
 from hetsim.service.resolving import Resolved, resolve
 from hetsim.service.running import Run, check_room, engine_of, expected
-from hetsim.service.service import End, Loading, ModelService, Service, Use
+from hetsim.service.service import Loading, ModelService, Service, Use
 from hetsim.service.turns import load_s
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.templates import PlanTasks

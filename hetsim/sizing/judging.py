@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hetsim.confidence.until import End
 from hetsim.confidence.verdict import Answer, Verdict, confidence_of_look
 from hetsim.service.figures import judged
 from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
 from hetsim.service.running import Run, engine_of
-from hetsim.service.service import End, Service
+from hetsim.service.service import Service
 from hetsim.service.serving import service_of
 from hetsim.simulation.serving.tables import SERVED
 from hetsim.workloads.workload import Workload
