@@ -165,12 +165,15 @@ def failed(
     lost[[*engine.lost]] = True
     retried[[*engine.retried]] = True
     counted = outcomes.arrival_s >= workload.warm_up_s
+    latency_s = latencies(outcomes)
     streams = []
     for at, stream in enumerate(workload.streams):
         mine = (outcomes.stream == at) & counted
         early = outcomes.arrival_s < first_s[setup.sources[at].model]
         parts = (mine & (felt < 0) & early, mine & (felt >= 0), mine & (felt < 0) & ~early)
-        before, during, after = (_period(outcomes, part, felt, stream.slos) for part in parts)
+        before, during, after = (
+            _period(outcomes, latency_s, part, felt, stream.slos) for part in parts
+        )
         streams.append(
             StreamFailed(
                 stream.name, before, during, after, int(lost[mine].sum()), int(retried[mine].sum())
@@ -191,9 +194,11 @@ def failed(
     )
 
 
-def _period(outcomes: Outcomes, which: Any, felt: Any, slos: Sequence[Slo]) -> Period:
+def _period(
+    outcomes: Outcomes, latency_s: Any, which: Any, felt: Any, slos: Sequence[Slo]
+) -> Period:
     """Those of `which`, each window of those that felt one a busy period of its own."""
-    latency_s = latencies(outcomes)[which]
+    latency_s = latency_s[which]
     served = outcomes.why[which] == SERVED
     fresh = outcomes.fresh[which]
     number = felt[which]
