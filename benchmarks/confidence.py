@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from hetsim.confidence.until import until
+from hetsim.service.figures import chosen
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
@@ -40,6 +41,7 @@ from hetsim.workloads.workload import Stream, Workload
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 sys.path.append(str(Path(__file__).parent.parent / "tests" / "helpers"))
 
+import interval_coverage  # type: ignore[import-not-found]
 import known_queues as known  # type: ignore[import-not-found]
 from document_of_confidence import document
 
@@ -143,14 +145,14 @@ def others() -> Iterator[Any]:
 def measure(one: Any, seeds: int, truth_of: str) -> None:
     """Print a line for each figure."""
     before = time.process_time()
-    found = known.coverage(one, range(seeds), MOST)
+    found = interval_coverage.coverage(one, range(seeds), MOST)
     low, high = 0.93 * seeds, 0.97 * seeds
     outside = {
         name: one.truth[name] for name, said in found.items() if not low <= said.held <= high
     }
     again = {}
     if outside and seeds >= 400:
-        again = known.coverage(one._replace(truth=outside), range(MORE), MOST)
+        again = interval_coverage.coverage(one._replace(truth=outside), range(MORE), MOST)
     for name, said in found.items():
         emit(
             kind=truth_of,
@@ -177,8 +179,8 @@ def with_truth(one: Any) -> Any:
                 break
         run = Outcomes.joined(parts)
         if one.stream >= 0:
-            run = known.of_stream(run, one.stream)
-        for name, figure in known.figures(run, list(one.truth), one.servers).items():
+            run = chosen(run, run.stream == one.stream)
+        for name, figure in interval_coverage.figures(run, list(one.truth), one.servers).items():
             each[name].append(figure.estimate_s if name == "p99" else figure.estimate)
     truth = {name: float(np.mean(found)) for name, found in each.items()}
     for name, found in each.items():

@@ -7,17 +7,10 @@ import pytest
 
 from hetsim.confidence.mean import mean_of
 from hetsim.service.stability import stability_of
-from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source
 from holding import at_loads, holds
-from known_queues import TAKES, batched, layout, open_
+from known_queues import TAKES, batched, open_, takes_all
 from oracles.queueing.batches import BatchServer
-
-
-def server() -> Serving:
-    model = Model(np.arange(len(TAKES)).reshape(1, 1, -1), (1,))
-    return Serving(layout(len(TAKES)), np.array(TAKES), [model], [Source(0)])
 
 
 @at_loads(0.5, 0.7, 0.9)
@@ -29,7 +22,7 @@ def test_latency_and_queue(load: float, seeds: int) -> None:
 def test_sizes_of_batches(load: float) -> None:
     """Each share of batches is within what is as good as certain of it."""
     rate = load * len(TAKES) / TAKES[-1]
-    play = open_(server, rate)(3)
+    play = open_(takes_all, rate)(3)
     found = Outcomes.joined([next(play) for _ in range(6)])
     first = np.append(True, np.diff(found.sent_s) > 0)
     truth = BatchServer(rate, TAKES).sizes()
@@ -41,7 +34,7 @@ def test_sizes_of_batches(load: float) -> None:
 @pytest.mark.parametrize("load", [0.9, 1.1, 3.0])
 def test_it_saturates_at_full_batches(load: float) -> None:
     most = len(TAKES) / TAKES[-1]
-    play = open_(server, load * most)(4)
+    play = open_(takes_all, load * most)(4)
     found = Outcomes.joined([next(play) for _ in range(3)])
     state = stability_of(found.arrival_s, found.finish_s, found.fresh, load * most)
     assert state.state == ("stable" if load < 1 else "overloaded")
@@ -51,7 +44,7 @@ def test_it_saturates_at_full_batches(load: float) -> None:
 
 
 def test_what_comes_at_once_goes_in_full_batches() -> None:
-    serving = server()
+    serving = takes_all()
     serving.serve(np.zeros(400), np.zeros(400, dtype=np.int64))
     found = serving.close()
     assert found.finish_s[-1] == 100 * TAKES[-1]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 import pytest
 from scipy import stats
 
-from known_queues import Known, coverage
+from interval_coverage import coverage
+from known_queues import Known
 from sweeps import sweep
 
 QUICK, FULL, MORE = 10, 400, 2000

@@ -14,14 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.confidence.mean import Mean, mean_of
-from hetsim.confidence.percentile import Percentile, percentile_of
 from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.clock.rules import Structure
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Clients, Model, Source
-from hetsim.simulation.serving.tables import SERVED
 from oracles.queueing import closed_loop, one_server, priorities, several_servers
 from oracles.queueing.batches import BatchServer
 from oracles.queueing.one_server import CONSTANT, TWO, Memoryless, Services
@@ -29,10 +26,8 @@ from oracles.random_layouts import Shape, layout_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Figure = Mean | Percentile
 
 BLOCK = 2**14
-LATE = 1e18
 STEP = 1 / 16
 """Width of the cells of exponential services: what it makes wrong is below 2e-4 of any figure."""
 
@@ -237,6 +232,12 @@ TAKES = (1.0, 1.25, 1.5, 1.75)
 """What batches of 1 to 4 take."""
 
 
+def takes_all() -> Serving:
+    """A server that takes all that waits, up to four."""
+    model = Model(np.arange(len(TAKES)).reshape(1, 1, -1), (1,))
+    return Serving(layout(len(TAKES)), np.array(TAKES), [model], [Source(0)])
+
+
 def batched(load: float) -> Known:
     """All that waits, up to four; `load` is of what batches of four would carry."""
     rate = load * len(TAKES) / TAKES[-1]
@@ -248,11 +249,7 @@ def batched(load: float) -> Known:
         "throughput": rate,
     }
 
-    def make() -> Serving:
-        model = Model(np.arange(len(TAKES)).reshape(1, 1, -1), (1,))
-        return Serving(layout(len(TAKES)), np.array(TAKES), [model], [Source(0)])
-
-    return Known("batches of up to 4", load, truth, open_(make, rate))
+    return Known("batches of up to 4", load, truth, open_(takes_all, rate))
 
 
 def repaired(load: float, machines: int = 8) -> Known:
@@ -306,117 +303,3 @@ def repaired(load: float, machines: int = 8) -> Known:
             before = found.requests
 
     return Known(f"machine repair, {machines} machines", load, truth, play)
-
-
-def figures(found: Outcomes, names: Sequence[str], servers: int = 1) -> dict[str, Figure]:
-    """What a run says of each figure."""
-    gaps = np.diff(found.arrival_s, append=found.arrival_s[-1])
-    served = found.why == SERVED
-    answered = served.astype(np.float64)
-
-    def mean(seconds: Floats, over: Floats) -> Mean:
-        return mean_of(np.where(served, seconds, 0.0), found.fresh, over)
-
-    told: dict[str, Callable[[], Figure]] = {
-        "mean": lambda: mean(found.latency_s, answered),
-        "p99": lambda: percentile_of(np.where(served, found.latency_s, LATE), found.fresh, 99.0),
-        "waiting": lambda: mean(found.begun_s - found.arrival_s, gaps),
-        "utilization": lambda: mean(found.service_s / found.size, servers * gaps),
-        "throughput": lambda: mean(answered, gaps),
-        "rejected": lambda: mean_of(1 - answered, found.fresh),
-    }
-    return {name: told[name]() for name in names}
-
-
-class Coverage(NamedTuple):
-    """How often intervals held the truth.
-
-    Attributes
-    ----------
-    held, below, above : int
-        Intervals that held it, that were all below it, and all above it.
-    enough : int
-        Runs that said that they were long enough; the others are not counted.
-    half_width : float
-        Median of half of an interval, over the truth.
-    requests : float
-        Mean of the requests that it took.
-    """
-
-    held: int
-    below: int
-    above: int
-    enough: int
-    half_width: float
-    requests: float
-
-    @property
-    def share(self) -> float:
-        """Of the runs that were long enough."""
-        return self.held / self.enough if self.enough else math.nan
-
-
-def told(known: Known, seed: int, most: int) -> dict[str, tuple[Figure, int]]:
-    """Each figure of the first run that is long enough for it, and of how many requests it is.
-
-    It is looked at after a block of 2**14 requests, and whenever there are twice as many.
-    """
-    found: dict[str, tuple[Figure, int]] = {}
-    parts: list[Outcomes] = []
-    count = due = 0
-    for blocks, part in enumerate(known.play(seed), start=1):
-        parts.append(part)
-        count += part.requests
-        if blocks < max(due, 1):
-            continue
-        due = 2 * blocks
-        parts = [Outcomes.joined(parts)]
-        run = parts[0]
-        if known.stream >= 0:
-            run = of_stream(run, known.stream)
-        missing = [name for name in known.truth if name not in found]
-        for name, figure in figures(run, missing, known.servers).items():
-            if figure.enough:
-                found[name] = figure, count
-        if len(found) == len(known.truth) or blocks * BLOCK >= most:
-            break
-    return found
-
-
-def of_stream(run: Outcomes, stream: int) -> Outcomes:
-    """The requests of one stream."""
-    mine = run.stream == stream
-    return Outcomes._make(column[mine] for column in run)
-
-
-def ends(figure: Figure) -> tuple[float, float]:
-    """An interval."""
-    if isinstance(figure, Mean):
-        return figure.low, figure.high
-    return figure.low_s, figure.high_s
-
-
-def coverage(known: Known, seeds: Sequence[int], most: int = 2**21) -> dict[str, Coverage]:
-    """How often intervals of 95 % hold each true figure."""
-    runs = [told(known, seed, most) for seed in seeds]
-    found = {}
-    for name, truth in known.truth.items():
-        each = [run[name] for run in runs if name in run]
-        below = above = 0
-        widths = []
-        for figure, _ in each:
-            low, high = ends(figure)
-            # What is exact holds the truth but for rounding.
-            below += int(high < truth * (1 - 1e-9))
-            above += int(low > truth * (1 + 1e-9))
-            widths.append((high - low) / 2 / truth)
-        many = len(each)
-        found[name] = Coverage(
-            many - below - above,
-            below,
-            above,
-            many,
-            float(np.median(widths)) if many else math.nan,
-            float(np.mean([count for _, count in each])) if many else math.nan,
-        )
-    return found
