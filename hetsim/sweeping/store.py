@@ -6,8 +6,9 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from hetsim.base.files import read_regular
 from hetsim.errors import SweepError
@@ -40,41 +41,40 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._journal: TextIO = open(folder / JOURNAL, "a", encoding="utf-8")  # noqa: SIM115
-        except OSError as error:
-            raise self._error(f"cannot be written: {error.strerror}", "name another -o") from None
-        try:
-            fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._journal.close()
-            raise self._error(
-                "another sweep writes it", "wait for it, or name another -o"
-            ) from None
         self.known: dict[str, str] = {}
-        try:
+        with ExitStack() as stack:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                journal = open(folder / JOURNAL, "a", encoding="utf-8")  # noqa: SIM115
+            except OSError as error:
+                raise self._error(
+                    f"cannot be written: {error.strerror}", "name another -o"
+                ) from None
+            self._journal = stack.enter_context(journal)
+            try:
+                fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise self._error(
+                    "another sweep writes it", "wait for it, or name another -o"
+                ) from None
             for name in (ROWS, JOURNAL):
                 self._read(folder / name)
             self._cut()
-        except BaseException:
-            self._journal.close()
-            raise
+            self._stack = stack.pop_all()
 
     def __enter__(self) -> Store:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._journal.close()
+        self._stack.close()
 
     def add(self, rows: Iterable[Row]) -> None:
         """Keep rows, on disk before this returns; those that are to be asked again are not."""
-        kept = [row for row in rows if row["kind"] != BROKEN]
+        kept = {row["key"]: line(row) for row in rows if row["kind"] != BROKEN}
         if not kept:
             return
-        for row in kept:
-            self.known[row["key"]] = line(row)
-        self._write("".join(f"{line(row)}\n" for row in kept))
+        self.known |= kept
+        self._write("".join(f"{text}\n" for text in kept.values()))
 
     def finish(self, lines: Sequence[str]) -> Path:
         """Write all rows in their order, whole or not at all, and drop the journal."""

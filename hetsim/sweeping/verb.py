@@ -118,11 +118,10 @@ def sweep(
     platforms = tuple(load_platform(axis.source) for axis in grid.platforms)
     keys = keys_of(grid, platforms)
     with Store(folder) as store, leftovers.told_in(folder):
-        before = set(store.known)
         asked: dict[str, int] = {}
         for index, key in enumerate(keys):
             # Points may be the same question: what is supposed may change nothing of its text.
-            if key not in before:
+            if key not in store.known:
                 asked.setdefault(key, index)
         shared = Shared(grid, platforms, f"{os.getpid()}-{hash(keys)}")
         told: dict[str, Row] = {}
