@@ -44,8 +44,6 @@ class _Call:
     started: Started
     due_s: float
     given_s: float
-    waits_for: int = 0
-    outputs: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -220,7 +218,6 @@ class Player:
             flight.values.update(event.sent)
             made = self._made[flight.template].intersection(event.sent)
             if made:
-                call.waits_for = len(made)
                 handles = {name: event.sent[name] for name in made}
                 key = event.call.request * len(self._template_of) + call.started.task
                 self._transport.fetch(key, handles)
@@ -267,9 +264,8 @@ class Player:
 
     def _deadline_s(self) -> float:
         """When the oldest call has taken too long."""
-        for call in self._calls.values():
-            return call.given_s + self._timeout_s / self._scale
-        return math.inf
+        oldest = next(iter(self._calls.values()), None)
+        return math.inf if oldest is None else oldest.given_s + self._timeout_s / self._scale
 
     def _device(self, one: Started) -> str:
         at = self._template_of[one.task]
