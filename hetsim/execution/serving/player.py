@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,11 @@ from hetsim.execution.serving.kept import Batch, Kept
 from hetsim.execution.serving.programs import Loadable
 from hetsim.execution.serving.requests import Runs
 from hetsim.execution.serving.wall_clock import Clock
-from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.real_time import RealTime, Started
+
+if TYPE_CHECKING:
+    from hetsim.service.layout import Setup
 
 Floats = NDArray[np.float64]
 
@@ -63,9 +65,10 @@ class Player:
     Parameters
     ----------
     engine : RealTime
-    plan_tasks : PlanTasks
-    modelled_s : float array [tasks], optional
-        How long each subgraph takes at least; absent: as long as it does.
+    setup : Setup
+        What the engine was made of.
+    emulate : bool
+        Whether each subgraph takes its modelled time at least; else it takes as long as it does.
     plans : sequence of Loadable
         By template, loaded under its number as version.
     runs : sequence of Runs
@@ -95,8 +98,8 @@ class Player:
     def __init__(
         self,
         engine: RealTime,
-        plan_tasks: PlanTasks,
-        modelled_s: Floats | None,
+        setup: Setup,
+        emulate: bool,
         plans: Sequence[Loadable],
         runs: Sequence[Runs],
         transport: Transport,
@@ -105,12 +108,12 @@ class Player:
         timeout_s: float,
     ) -> None:
         self.engine = engine
-        self._templates = plan_tasks.templates
-        self._first = np.cumsum([0, *(one.tasks for one in plan_tasks.templates)]).tolist()
+        self._templates = setup.plan_tasks.templates
+        self._first = setup.layout.first
         self._template_of = np.repeat(
-            np.arange(len(plan_tasks.templates)), np.diff(self._first)
+            np.arange(len(self._templates)), np.diff(self._first)
         ).tolist()
-        self._modelled_s = None if modelled_s is None else modelled_s.tolist()
+        self._modelled_s = setup.duration.tolist() if emulate else None
         self._plans, self._runs = plans, runs
         self._made = [frozenset(one.program.outputs) for one in plans]
         self._transport, self._clock = transport, clock
@@ -120,7 +123,7 @@ class Player:
         self._due: list[float] = []
         self._done: list[float] = []
         self.kept = Kept()
-        self.busy_s = [0.0] * len(plan_tasks.plan.problem.devices)
+        self.busy_s = [0.0] * len(setup.layout.plan.problem.devices)
         self.calls = self.overran = 0
         self.overrun_s = self.longest_overrun_s = self.asked_s = 0.0
         self.working_s = 0.0

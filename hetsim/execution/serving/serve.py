@@ -223,8 +223,8 @@ def load_test(
                     _check_pace(alone, plans, setup, scale, late_share)
                 player = Player(
                     _engine(workload, setup, emulate),
-                    setup.plan_tasks,
-                    setup.duration if emulate else None,
+                    setup,
+                    emulate,
                     plans,
                     runs,
                     transport,
@@ -257,10 +257,8 @@ def load_test(
 def _engine(workload: Workload, setup: Setup, emulate: bool) -> RealTime:
     """Transfers take their modelled time, or what they really take, within what devices do."""
     lasts = setup.duration.copy() if emulate else np.zeros(len(setup.duration))
-    first = 0
-    for template in setup.plan_tasks.templates:
+    for first, template in zip(setup.layout.first, setup.plan_tasks.templates, strict=False):
         lasts[first : first + template.groups] = math.inf
-        first += template.tasks
     return RealTime(
         setup.layout,
         setup.duration,
