@@ -20,6 +20,7 @@ from hetsim.simulation.simulate import simulate
 from hetsim.workloads.failure import Failure, check_failures
 
 if TYPE_CHECKING:
+    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
     from hetsim.device.kernels.precision import Rounding
     from hetsim.graph.model import Model
     from hetsim.plans.plan import Plan
@@ -249,9 +250,17 @@ def run_whole(
     *,
     plain: bool = False,
 ) -> dict[str, Any]:
-    """Return the outputs of the whole model in one session, on the settings of the parts.
+    """Return the outputs of the whole model in one session; see ``whole_model``."""
+    return whole_model(model, roundings, plain=plain).run(inputs)
 
-    `plain`: on ONNX Runtime's default ones.
+
+def whole_model(
+    model: Model, roundings: Sequence[Rounding] | None = None, *, plain: bool = False
+) -> CompiledSubgraph:
+    """Open the whole model in one session, on the settings of the parts.
+
+    `roundings`: what each node computes in; absent: the types of the graph. `plain`: on ONNX
+    Runtime's default settings.
     """
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
     from hetsim.device.kernels.precision import rounded
@@ -264,7 +273,6 @@ def run_whole(
     elif plain:
         proto = model.proto
     settings = KernelSettings(libraries=model.libraries, plain=plain)
-    compiled = CompiledSubgraph(
+    return CompiledSubgraph(
         proto.SerializeToString(), weights_folder(model), model.graph.outputs, settings
     )
-    return compiled.run(inputs)

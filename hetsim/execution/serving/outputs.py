@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
 from hetsim.execution.devices.program import tolerance_of
 from hetsim.execution.equality import differences, judged
-from hetsim.execution.inputs_outputs import weights_folder
+from hetsim.execution.run import whole_model
 from hetsim.execution.serving.kept import Batch
 from hetsim.execution.serving.programs import Loadable
 from hetsim.execution.serving.requests import Runs
-from hetsim.graph.runnable import runnable_whole
 
 if TYPE_CHECKING:
+    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
     from hetsim.graph.model import Model
 
 WHOLE_BATCHES = 32
@@ -49,22 +48,6 @@ class Outputs:
     mismatches: tuple[str, ...]
 
 
-class _Whole:
-    """A whole model, kept open."""
-
-    def __init__(self, model: Model) -> None:
-        proto, _ = runnable_whole(model)
-        self._compiled = CompiledSubgraph(
-            proto.SerializeToString(),
-            weights_folder(model),
-            model.graph.outputs,
-            KernelSettings(libraries=model.libraries),
-        )
-
-    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        return self._compiled.run(inputs)
-
-
 def compared(
     batches: Sequence[Batch], runs: Sequence[Runs], plans: Sequence[Loadable], answered: int
 ) -> Outputs:
@@ -77,13 +60,13 @@ def compared(
     Complexity: the whole model once for each set of inputs, and up to WHOLE_BATCHES times for
     batches of each template.
     """
-    wholes: dict[int, _Whole] = {}
+    opened: dict[int, CompiledSubgraph] = {}
     answers: dict[tuple[int, int], dict[str, Any]] = {}
 
-    def whole(model: Model) -> _Whole:
-        if id(model) not in wholes:
-            wholes[id(model)] = _Whole(model)
-        return wholes[id(model)]
+    def whole(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        if id(model) not in opened:
+            opened[id(model)] = whole_model(model)
+        return opened[id(model)].run(inputs)
 
     models = {id(one.plan.problem.model): one.model for one in plans}
     count = alone = again = 0
@@ -99,7 +82,7 @@ def compared(
             at = request % len(one.sort.sets)
             key = id(one.sort), at
             if key not in answers:
-                answers[key] = whole(model)(one.sort.sets[at])
+                answers[key] = whole(model, one.sort.sets[at])
             wanted = {name: value for name, value in answers[key].items() if name in found}
             same = not differences(found, wanted)
             count += 1
@@ -116,7 +99,7 @@ def compared(
             seen[batch.template] = seen.get(batch.template, 0) + 1
             again += 1
             inputs = how.joined([one.sort.of(request) for request in batch.requests])
-            wanted = whole(plans[batch.template].model)(inputs)
+            wanted = whole(plans[batch.template].model, inputs)
         told = judged(batch.outputs, wanted, tolerance).mismatches
         if told:
             where = f"{one.sort.about}, batch {batch.number} of {len(batch.requests)}"
