@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from hetsim.errors import ExecutionError
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Transport
+from hetsim.execution.dispatch.loading import load_all
+from hetsim.execution.dispatch.transport import Ended, Fetched, Transport
 from hetsim.execution.dispatch.unanswered import unanswered
 from hetsim.execution.dispatch.waiting import next_of
 from hetsim.simulation.clock.turns import Turns
@@ -77,16 +78,7 @@ class RealTimePlayer:
 
     def load(self) -> None:
         """Start every device and compile. Raises ExecutionError where one does not."""
-        waiting = dict.fromkeys(self._program.code)
-        deadline = time.monotonic() + self._timeout_s
-        for device in waiting:
-            self._transport.load(device, 0, self._version, self._program)
-        while waiting:
-            event = self._next(deadline, tuple(waiting), "compiling subgraphs")
-            if isinstance(event, Loaded):
-                if event.error is not None:
-                    raise event.error
-                del waiting[event.device]
+        load_all(self._transport, self._version, self._program, self._next, self._timeout_s)
 
     def play(self, inputs: Mapping[str, Any], requests: int) -> None:
         """Run all requests from now on. Raises ExecutionError where a device fails."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from hetsim.errors import ExecutionError
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Transport
+from hetsim.execution.dispatch.loading import load_all
+from hetsim.execution.dispatch.transport import Ended, Fetched, Transport
 from hetsim.execution.dispatch.unanswered import unanswered
 from hetsim.execution.serving.programs import Loadable
 from hetsim.execution.serving.requests import Runs
@@ -59,16 +60,11 @@ class Rehearsal:
 
     def load(self, version: int, plan: Loadable) -> None:
         """Have the devices of a plan compile it. Raises ExecutionError where one does not."""
-        waiting = dict.fromkeys(plan.program.code)
-        deadline = time.monotonic() + self._timeout_s
-        for device in waiting:
-            self._transport.load(device, 0, version, plan.program)
-        while waiting:
-            _, event = self._next(deadline, tuple(waiting), "compiling subgraphs")
-            if isinstance(event, Loaded):
-                if event.error is not None:
-                    raise event.error
-                del waiting[event.device]
+
+        def next_event(deadline: float, late: Sequence[str], doing: str) -> object:
+            return self._next(deadline, late, doing)[1]
+
+        load_all(self._transport, version, plan.program, next_event, self._timeout_s)
 
     def alone(self, version: int, plan: Loadable, runs: Runs) -> Alone:
         """Run a full batch of a plan, several times; return the least of what it took."""
