@@ -11,6 +11,7 @@ from pydantic import model_validator as validated
 
 from hetsim.base.text import to_json
 from hetsim.errors import HetsimError, InvalidInput
+from hetsim.hardware.files.catalog_files import is_path
 from hetsim.hardware.files.figures import (
     Name,
     NotNegative,
@@ -175,8 +176,7 @@ def _check_strategy(name: str) -> None:
 
 def _platform_at(given: str, base: Path) -> PlatformAxis:
     """A path starts from the folder of the grid; a name of the catalog is itself."""
-    is_path = "/" in given or "\\" in given or given.endswith((".yaml", ".yml"))
-    return PlatformAxis(str(base / given) if is_path else given, given)
+    return PlatformAxis(str(base / given) if is_path(given) else given, given)
 
 
 MEANINGS: Mapping[str, Mapping[str, str]] = {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.executing import platform_executing
 from hetsim.hardware.files.complaints import parse_file
 from hetsim.hardware.files.json_schema import DIALECT, SchemaGenerator
-from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
+from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 from hetsim.sweeping.files.grid_schema import MEANINGS, GridModel
 from hetsim.sweeping.grid import Grid
 from hetsim.workloads.files.json_schema import workload_schema
@@ -48,31 +49,36 @@ def _complaints(source: Source, grid: Grid) -> list[Complaint]:
         try:
             platforms.append(load_platform(axis.source))
         except HetsimError as error:
-            line = source.line(("platforms", at))
-            what = f"{error.where}: {error.what}" if error.where else error.what
-            found.append(Complaint(line, what, error.hint or ""))
+            found.append(_complaint(source, ("platforms", at), error))
+    tries: dict[YamlPath, list[Callable[[], object]]] = {}
     for at, entry in enumerate(grid.what_ifs):
-        wrong = []
-        for platform in platforms:
-            try:
-                what_if(platform, *entry.changes, without=entry.without)
-            except HetsimError as error:
-                wrong.append(error)
-        if wrong and len(wrong) == len(platforms):
-            line = source.line(("what_ifs", at))
-            found.append(Complaint(line, f"{wrong[0].where}: {wrong[0].what}", wrong[0].hint or ""))
+        supposed = partial(what_if, without=entry.without)
+        tries["what_ifs", at] = [partial(supposed, one, *entry.changes) for one in platforms]
     for at, execute in enumerate(grid.precisions):
-        wrong = []
-        for platform in platforms:
-            try:
-                platform_executing(platform, execute)
-            except HetsimError as error:
-                wrong.append(error)
-        if wrong and len(wrong) == len(platforms):
-            line = source.line(("precisions", at))
-            found.append(Complaint(line, f"{wrong[0].where or ''} {wrong[0].what}".strip(),
-                                   wrong[0].hint or ""))  # fmt: skip
+        tries["precisions", at] = [partial(platform_executing, one, execute) for one in platforms]
+    for place, each in tries.items():
+        wrong = _refused_by_all(each)
+        if wrong is not None:
+            found.append(_complaint(source, place, wrong))
     return found
+
+
+def _refused_by_all(tries: Iterable[Callable[[], object]]) -> HetsimError | None:
+    """The first error, where all of these end with one."""
+    first = None
+    for attempt in tries:
+        try:
+            attempt()
+        except HetsimError as error:
+            first = first or error
+        else:
+            return None
+    return first
+
+
+def _complaint(source: Source, place: YamlPath, error: HetsimError) -> Complaint:
+    what = f"{error.where}: {error.what}" if error.where else error.what
+    return Complaint(source.line(place), what, error.hint or "")
 
 
 SHORT: Mapping[str, Mapping[str, Any]] = {
