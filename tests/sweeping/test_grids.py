@@ -60,6 +60,7 @@ GOOD = "models: [zoo:squeezenet]\nplatforms: [laptop]\n"
         (f"{GOOD}workloads:\n - arrivals: {{poisson: {{rate_per_s: -1}}}}\n   requests: 5\n", 4,
          "rate_per_s"),
         (f"{GOOD}workloads:\n - arrivals: {{poisson: {{rate_per_s: 1}}}}\n", 4, "duration"),
+        (f"{GOOD}workloads:\n - arrivals: {{replay: {{path: no.csv}}}}\n", 4, "no such file"),
         ("models: [\n", 1, "not YAML"),
         ("", 1, "empty"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,26 +19,37 @@ from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_
 from hetsim.sweeping.files.grid_schema import MEANINGS, GridModel
 from hetsim.sweeping.grid import Grid
 from hetsim.workloads.files.json_schema import workload_schema
+from hetsim.workloads.files.reader import Replayed, trace_errors
 
 
 @checks.takes(source=checks.path)
 def load_grid(source: str | os.PathLike[str]) -> Grid:
     """Return the grid that a YAML file describes.
 
-    Its platforms are read, and what is supposed and executed on each is tried: where one does not
-    fit another place of an axis, that is no mistake, and the points say so.
+    Its platforms and traces are read, and what is supposed and executed on each platform is tried:
+    where one does not fit another place of an axis, that is no mistake, and the points say so.
 
     Raises
     ------
     SweepError
         With file, line and what to do, where it cannot be used.
+    WorkloadError
+        So, where a trace that it replays cannot be.
     """
     given = os.fspath(source)
     read = read_yaml(Path(given), given, holds="a grid of a sweep", kind=SweepError)
     model = parse_file(GridModel, read)
     grid = model.to_record(read.path.parent)
     read.refuse(_complaints(read, grid))
+    for error in trace_errors(read, _replayed(grid)):
+        raise error
     return grid
+
+
+def _replayed(grid: Grid) -> Iterator[Replayed]:
+    for at, load in enumerate(grid.loads):
+        for stream in () if load is None else load.workload.streams:
+            yield ("workloads", at, "arrivals"), stream.arrivals, {}
 
 
 def _complaints(source: Source, grid: Grid) -> list[Complaint]:

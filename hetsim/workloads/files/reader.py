@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,6 +24,9 @@ from hetsim.workloads.workload import Workload
 Sort = Literal["workload", "deployment"]
 
 MODELS: Mapping[Sort, type[BaseModel]] = {"workload": WorkloadModel, "deployment": DeploymentModel}
+
+Replayed = tuple[YamlPath, object, Dims]
+"""Where a file says when requests come, what comes, and the dimensions that follow its trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +120,19 @@ def _read(source: Source, sort: Sort) -> tuple[Workload | Deployment | None, tup
     base = source.path.parent
     if isinstance(parsed, WorkloadModel):
         workload = parsed.to_record(base)
-        return workload, tuple(Broken(one, (one,)) for one in _trace_errors(source, workload))
+        places: list[Replayed] = [(("arrivals",), workload.arrivals, {})]
+        places += [
+            (("streams", stream.name, "arrivals"), stream.arrivals, stream.dims)
+            for stream in workload.streams
+        ]
+        return workload, tuple(Broken(one, (one,)) for one in trace_errors(source, places))
     assert isinstance(parsed, DeploymentModel)
     return parsed.to_record(base), ()
 
 
-def _trace_errors(source: Source, workload: Workload) -> Iterator[InvalidInput]:
-    """Yield what is wrong with the traces that a workload replays, each once."""
+def trace_errors(source: Source, places: Iterable[Replayed]) -> Iterator[InvalidInput]:
+    """Yield what is wrong with the traces that a file replays at these places, each once."""
     said: set[str] = set()
-    places: list[tuple[YamlPath, object, Dims]] = [(("arrivals",), workload.arrivals, {})]
-    places += [
-        (("streams", stream.name, "arrivals"), stream.arrivals, stream.dims)
-        for stream in workload.streams
-    ]
     for place, arrivals, dims in places:
         if not isinstance(arrivals, Replay):
             continue
