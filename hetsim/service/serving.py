@@ -23,7 +23,7 @@ from hetsim.service.figures import (
 from hetsim.service.intervals import with_lengths, with_uses
 from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import check_together
-from hetsim.service.resolving import Resolved, resolve
+from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.service.running import Run, check_room, engine_of, expected
 from hetsim.service.service import Loading, ModelService, Service, Use
 from hetsim.service.turns import load_s
@@ -50,6 +50,7 @@ def serve(
     platform: Platform,
     *,
     asked: Asked | None = None,
+    made: Made | None = None,
     until_answered: bool = False,
     within: float | None = None,
     machine_code: bool | None = None,
@@ -64,6 +65,8 @@ def serve(
     platform : Platform
     asked : Asked, optional
         How models are read, priced and planned for.
+    made : Made, optional
+        Problems and plans that other workloads on the same platform as `asked` had, too.
     until_answered : bool
         Whether to end as soon as every objective is met or missed; the number of requests or the
         duration is then the most that is played. It is looked at after 16,384 requests, and
@@ -98,7 +101,7 @@ def serve(
         )
     if within is not None and not 0 < within < math.inf:
         raise UsageError(f"percentiles within {within:g}", hint="give one above 0, as 0.02 for 2 %")
-    resolved = resolve(deployment, workload, platform, asked)
+    resolved = resolve(deployment, workload, platform, asked, made)
     return played(
         workload,
         resolved,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from hetsim.analysis.explanation import limits_of
 from hetsim.base.text import plain
-from hetsim.cost.default import DEFAULT_COST
 from hetsim.errors import HetsimError
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
@@ -22,12 +21,15 @@ from hetsim.placement.objective import bottleneck
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
 from hetsim.service.asked import Asked
+from hetsim.service.resolving import Made
 from hetsim.service.service import Service
 from hetsim.service.serving import serve
 from hetsim.simulation.simulate import simulate
 from hetsim.sweeping.grid import Grid, Point
 from hetsim.sweeping.rows import BROKEN, Row, blank, finite
-from hetsim.workloads.deployment import Deployment, Instances, Served
+from hetsim.workloads.deployment import Deployment, Served
+
+T = TypeVar("T")
 
 KEPT = 8
 """Models, and problems, that a process keeps: neighbours of the grid share them."""
@@ -53,20 +55,19 @@ class Shared:
     name: str
 
 
-@dataclass(slots=True)
-class _Kept:
-    """What was made last, by what it was made of."""
-
-    models: OrderedDict[Any, Model] = field(default_factory=OrderedDict)
-    problems: OrderedDict[Any, Problem] = field(default_factory=OrderedDict)
-
-    def keep(self, made: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-        made[key] = value
-        while len(made) > KEPT:
-            made.popitem(last=False)
+_models: OrderedDict[Any, Model] = OrderedDict()
+_problems: OrderedDict[Any, Problem] = OrderedDict()
+_made: OrderedDict[Any, Made] = OrderedDict()
+"""What this process made last, by what it made it of."""
 
 
-_kept = _Kept()
+def _kept(kept: OrderedDict[Any, T], key: object, make: Callable[[], T], most: int = KEPT) -> T:
+    """Return what is kept under `key`, made where it is not there; the oldest goes."""
+    if key not in kept:
+        kept[key] = make()
+        while len(kept) > most:
+            kept.popitem(last=False)
+    return kept[key]
 
 
 def answer(shared: Shared, places: Sequence[int]) -> tuple[list[Row], float]:
@@ -133,14 +134,17 @@ def _load_figures(shared: Shared, point: Point, row: Row) -> None:
     served = Served(
         model.source,
         strategy=grid.strategies[point.strategy],
-        instances=(Instances(1),),
         **sizes,
     )
     asked = Asked(
         execute=grid.precisions[point.precision],
         objective=None if grid.objective == "latency" else grid.objective,
     )
-    service = serve(Deployment((served,)), load.of(model), _platform(shared, point), asked=asked)
+    # One alone: it holds a model for each batch size, and neighbours of the grid come together.
+    made = _kept(_made, _asked_of(shared, point), Made, most=1)
+    service = serve(
+        Deployment((served,)), load.of(model), _platform(shared, point), asked=asked, made=made
+    )
     _told(service, row)
 
 
@@ -172,21 +176,21 @@ def _platform(shared: Shared, point: Point) -> Platform:
     return what_if(shared.platforms[point.platform], *supposed.changes, without=supposed.without)
 
 
+def _asked_of(shared: Shared, point: Point) -> tuple[object, ...]:
+    """What points have in common that ask of the same problems; the sweep and the model first."""
+    return (shared.name, point.model, point.platform, point.what_if, point.precision)
+
+
 def _problem(shared: Shared, point: Point) -> Problem:
-    """The problem of a point; the last few are kept."""
-    key = (shared.name, point.model, point.platform, point.what_if, point.precision)
-    problem = _kept.problems.get(key)
-    if problem is None:
-        axis = shared.grid.models[point.model]
-        model = _kept.models.get(key[:2])
-        if model is None:
-            model = load_model(axis.source, dims=dict(axis.dims))
-            _kept.keep(_kept.models, key[:2], model)
-        problem = Problem.of(
-            model,
+    """The problem of a point."""
+    key = _asked_of(shared, point)
+    axis = shared.grid.models[point.model]
+
+    def make() -> Problem:
+        return Problem.of(
+            _kept(_models, key[:2], lambda: load_model(axis.source, dims=dict(axis.dims))),
             _platform(shared, point),
-            cost=DEFAULT_COST,
             execute=shared.grid.precisions[point.precision],
         )
-        _kept.keep(_kept.problems, key, problem)
-    return problem
+
+    return _kept(_problems, key, make)
