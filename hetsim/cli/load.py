@@ -269,7 +269,7 @@ def deployment_of(load: Load, workload: Workload) -> Deployment:
         "loading": load.loading or "resident",
     }
     if load.batching is not None:
-        kept["batch_sizes"] = _powers(load.batching.max_batch_size)
+        kept["batch_sizes"] = load.batching.powers
     levels: dict[str, int] = {}
     for stream in workload.streams:
         levels[stream.model] = max(levels.get(stream.model, 0), stream.priority or 0)
@@ -279,9 +279,3 @@ def deployment_of(load: Load, workload: Workload) -> Deployment:
             for model, most in levels.items()
         )
     )
-
-
-def _powers(most: int) -> tuple[int, ...]:
-    """Powers of two up to `most`, and `most`: a batch runs as the least that holds it."""
-    sizes = [1 << power for power in range(most.bit_length()) if 1 << power < most]
-    return (*sizes, most)

@@ -83,8 +83,12 @@ def answer(shared: Shared, places: Sequence[int]) -> tuple[list[Row], float]:
 def broken(shared: Shared, index: int, why: str) -> Row:
     """Return the row of a point that no process could answer."""
     row = blank(shared.grid, shared.grid.point(index))
-    row["error"], row["kind"] = plain(" ".join(why.split())), BROKEN
+    _refuse(row, why, BROKEN)
     return row
+
+
+def _refuse(row: Row, why: str, kind: str) -> None:
+    row["error"], row["kind"] = plain(" ".join(why.split())), kind
 
 
 def _row(shared: Shared, point: Point) -> Row:
@@ -96,10 +100,9 @@ def _row(shared: Shared, point: Point) -> Row:
         else:
             _load_figures(shared, point, row)
     except HetsimError as error:
-        row["error"], row["kind"] = plain(" ".join(str(error).split())), type(error).__name__
+        _refuse(row, str(error), type(error).__name__)
     except Exception as error:  # One point must not end the others.
-        row["error"] = plain(" ".join(f"internal error: {type(error).__name__}: {error}".split()))
-        row["kind"] = BROKEN
+        _refuse(row, f"internal error: {type(error).__name__}: {error}", BROKEN)
     return row
 
 
@@ -128,9 +131,7 @@ def _load_figures(shared: Shared, point: Point, row: Row) -> None:
     model = grid.models[point.model]
     sizes: Mapping[str, Any] = {}
     if batching is not None:
-        most = batching.max_batch_size
-        powers = (1 << power for power in range(most.bit_length()) if 1 << power < most)
-        sizes = {"batch_sizes": (*powers, most), "dynamic_batching": batching}
+        sizes = {"batch_sizes": batching.powers, "dynamic_batching": batching}
     served = Served(
         model.source,
         strategy=grid.strategies[point.strategy],

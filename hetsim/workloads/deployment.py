@@ -123,6 +123,12 @@ class DynamicBatching:
                 hint="write a smaller one, or a larger maximum",
             )
 
+    @property
+    def powers(self) -> tuple[int, ...]:
+        """Powers of two up to the most, and the most: a batch runs as the least that holds it."""
+        most = self.max_batch_size
+        return (*(1 << power for power in range(most.bit_length()) if 1 << power < most), most)
+
 
 @dataclass(frozen=True, slots=True)
 class Served:
