@@ -16,7 +16,6 @@ from hetsim.graph.model import Model
 from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform
 from hetsim.placement.bounding import stated_bound
-from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import bottleneck
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
@@ -32,7 +31,7 @@ from hetsim.workloads.deployment import Deployment, Served
 T = TypeVar("T")
 
 KEPT = 8
-"""Models, and problems, that a process keeps: neighbours of the grid share them."""
+"""Models, problems and bounds that a process keeps: neighbours of the grid share them."""
 
 PERCENTILES = ((50.0, "p50_s"), (90.0, "p90_s"), (99.0, "p99_s"))
 
@@ -57,6 +56,7 @@ class Shared:
 
 _models: OrderedDict[Any, Model] = OrderedDict()
 _problems: OrderedDict[Any, Problem] = OrderedDict()
+_bounds: OrderedDict[Any, float | None] = OrderedDict()
 _made: OrderedDict[Any, Made] = OrderedDict()
 """What this process made last, by what it made it of."""
 
@@ -109,8 +109,12 @@ def _row(shared: Shared, point: Point) -> Row:
 def _plan_figures(shared: Shared, point: Point, row: Row) -> None:
     grid = shared.grid
     problem = _problem(shared, point)
+
+    def bound_s() -> float | None:
+        return stated_bound(problem, grid.objective)
+
     if grid.bound:
-        row["lower_bound_s"] = finite(stated_bound(problem, grid.objective, Constrained()))
+        row["lower_bound_s"] = finite(_kept(_bounds, _asked_of(shared, point), bound_s))
     objective = None if grid.objective == "latency" else grid.objective
     made = plan(problem, grid.strategies[point.strategy], objective=objective)
     timeline = simulate(made)
