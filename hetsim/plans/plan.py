@@ -18,6 +18,7 @@ from hetsim.graph.shapes.observed import array_record, observed_record
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.validator import check
 from hetsim.problem.problem import Problem
+from hetsim.problem.record import supposed_record
 
 SCHEMA = "hetsim-plan/1"
 REPLICATED = "hetsim-plan/2"
@@ -235,10 +236,11 @@ class Plan:
             if model.extensions:
                 record["model"]["extensions"] = [e.source for e in model.extensions]
         if platform is not None:
-            record["platform"] = {"source": platform.source, "sha256": platform.sha256}
-            if platform.supposed is not None:
-                record["platform"]["what_if"] = list(platform.supposed.changes)
-                record["platform"]["without"] = list(platform.supposed.without)
+            record["platform"] = {
+                "source": platform.source,
+                "sha256": platform.sha256,
+                **supposed_record(platform),
+            }
         if problem.profiles:
             record["profiles"] = {
                 device: {

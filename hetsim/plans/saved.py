@@ -219,8 +219,7 @@ def _checked_entry(stated: object, where: str) -> dict[str, Any]:
         and isinstance(shapes, dict)
         and all(isinstance(shape, list) for shape in shapes.values())
         and all(type(size) is int for shape in shapes.values() for size in shape)
-        and isinstance(extensions, list)
-        and all(isinstance(source, str) for source in extensions)
+        and _are_texts(extensions)
     )
     if not fits:
         raise _broken("model", where)

@@ -56,13 +56,6 @@ def what_if(platform: Platform, *changes: str, without: Sequence[str] = ()) -> P
     return platform
 
 
-def as_supposed(platform: Platform, supposed: Supposed | None) -> Platform:
-    """Return a platform as it was read with what was supposed of it. Raises as ``what_if``."""
-    if supposed is None:
-        return platform
-    return what_if(platform, *supposed.changes, without=supposed.without)
-
-
 def idle_changes(platform: Platform, changes: Sequence[str]) -> tuple[str, ...]:
     """Return those of the changes, each after those before it, that change no figure at all.
 
