@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -232,7 +233,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_any_argument_gives_an_answer_or_an_error_of_ours(name: str) -> None:
+def test_any_argument_gives_an_answer_or_an_error_of_ours(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A plan is saved where a text says.
+    monkeypatch.chdir(tmp_path)
     function, right = CALLS[name]
     for argument in right:
         for wrong in (*BAD, *MORE.get(argument, ())):
