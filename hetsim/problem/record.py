@@ -83,16 +83,22 @@ def supposed_record(platform: Platform) -> Record:
     return {"what_if": list(supposed.changes), "without": list(supposed.without)}
 
 
+def weakest_of(
+    devices: Sequence[Evidence], links: Sequence[Evidence], *, supposed: bool = False
+) -> str:
+    """Return the weakest status of any of them.
+
+    Of a platform of which something is `supposed`, though it be a part taken away, that is.
+    """
+    return WHAT_IF if supposed else weakest(one.status for one in (*devices, *links))
+
+
 def figures_record(
     devices: Sequence[Evidence], links: Sequence[Evidence], *, supposed: bool = False
 ) -> Record:
-    """Return what figures rest on: the weakest status, and each device's and link's evidence.
-
-    Of a platform of which something is supposed, that is the weakest.
-    """
-    said = [one.status for one in (*devices, *links)]
+    """Return what figures rest on: the weakest status, and each device's and link's evidence."""
     return {
-        "weakest": weakest([*said, WHAT_IF] if supposed else said),
+        "weakest": weakest_of(devices, links, supposed=supposed),
         "devices": {one.name: evidence_record(one) for one in devices},
         "links": {one.name: evidence_record(one) for one in links},
     }

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import exp
 
 from hetsim.base.text import plain
-from hetsim.hardware.provenance import WHAT_IF, weakest
 from hetsim.problem.evidence import Z80, Evidence
 from hetsim.problem.problem import Problem
+from hetsim.problem.record import weakest_of
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import count, percent, ratio
 
@@ -42,13 +42,8 @@ def figures_text(
         f"links{'' if len(kinds) == 1 else ' ' + ', '.join(names)}: {text}"
         for text, names in kinds.items()
     ]
-    weakest_is = WHAT_IF if supposed else weakest_of(devices, links)
-    return plain("; ".join((f"weakest: {weakest_is}", *told)))
-
-
-def weakest_of(devices: Sequence[Evidence], links: Sequence[Evidence]) -> str:
-    """Return the weakest status of any of them."""
-    return weakest(one.status for one in (*devices, *links))
+    weakest = weakest_of(devices, links, supposed=supposed)
+    return plain("; ".join((f"weakest: {weakest}", *told)))
 
 
 def evidence_text(one: Evidence) -> str:
