@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from hetsim.base.units import MIB
@@ -67,6 +67,22 @@ def build_routes(platform: Platform) -> tuple[tuple[str, ...], tuple[tuple[Route
                 )
         rows.append(tuple(row))
     return resources, tuple(rows)
+
+
+def unreached(host: str, devices: Iterable[str], links: Iterable[Link]) -> list[str]:
+    """Return those of the devices that no chain of links joins to the host, in order. O(P + L)."""
+    neighbours: dict[str, list[str]] = {}
+    for link in links:
+        neighbours.setdefault(link.a, []).append(link.b)
+        neighbours.setdefault(link.b, []).append(link.a)
+    reached = {host}
+    pending = [host]
+    while pending:
+        for other in neighbours.get(pending.pop(), ()):
+            if other not in reached:
+                reached.add(other)
+                pending.append(other)
+    return [name for name in devices if name not in reached]
 
 
 def _resources(links: Sequence[Link]) -> tuple[tuple[str, ...], dict[tuple[str, str], int]]:

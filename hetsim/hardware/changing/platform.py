@@ -12,6 +12,7 @@ from hetsim.hardware.changing.amounts import Amount, read_amount
 from hetsim.hardware.changing.device import changed_device, factor_of, figure_after
 from hetsim.hardware.changing.figures import OF_LINK, OF_PLATFORM, SPEED, figure_called
 from hetsim.hardware.changing.named import chosen, split
+from hetsim.hardware.routes import unreached
 from hetsim.hardware.spec import Link, Platform, Supposed
 
 _PLATFORM = checks.instance("hetsim.hardware.spec:Platform")
@@ -146,7 +147,7 @@ def _without(platform: Platform, text: str) -> Platform:
     else:
         links = tuple(link for link in platform.links if link.name not in names)
         made = replace(platform, links=links)
-    lost = _unreachable(made)
+    lost = unreached(made.host, made.devices, made.links)
     if lost:
         also = " ".join(f"--without {name}" for name in lost)
         raise UsageError(
@@ -176,18 +177,3 @@ def _without_devices(platform: Platform, names: Sequence[str], where: str) -> Pl
         links=tuple(link for link in platform.links if not {link.a, link.b} & set(names)),
         memories=tuple(memory for memory in memories if len(memory.devices) > 1),
     )
-
-
-def _unreachable(platform: Platform) -> list[str]:
-    """Devices to which no chain of links leads from the host. O(P L)."""
-    reached = {platform.host}
-    pending = [platform.host]
-    while pending:
-        at = pending.pop()
-        for link in platform.links:
-            if at in (link.a, link.b):
-                other = link.b if link.a == at else link.a
-                if other not in reached:
-                    reached.add(other)
-                    pending.append(other)
-    return [name for name in platform.devices if name not in reached]

@@ -7,6 +7,7 @@ from typing import Any
 
 from hetsim.errors import nearest
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath
+from hetsim.hardware.routes import unreached
 from hetsim.hardware.spec import Link
 
 
@@ -21,10 +22,8 @@ def link_complaints(
     lines_by_name: dict[str, int] = {}
     for index, entry in enumerate(entries):
         at: YamlPath = ("links", index)
-        ends = entry.get("between") if isinstance(entry, Mapping) else None
-        if not (
-            isinstance(ends, list) and len(ends) == 2 and all(isinstance(e, str) for e in ends)
-        ):
+        ends = _ends(entry)
+        if ends is None:
             continue
         for position, end in enumerate(ends):
             if devices and end not in devices:
@@ -85,23 +84,11 @@ def unreachable(
     source: Source, host: str, devices: Mapping[str, Any], links: Sequence[Link]
 ) -> list[Complaint]:
     """Return a complaint for each device that no chain of links joins to `host`. O(P + L)."""
-    neighbours: dict[str, list[str]] = {name: [] for name in devices}
-    for link in links:
-        neighbours[link.a].append(link.b)
-        neighbours[link.b].append(link.a)
-    reached = {host}
-    pending = [host]
-    while pending:
-        for other in neighbours[pending.pop()]:
-            if other not in reached:
-                reached.add(other)
-                pending.append(other)
     return [
         Complaint(
             source.line(("devices", name)),
             f"no link leads from the host '{host}' to '{name}'",
             f"add a link with between: [{host}, {name}]",
         )
-        for name in devices
-        if name not in reached
+        for name in unreached(host, devices, links)
     ]
