@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from hetsim.hardware.kernel_figures import INDEX, KernelFigures
 from hetsim.hardware.spec import DeviceSpec, Platform
-
-_BANDWIDTHS = tuple(INDEX[name] for name in ("bandwidth_gbytes_s", "weights_gbytes_s"))
 
 
 def at_bandwidth(platform: Platform, names: Collection[str], share: float) -> Platform:
@@ -25,12 +22,8 @@ def at_bandwidth(platform: Platform, names: Collection[str], share: float) -> Pl
 
 
 def _slower(spec: DeviceSpec, share: float) -> DeviceSpec:
-    kernels = {precision: _drawing(own, share) for precision, own in spec.kernels.items()}
+    kernels = {
+        precision: own.times(share, "bandwidth_gbytes_s", "weights_gbytes_s")
+        for precision, own in spec.kernels.items()
+    }
     return replace(spec, bytes_per_s=spec.bytes_per_s * share, kernels=kernels)
-
-
-def _drawing(figures: KernelFigures, share: float) -> KernelFigures:
-    values = list(figures.values)
-    for index in _BANDWIDTHS:
-        values[index] *= share
-    return replace(figures, values=tuple(values))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hetsim.base.units import GIGA, MIB, TERA
 from hetsim.hardware.kernel_correction import Correction
@@ -101,6 +101,9 @@ PARAMETERS = (
 )  # fmt: skip
 INDEX: Mapping[str, int] = {known.name: index for index, known in enumerate(PARAMETERS)}
 """Place of a parameter in ``KernelFigures.values``, by name."""
+
+LEAST_S = 1e-12
+"""Of a time: logarithms are taken of figures, and none is next to none."""
 
 BATCHES = ("1", "2-16", "17+")
 """Ranges of batch sizes that errors are stated for."""
@@ -238,6 +241,17 @@ class KernelFigures:
     def value(self, name: str) -> float:
         """Return the parameter called `name`, in SI units."""
         return self.values[INDEX[name]]
+
+    def having(self, values: Mapping[str, float]) -> KernelFigures:
+        """Return the figures with other values, in SI units, of the parameters called so."""
+        found = list(self.values)
+        for name, value in values.items():
+            found[INDEX[name]] = value
+        return replace(self, values=tuple(found))
+
+    def times(self, factor: float, *names: str) -> KernelFigures:
+        """Return the figures with the parameters called so times a factor."""
+        return self.having({name: self.value(name) * factor for name in names})
 
     @property
     def dispatch_s(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from hetsim.hardware.kernel_figures import INDEX, KernelFigures
+from hetsim.hardware.kernel_figures import LEAST_S, KernelFigures
 from hetsim.hardware.spec import DeviceSpec
 
 
@@ -51,13 +51,12 @@ def _follows(
             changes[name] = figures.value(name) * reached, how
     for name, stated_s in (("launch_us", spec.launch_s), ("dispatch_us", spec.dispatch_s)):
         if name in overrides:
-            # Logarithms are taken of figures: none is next to none.
-            changes[name] = max(stated_s, 1e-12), "as the platform overrides it"
+            changes[name] = max(stated_s, LEAST_S), "as the platform overrides it"
     if not changes:
         return figures
-    values = list(figures.values)
-    provenance = dict(figures.provenance)
-    for name, (value, how) in changes.items():
-        values[INDEX[name]] = value
-        provenance[name] = "derived", f"{provenance[name][1]}; {how}"
-    return replace(figures, values=tuple(values), provenance=provenance)
+    derived = {
+        name: ("derived", f"{figures.provenance[name][1]}; {how}")
+        for name, (_, how) in changes.items()
+    }
+    changed = figures.having({name: value for name, (value, _) in changes.items()})
+    return replace(changed, provenance={**figures.provenance, **derived})

@@ -11,7 +11,7 @@ from hetsim.device.support.executed import is_quantized
 from hetsim.graph.graph import ITEM_BITS, Graph
 from hetsim.graph.work import Work
 from hetsim.hardware.executing import INT8
-from hetsim.hardware.kernel_figures import INDEX, KernelFigures
+from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.spec import DeviceSpec
 
 
@@ -50,11 +50,8 @@ def figures_for(device: DeviceSpec, dtype: str) -> tuple[KernelFigures, str]:
 
 def with_rate(figures: KernelFigures, ratio: float, how: str) -> KernelFigures:
     """Return the figures with the rate times `ratio`, which `how` says where from."""
-    values = list(figures.values)
-    values[INDEX["rate_tflops"]] *= ratio
     return replace(
-        figures,
-        values=tuple(values),
+        figures.times(ratio, "rate_tflops"),
         provenance={**figures.provenance, "rate_tflops": ("derived", how)},
     )
 

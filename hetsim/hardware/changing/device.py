@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from hetsim.hardware.changing.figures import (
     Figure,
     figure_called,
 )
-from hetsim.hardware.kernel_figures import INDEX, KernelFigures
+from hetsim.hardware.kernel_figures import LEAST_S
 from hetsim.hardware.spec import DeviceSpec
 
 FASTER = ("rate_tflops", "bandwidth_gbytes_s", "weights_gbytes_s", "io_gbytes_s")
@@ -26,9 +26,6 @@ FASTER = ("rate_tflops", "bandwidth_gbytes_s", "weights_gbytes_s", "io_gbytes_s"
 
 SOONER = ("launch_us", "dispatch_us")
 """What kernels and subgraphs wait for."""
-
-LEAST_S = 1e-12
-"""Of a time of kernels: logarithms are taken of figures, and none is next to none."""
 
 
 def changed_device(spec: DeviceSpec, figure: str, amount: Amount, where: str) -> DeviceSpec:
@@ -154,17 +151,16 @@ def _followed(spec: DeviceSpec, base: DeviceSpec, known: Figure, amount: Amount)
             first = next(iter(rates.values()), 1.0)
             alike = all(rate == first for rate in rates.values())
             ratio = rates.get(precision, first if alike else 1.0)
-            kernels[precision] = _times(figures, ("rate_tflops",), ratio)
+            kernels[precision] = figures.times(ratio, "rate_tflops")
         elif known.field in ("bytes_per_s", "memory_efficiency"):
             ratio = getattr(spec, known.field) / getattr(base, known.field)
-            names = ("bandwidth_gbytes_s", "weights_gbytes_s")
-            kernels[precision] = _times(figures, names, ratio)
+            kernels[precision] = figures.times(ratio, "bandwidth_gbytes_s", "weights_gbytes_s")
         elif known.field in ("launch_s", "dispatch_s"):
             # What is stated counts as it is; a factor is one on what was fitted.
             stated = getattr(spec, known.field)
             was = figures.value(known.key)
             after = was * amount.factor if amount.relative else stated
-            kernels[precision] = _with(figures, {known.key: max(after, LEAST_S)})
+            kernels[precision] = figures.having({known.key: max(after, LEAST_S)})
     return replace(spec, kernels=kernels)
 
 
@@ -177,7 +173,7 @@ def _at_speed(spec: DeviceSpec, factor: float) -> DeviceSpec:
         launch_s=spec.launch_s / factor,
         dispatch_s=spec.dispatch_s / factor,
         kernels={
-            precision: _times(_times(figures, FASTER, factor), SOONER, 1 / factor)
+            precision: figures.times(factor, *FASTER).times(1 / factor, *SOONER)
             for precision, figures in spec.kernels.items()
         },
     )
@@ -199,23 +195,11 @@ def _of_kernels(spec: DeviceSpec, entry: str, amount: Amount, where: str) -> Dev
         )
     known = figure_called(name, OF_KERNELS, (), f"'kernels' of {of}", where)
     kernels = {
-        each: _with(
-            figures,
-            {name: figure_after(figures.value(name), known, amount, known.key_unit, where)},
+        each: figures.having(
+            {name: figure_after(figures.value(name), known, amount, known.key_unit, where)}
         )
         if precision in ("", each)
         else figures
         for each, figures in spec.kernels.items()
     }
     return replace(spec, kernels=kernels)
-
-
-def _times(figures: KernelFigures, names: Sequence[str], factor: float) -> KernelFigures:
-    return _with(figures, {name: figures.value(name) * factor for name in names})
-
-
-def _with(figures: KernelFigures, values: Mapping[str, float]) -> KernelFigures:
-    found = list(figures.values)
-    for name, value in values.items():
-        found[INDEX[name]] = value
-    return replace(figures, values=tuple(found))
