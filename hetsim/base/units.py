@@ -17,6 +17,12 @@ _TIME_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _BYTE_STEPS = ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
 
 
+def in_si(value: float, unit: float) -> float:
+    """Return a value that is in a unit of so much, in SI units: 5 of 1e-6 is 5e-06."""
+    # Dividing rounds right where the unit is a part: 5 / 1e6 is 5e-06, 5 * 1e-6 is not.
+    return value * unit if unit >= 1 else value / round(1 / unit)
+
+
 def significant(value: float, digits: int = 4) -> float:
     """Return `value` to so many significant digits.
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from hetsim.base.units import GIGA, MIB, TERA
+from hetsim.base.units import GIGA, MIB, TERA, in_si
 from hetsim.hardware.kernel_correction import Correction
 from hetsim.hardware.provenance import weakest
 
@@ -41,8 +41,7 @@ class Parameter:
 
     def si(self, value: float) -> float:
         """Return a value in the unit of the YAML key in SI units."""
-        # Dividing rounds right where the unit is a part: 5 / 1e6 is 5e-06, 5 * 1e-6 is not.
-        return value * self.key_unit if self.key_unit >= 1 else value / round(1 / self.key_unit)
+        return in_si(value, self.key_unit)
 
     def in_key_unit(self, value: float) -> float:
         """Return a value in SI units in the unit of the YAML key."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hetsim.base.units import GIB, GIGA, KIB, MIB, TERA
+from hetsim.base.units import GIB, GIGA, KIB, MIB, TERA, in_si
 from hetsim.errors import UsageError
 
 _BYTES = {"B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": GIGA, "TB": TERA,
@@ -82,9 +82,7 @@ class Amount:
         """
         if self.relative:
             return value * self.factor
-        size = self._size(quantity, key_unit, where)
-        # Dividing rounds right where the unit is a part: 5 / 1e6 is 5e-06, 5 * 1e-6 is not.
-        stated = self.number * size if size >= 1 else self.number / round(1 / size)
+        stated = in_si(self.number, self._size(quantity, key_unit, where))
         return stated if self.sign == "=" else value + (stated if self.sign == "+" else -stated)
 
     def _size(self, quantity: str, key_unit: float | None, where: str) -> float:

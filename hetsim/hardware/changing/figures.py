@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hetsim.base.units import GIB, GIGA, TERA
+from hetsim.base.units import GIB, GIGA, MICRO, TERA
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.kernel_figures import PARAMETERS
 
@@ -47,14 +47,12 @@ class Figure:
     table: bool = False
 
 
-MICROSECOND = 1e-6
-
 OF_DEVICE = (
     Figure("peak_tflops", "peak", "flops_per_s", "FLOP/s", TERA, table=True),
     Figure("memory_bandwidth_gbytes_s", "bandwidth", "bytes_per_s", "bytes/s", GIGA),
     Figure("memory_gib", "memory", "memory_bytes", "bytes", GIB, whole=True),
-    Figure("launch_us", "launch", "launch_s", "s", MICROSECOND, zero=True),
-    Figure("dispatch_us", "dispatch", "dispatch_s", "s", MICROSECOND, zero=True),
+    Figure("launch_us", "launch", "launch_s", "s", MICRO, zero=True),
+    Figure("dispatch_us", "dispatch", "dispatch_s", "s", MICRO, zero=True),
     Figure("streams", "streams", "streams", whole=True, most=1e6),
     Figure("idle_w", "idle", "idle_w", "W", zero=True),
     Figure("busy_w", "busy", "busy_w", "W", zero=True),
@@ -62,7 +60,7 @@ OF_DEVICE = (
     Figure("memory_efficiency", "memory_efficiency", "memory_efficiency", most=1.0),
 )
 OF_LINK = (
-    Figure("latency_us", "latency", "latency_s", "s", MICROSECOND, zero=True),
+    Figure("latency_us", "latency", "latency_s", "s", MICRO, zero=True),
     Figure("bandwidth_gbytes_s", "bandwidth", "bytes_per_s", "bytes/s", GIGA),
 )
 OF_PLATFORM = (
@@ -80,8 +78,7 @@ KERNELS = "kernels"
 """Of a device: `kernels.PARAMETER` or `kernels.PRECISION.PARAMETER`, as its file has them."""
 
 OF_KERNELS = tuple(
-    Figure(known.name, known.name, known.name, known.unit, known.key_unit, zero=False)
-    for known in PARAMETERS
+    Figure(known.name, known.name, known.name, known.unit, known.key_unit) for known in PARAMETERS
 )
 
 
