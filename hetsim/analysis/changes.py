@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
 from hetsim.errors import Infeasible
+from hetsim.hardware.spec import unnumbered
 from hetsim.partitioning.flow import partition
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import Objective, measure
@@ -208,10 +209,8 @@ def _alike(problem: Problem, plan: Plan) -> list[int]:
     for p, name in enumerate(problem.devices):
         capacity = problem.capacity_bytes[p] if problem.capacity_bytes is not None else 0
         kernels = tuple((k.nodes, k.seconds) for k in problem.fused if k.device == p)
-        stem, dot, number = name.rpartition(".")
-        own = stem if dot and number.isdigit() else name
         key = (
-            own, problem.seconds[:, p].tobytes(), kernels, problem.dispatch_s[p],
+            unnumbered(name), problem.seconds[:, p].tobytes(), kernels, problem.dispatch_s[p],
             problem.streams[p], capacity,
         )  # fmt: skip
         if key not in kept or work[p] > work[kept[key]]:

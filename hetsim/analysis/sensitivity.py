@@ -10,7 +10,7 @@ from functools import partial
 from hetsim.base import checks
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.changing.platform import what_if
-from hetsim.hardware.spec import Platform
+from hetsim.hardware.spec import Platform, unnumbered
 from hetsim.placement.objective import Objective, check_objective, measure
 from hetsim.placement.planning import again
 from hetsim.plans.plan import Plan
@@ -86,8 +86,8 @@ def levers(platform: Platform, measured: Collection[str] = ()) -> tuple[str, ...
     names = list(platform.devices)
     without = set(measured)
     if len(names) > EACH:
-        names = list(dict.fromkeys(_stem(name) for name in names))
-        without = {_stem(name) for name in measured}
+        names = list(dict.fromkeys(map(unnumbered, names)))
+        without = set(map(unnumbered, measured))
     names = [name for name in names if name not in without]
     links = {link.name: link.latency_s for link in platform.links}
     if len(links) > EACH:
@@ -101,11 +101,6 @@ def levers(platform: Platform, measured: Collection[str] = ()) -> tuple[str, ...
         if latency_s > 0:
             found.append(f"link {name}.latency -{STEP}")
     return tuple(found)
-
-
-def _stem(name: str) -> str:
-    stem, dot, number = name.rpartition(".")
-    return stem if dot and number.isdigit() else name
 
 
 @checks.takes(

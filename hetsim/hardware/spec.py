@@ -51,6 +51,16 @@ def numbered(kind: str, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name.rpartition(".")[0] == kind)
 
 
+def unnumbered(name: str) -> str:
+    """Return the name of a device without its number, where it has one.
+
+    >>> unnumbered("gpu.1"), unnumbered("cpu")
+    ('gpu', 'cpu')
+    """
+    kind, dot, number = name.rpartition(".")
+    return kind if dot and number.isdigit() else name
+
+
 def standing_for(name: str, names: Collection[str], where: str = "") -> tuple[str, ...]:
     """Return the devices that a name stands for: itself, or all numbered ones of that kind.
 
