@@ -40,12 +40,12 @@ def _row_record(row: Carried) -> dict[str, Any]:
         "proved": row.proved,
         "one_span": row.one_span is None,
         "why_not_one_span": row.one_span,
-        "highest_per_s": _number(row.highest_per_s),
+        "highest_per_s": row.highest_per_s,
         "any_rate": math.isinf(row.highest_per_s),
         "rates": [
             {
                 "low_per_s": one.low_per_s,
-                "high_per_s": _number(one.high_per_s),
+                "high_per_s": one.high_per_s,
                 "misses_below_per_s": one.misses_below_per_s,
                 "misses_above_per_s": one.misses_above_per_s,
             }
@@ -54,17 +54,13 @@ def _row_record(row: Carried) -> dict[str, Any]:
         "exact_factor": None
         if row.factor is None
         else [str(row.factor.numerator), str(row.factor.denominator)],
-        "sample_per_s": None if row.sample_per_s is None else _number(row.sample_per_s),
+        "sample_per_s": row.sample_per_s,
         "sample": row.sample,
-        "ceiling_per_s": _number(row.ceiling_per_s),
+        "ceiling_per_s": row.ceiling_per_s,
         "ceiling_binds": row.ceiling_binds,
-        "utilization": None if row.utilization is None else _number(row.utilization),
+        "utilization": row.utilization,
         "ends": row.ends,
         "requests": row.requests,
         "at": None if row.at is None else service_record(row.at),
         "refused": None if row.refused is None else str(row.refused),
     }
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from hetsim.confidence.mean import Mean
@@ -106,15 +105,15 @@ def _stream_record(one: StreamService) -> dict[str, Any]:
         "answered": one.answered,
         "rejected_full": one.full,
         "rejected_expired": one.expired,
-        "throughput_per_s": _number(one.throughput_per_s),
+        "throughput_per_s": one.throughput_per_s,
         "throughput_interval": _interval_record(one.throughput),
-        "latency_mean_s": _number(one.mean_s),
+        "latency_mean_s": one.mean_s,
         "latency_mean_interval": _interval_record(one.mean),
         "percentiles": [_percentile_record(each) for each in one.percentiles],
         "queue": _part_record(one.queue),
         "loading": _part_record(one.loading),
         "service": _part_record(one.service),
-        "batch_mean": _number(one.batch),
+        "batch_mean": one.batch,
         "objectives": [
             {
                 "share_on_time": each.slo.share,
@@ -143,8 +142,8 @@ def _model_record(one: ModelService) -> dict[str, Any]:
             "state": state.state,
             "caught_up_s": state.caught_up_s,
             "backlog": state.backlog,
-            "offered_per_s": _number(state.offered_per_s),
-            "carried_per_s": _number(state.carried_per_s),
+            "offered_per_s": state.offered_per_s,
+            "carried_per_s": state.carried_per_s,
         },
         "queue": {
             "mean": one.queue.mean,
@@ -185,8 +184,8 @@ def failed_record(failed: Failed) -> dict[str, Any]:
                 "windows": [
                     {
                         "begin_s": window.begin_s,
-                        "works_s": _number(window.works_s),
-                        "end_s": _number(window.end_s),
+                        "works_s": window.works_s,
+                        "end_s": window.end_s,
                     }
                     for window in one.windows
                 ],
@@ -212,9 +211,9 @@ def _period_record(one: Period) -> dict[str, Any]:
         "requests": one.requests,
         "answered": one.answered,
         "rejected": one.rejected,
-        "latency_mean_s": _number(one.mean_s),
+        "latency_mean_s": one.mean_s,
         "percentiles": [_percentile_record(each) for each in one.percentiles],
-        "on_time": [_number(share) for share in one.on_time],
+        "on_time": list(one.on_time),
     }
 
 
@@ -229,27 +228,25 @@ def _percentile_record(each: Percentile) -> dict[str, Any]:
     }
 
 
-def _part_record(one: Part) -> dict[str, float | None]:
-    figures = {"mean_s": one.mean_s, "p50_s": one.p50_s, "p99_s": one.p99_s, "max_s": one.max_s}
-    return {name: _number(value) for name, value in figures.items()}
+def _part_record(one: Part) -> dict[str, float]:
+    return {"mean_s": one.mean_s, "p50_s": one.p50_s, "p99_s": one.p99_s, "max_s": one.max_s}
 
 
 def _use_record(one: Use) -> dict[str, Any]:
-    figures = {"busy_s": one.busy_s, "utilization": one.utilization, "energy_j": one.energy_j}
-    record: dict[str, Any] = {name: _number(value) for name, value in figures.items()}
-    return {**record, "utilization_interval": _interval_record(one.interval)}
+    return {
+        "busy_s": one.busy_s,
+        "utilization": one.utilization,
+        "energy_j": one.energy_j,
+        "utilization_interval": _interval_record(one.interval),
+    }
 
 
 def _interval_record(one: Mean | None) -> dict[str, Any] | None:
     if one is None:
         return None
     return {
-        "low": _number(one.low),
-        "high": _number(one.high),
+        "low": one.low,
+        "high": one.high,
         "confidence": one.confidence,
         "enough": one.enough,
     }
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

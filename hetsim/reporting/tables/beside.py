@@ -97,21 +97,16 @@ def beside_record(found: Beside) -> Record:
 def side_record(side: Side) -> Record:
     """Return one answer as plain data."""
     return {
-        "cost_s": number(side.cost_s),
+        "cost_s": side.cost_s,
         "strategy": side.strategy or None,
         "devices": list(side.devices),
         "limited_by": side.limited_by or None,
-        "energy_j": number(side.energy_j),
+        "energy_j": side.energy_j,
         "lower_bound_s": side.bound_s,
         "best_single": side.single or None,
         "best_single_s": side.single_s,
         "reason": side.reason or None,
     }
-
-
-def number(value: float) -> float | None:
-    """Return a number that JSON has; None for one that is none."""
-    return value if math.isfinite(value) else None
 
 
 def difference(was: float, now: float) -> str:

@@ -13,7 +13,7 @@ from hetsim.base.text import Record, plain
 from hetsim.base.units import format_seconds
 from hetsim.plans.plan import Plan
 from hetsim.problem.record import supposed_record
-from hetsim.reporting.tables.beside import SAME, difference, number
+from hetsim.reporting.tables.beside import SAME, difference
 from hetsim.reporting.words.console import cell, new_table
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import ABSENT, joules, percent
@@ -115,9 +115,9 @@ def _side_record(side: Service) -> Record:
         "streams": [
             {
                 "name": one.name,
-                "p99_s": number(percentile_s(one)),
-                "mean_s": number(one.mean_s),
-                "throughput_per_s": number(one.throughput_per_s),
+                "p99_s": percentile_s(one),
+                "mean_s": one.mean_s,
+                "throughput_per_s": one.throughput_per_s,
                 "verdicts": {str(each.slo): each.verdict.answer for each in one.objectives},
             }
             for one in side.streams

@@ -11,7 +11,7 @@ from rich.text import Text
 from hetsim.analysis.sensitivity import Sensitivities
 from hetsim.base.text import Record, plain
 from hetsim.base.units import format_seconds
-from hetsim.reporting.tables.beside import SAME, number
+from hetsim.reporting.tables.beside import SAME
 from hetsim.reporting.words.console import cell, new_table
 from hetsim.reporting.words.text import ABSENT, count, percent
 
@@ -38,9 +38,9 @@ def sensitivities_record(found: Sensitivities) -> Record:
     """Return the same as plain data."""
     return {
         "figure": found.figure,
-        "value_s": number(found.value_s),
+        "value_s": found.value_s,
         "changes": [
-            {"change": one.change, "plan_kept": number(one.kept), "planned_anew": number(one.anew)}
+            {"change": one.change, "plan_kept": one.kept, "planned_anew": one.anew}
             for one in found.changes
         ],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
@@ -39,7 +40,9 @@ def workload(model: str, requests: int = 60, **changes: object) -> hetsim.Worklo
 
 def same(found: LoadTest) -> None:
     """What was measured is what was simulated, and every answer is right."""
-    simulated, measured = map(service_record, (found.simulated, found.measured))
+    simulated, measured = (
+        json.loads(to_json(service_record(side))) for side in (found.simulated, found.measured)
+    )
     for record in (simulated, measured):
         # Summed in another order: that of the calls.
         for use in (*record["devices"].values(), *record["links"].values()):
