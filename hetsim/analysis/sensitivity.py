@@ -178,7 +178,7 @@ def served_sensitivities(
     Complexity: two services for each device, and four for each link.
     """
     workload = replace(service.workload, requests=service.requests, duration_s=None)
-    before_s = [tail_s(service, at) for at in range(len(service.streams))]
+    before_s = _tails(service)
     changes: list[list[Sensitivity]] = [[] for _ in service.streams]
     fixed = any(entry.plan for model in deployment.models for entry in model.instances)
     measured = {name for one in service.resolved for name in one.problem.profiles}
@@ -211,14 +211,8 @@ def served_sensitivities(
     )
 
 
-def tail_s(service: Service, stream: int) -> float:
-    """Return p99 of a stream; NaN where it has none, inf where those requests were rejected."""
-    known = {one.percentile: one.estimate_s for one in service.streams[stream].percentiles}
-    return known.get(99.0, math.nan)
-
-
 def _tails(service: Service) -> list[float]:
-    return [tail_s(service, at) for at in range(len(service.streams))]
+    return [stream.p99_s for stream in service.streams]
 
 
 def _kept(plan: Plan, problem: Problem, objective: Objective) -> float:

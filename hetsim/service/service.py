@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,6 +105,12 @@ class StreamService:
     objectives: tuple[Objective, ...]
     mean: Mean | None
     throughput: Mean | None
+
+    @property
+    def p99_s(self) -> float:
+        """The 99th percentile; NaN where there is none, inf where those requests were rejected."""
+        known = {one.percentile: one.estimate_s for one in self.percentiles}
+        return known.get(99.0, math.nan)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

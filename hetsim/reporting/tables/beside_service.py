@@ -17,10 +17,7 @@ from hetsim.reporting.tables.beside import SAME, difference
 from hetsim.reporting.words.console import cell, new_table
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import ABSENT, joules, percent
-from hetsim.service.service import Service, StreamService
-
-SHOWN = 99.0
-"""The percentile that is shown."""
+from hetsim.service.service import Service
 
 Row = tuple[str, str, str, str]
 
@@ -40,8 +37,8 @@ def _rows(was: Service, now: Service) -> Iterator[Row]:
     yield ("state", was.state, now.state, "")
     for before, after in zip(was.streams, now.streams, strict=True):
         name = f"{before.name}: " if len(was.streams) > 1 else ""
-        tail = (percentile_s(before), percentile_s(after))
-        yield (f"{name}p{SHOWN:g}", _seconds(tail[0]), _seconds(tail[1]), difference(*tail))
+        tail = before.p99_s, after.p99_s
+        yield (f"{name}p99", _seconds(tail[0]), _seconds(tail[1]), difference(*tail))
         means = before.mean_s, after.mean_s
         yield (f"{name}mean", _seconds(means[0]), _seconds(means[1]), difference(*means))
         rates = before.throughput_per_s, after.throughput_per_s
@@ -63,14 +60,14 @@ def served_sentence(was: Service, now: Service) -> str:
     """Return what the supposition does to the first stream, and which decisions moved."""
     platform = now.resolved[0].problem.platform
     assert platform is not None
-    before, after = (percentile_s(side.streams[0]) for side in (was, now))
+    before, after = (side.streams[0].p99_s for side in (was, now))
     if math.isnan(before) or math.isnan(after):
         text = f"as it is {was.state}, so supposed {now.state}"
     elif abs(after / before - 1) < SAME:
-        text = f"p{SHOWN:g} stays {format_seconds(after)}"
+        text = f"p99 stays {format_seconds(after)}"
     else:
         text = (
-            f"p{SHOWN:g} goes from {format_seconds(before)} to {format_seconds(after)}, "
+            f"p99 goes from {format_seconds(before)} to {format_seconds(after)}, "
             f"{percent(after / before - 1, sign=True)}"
         )
     moved = served_moved(was, now)
@@ -115,7 +112,7 @@ def _side_record(side: Service) -> Record:
         "streams": [
             {
                 "name": one.name,
-                "p99_s": percentile_s(one),
+                "p99_s": one.p99_s,
                 "mean_s": one.mean_s,
                 "throughput_per_s": one.throughput_per_s,
                 "verdicts": {str(each.slo): each.verdict.answer for each in one.objectives},
@@ -123,12 +120,6 @@ def _side_record(side: Service) -> Record:
             for one in side.streams
         ],
     }
-
-
-def percentile_s(stream: StreamService) -> float:
-    """Return p99 of a stream; NaN where it has none, inf where those requests were rejected."""
-    found = {one.percentile: one.estimate_s for one in stream.percentiles}
-    return found.get(SHOWN, math.nan)
 
 
 def _plans(was: Service, now: Service) -> dict[str, tuple[str, str]]:
