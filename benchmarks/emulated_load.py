@@ -25,7 +25,7 @@ import hetsim
 from hetsim.errors import ExecutionError
 from hetsim.execution.serving.serve import load_test
 from hetsim.plans.plan import Plan
-from hetsim.reporting.tables.load_test import off
+from hetsim.reporting.words.text import relative_change
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.workloads.arrivals.poisson import Poisson
@@ -113,9 +113,9 @@ def measure(
         **line,
         "wall_s": found.host.wall_s,
         "mean_ms": 1e3 * told.mean_s,
-        "mean_off": off(told.mean_s, real.mean_s),
+        "mean_off": relative_change(told.mean_s, real.mean_s),
         "p99_ms": 1e3 * p99[0],
-        "p99_off": off(*p99),
+        "p99_off": relative_change(*p99),
         "answered_late_ms": 1e3 * found.host.answered.mean_s,
         "overran": found.host.overran,
         "calls": found.host.calls,

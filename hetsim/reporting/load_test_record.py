@@ -7,7 +7,7 @@ from typing import Any
 
 from hetsim.execution.serving.serve import LoadTest
 from hetsim.reporting.service_record import service_record
-from hetsim.reporting.tables.load_test import off
+from hetsim.reporting.words.text import relative_change
 from hetsim.service.service import StreamService
 
 
@@ -37,13 +37,13 @@ def _off_by(told: StreamService, real: StreamService) -> dict[str, Any]:
     sides = [{one.percentile: one.estimate_s for one in side.percentiles} for side in (told, real)]
     return {
         "name": told.name,
-        "latency_mean": off(told.mean_s, real.mean_s),
+        "latency_mean": relative_change(told.mean_s, real.mean_s),
         "percentiles": [
-            {"percentile": at, "latency": off(a, sides[1][at])}
+            {"percentile": at, "latency": relative_change(a, sides[1][at])}
             for at, a in sides[0].items()
             if at in sides[1]
         ],
-        "queue_mean": off(told.queue.mean_s, real.queue.mean_s),
-        "service_mean": off(told.service.mean_s, real.service.mean_s),
-        "throughput": off(told.throughput_per_s, real.throughput_per_s),
+        "queue_mean": relative_change(told.queue.mean_s, real.queue.mean_s),
+        "service_mean": relative_change(told.service.mean_s, real.service.mean_s),
+        "throughput": relative_change(told.throughput_per_s, real.throughput_per_s),
     }

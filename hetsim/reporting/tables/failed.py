@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from rich.table import Table
@@ -10,9 +9,8 @@ from rich.text import Text
 
 from hetsim.base.text import plain
 from hetsim.base.units import format_seconds
-from hetsim.confidence.percentile import Percentile
 from hetsim.reporting.words.console import cell, new_table
-from hetsim.reporting.words.text import ABSENT, count, ends
+from hetsim.reporting.words.text import ABSENT, count, percentile_lines, seconds_text
 from hetsim.service.failed import Failed, ModelFailed, Period
 from hetsim.service.service import Service
 
@@ -82,13 +80,11 @@ def failed_table(service: Service) -> Table:
 
 def _period(period: Period) -> list[Text]:
     found = {each.percentile: each for each in period.percentiles}
-    mean = ABSENT if math.isnan(period.mean_s) else format_seconds(period.mean_s)
     return [
         Text(str(period.requests)),
         Text(str(period.rejected)),
-        Text(mean),
-        interval(found.get(50.0)),
-        interval(found.get(99.0)),
+        Text(seconds_text(period.mean_s)),
+        *(cell(*percentile_lines(found.get(percentile))) for percentile in (50.0, 99.0)),
     ]
 
 
@@ -99,15 +95,3 @@ def _on_time(period: Period, names: list[str]) -> Text:
     if len(shares) > 1:
         shares = [f"{name}: {share}" for name, share in zip(names, shares, strict=True)]
     return Text("\n".join(shares))
-
-
-def interval(one: Percentile | None) -> Text:
-    """Return a percentile and its interval, in two lines."""
-    if one is None:
-        return Text(ABSENT)
-    if math.isinf(one.estimate_s):
-        return cell("rejected")
-    if not one.enough:
-        return cell(format_seconds(one.estimate_s), "too few")
-    both = ends(format_seconds(one.low_s), format_seconds(one.high_s))
-    return cell(format_seconds(one.estimate_s), both)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -15,10 +16,17 @@ from hetsim.execution.serving.host import Host, Late
 from hetsim.execution.serving.outputs import Outputs
 from hetsim.execution.serving.serve import LoadTest
 from hetsim.reporting.tables.comparison import question
-from hetsim.reporting.tables.failed import interval
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.words.console import cell, new_table, pairs
-from hetsim.reporting.words.text import ABSENT, count, percent
+from hetsim.reporting.words.text import (
+    ABSENT,
+    count,
+    number_text,
+    percent,
+    percentile_lines,
+    relative_change,
+    seconds_text,
+)
 from hetsim.service.service import StreamService
 
 SHOWN = (50.0, 90.0, 99.0)
@@ -101,25 +109,27 @@ def _latencies(found: LoadTest) -> Table:
 
 
 def _figures(told: StreamService, real: StreamService) -> list[tuple[str, Text, Text, Text]]:
-    def seconds(what: str, a: float, b: float) -> tuple[str, Text, Text, Text]:
-        return (what, _seconds(a), _seconds(b), _off(a, b))
+    def both(
+        what: str, text: Callable[[float], str], a: float, b: float
+    ) -> tuple[str, Text, Text, Text]:
+        return (what, cell(text(a)), cell(text(b)), _off(a, b))
 
-    rows = [seconds("mean", told.mean_s, real.mean_s)]
+    rows = [both("mean", seconds_text, told.mean_s, real.mean_s)]
     sides = [{one.percentile: one for one in side.percentiles} for side in (told, real)]
     for percentile in SHOWN:
         here, there = (side.get(percentile) for side in sides)
         ends = [math.nan if one is None else one.estimate_s for one in (here, there)]
-        rows.append((f"p{percentile:g}", interval(here), interval(there), _off(*ends)))
-    rows.append(seconds("waited, mean", told.queue.mean_s, real.queue.mean_s))
-    rows.append(seconds("served, mean", told.service.mean_s, real.service.mean_s))
+        a, b = (cell(*percentile_lines(one)) for one in (here, there))
+        rows.append((f"p{percentile:g}", a, b, _off(*ends)))
+    rows.append(both("waited, mean", seconds_text, told.queue.mean_s, real.queue.mean_s))
+    rows.append(both("served, mean", seconds_text, told.service.mean_s, real.service.mean_s))
     rates = told.throughput_per_s, real.throughput_per_s
-    rows.append(("answers a second", _number(rates[0]), _number(rates[1]), _off(*rates)))
+    rows.append(both("answers a second", number_text, *rates))
     if told.batch > 1 or real.batch > 1:
-        sizes = told.batch, real.batch
-        rows.append(("batch, mean", _number(sizes[0]), _number(sizes[1]), _off(*sizes)))
+        rows.append(both("batch, mean", number_text, told.batch, real.batch))
     if told.answered < told.requests or real.answered < real.requests:
-        lost = [float(side.requests - side.answered) for side in (told, real)]
-        rows.append(("rejected", cell(f"{lost[0]:.0f}"), cell(f"{lost[1]:.0f}"), cell("")))
+        a, b = (cell(str(side.requests - side.answered)) for side in (told, real))
+        rows.append(("rejected", a, b, cell("")))
     for one, other in zip(told.objectives, real.objectives, strict=True):
         a, b = (cell(f"{100 * side.on_time:.4g} %", side.verdict.answer) for side in (one, other))
         points = cell(f"{100 * (other.on_time - one.on_time):+.2g} points")
@@ -161,24 +171,9 @@ def _outputs_line(outputs: Outputs | None) -> str:
     return text
 
 
-def _seconds(value: float) -> Text:
-    return Text(ABSENT) if math.isnan(value) else cell(format_seconds(value))
-
-
-def _number(value: float) -> Text:
-    return Text(ABSENT) if math.isnan(value) else cell(f"{value:.4g}")
-
-
 def _off(told: float, real: float) -> Text:
-    share = off(told, real)
+    share = relative_change(told, real)
     if share is None:
         return Text(ABSENT)
     # Nothing is off by -0.0.
     return cell(f"{round(100 * share, 1) + 0.0:+.1f} %" if share < TIMES else f"{1 + share:.3g}x")
-
-
-def off(told: float, real: float) -> float | None:
-    """Return by what share of `told` `real` is above it; None where that is no number."""
-    if not (math.isfinite(told) and math.isfinite(real)) or told == 0:
-        return None
-    return real / told - 1

@@ -16,10 +16,21 @@ from hetsim.confidence.mean import Mean
 from hetsim.confidence.percentile import Percentile
 from hetsim.hardware.provenance import weakest
 from hetsim.reporting.tables.comparison import question
-from hetsim.reporting.tables.failed import failed_rows, failed_table, interval
+from hetsim.reporting.tables.failed import failed_rows, failed_table
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.cost import cost_text
-from hetsim.reporting.words.text import ABSENT, big, count, ends, joules, percent
+from hetsim.reporting.words.text import (
+    ABSENT,
+    big,
+    count,
+    ends,
+    joules,
+    latency_text,
+    number_text,
+    percent,
+    percentile_lines,
+    seconds_text,
+)
 from hetsim.service.cost import Cost
 from hetsim.service.intervals import ends_of
 from hetsim.service.resolving import Resolved
@@ -190,7 +201,7 @@ def _latencies(service: Service, worse: Service | None) -> Table:
         found, beside = _by_percentile(one), _by_percentile(other)
         means = [ABSENT]
         if not _overloaded(service, one):
-            means = [_seconds(one.mean_s), *_between(one.mean, format_seconds)]
+            means = [seconds_text(one.mean_s), *_between(one.mean, format_seconds)]
         if worse is not None and other is not None:
             means.append(_bad_end(math.nan if _overloaded(worse, other) else other.mean_s))
         table.add_row(
@@ -210,17 +221,17 @@ def _by_percentile(one: StreamService | None) -> dict[float, Percentile]:
 
 
 def _bad_end(seconds: float) -> str:
-    return f"bad end {'rejected' if math.isinf(seconds) else _seconds(seconds)}"
+    return f"bad end {latency_text(seconds)}"
 
 
 def _interval(
     one: Percentile | None, worse: StreamService | None, other: Percentile | None
 ) -> Text:
     """A percentile, its interval, and what it is at the bad end where that is told."""
-    said = interval(one)
-    if worse is None:
-        return said
-    return cell(*said.plain.split("\n"), _bad_end(math.nan if other is None else other.estimate_s))
+    lines = percentile_lines(one)
+    if worse is not None:
+        lines.append(_bad_end(math.nan if other is None else other.estimate_s))
+    return cell(*lines)
 
 
 def loading_text(service: Service, one: Loading) -> str:
@@ -265,7 +276,7 @@ def _parts(service: Service, *, loading: bool) -> Table:
         table.add_row(
             cell(one.name),
             cell(
-                ABSENT if math.isnan(one.throughput_per_s) else f"{one.throughput_per_s:.4g}",
+                number_text(one.throughput_per_s),
                 *_between(one.throughput, "{:.4g}".format),
             ),
             *([ABSENT] * 2 if _overloaded(service, one) else _mean_and_p99(one.queue)),
@@ -279,7 +290,7 @@ def _parts(service: Service, *, loading: bool) -> Table:
 
 
 def _mean_and_p99(part: Part) -> list[str]:
-    return [_seconds(part.mean_s), _seconds(part.p99_s)]
+    return [seconds_text(part.mean_s), seconds_text(part.p99_s)]
 
 
 def _objectives(streams: Sequence[StreamService], worse: Service | None) -> Table:
@@ -319,7 +330,7 @@ def _uses(service: Service) -> Table:
     for name, use in service.devices.items():
         table.add_row(
             cell(name),
-            _seconds(use.busy_s),
+            seconds_text(use.busy_s),
             cell(percent(use.utilization), *_between(use.interval, percent)),
             joules(use.energy_j),
             format_bytes(service.memory_bytes[name]),
@@ -328,7 +339,7 @@ def _uses(service: Service) -> Table:
         if use.busy_s > 0:
             table.add_row(
                 cell(name),
-                _seconds(use.busy_s),
+                seconds_text(use.busy_s),
                 cell(percent(use.utilization), *_between(use.interval, percent)),
                 ABSENT,
                 ABSENT,
@@ -343,7 +354,3 @@ def _most_used(service: Service) -> float:
         if own and not any(math.isnan(share) for share in own):
             shares.append(sum(own) / len(own))
     return max(shares)
-
-
-def _seconds(value: float) -> str:
-    return ABSENT if math.isnan(value) else format_seconds(value)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from hetsim.base.text import plain
+from hetsim.base.units import format_seconds
+
+if TYPE_CHECKING:
+    from hetsim.confidence.percentile import Percentile
 
 ABSENT = "-"
 """What stands where there is no figure."""
@@ -33,6 +38,28 @@ def percent(share: float | None, *, sign: bool = False) -> str:
     value = 0.0 if abs(value) < 0.05 else value
     digits = 0 if abs(value) >= 9.95 or value == 0.0 else 1
     return f"{value:{'+' if sign else ''}.{digits}f} %"
+
+
+def relative_change(was: float, now: float) -> float | None:
+    """Return by what share of `was` `now` is above it; None where that is no number."""
+    if not (math.isfinite(was) and math.isfinite(now)) or was == 0:
+        return None
+    return now / was - 1
+
+
+def seconds_text(seconds: float) -> str:
+    """Return seconds with a fitting unit; a dash where they are no number."""
+    return ABSENT if math.isnan(seconds) else format_seconds(seconds)
+
+
+def latency_text(seconds: float) -> str:
+    """Return a latency; of requests that were rejected, which are infinitely late, just that."""
+    return "rejected" if math.isinf(seconds) else seconds_text(seconds)
+
+
+def number_text(value: float) -> str:
+    """Return a plain number with four significant digits; a dash where it is none."""
+    return ABSENT if math.isnan(value) else f"{value:.4g}"
 
 
 def joules(energy: float) -> str:
@@ -79,6 +106,18 @@ def _digits(value: float) -> str:
     if magnitude >= 99.95:
         return f"{value:.0f}"
     return f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
+
+
+def percentile_lines(one: Percentile | None) -> list[str]:
+    """Return a percentile and, in a line of its own, its interval; a dash where there is none."""
+    if one is None:
+        return [ABSENT]
+    if math.isinf(one.estimate_s):
+        return [latency_text(one.estimate_s)]
+    if not one.enough:
+        return [format_seconds(one.estimate_s), "too few"]
+    both = ends(format_seconds(one.low_s), format_seconds(one.high_s))
+    return [format_seconds(one.estimate_s), both]
 
 
 def ends(low: str, high: str) -> str:
