@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.beside import Beside, Side
@@ -14,7 +15,7 @@ from hetsim.base.text import Record, plain
 from hetsim.base.units import format_seconds
 from hetsim.reporting.words.console import cell, new_table
 from hetsim.reporting.words.like_devices import folded
-from hetsim.reporting.words.text import ABSENT, joules, percent
+from hetsim.reporting.words.text import ABSENT, joules, percent, relative_change
 
 SAME = 5e-4
 """Part of a figure below which a difference is none: percentages show as much."""
@@ -50,7 +51,8 @@ def beside_report(found: Beside) -> RenderableType:
     if was.single_s is not None and now.single_s is not None:
         rows.append(_seconds("best single", was.single_s, now.single_s, None, kept))
         rows.append(("", was.single, "", now.single, ""))
-    return Stack(_table(rows), Text(""), Text(sentence(found), style="bold"))
+    table = sides_table(("as it is", "plan kept", "supposed", "change"), rows)
+    return Stack(table, Text(""), Text(sentence(found), style="bold"))
 
 
 def sentence(found: Beside) -> str:
@@ -111,9 +113,16 @@ def side_record(side: Side) -> Record:
 
 def difference(was: float, now: float) -> str:
     """Return ``-25 %``; ``same`` where there is none, a dash where it is no number."""
-    if math.isnan(was) or math.isnan(now) or was == 0:
+    share = relative_change(was, now)
+    if share is None:
         return "same" if was == now else ABSENT
-    share = now / was - 1.0
+    return change_text(share)
+
+
+def change_text(share: float) -> str:
+    """Return a relative change; ``same`` where there is none, a dash where it is no number."""
+    if math.isnan(share):
+        return ABSENT
     return "same" if abs(share) < SAME else percent(share, sign=True)
 
 
@@ -134,10 +143,11 @@ def _devices(side: Side | None) -> str:
     return ABSENT if side is None else ", ".join(folded(side.devices)) or ABSENT
 
 
-def _table(rows: Sequence[Row]) -> RenderableType:
+def sides_table(sides: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Return a table of figures, each with its name before what it is on each side."""
     table = new_table()
     table.add_column(cell("what if"), overflow="fold")
-    for name in ("as it is", "plan kept", "supposed", "change"):
+    for name in sides:
         table.add_column(Text(name, justify="right"), justify="right", overflow="fold")
     for row in rows:
         table.add_row(*map(cell, row))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -13,10 +13,9 @@ from hetsim.base.text import Record, plain
 from hetsim.base.units import format_seconds
 from hetsim.plans.plan import Plan
 from hetsim.problem.record import supposed_record
-from hetsim.reporting.tables.beside import SAME, difference
-from hetsim.reporting.words.console import cell, new_table
+from hetsim.reporting.tables.beside import SAME, difference, sides_table
 from hetsim.reporting.words.like_devices import folded
-from hetsim.reporting.words.text import ABSENT, joules, percent
+from hetsim.reporting.words.text import joules, latency_text, number_text, percent
 from hetsim.service.service import Service
 
 Row = tuple[str, str, str, str]
@@ -24,12 +23,7 @@ Row = tuple[str, str, str, str]
 
 def served_beside_report(was: Service, now: Service) -> RenderableType:
     """Return a table of both answers, and what moved, in a sentence."""
-    table = new_table()
-    table.add_column(cell("what if"), overflow="fold")
-    for name in ("as it is", "supposed", "change"):
-        table.add_column(Text(name, justify="right"), justify="right", overflow="fold")
-    for row in _rows(was, now):
-        table.add_row(*map(cell, row))
+    table = sides_table(("as it is", "supposed", "change"), _rows(was, now))
     return Stack(table, Text(""), Text(served_sentence(was, now), style="bold"))
 
 
@@ -37,13 +31,10 @@ def _rows(was: Service, now: Service) -> Iterator[Row]:
     yield ("state", was.state, now.state, "")
     for before, after in zip(was.streams, now.streams, strict=True):
         name = f"{before.name}: " if len(was.streams) > 1 else ""
-        tail = before.p99_s, after.p99_s
-        yield (f"{name}p99", _seconds(tail[0]), _seconds(tail[1]), difference(*tail))
-        means = before.mean_s, after.mean_s
-        yield (f"{name}mean", _seconds(means[0]), _seconds(means[1]), difference(*means))
+        yield _row(f"{name}p99", latency_text, before.p99_s, after.p99_s)
+        yield _row(f"{name}mean", latency_text, before.mean_s, after.mean_s)
         rates = before.throughput_per_s, after.throughput_per_s
-        told = f"{rates[0]:.4g}", f"{rates[1]:.4g}"
-        yield (f"{name}answers a second", *told, difference(*rates))
+        yield _row(f"{name}answers a second", number_text, *rates)
         for one, other in zip(before.objectives, after.objectives, strict=True):
             yield (f"{name}{one.slo}", one.verdict.answer, other.verdict.answer, "")
     for model, (before_on, after_on) in _plans(was, now).items():
@@ -52,8 +43,11 @@ def _rows(was: Service, now: Service) -> Iterator[Row]:
     yield ("bottleneck", was.bottleneck, now.bottleneck, "")
     each = was.energy_per_1000_j, now.energy_per_1000_j
     if each[0] is not None and each[1] is not None:
-        change = difference(each[0], each[1])
-        yield ("1000 on time", joules(each[0]), joules(each[1]), change)
+        yield _row("1000 on time", joules, each[0], each[1])
+
+
+def _row(what: str, text: Callable[[float], str], was: float, now: float) -> Row:
+    return (what, text(was), text(now), difference(was, now))
 
 
 def served_sentence(was: Service, now: Service) -> str:
@@ -139,9 +133,3 @@ def _runs_on(plans: list[Plan]) -> str:
 
 def _verdicts(side: Service) -> list[str]:
     return [one.verdict.answer for stream in side.streams for one in stream.objectives]
-
-
-def _seconds(value: float) -> str:
-    if math.isinf(value):
-        return "rejected"
-    return ABSENT if math.isnan(value) else format_seconds(value)

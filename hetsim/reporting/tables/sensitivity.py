@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
 from hetsim.analysis.sensitivity import Sensitivities
 from hetsim.base.text import Record, plain
-from hetsim.base.units import format_seconds
-from hetsim.reporting.tables.beside import SAME
+from hetsim.reporting.tables.beside import SAME, change_text
 from hetsim.reporting.words.console import cell, new_table
-from hetsim.reporting.words.text import ABSENT, count, percent
+from hetsim.reporting.words.text import count, seconds_text
 
 
 def sensitivities_report(found: Sensitivities) -> RenderableType:
@@ -27,8 +24,8 @@ def sensitivities_report(found: Sensitivities) -> RenderableType:
         if not (abs(one.kept) >= SAME or abs(one.anew) >= SAME):
             still += 1
             continue
-        table.add_row(cell(one.change), cell(_share(one.kept)), cell(_share(one.anew)))
-    value = ABSENT if math.isnan(found.value_s) else format_seconds(found.value_s)
+        table.add_row(cell(one.change), cell(change_text(one.kept)), cell(change_text(one.anew)))
+    value = seconds_text(found.value_s)
     moved = len(found.changes) - still
     told = f"{plain(found.figure)} is {value}; {count(still, 'other change')} would not move it"
     return Stack(table, Text(told)) if moved else Text(told)
@@ -44,9 +41,3 @@ def sensitivities_record(found: Sensitivities) -> Record:
             for one in found.changes
         ],
     }
-
-
-def _share(share: float) -> str:
-    if math.isnan(share):
-        return ABSENT
-    return "same" if abs(share) < SAME else percent(share, sign=True)
