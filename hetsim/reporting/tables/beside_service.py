@@ -13,9 +13,9 @@ from hetsim.base.text import Record, plain
 from hetsim.base.units import format_seconds
 from hetsim.plans.plan import Plan
 from hetsim.problem.record import supposed_record
-from hetsim.reporting.tables.beside import SAME, difference, sides_table
+from hetsim.reporting.tables.beside import difference, sides_table
 from hetsim.reporting.words.like_devices import folded
-from hetsim.reporting.words.text import joules, latency_text, number_text, percent
+from hetsim.reporting.words.text import joules, latency_text, number_text, percent, relative_change
 from hetsim.service.service import Service
 
 Row = tuple[str, str, str, str]
@@ -55,14 +55,17 @@ def served_sentence(was: Service, now: Service) -> str:
     platform = now.resolved[0].problem.platform
     assert platform is not None
     before, after = (side.streams[0].p99_s for side in (was, now))
+    change = relative_change(before, after)
     if math.isnan(before) or math.isnan(after):
         text = f"as it is {was.state}, so supposed {now.state}"
-    elif abs(after / before - 1) < SAME:
-        text = f"p99 stays {format_seconds(after)}"
+    elif difference(before, after) == "same":
+        text = f"p99 stays {latency_text(after)}"
+    elif change is None:
+        text = f"p99 is {latency_text(before)} as it is, {latency_text(after)} as supposed"
     else:
         text = (
             f"p99 goes from {format_seconds(before)} to {format_seconds(after)}, "
-            f"{percent(after / before - 1, sign=True)}"
+            f"{percent(change, sign=True)}"
         )
     moved = served_moved(was, now)
     words = {"plans": "the plans", "bottleneck": "the bottleneck", "verdicts": "the verdict"}
