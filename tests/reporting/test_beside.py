@@ -8,9 +8,9 @@ from pathlib import Path
 
 import onnx
 import pytest
-from cli.conftest import tiny_model
 
 import hetsim
+from cli.conftest import tiny_model
 from hetsim.reporting.tables.beside import difference
 from hetsim.reporting.tables.beside_service import served_sentence
 from hetsim.service.service import Service
