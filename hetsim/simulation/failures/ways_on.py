@@ -108,7 +108,7 @@ def _way_on(
     if any(counted and done != HAS_ENDED for counted, done in zip(rest.counts, state, strict=True)):
         layout = layout_for(rest, dealt)
         held, computed = _progress(layout.plan.problem, rest, state, device)
-        key = (id(layout), frozenset(held.items()), computed, tasks)
+        key = (layout, frozenset(held.items()), computed, tasks)
         number = rests.number(key, lambda: layout.rest(held, computed, tasks))
         found = rests.known[number]
         over = not any(found.counts)
