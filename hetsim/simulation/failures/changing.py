@@ -3,6 +3,7 @@ others."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -53,7 +54,7 @@ class InFlight(NamedTuple):
         return InFlight(*parts)
 
 
-class Changing:
+class Changing(ABC):
     """A driver of the clock's rules whose templates, and devices, may be others from a moment on.
 
     For classes that have what is named here: a driver's state, its events, and its log.
@@ -68,9 +69,9 @@ class Changing:
     _now: Any
     _log: Any
 
+    @abstractmethod
     def _lay_out(self, structure: Structure, duration: NDArray[np.float64]) -> None:
         """Take other templates; the state is to be made for them."""
-        raise NotImplementedError
 
     @property
     def admitted(self) -> int:
@@ -122,6 +123,11 @@ class Changing:
     def stop(self, device: int) -> None:
         """Let a device start nothing any more."""
         self._state.free[device] = 0
+
+    def end_never(self, codes: Ints) -> None:
+        """Let what runs on a device that has stopped have no end any more."""
+        gone = set(codes.tolist())
+        self.ends = [end for end in self.ends if end[1] not in gone]
 
     def start(self, device: int) -> None:
         """Let a device that has stopped start again, with nothing on it; what is kept back goes."""

@@ -9,6 +9,7 @@ instance gets batches: its requests go to the head of their queues, as they came
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 
 from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.playing import Layout, laid_out
-from hetsim.simulation.clock.rules import SHIFT, Structure
+from hetsim.simulation.clock.rules import SHIFT
 from hetsim.simulation.clock.templates import PlanTasks
-from hetsim.simulation.clock.virtual_time import empty_log, in_slots
+from hetsim.simulation.clock.virtual_time import empty_log
 from hetsim.simulation.failures.changing import HAS_ENDED, Changing, InFlight, Ints
 from hetsim.simulation.failures.front import place, put_first, requests_of, take_back
 from hetsim.simulation.failures.going_on import Running, go_on, running_of
@@ -129,18 +130,9 @@ class ChangingServing(Serving, Changing):
         self._template_of[number] = template
         return number
 
+    @abstractmethod
     def _onward(self, flight: InFlight, row: int) -> Onward | None:
         """How something in flight that is no batch goes on; None: it is one."""
-        raise NotImplementedError
-
-    def _lay_out(self, structure: Structure, duration: NDArray[np.float64]) -> None:
-        shape: Any = structure
-        if self._arrays:
-            self._structure = Structure._make(np.asarray(part, np.int64) for part in shape)
-            self._duration = duration
-            self._events = self._heap()
-        else:
-            self._structure, self._duration = in_slots(shape), duration.tolist()
 
     def _again(self, requests: Ints, templates: Ints, ranks: Ints, kept: Ints) -> None:
         super()._again(requests, templates, ranks, kept)

@@ -141,9 +141,9 @@ class FailingClock:
             self.happened.append(failure)
             self._stopped[device] = True
             self._clock.stop(device)
-            gone = set(running.code[self._clock.devices_of(running.code) == device].tolist())
-            self._ledger.lose(gone, now)
-            self._clock.ends = [end for end in self._clock.ends if end[1] not in gone]
+            gone = running.code[self._clock.devices_of(running.code) == device]
+            self._ledger.lose(gone.tolist(), now)
+            self._clock.end_never(gone)
             return
         self._down[device] = True
         if math.isinf(failure.back_s):

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.simulation.clock.rules import SHIFT
-from hetsim.simulation.failures.changing import IS_RUNNING, Changing, InFlight
+from hetsim.simulation.failures.changing import IS_RUNNING, Changing, InFlight, Ints
 from hetsim.simulation.failures.rests import Rests
 from hetsim.simulation.failures.ways_on import Onward
-
-Ints = NDArray[np.int64]
 
 
 class Running(NamedTuple):

@@ -150,8 +150,7 @@ class FailingServing(ChangingServing):
         running = running_of(flight, self._rests)
         there = self.devices_of(running.code) == device
         self._cut(flight, running.some(there))
-        gone = set(running.code[there].tolist())
-        self.ends = [end for end in self.ends if end[1] not in gone]
+        self.end_never(running.code[there])
 
     def _lose(self, device: int, failure: Failure) -> None:
         """It is known that a device stopped."""

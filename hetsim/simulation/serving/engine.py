@@ -134,26 +134,22 @@ class Serving:
         self._links = layout.links
         self._room = 64
         self._records: Any = new_records(self._room, machine_code)
-        shape: Any = layout.structure
-        self._structure: Any = shape
-        self._duration: Any = np.ascontiguousarray(duration, np.float64)
         self._setup: Any = setup
         self._flow: Any = flow
         self._spans: Any = spans
+        self._structure: Any = None
+        self._duration: Any = None
         self._events: Any = []
         self._returning: Any = []
         self._now: Any = [-math.inf]
         self._until_s = math.inf
+        self._lay_out(layout.structure, duration)
         if machine_code:
-            self._structure = Structure._make(np.asarray(part, np.int64) for part in shape)
             self._setup, self._flow, self._spans = map(as_arrays, (setup, flow, spans))
-            self._events = self._heap()
             self._returning = with_room(None, len(self._place) + 1)
             self._now = np.full(1, -np.inf)
         else:
-            self._duration = duration.tolist()
-            self._structure, self._setup = in_slots(shape), in_slots(setup)
-            self._flow, self._spans = in_slots(flow), in_slots(spans)
+            self._setup, self._flow, self._spans = map(in_slots, (setup, flow, spans))
         for client in range(len(self._place)):
             self._put(float(think[client, 0]), client)
 
@@ -358,6 +354,16 @@ class Serving:
         self._batches = wider
         if self._arrays:
             self._events = self._heap()
+
+    def _lay_out(self, structure: Structure, duration: Floats) -> None:
+        """Take templates; the state is to be made for them."""
+        shape: Any = structure
+        if self._arrays:
+            self._structure = Structure._make(np.asarray(part, np.int64) for part in shape)
+            self._duration = np.ascontiguousarray(duration, np.float64)
+            self._events = self._heap()
+        else:
+            self._structure, self._duration = in_slots(shape), duration.tolist()
 
     def _heap(self) -> Any:
         """The heap of events with room for all that can run at once."""
