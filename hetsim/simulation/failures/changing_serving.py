@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.flattening import loads, seconds_alone
 from hetsim.simulation.serving.lengths import account
 from hetsim.simulation.serving.routing import leave
-from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.simulation.serving.setup import Clients, Model, Options, Source
 from hetsim.simulation.serving.tables import LEAST_FINISH, LOOSE, TOLD
 
 
@@ -49,7 +49,7 @@ class ChangingServing(Serving, Changing):
         By which they were made.
     replan : callable
         Gives a plan without the devices that it is told.
-    models, sources, clients, requests, until_s, window_s, machine_code
+    models, sources, clients, options
         As ``Serving`` takes them.
 
     Attributes
@@ -70,11 +70,7 @@ class ChangingServing(Serving, Changing):
         models: Sequence[Model],
         sources: Sequence[Source],
         clients: Sequence[Clients] = (),
-        *,
-        requests: int | None = None,
-        until_s: float = math.inf,
-        window_s: float | None = None,
-        machine_code: bool = True,
+        **options: Unpack[Options],
     ) -> None:
         plans = [template.plan for template in plan_tasks.templates]
         problem = plans[0].problem
@@ -92,12 +88,9 @@ class ChangingServing(Serving, Changing):
             models,
             sources,
             clients,
-            requests=requests,
-            until_s=until_s,
-            window_s=window_s,
-            machine_code=machine_code,
+            **options,
         )
-        self._log: Any = empty_log(0, machine_code)
+        self._log: Any = empty_log(0, self._arrays)
         # By template as `models` names them.
         self._table = np.asarray(self._setup.table, dtype=np.int64)
         self._alone = np.array(self._setup.alone[: len(plans)], dtype=np.float64)

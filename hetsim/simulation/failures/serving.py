@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from hetsim.simulation.failures.rests import Rest, Task
 from hetsim.simulation.failures.spells import Spells
 from hetsim.simulation.failures.standing import Replan
 from hetsim.simulation.failures.ways_on import Onward
-from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.simulation.serving.setup import Clients, Model, Options, Source
 from hetsim.simulation.serving.tables import FOREIGN
 from hetsim.workloads.failure import Failure, Moment, moments
 
@@ -81,7 +81,7 @@ class FailingServing(ChangingServing):
         *,
         failures: Iterable[Failure],
         loads: Sequence[Load | None] = (),
-        **options: Any,
+        **options: Unpack[Options],
     ) -> None:
         host = plan_tasks.plan.problem.host
         self._loads = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,6 +167,14 @@ class Clients:
     concurrency: int
     think: Callable[[int], NDArray[np.float64]]
     variant: int = 0
+
+
+class Options(TypedDict, total=False):
+    """What engines that play on may be told, as ``engine.Serving`` takes it."""
+
+    requests: int | None
+    until_s: float
+    machine_code: bool
 
 
 def check_sources(models: int, levels: list[int], sources: tuple[Source, ...]) -> None:
