@@ -50,7 +50,6 @@ from hetsim.simulation.serving.tables import ABSENT, CAME, TAKEN, THINKS, TOLD
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-WINDOW_S = 2.0**-20
 BLOCK = 1 << 16
 """Requests told of at a time where none come by themselves."""
 
@@ -128,7 +127,7 @@ class Serving:
         most = 1 << 62 if requests is None else requests
         setup = setup_of(layout, duration, models, sources, clients, thoughts, most, until_s, turns)
         flow = new_flow(setup, templates, think)
-        spans = new_spans(len(models), WINDOW_S if window_s is None else window_s)
+        spans = new_spans(len(models), window_s)
         self._state = new_state(layout.structure, layout.links, arrays=machine_code)
         self._batches: Any = new_batches(self._state.window, machine_code)
         self._links = layout.links

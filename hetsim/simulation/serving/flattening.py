@@ -29,6 +29,9 @@ from hetsim.simulation.serving.tables import (
 UNLIMITED = 1 << 40
 """Batches that an instance without a limit could take still."""
 
+WINDOW_S = 2.0**-20
+"""Length of the first windows."""
+
 
 def setup_of(
     layout: Layout,
@@ -135,15 +138,15 @@ def new_flow(setup: Setup, templates: int, think: NDArray[np.float64]) -> Flow:
     )
 
 
-def new_spans(models: int, window_s: float) -> Spans:
-    """Return windows in which nothing was yet."""
+def new_spans(models: int, window_s: float | None) -> Spans:
+    """Return windows in which nothing was yet; `window_s` absent: WINDOW_S."""
     return Spans(
         waiting=[0.0] * models * WINDOWS,
         inside=[0.0] * models * WINDOWS,
         at_length=[0.0] * models * BINS,
         since=[-math.inf] * models,
         window=[0] * models,
-        length=[window_s, 0.0],
+        length=[WINDOW_S if window_s is None else window_s, 0.0],
     )
 
 

@@ -29,13 +29,13 @@ class Following:
         Of each model, whether its requests go through a queue.
     asked : int
         Models of which requests come.
-    window_s : float
+    window_s : float, optional
         Length of the first windows.
     machine_code : bool
     """
 
     def __init__(
-        self, waits: Sequence[bool], asked: int, window_s: float, *, machine_code: bool
+        self, waits: Sequence[bool], asked: int, window_s: float | None, *, machine_code: bool
     ) -> None:
         self._waits = np.array(waits, dtype=np.int64)
         self._one = asked == 1

@@ -27,7 +27,6 @@ LOADED_FROM, MADE_FROM = 150_000, 1_000_000
 """Requests from which machine code that is kept, or has to be made, costs less CPU time than it
 saves."""
 
-WINDOW_S = 2.0**-20
 BLOCK = 1 << 13
 """Requests played at a time: their arrays stay in a processor's caches."""
 
@@ -125,7 +124,7 @@ class WithoutHeap:
         self._follows = Following(
             [model.gated for model in models],
             len(self._passages),
-            WINDOW_S if window_s is None else window_s,
+            window_s,
             machine_code=machine_code,
         )
         self._waits = np.array([model.gated for model in models])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hetsim.simulation.serving import engine, without_heap
+from hetsim.simulation.serving import flattening
 
 
 @pytest.fixture(autouse=True)
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows of queue lengths that double a few times, not from a microsecond on."""
-    for module in (engine, without_heap):
-        monkeypatch.setattr(module, "WINDOW_S", 2.0**-7)
+    monkeypatch.setattr(flattening, "WINDOW_S", 2.0**-7)
