@@ -23,7 +23,7 @@ from hetsim.simulation.clock.rules import SHIFT
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.clock.virtual_time import empty_log
 from hetsim.simulation.failures.changing import HAS_ENDED, Changing, InFlight, Ints
-from hetsim.simulation.failures.front import place, put_first, requests_of, take_back
+from hetsim.simulation.failures.front import place, put_first, take_back
 from hetsim.simulation.failures.going_on import Running, go_on, running_of
 from hetsim.simulation.failures.remaining_tasks import Layout as PlanLayout
 from hetsim.simulation.failures.rests import Rest, Rests, runs_again
@@ -35,7 +35,7 @@ from hetsim.simulation.serving.flattening import loads, seconds_alone
 from hetsim.simulation.serving.lengths import account
 from hetsim.simulation.serving.routing import leave
 from hetsim.simulation.serving.setup import Clients, Model, Options, Source
-from hetsim.simulation.serving.tables import LEAST_FINISH, LOOSE, TOLD
+from hetsim.simulation.serving.tables import LEAST_FINISH, LOOSE, TOLD, requests_of
 
 
 class ChangingServing(Serving, Changing):

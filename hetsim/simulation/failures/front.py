@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from hetsim.simulation.serving.driver import mark
 from hetsim.simulation.serving.flattening import UNLIMITED
-from hetsim.simulation.serving.tables import TOLD, Batches, Flow, Records, Setup
+from hetsim.simulation.serving.tables import TOLD, Batches, Flow, Records, Setup, requests_of
 
 
 def place(
@@ -27,16 +27,6 @@ def place(
     flow.spare[model] = spare
     if flow.waiting[model] > 0:
         mark(flow, model)
-
-
-def requests_of(flow: Flow, batches: Batches, records: Records, slot: int) -> list[int]:
-    """Return the requests of a batch; none of one of nobody."""
-    found: list[int] = []
-    request = -1 if batches.model[slot] < 0 else int(batches.first[slot])
-    while request >= 0:
-        found.append(request)
-        request = int(records.following[request - flow.counts[TOLD]])
-    return found
 
 
 def take_back(flow: Flow, batches: Batches, records: Records, slot: int, now: float) -> list[int]:

@@ -20,7 +20,7 @@ from hetsim.simulation.serving.driver import FILLED, LATER, MORE, OVER, Coming, 
 from hetsim.simulation.serving.engine import BLOCK, Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Clients, Model, Source
-from hetsim.simulation.serving.tables import CAME, LIMIT, TAKEN, TOLD
+from hetsim.simulation.serving.tables import CAME, LIMIT, TAKEN, requests_of
 
 Block = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
 """Requests that come: arrivals in seconds, streams, variants."""
@@ -126,13 +126,8 @@ class RealTime(Serving):
 
     def requests_of(self, batch: int) -> tuple[int, ...]:
         """Return the requests of a batch that is not over, in their order within it."""
-        counts, following = self._flow.counts, self._records.following
-        found = []
-        request = self._batches.first[batch & (self._state.window - 1)]
-        while request >= 0:
-            found.append(request)
-            request = following[request - counts[TOLD]]
-        return tuple(found)
+        slot = batch & (self._state.window - 1)
+        return tuple(requests_of(self._flow, self._batches, self._records, slot))
 
     def outcomes(self) -> Outcomes:
         """Return what became of all requests that are over, of those before the first open one."""

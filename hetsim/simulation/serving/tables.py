@@ -252,3 +252,13 @@ class Spans(NamedTuple):
     since: Floats
     window: Ints
     length: Floats
+
+
+def requests_of(flow: Flow, batches: Batches, records: Records, slot: int) -> list[int]:
+    """Return the requests of a batch; none of one of nobody."""
+    found: list[int] = []
+    request = -1 if batches.model[slot] < 0 else int(batches.first[slot])
+    while request >= 0:
+        found.append(request)
+        request = int(records.following[request - flow.counts[TOLD]])
+    return found
