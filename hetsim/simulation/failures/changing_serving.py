@@ -177,7 +177,7 @@ class ChangingServing(Serving, Changing):
         running = running_of(flight, self._rests)
         before = self._rests.used[flight.template]
         ways, way = self._ways_on(flight, device)
-        self._leave(flight, before)
+        self._spent.leave(before.tolist(), flight.progress)
         back: list[int] = []
         for row, batch in enumerate(flight.request.tolist()):
             found = ways[way[row]]
@@ -273,14 +273,6 @@ class ChangingServing(Serving, Changing):
                     self.cut_s += task.seconds - (end_of[code] - now)
             self.lost.update(self._requests_of(code >> SHIFT))
 
-    def _leave(self, flight: InFlight, before: Ints) -> None:
-        kinds: Counter[tuple[int, bytes]] = Counter(
-            (number, progress.tobytes())
-            for number, progress in zip(before.tolist(), flight.progress, strict=True)
-        )
-        for (number, progress), times in kinds.items():
-            self._spent.leave(number, np.frombuffer(progress, dtype=np.int8), times)
-
     def _enter(self, flight: InFlight, ways: Sequence[Onward], way: Ints) -> None:
         """Count what begins, and say of which batches some is waited for by nobody."""
         loose = 0
@@ -290,7 +282,7 @@ class ChangingServing(Serving, Changing):
             number = ways[way[row]].rest
             if number < 0:
                 continue
-            self._spent.enter(number, 1)
+            self._spent.enter(number)
             counts = self._rests.known[number].counts
             if self._batches.model[slot] >= 0 and not all(counts):
                 self._batches.needed[slot] = sum(counts)

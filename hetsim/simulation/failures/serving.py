@@ -180,7 +180,7 @@ class FailingServing(ChangingServing):
         self._batches.model[slot] = -1
         self._batches.needed[slot] = 0
         number = self._load_number(device)
-        self._spent.enter(number, 1)
+        self._spent.enter(number)
         none, rank = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
         self._again(np.array([batch]), np.searchsorted(self._rests.used, [number]), rank, none)
 

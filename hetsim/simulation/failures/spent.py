@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,18 +32,19 @@ class Spent:
         """Count some time of a task; below 0: time that it did not run after all."""
         self._more += self._of(task, seconds)
 
-    def leave(self, number: int, progress: NDArray[np.int8], times: int) -> None:
-        """Take back what requests that are as far have of a rest and have not begun."""
-        tasks = self._rests.known[number].tasks
-        if not progress.any():
-            self._more -= times * self._of_rest(number, ())
-            return
-        begun = np.flatnonzero(progress[: len(tasks)]).tolist()
-        self._more -= times * self._of_rest(number, begun)
+    def leave(self, numbers: Sequence[int], progress: NDArray[np.int8]) -> None:
+        """Take back what requests have of their rests and have not begun.
 
-    def enter(self, number: int, times: int) -> None:
-        """Count what requests have of a rest, but for what is under way, which was counted."""
-        self._more += times * self._of_rest(number, self._rests.known[number].under_way)
+        `progress` is theirs, as ``InFlight`` has it. Those that are alike are taken together.
+        """
+        alike = Counter(zip(numbers, map(bytes, progress), strict=True))
+        for (number, so_far), times in alike.items():
+            begun = np.flatnonzero(np.frombuffer(so_far, dtype=np.int8)).tolist()
+            self._more -= times * self._of_rest(number, begun)
+
+    def enter(self, number: int) -> None:
+        """Count what a request has of a rest, but for what is under way, which was counted."""
+        self._more += self._of_rest(number, self._rests.known[number].under_way)
 
     def begun(self, ran: Any) -> dict[int, int]:
         """Return how often each rest was begun; `ran` as in ``begin``, since that was called."""
