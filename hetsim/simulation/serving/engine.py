@@ -44,6 +44,7 @@ from hetsim.simulation.serving.setup import (
     Turns,
     check_block,
     check_sources,
+    check_turns,
 )
 from hetsim.simulation.serving.tables import ABSENT, CAME, TAKEN, THINKS, TOLD
 
@@ -108,7 +109,8 @@ class Serving:
         for at, model in enumerate(models):
             if model.template.min() < 0 or model.template.max() >= templates:
                 raise UsageError(f"model {at} names a template that is none of {templates}")
-        self._check_turns(turns, models, templates)
+        if turns is not None:
+            check_turns(turns, models, templates)
         for one in clients:
             if not 0 <= one.stream < len(sources):
                 raise UsageError(f"clients of stream {one.stream} of {len(sources)}")
@@ -217,21 +219,6 @@ class Serving:
             np.where(there != ABSENT, whole + now_s - since, whole),
             np.array(flow.highest, dtype=np.int64),
         )
-
-    @staticmethod
-    def _check_turns(turns: Turns | None, models: Sequence[Model], templates: int) -> None:
-        if turns is None:
-            return
-        if [len(each) for each in turns.places] != [len(model.limits) for model in models]:
-            raise UsageError("places are not one for each instance of each model")
-        if turns.fetch.max(initial=-1) >= templates:
-            raise UsageError(f"weights are loaded by a template that is none of {templates}")
-        for at, model in enumerate(models):
-            if turns.weight[at].any() and (0 in model.limits or model.max_queue_size == 0):
-                raise UsageError(
-                    f"model {at} takes turns in memory, and its requests cannot wait",
-                    hint="give each of its instances a limit, and it a queue",
-                )
 
     def _check(self, arrival: Floats, stream: Ints, variant: Ints) -> None:
         check_block(arrival, stream, variant, self._variants, float(self._now[0]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
@@ -186,6 +186,20 @@ def check_sources(models: int, levels: list[int], sources: tuple[Source, ...]) -
             raise UsageError(
                 f"stream {at} has level {source.level} of {levels[source.model]}",
                 hint="give the model a rank for each level",
+            )
+
+
+def check_turns(turns: Turns, models: Sequence[Model], templates: int) -> None:
+    """Raise UsageError where models cannot take these turns, or templates are not there."""
+    if [len(each) for each in turns.places] != [len(model.limits) for model in models]:
+        raise UsageError("places are not one for each instance of each model")
+    if turns.fetch.max(initial=-1) >= templates:
+        raise UsageError(f"weights are loaded by a template that is none of {templates}")
+    for at, model in enumerate(models):
+        if turns.weight[at].any() and (0 in model.limits or model.max_queue_size == 0):
+            raise UsageError(
+                f"model {at} takes turns in memory, and its requests cannot wait",
+                hint="give each of its instances a limit, and it a queue",
             )
 
 
