@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.base.machine_code import machine_code
-from hetsim.errors import PlanError
 from hetsim.simulation.clock import driver, events_of_arrays, heaps, rules
 from hetsim.simulation.clock.driver import CROWDED, LOGGED, Log, Requests
 from hetsim.simulation.clock.events_of_arrays import with_room
 from hetsim.simulation.clock.rules import ADMITTED, OLDEST, Structure
 from hetsim.simulation.clock.state import most_running, new_state, widened
+from hetsim.simulation.stuck import never_start
 
 PARTS = (
     heaps.push_event,
@@ -144,11 +144,7 @@ class VirtualTime:
         """Go on until all have ended. Raises PlanError, naming the plan, where some never do."""
         self.run()
         if self.over < len(self.finish):
-            raise PlanError(
-                "its subgraphs wait for each other and never start",
-                where=f"plan '{strategy}'",
-                hint="order every group after the groups that feed it",
-            )
+            raise never_start(strategy)
 
     def restart(self, duration: NDArray[np.float64]) -> None:
         """Let the same requests come again, after all have ended, with other seconds a task."""

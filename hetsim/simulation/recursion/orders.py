@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.simulation.stuck import NEVER_START
+
 
 class Structure(Protocol):
     """What waits for what and holds what, as the clock's kernel takes it."""
@@ -137,7 +139,7 @@ def applies(layout: Layout) -> str | None:
     """
     found = order_of(layout, np.ones(layout.first[-1]))
     if found is None:
-        return "its subgraphs wait for each other and never start"
+        return NEVER_START
     return found.reasons[0] if found.reasons else None
 
 

@@ -9,10 +9,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.errors import PlanError, UsageError
+from hetsim.errors import UsageError
 from hetsim.simulation.recursion import kernel, rows
 from hetsim.simulation.recursion.orders import Layout, Order, order_of, rows_of
 from hetsim.simulation.recursion.queues import new_queues, with_room
+from hetsim.simulation.stuck import never_start
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -95,11 +96,7 @@ class Recursion:
             raise UsageError(f"a timeout of {timeout_s} s", hint="give 0 or more, or math.inf")
         order = order_of(layout, duration)
         if order is None:
-            raise PlanError(
-                "its subgraphs wait for each other and never start",
-                where=f"plan '{layout.plan.strategy}'",
-                hint="order every group after the groups that feed it",
-            )
+            raise never_start(layout.plan.strategy)
         self.doubt = order.reasons[0] if order.reasons else None
         self.ran = np.zeros(len(order.first) - 1, dtype=np.int64)
         self._machine_code = machine_code

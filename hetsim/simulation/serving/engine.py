@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.errors import PlanError, UsageError
+from hetsim.errors import UsageError
 from hetsim.simulation.clock import events_of_arrays, events_of_lists
 from hetsim.simulation.clock.events_of_arrays import with_room
 from hetsim.simulation.clock.playing import Layout
@@ -47,6 +47,7 @@ from hetsim.simulation.serving.setup import (
     check_turns,
 )
 from hetsim.simulation.serving.tables import ABSENT, CAME, TAKEN, THINKS, TOLD
+from hetsim.simulation.stuck import never_start
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -179,11 +180,7 @@ class Serving:
         yield from self._play(none, nowhere, nowhere, last=1)
         counts = self._flow.counts
         if counts[CAME] > counts[TOLD]:
-            raise PlanError(
-                "its subgraphs wait for each other and never start",
-                where=f"plan '{self._strategy}'",
-                hint="order every group after the groups that feed it",
-            )
+            raise never_start(self._strategy)
 
     def close(self) -> Outcomes:
         """Return what ``rest`` yields as one."""

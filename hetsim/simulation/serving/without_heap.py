@@ -19,6 +19,7 @@ from hetsim.simulation.serving.outcomes import Lengths, Outcomes
 from hetsim.simulation.serving.passage import Passage, nothing_passed
 from hetsim.simulation.serving.setup import Clients, Model, Source, check_block
 from hetsim.simulation.serving.tables import FULL, SERVED
+from hetsim.simulation.stuck import NEVER_START
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -76,7 +77,7 @@ def why_heap(
             return "models meet at devices or links"
         held |= mine
     if order_of(layout, duration) is None:
-        return "its subgraphs wait for each other and never start"
+        return NEVER_START
     return None
 
 
