@@ -91,9 +91,7 @@ def is_kept(function: Callable[..., Any], *parts: Callable[..., Any], inline: bo
         if named:
             roots = [Path(named)]
         else:
-            python = f"python{sys.version_info.major}.{sys.version_info.minor}"
-            found = f"hetsim{__version__}-numba{metadata.version('numba')}-{python}-*"
-            roots = list((cache_dir() / _NAME).glob(found))
+            roots = list((cache_dir() / _NAME).glob(_made_by(metadata.version("numba"), "*")))
         digest = _digest(function, parts, inline)
         pattern = f"{digest or '.'}/*/*.{function.__name__}-*.nbi"
         return any(next(root.glob(pattern), None) is not None for root in roots)
@@ -106,11 +104,14 @@ def _folder() -> Path | None:
     import llvmlite.binding
     import numba
 
-    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
     processor = llvmlite.binding.get_host_cpu_name() or "unknown"
-    return private_folder(
-        _NAME, f"hetsim{__version__}-numba{numba.__version__}-{python}-{processor}"
-    )
+    return private_folder(_NAME, _made_by(numba.__version__, processor))
+
+
+def _made_by(numba_version: str, processor: str) -> str:
+    """The name of a folder of machine code: who made it, and for what."""
+    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return f"hetsim{__version__}-numba{numba_version}-{python}-{processor}"
 
 
 def _digest(function: Callable[..., Any], parts: Sequence[Callable[..., Any]], inline: bool) -> str:
