@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from types import FunctionType
 from typing import Any
+from warnings import warn
 
 from hetsim.base.cache import cache_dir, private_folder
 from hetsim.version import __version__
@@ -33,7 +34,8 @@ def machine_code(
     constants and fields of named tuples that all of them name, which may come from other files,
     too. `inline` puts the parts' code wherever they are called, which pays where they are small
     and called often; such a function and its parts make no arrays, and take named tuples by
-    reference (``records_by_reference``).
+    reference (``records_by_reference``), or, with a RuntimeWarning, by value where numba is not
+    as that wants it.
 
     Division follows numpy: by zero it gives infinity or NaN. The machine code is kept where
     ``NUMBA_CACHE_DIR`` says, or else in a folder of the user's own below hetsim's cache
@@ -45,12 +47,8 @@ def machine_code(
     digest = _digest(function, parts, inline)
     # Without _nrt nobody counts who holds an array, which costs more than what is inlined.
     options: dict[str, Any] = {"error_model": "numpy", "_nrt": not inline}
+    own, hand_on = _inlining() if inline else ({}, None)
     if parts:
-        own: dict[str, Any] = {}
-        if inline:
-            from hetsim.base.unoptimised_parts import Part
-
-            own = {"forceinline": True, "pipeline_class": Part}
         linked: dict[str, Any] = {}
         for part in parts:
             scope = {**part.__globals__, **linked}
@@ -73,12 +71,28 @@ def machine_code(
                     _forgive(made)
             finally:
                 config.CACHE_DIR = named
-    if not inline:
-        compiled: Callable[..., Any] = made
-        return compiled
-    from hetsim.base.records_by_reference import by_reference
+    compiled: Callable[..., Any] = made
+    return compiled if hand_on is None else hand_on(made)
 
-    return by_reference(made)
+
+def _inlining() -> tuple[dict[str, Any], Callable[[Any], Callable[..., Any]] | None]:
+    """How numba puts a part inline, and what hands records on to what it made; None: as they are.
+
+    Both rest on what numba does not promise to keep. Where it has moved, parts are compiled and
+    records handed on as numba does it: the same machine code in effect, that takes longer to make.
+    """
+    try:
+        from hetsim.base.records_by_reference import by_reference
+        from hetsim.base.unoptimised_parts import Part
+    except (ImportError, AttributeError) as error:
+        warn(
+            f"this numba is unlike those that hetsim knows ({error}): the first runs of large "
+            "simulations take longer, and give the same answers",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return {"forceinline": True}, None
+    return {"forceinline": True, "pipeline_class": Part}, by_reference
 
 
 def is_kept(function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hetsim.base import unoptimised_parts
 from hetsim.base.cache import cache_dir, private_folder
 from hetsim.base.machine_code import machine_code
 
@@ -264,6 +265,26 @@ def test_an_array_with_gaps_is_no_field_of_a_record() -> None:
     wrong = amounts(8)._replace(real=np.ones(16)[::2])
     with pytest.raises(TypeError, match="real of Amounts has gaps"):
         made(wrong, 1)
+
+
+def test_where_numba_has_moved_what_is_built_on_records_go_by_value(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "hetsim.base.unoptimised_parts", None)
+    with pytest.warns(RuntimeWarning, match="unlike those that hetsim knows"):
+        made = machine_code(moved, move, inline=True)
+    plain, by_value = amounts(7), amounts(7)
+    assert made(by_value, 10) == moved(plain, 10)
+    for one, other in zip(plain[:4], by_value[:4], strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_what_is_built_on_is_where_numba_has_it() -> None:
+    """A method of another name would change nothing but how long it takes: nobody would see it."""
+    for kind in (unoptimised_parts._Unoptimised, unoptimised_parts.Part):
+        own = [name for name, value in vars(kind).items() if callable(value)]
+        assert own
+        assert all(hasattr(kind.__base__, name) for name in own)
 
 
 def test_tables_of_records_are_kept_and_arrays_are_not(cache: Path) -> None:
