@@ -56,7 +56,8 @@ if TYPE_CHECKING:
         WorkloadError,
     )
     from hetsim.execution.run import Run, run
-    from hetsim.execution.serving.serve import LoadTest, serve
+    from hetsim.execution.serving.load_test import LoadTest
+    from hetsim.execution.serving.serve import serve
     from hetsim.execution.session import Session
     from hetsim.graph.loading import load_model, model_of
     from hetsim.graph.model import Model
@@ -146,7 +147,7 @@ _HOMES = {
     "Run": "hetsim.execution.run",
     "Service": "hetsim.service.service",
     "Session": "hetsim.execution.session",
-    "LoadTest": "hetsim.execution.serving.serve",
+    "LoadTest": "hetsim.execution.serving.load_test",
     "serve": "hetsim.execution.serving.serve",
     "SizeRules": "hetsim.partitioning.sizes",
     "Slo": "hetsim.workloads.slo",

@@ -73,6 +73,10 @@ class Session:
         Real seconds until every device was ready.
     steps : int
         Calls to devices a request, the most of a replica's.
+    executor : "ray" or "threads"
+    max_in_flight : int
+    roundings : sequence of Rounding or None
+        By node, with precision ``device``: what it computes in.
 
     Raises
     ------
@@ -124,8 +128,10 @@ class Session:
         plan.validate()
         roundings = roundings_of(plan) if precision == "device" else None
         self.plan = plan
+        self.executor: Literal["ray", "threads"] = executor
+        self.max_in_flight = max_in_flight
+        self.roundings = roundings
         self._timeout_s = timeout_s
-        self._max_in_flight = max_in_flight
         self._lock = threading.Lock()
         self._slots = threading.Semaphore(max_in_flight)
         self._next = 0
@@ -176,6 +182,16 @@ class Session:
         """
         return self._log.events(_about(self.plan))
 
+    @property
+    def busy_s(self) -> dict[str, float]:
+        """Real seconds that each device ran subgraphs so far; to be asked as ``events`` are."""
+        return dict(self._log.busy_s)
+
+    @property
+    def calls(self) -> int:
+        """Calls of devices so far that gave something."""
+        return sum(self._log.calls.values())
+
     def processes(self) -> dict[str, int]:
         """Return, by device that is up, the id of its process, on whatever machine it is."""
         return self._loop.processes()
@@ -225,9 +241,9 @@ class Session:
         check_how("threads", None, limit_s)
         if not self._slots.acquire(blocking=wait):
             raise TooManyInFlight(
-                f"{self._max_in_flight} requests are in flight",
+                f"{self.max_in_flight} requests are in flight",
                 hint="wait for one of them, or allow more by max_in_flight",
-                max_in_flight=self._max_in_flight,
+                max_in_flight=self.max_in_flight,
             )
         with self._lock:
             if self._closed:

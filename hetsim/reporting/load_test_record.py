@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from hetsim.execution.serving.serve import LoadTest
+from hetsim.execution.serving.load_test import LoadTest
 from hetsim.reporting.service_record import service_record
 from hetsim.reporting.words.text import relative_change
 from hetsim.service.service import StreamService

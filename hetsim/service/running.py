@@ -21,6 +21,7 @@ from hetsim.errors import WorkloadError
 from hetsim.service.failing import failing_engine, honest
 from hetsim.service.figures import chosen, latencies, rate_of, stability
 from hetsim.service.layout import Setup
+from hetsim.service.recorded import Recorded
 from hetsim.service.stability import Stability
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving import compiling, without_heap
@@ -136,7 +137,7 @@ class Run:
         self,
         workload: Workload,
         setup: Setup,
-        engine: Serving | WithoutHeap,
+        engine: Serving | WithoutHeap | Recorded,
         *,
         machine_code: bool | None = False,
     ) -> None:
@@ -172,7 +173,7 @@ class Run:
         plain_until = self._plain_until()
         for block in blocks_of(self.workload, self.setup):
             self.fed += len(block)
-            told = self.engine.serve(block.arrival_s, block.stream, block.variant)
+            told = self._playing().serve(block.arrival_s, block.stream, block.variant)
             if told is None or self.fed >= plain_until:
                 compiled = self.engine.machine_code or self.fed >= plain_until
                 # Where nothing is told, only the heap knows. What was looked at was the same.
@@ -233,8 +234,12 @@ class Run:
         self.told += len(outcomes.arrival_s)
         check_room(max(self.fed, self.told))
 
+    def _playing(self) -> Serving | WithoutHeap:
+        assert not isinstance(self.engine, Recorded)
+        return self.engine
+
     def _rest(self) -> None:
-        for outcomes in self.engine.rest():
+        for outcomes in self._playing().rest():
             self.keep(outcomes)
 
     def outcomes(self) -> Outcomes:

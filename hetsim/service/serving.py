@@ -23,6 +23,7 @@ from hetsim.service.figures import (
 from hetsim.service.intervals import with_lengths, with_uses
 from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import check_together
+from hetsim.service.recorded import Recorded
 from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.service.running import Run, check_room, engine_of, expected
 from hetsim.service.service import Loading, ModelService, Service, Use
@@ -231,7 +232,7 @@ def service_of(
 
 
 def _loading(
-    engine: Serving | WithoutHeap,
+    engine: Serving | WithoutHeap | Recorded,
     resolved: Sequence[Resolved],
     setup: Setup,
     duration_s: float,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -41,11 +42,18 @@ class RunLog:
     Parameters
     ----------
     keep : bool
-        Whether anything is taken down: a session that lives for long would fill the memory.
+        Whether events are taken down: of a session that lives for long they would fill the memory.
+
+    Attributes
+    ----------
+    busy_s, calls : mapping of str to float, int
+        By device: real seconds that it ran subgraphs, and calls that gave something. So far.
     """
 
     def __init__(self, keep: bool) -> None:
         self._keep = keep
+        self.busy_s: defaultdict[str, float] = defaultdict(float)
+        self.calls: Counter[str] = Counter()
         self._zero_s: float | None = None
         self._open: dict[Call, _Given] = {}
         self._calls: list[_Given] = []
@@ -65,6 +73,9 @@ class RunLog:
 
     def ended(self, call: Call, timing: Timing | None) -> None:
         """A call came back; without a timing it gave nothing."""
+        if timing is not None:
+            self.busy_s[call.device] += sum(end_s - begin_s for begin_s, end_s in timing.parts)
+            self.calls[call.device] += 1
         given = self._open.pop(call, None)
         if given is not None:
             given.ended_s, given.timing = time.monotonic(), timing

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hetsim.execution.devices.program import tolerance_of
 from hetsim.execution.equality import differences, judged
 from hetsim.execution.run import whole_model
 from hetsim.execution.serving.kept import Batch
-from hetsim.execution.serving.programs import Loadable
 from hetsim.execution.serving.requests import Runs
 
 if TYPE_CHECKING:
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
+    from hetsim.device.kernels.precision import Rounding
     from hetsim.graph.model import Model
+    from hetsim.plans.plan import Plan
 
 WHOLE_BATCHES = 32
 """Batches of a template at most that the whole model is run on."""
+
+
+class Loaded(Protocol):
+    """A plan, and the model as its parts were cut from it."""
+
+    @property
+    def plan(self) -> Plan:
+        """Of one replica."""
+
+    @property
+    def model(self) -> Model:
+        """Its large weights lie in files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +62,17 @@ class Outputs:
 
 
 def compared(
-    batches: Sequence[Batch], runs: Sequence[Runs], plans: Sequence[Loadable], answered: int
+    batches: Sequence[Batch],
+    runs: Sequence[Runs],
+    plans: Sequence[Loaded],
+    answered: int,
+    roundings: Sequence[Rounding] | None = None,
 ) -> Outputs:
     """Compare what batches gave with what the whole model gives.
 
     A request that ran alone is to be equal to the whole model's answer; one in a batch to that,
     or else the batch to the whole model's on the batch, as far as the kernels of its devices are
-    ONNX Runtime's own.
+    ONNX Runtime's own. `roundings`: what each node computes in; absent: the types of the graph.
 
     Complexity: the whole model once for each set of inputs, and up to WHOLE_BATCHES times for
     batches of each template.
@@ -65,7 +82,7 @@ def compared(
 
     def whole(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
         if id(model) not in opened:
-            opened[id(model)] = whole_model(model)
+            opened[id(model)] = whole_model(model, roundings)
         return opened[id(model)].run(inputs)
 
     models = {id(one.plan.problem.model): one.model for one in plans}

@@ -85,16 +85,20 @@ def runs_of(
             alone = model_of(one.plans[0][variant][0])
             models = [model_of(plan) for plan in one.plans[0][variant]]
             each = [batching_of(alone, model, b) for model, b in zip(models, sizes, strict=True)]
-            sort = Sort(one.served.model, alone, _sets(alone, each, inputs, seed))
+            sort = Sort(one.served.model, alone, sets_of(alone, each, inputs, seed))
             for rows in one.plans:
                 for plan, batching in zip(rows[variant], each, strict=True):
                     found[number[id(plan)]] = Runs(sort, batching)
     return tuple(found[at] for at in range(len(setup.plan_tasks.templates)))
 
 
-def _sets(
+def sets_of(
     alone: Model, each: Sequence[Batching], inputs: Mapping[str, Any] | None, seed: int
 ) -> tuple[Mapping[str, Any], ...]:
+    """Return the inputs that requests have in turn; `each`: how these are put into batches.
+
+    What all requests of a batch share is the same in all sets.
+    """
     if inputs is not None:
         return (given_inputs(alone, inputs, seed),)
     first = given_inputs(alone, None, seed)

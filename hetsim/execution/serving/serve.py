@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,13 +16,15 @@ from hetsim.base.units import format_seconds, significant
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.inputs_outputs import check_how
 from hetsim.execution.serving.host import Host, late
-from hetsim.execution.serving.outputs import Outputs, compared
+from hetsim.execution.serving.load_test import LATE_SHARE, LoadTest
+from hetsim.execution.serving.on_session import serve_on
+from hetsim.execution.serving.outputs import compared
 from hetsim.execution.serving.player import Player
 from hetsim.execution.serving.programs import Loadable, loadable
 from hetsim.execution.serving.rehearsal import HEADROOM, Alone, Rehearsal, roomy
 from hetsim.execution.serving.requests import runs_of
 from hetsim.execution.serving.wall_clock import WallClock
-from hetsim.execution.session import crossing_bytes
+from hetsim.execution.session import Session, crossing_bytes
 from hetsim.execution.transports.executors import transports
 from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import check_together
@@ -41,47 +43,11 @@ if TYPE_CHECKING:
     from hetsim.workloads.deployment import Deployment
     from hetsim.workloads.workload import Workload
 
-LATE_SHARE = 0.05
-"""Of latencies, and of devices' time: what of it may be this machine's own lateness."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LoadTest:
-    """What became of a workload for real, beside what was simulated of the same arrivals.
-
-    Attributes
-    ----------
-    measured, simulated : Service
-        In seconds of the workload. A measured latency is from when a request was due until its
-        outputs were here; of what is not emulated, service is what a batch took alone before the
-        run, and links took no time of their own.
-    emulated : bool
-        Whether devices and links took their modelled time; else devices took what this
-        machine's kernels take.
-    time_scale : float
-        Real seconds that a second of the workload lasted.
-    host : Host
-        How this machine kept up.
-    outputs : Outputs or None
-        Whether answers are right; None where not asked for.
-    executor : str
-        ``ray`` or ``threads``.
-    start_s : float
-        Real seconds until every device was ready.
-    """
-
-    measured: Service = field(repr=False)
-    simulated: Service = field(repr=False)
-    emulated: bool
-    time_scale: float
-    host: Host
-    outputs: Outputs | None
-    executor: str
-    start_s: float
-
 
 @checks.takes(
-    deployment=checks.instance("hetsim.workloads.deployment:Deployment"),
+    deployment=checks.instance(
+        "hetsim.workloads.deployment:Deployment", "hetsim.execution.session:Session"
+    ),
     workload=checks.instance("hetsim.workloads.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     emulate=checks.flag,
@@ -93,16 +59,16 @@ class LoadTest:
     seed=checks.whole(0),
 )
 def serve(
-    deployment: Deployment,
+    deployment: Deployment | Session,
     workload: Workload,
-    platform: Platform,
+    platform: Platform | None = None,
     *,
-    emulate: bool = False,
+    emulate: bool | None = None,
     inputs: Mapping[str, NDArray[Any]] | None = None,
-    executor: Literal["ray", "threads"] = "ray",
+    executor: Literal["ray", "threads"] | None = None,
     address: str | None = None,
     time_scale: float | None = None,
-    timeout_s: float = 600.0,
+    timeout_s: float | None = None,
     verify: bool = True,
     seed: int = 0,
 ) -> LoadTest:
@@ -113,9 +79,15 @@ def serve(
 
     Parameters
     ----------
-    deployment : Deployment
+    deployment : Deployment or Session
+        What serves: devices that are made ready for it and end with it, or a session that is
+        open, whose one plan serves as it stands, on devices that go on failing and recovering
+        as they do there. Of a session's requests the queue is in front of it, where
+        ``max_in_flight`` are under way.
     workload : Workload
     platform : Platform
+        Of a deployment; a session has one, and the rest of what follows but `inputs`, `verify`
+        and `seed`.
     emulate : bool
         Whether devices and links take their modelled time; without, devices are as fast as this
         machine's kernels.
@@ -126,7 +98,7 @@ def serve(
     time_scale : float, optional
         With `emulate`: real seconds that a second of the workload is to last. Absent: 1.
     timeout_s : float
-        How long devices may take to compile a plan, and for one batch of a subgraph.
+        How long devices may take to compile a plan, and for one batch of a subgraph. Absent: 600.
     verify : bool
         Whether to compare outputs with the whole model's.
     seed : int
@@ -142,16 +114,36 @@ def serve(
         Where a device fails or does not answer in time, or where this machine does not keep up,
         so that figures would mean nothing.
     """
+    if isinstance(deployment, Session):
+        given = {
+            "platform": platform,
+            "emulate": emulate,
+            "executor": executor,
+            "address": address,
+            "time_scale": time_scale,
+            "timeout_s": timeout_s,
+        }
+        for name, value in given.items():
+            if value is not None:
+                raise UsageError(
+                    f"{name} of a session", hint=f"leave {name} out: the session is open as it is"
+                )
+        return serve_on(deployment, workload, inputs=inputs, verify=verify, seed=seed)
+    if platform is None:
+        raise UsageError(
+            "a deployment is served on a platform",
+            hint="write serve(deployment, workload, platform)",
+        )
     return load_test(
         deployment,
         workload,
         platform,
-        emulate=emulate,
+        emulate=bool(emulate),
         inputs=inputs,
-        executor=executor,
+        executor="ray" if executor is None else executor,
         address=address,
         time_scale=time_scale,
-        timeout_s=timeout_s,
+        timeout_s=600.0 if timeout_s is None else timeout_s,
         verify=verify,
         seed=seed,
     )

@@ -13,8 +13,8 @@ from rich.text import Text
 from hetsim.base.text import plain
 from hetsim.base.units import format_seconds
 from hetsim.execution.serving.host import Host, Late
+from hetsim.execution.serving.load_test import LoadTest
 from hetsim.execution.serving.outputs import Outputs
-from hetsim.execution.serving.serve import LoadTest
 from hetsim.reporting.tables.comparison import question
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.words.console import cell, new_table, pairs

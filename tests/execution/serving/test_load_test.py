@@ -19,7 +19,8 @@ from exact_devices import exact
 from hetsim.base.text import to_json
 from hetsim.errors import ExecutionError, UsageError, WorkloadError
 from hetsim.execution.devices.worker import DeviceWorker
-from hetsim.execution.serving.serve import LoadTest, load_test
+from hetsim.execution.serving.load_test import LoadTest
+from hetsim.execution.serving.serve import load_test
 from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.reporting.service_record import service_record
 from hetsim.workloads.arrivals.closed import Closed
