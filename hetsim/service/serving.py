@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hetsim.confidence.until import End
+from hetsim.confidence.verdict import CONFIDENCE
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.hardware.spec import Platform
 from hetsim.service.asked import Asked
@@ -121,10 +122,14 @@ def played(
     *,
     until_answered: bool = False,
     within: float | None = None,
+    confidence: float = CONFIDENCE,
     machine_code: bool | None = None,
     heap: bool = False,
 ) -> Service:
-    """Play what is resolved and set up; see ``serve``."""
+    """Play what is resolved and set up; see ``serve``.
+
+    `confidence`: that no verdict is wrong.
+    """
     coming = expected(workload)
     early = until_answered or within is not None
     if math.isfinite(coming) and not early:
@@ -137,7 +142,7 @@ def played(
         coming=min(coming, EARLY) if early else coming,
     )
     run = Run(workload, setup, engine, machine_code=machine_code)
-    end = run.play(until_answered=until_answered, within=within)
+    end = run.play(until_answered=until_answered, within=within, confidence=confidence)
     return service_of(run, resolved, end)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hetsim.base import checks
-from hetsim.base.units import format_seconds
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.bounding import stated_bound
@@ -17,6 +16,7 @@ from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.sizing.answer import Capacity, Carried
 from hetsim.sizing.carrying import Question, carried, refused
 from hetsim.sizing.ceiling import rates_of
+from hetsim.sizing.impossible import impossible_as
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
 
@@ -124,7 +124,7 @@ def capacity_of(
     rows.sort(key=lambda one: (one.refused is not None, -one.highest_per_s))
     impossible = None
     if all(one.answer == "misses" for one in rows):
-        impossible = _impossible(workload, made)
+        impossible = impossible_as(workload, made)
     return Capacity(
         workload, sum(rates_per_s), tuple(rows), _bound_per_s(workload, made), impossible
     )
@@ -166,19 +166,3 @@ def _bound_per_s(workload: Workload, made: Made) -> float | None:
             return None
         most = max(most, size / least_s)
     return most or None
-
-
-def _impossible(workload: Workload, made: Made) -> str | None:
-    """Why no plan meets an objective at any rate; None where a bound does not prove it."""
-    for stream in workload.streams:
-        if not stream.slos:
-            continue
-        least_s = []
-        for (model, _, _), problem in made.problems.items():
-            if model == stream.model:
-                least_s.append(stated_bound(problem) or 0.0)
-        for slo in stream.slos:
-            if least_s and min(least_s) > slo.latency_s:
-                least = format_seconds(min(least_s))
-                return f"no plan of {stream.model} takes less than {least}, and {slo} is asked"
-    return None

@@ -1,0 +1,41 @@
+"""Why no plan at all meets an objective, where that is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hetsim.base.units import format_seconds
+from hetsim.errors import UnsupportedNode
+from hetsim.placement.bounding import stated_bound
+from hetsim.placement.replan import without
+from hetsim.service.resolving import Made
+from hetsim.workloads.workload import Workload
+
+
+def impossible_as(workload: Workload, made: Made, lost: Sequence[str] = ()) -> str | None:
+    """Return why no plan without some devices meets an objective, at any rate.
+
+    In any of the batch sizes and bindings that problems were made for. None where neither ops nor
+    a bound prove it. Complexity: a bound for each problem.
+    """
+    for stream in workload.streams:
+        if not stream.slos:
+            continue
+        least_s: list[float] = []
+        unable: list[UnsupportedNode] = []
+        for (model, _, _), problem in made.problems.items():
+            if model != stream.model:
+                continue
+            try:
+                left = without(problem, lost) if lost else problem
+            except UnsupportedNode as error:
+                unable.append(error)
+                continue
+            least_s.append(stated_bound(left) or 0.0)
+        if unable and not least_s:
+            return str(unable[0])
+        for slo in stream.slos:
+            if least_s and min(least_s) > slo.latency_s:
+                least = format_seconds(min(least_s))
+                return f"no plan of {stream.model} takes less than {least}, and {slo} is asked"
+    return None
