@@ -13,6 +13,7 @@ from hetsim.service.resolving import Resolved
 from hetsim.simulation.clock.memory import resident_weights
 from hetsim.simulation.clock.playing import peak_memory
 from hetsim.simulation.clock.templates import tasks_of_plan
+from hetsim.workloads.deployment import Instances
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,22 +118,51 @@ def _refused(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class InstanceHeld:
+    """What one instance of a model holds, in bytes of the graph's own types.
+
+    Attributes
+    ----------
+    constants : tuple of mapping of str to int [devices]
+        Weights by name, which other instances of the model share.
+    live : tuple of int [devices]
+        What all its batches have live at most.
+    """
+
+    constants: tuple[dict[str, int], ...]
+    live: tuple[int, ...]
+
+
+def held_by_instance(
+    one: Resolved, entry: Instances, rows: Sequence[Sequence[Plan]]
+) -> InstanceHeld:
+    """Return what an instance of `entry` holds, whose plans are `rows` [variants][sizes]."""
+    devices = len(one.problem.devices)
+    constants: list[dict[str, int]] = [{} for _ in range(devices)]
+    most = [0] * devices
+    for plan in {id(plan): plan for row in rows for plan in row}.values():
+        _, peaks = peak_memory(plan)
+        weights = resident_weights(tasks_of_plan(plan, plan.problem.contention))
+        for p in range(devices):
+            most[p] = max(most[p], peaks[p] - weights[p])
+        for p, mine in enumerate(_constants(plan)):
+            for name, nbytes in mine.items():
+                constants[p][name] = max(constants[p].get(name, 0), nbytes)
+    times = max(one.served.in_flight(entry), 1)
+    return InstanceHeld(tuple(constants), tuple(times * each for each in most))
+
+
 def _held(one: Resolved) -> Held:
     devices = len(one.problem.devices)
     constants: list[dict[str, int]] = [{} for _ in range(devices)]
     live = [0] * devices
     for entry, rows in zip(one.served.instances, one.plans, strict=True):
-        most = [0] * devices
-        for plan in {id(plan): plan for row in rows for plan in row}.values():
-            _, peaks = peak_memory(plan)
-            weights = resident_weights(tasks_of_plan(plan, plan.problem.contention))
-            for p in range(devices):
-                most[p] = max(most[p], peaks[p] - weights[p])
-            for p, mine in enumerate(_constants(plan)):
-                for name, nbytes in mine.items():
-                    constants[p][name] = max(constants[p].get(name, 0), nbytes)
-        times = entry.count * max(one.served.in_flight(entry), 1)
-        live = [total + times * each for total, each in zip(live, most, strict=True)]
+        mine = held_by_instance(one, entry, rows)
+        for p, there in enumerate(mine.constants):
+            for name, nbytes in there.items():
+                constants[p][name] = max(constants[p].get(name, 0), nbytes)
+        live = [total + entry.count * each for total, each in zip(live, mine.live, strict=True)]
     stored = [sum(there.values()) for there in constants]
     whole = [size + more for size, more in zip(stored, live, strict=True)]
     host = one.problem.host

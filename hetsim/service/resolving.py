@@ -119,32 +119,24 @@ def resolve(
             f"profiles of {len(deployment.models)} models",
             hint="a profile is of one model: price the others by it in workloads of their own",
         )
-    streams = by_model(workload)
-    found = []
-    for served in deployment.models:
-        # A model that nothing asks for holds its memory all the same.
-        mine = streams.get(served.model, ())
-        variants: list[Dims] = []
-        of_stream = {}
-        for stream in mine:
-            places = []
-            for dims in stream.variants:
-                if dims not in variants:
-                    variants.append(dims)
-                places.append(variants.index(dims))
-            of_stream[workload.streams.index(stream)] = tuple(places)
-        found.append(_resolved(served, tuple(variants) or ({},), of_stream, platform, asked, made))
-    return tuple(found)
+    return tuple(resolve_model(one, workload, platform, asked, made) for one in deployment.models)
 
 
-def _resolved(
-    served: Served,
-    variants: tuple[Dims, ...],
-    of_stream: Mapping[int, tuple[int, ...]],
-    platform: Platform,
-    asked: Asked,
-    made: Made,
+def resolve_model(
+    served: Served, workload: Workload, platform: Platform, asked: Asked, made: Made
 ) -> Resolved:
+    """Return what ``resolve`` does of one model, whatever else is served."""
+    # A model that nothing asks for holds its memory all the same.
+    found: list[Dims] = []
+    of_stream = {}
+    for stream in by_model(workload).get(served.model, ()):
+        places = []
+        for dims in stream.variants:
+            if dims not in found:
+                found.append(dims)
+            places.append(found.index(dims))
+        of_stream[workload.streams.index(stream)] = tuple(places)
+    variants = tuple(found) or ({},)
     if asked.profiles and (len(variants) > 1 or len(served.sizes) > 1):
         raise UsageError(
             f"profiles, and {len(variants) * len(served.sizes)} shapes to be priced",

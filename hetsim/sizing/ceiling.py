@@ -13,6 +13,7 @@ from scipy import optimize
 from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
 from hetsim.simulation.clock.playing import timeline_of
+from hetsim.simulation.clock.templates import Template
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.workload import Workload
 
@@ -125,6 +126,18 @@ def _uncrowded_s(setup: Setup, template: int) -> float:
     return timeline_of(plan, contention="none", trace=False).latency_s * (1 - SLACK)
 
 
+def busy_s(template: Template) -> NDArray[np.float64]:
+    """Return the seconds that one batch keeps each device and each link busy."""
+    devices = len(template.plan.problem.devices)
+    found = np.zeros(devices + len(template.links))
+    for device, seconds in zip(template.group_device, template.duration, strict=False):
+        found[device] += seconds
+    for move in template.transfers:
+        for link in move.resources:
+            found[devices + link] += move.seconds
+    return found
+
+
 def _loads(
     resolved: Sequence[Resolved], setup: Setup
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64], list[str], list[int]]:
@@ -148,11 +161,8 @@ def _loads(
     found = []
     for at, template in enumerate(setup.plan_tasks.templates):
         load = np.zeros(len(names) + 1)
-        for device, seconds in zip(template.group_device, template.duration, strict=False):
-            load[device] += seconds
-        for move in template.transfers:
-            for link in move.resources:
-                load[len(problem.devices) + link] += move.seconds
+        busy = busy_s(template)
+        load[: len(busy)] = busy
         load[-1] = _uncrowded_s(setup, at) if limited else 0.0
         found.append(load)
     return found, np.array([*width, 1.0]), [*names, ""], instance_at

@@ -1,0 +1,1 @@
+"""Which replicas of which model on which devices."""
