@@ -113,6 +113,7 @@ def resolve(
     """
     asked = Asked() if asked is None else asked
     made = Made() if made is None else made
+    deployment = deployment.named_as(workload)
     deployment.check(workload)
     if asked.profiles and len(deployment.models) > 1:
         raise UsageError(

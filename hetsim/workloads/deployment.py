@@ -6,7 +6,8 @@ Words and rules are those of Triton's model configuration
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hetsim.base.checks import instance, one_of, sequence, text, whole
@@ -258,6 +259,15 @@ class Deployment:
             f"no model '{model}' is served", hint=nearest(model, names), key=("models",)
         )
 
+    def named_as(self, workload: Workload) -> Deployment:
+        """Return it with models called as the workload calls them where both mean one file."""
+        names = {_file(stream.model): stream.model for stream in workload.streams}
+        models = tuple(
+            replace(served, model=names.get(_file(served.model), served.model))
+            for served in self.models
+        )
+        return replace(self, models=models)
+
     def check(self, workload: Workload) -> None:
         """Raise WorkloadError where a stream asks for a model or a priority that is not served."""
         for stream in workload.streams:
@@ -269,3 +279,7 @@ class Deployment:
                     hint="write priority_levels: in the deployment",
                     key=("models",),
                 )
+
+
+def _file(model: str) -> str:
+    return model if model.startswith("zoo:") else os.path.abspath(model)
