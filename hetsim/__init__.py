@@ -84,6 +84,9 @@ if TYPE_CHECKING:
     from hetsim.plans.timeline import Event, Timeline
     from hetsim.problem.parts import Staging
     from hetsim.problem.problem import Problem
+    from hetsim.recommending.answer import Recommendation
+    from hetsim.recommending.catalog_reader import load_catalog
+    from hetsim.recommending.recommend import recommend
     from hetsim.service.service import Service
     from hetsim.simulation.simulate import simulate
     from hetsim.sizing.answer import Capacity, Carried
@@ -142,6 +145,7 @@ _HOMES = {
     "PlatformError": "hetsim.errors",
     "PluginError": "hetsim.errors",
     "Problem": "hetsim.problem.problem",
+    "Recommendation": "hetsim.recommending.answer",
     "RequestError": "hetsim.errors",
     "Row": "hetsim.analysis.comparison",
     "Run": "hetsim.execution.run",
@@ -171,6 +175,7 @@ _HOMES = {
     "deconflict": "hetsim.partitioning.deconflict",
     "explain": "hetsim.analysis.explanation",
     "load_affinity": "hetsim.partitioning.affinity.file",
+    "load_catalog": "hetsim.recommending.catalog_reader",
     "load_deployment": "hetsim.workloads.files.reader",
     "load_device": "hetsim.hardware.catalog",
     "load_extension": "hetsim.graph.reading.extension",
@@ -185,6 +190,7 @@ _HOMES = {
     "model_of": "hetsim.graph.loading",
     "partition": "hetsim.partitioning.flow",
     "plan": "hetsim.placement.planning",
+    "recommend": "hetsim.recommending.recommend",
     "run": "hetsim.execution.run",
     "sensitivities": "hetsim.analysis.sensitivity",
     "simulate": "hetsim.simulation.simulate",
@@ -240,6 +246,7 @@ __all__ = [
     "PlatformError",
     "PluginError",
     "Problem",
+    "Recommendation",
     "RequestError",
     "Row",
     "Run",
@@ -268,6 +275,7 @@ __all__ = [
     "deconflict",
     "explain",
     "load_affinity",
+    "load_catalog",
     "load_deployment",
     "load_device",
     "load_extension",
@@ -282,6 +290,7 @@ __all__ = [
     "model_of",
     "partition",
     "plan",
+    "recommend",
     "run",
     "sensitivities",
     "serve",

@@ -41,6 +41,9 @@ VERBS = {
     "capacity": Verb(
         "hetsim.cli.verbs.capacity:capacity", "Which rates a platform carries within objectives."
     ),
+    "recommend": Verb(
+        "hetsim.cli.verbs.recommend:recommend", "The cheapest platform that meets objectives."
+    ),
     "devices": Verb("hetsim.cli.verbs.devices:devices", "The catalog of devices and platforms."),
     "workload": Verb(
         "hetsim.cli.verbs.workload:workload", "Which requests come when, and who serves them."

@@ -9,7 +9,14 @@ from pathlib import Path
 
 from hetsim.errors import InvalidInput, UsageError
 
-OWN_FILES = ("plan.json", "result.json", "trace.json", "manifest.json")
+OWN_FILES = (
+    "plan.json",
+    "result.json",
+    "trace.json",
+    "manifest.json",
+    "platform.yaml",
+    "deployment.yaml",
+)
 """What ``--out`` writes, and all that ``--force`` may replace."""
 
 

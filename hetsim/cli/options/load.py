@@ -140,6 +140,30 @@ _loading = click.option(
     "that do not fit together take turns.  [default: resident]",
 )
 
+_money = all_of(
+    click.option(
+        "--price",
+        "prices",
+        metavar="NAME=PRICE",
+        multiple=True,
+        callback=_prices,
+        help="What a device, or the platform, costs in US dollars: 0.53/h rented, 1600/3y bought "
+        "for three years. Repeatable.",
+    ),
+    click.option(
+        "--tariff",
+        callback=above_zero,
+        metavar="USD_PER_KWH",
+        help="What electricity costs, for what is bought.",
+    ),
+    click.option(
+        "--lifetime",
+        callback=above_zero,
+        metavar="YEARS",
+        help="For how long what is bought is bought.",
+    ),
+)
+
 load_options = all_of(
     _workload,
     _deployment,
@@ -197,27 +221,7 @@ load_options = all_of(
     ),
     _instances,
     _loading,
-    click.option(
-        "--price",
-        "prices",
-        metavar="NAME=PRICE",
-        multiple=True,
-        callback=_prices,
-        help="What a device, or the platform, costs in US dollars: 0.53/h rented, 1600/3y bought "
-        "for three years. Repeatable.",
-    ),
-    click.option(
-        "--tariff",
-        callback=above_zero,
-        metavar="USD_PER_KWH",
-        help="What electricity costs, for what is bought.",
-    ),
-    click.option(
-        "--lifetime",
-        callback=above_zero,
-        metavar="YEARS",
-        help="For how long what is bought is bought.",
-    ),
+    _money,
 )
 """What comes, and how it is served."""
 
@@ -238,3 +242,6 @@ capacity_options = all_of(
     _loading,
 )
 """The same where the rate is what is looked for, and several ways to batch are compared."""
+
+recommend_options = all_of(_workload, _money)
+"""The same where the platform is what is looked for."""

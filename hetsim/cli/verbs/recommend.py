@@ -1,0 +1,145 @@
+"""``hetsim recommend``: the cheapest platform that meets every objective of a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hetsim.cli.given_once import Command
+from hetsim.cli.invocation import current
+from hetsim.cli.options.hardware import contention_option, cost_option, pessimistic_option
+from hetsim.cli.options.load import recommend_options
+from hetsim.cli.options.output import common_options, json_option
+
+if TYPE_CHECKING:
+    from hetsim.hardware.price import Price
+    from hetsim.problem.parts import Contention
+    from hetsim.recommending.answer import Recommendation
+    from hetsim.recommending.question import Aim
+
+
+@click.command(cls=Command)
+@click.option(
+    "--catalog",
+    required=True,
+    metavar="FILE|NAME,...",
+    help="What can be had: a YAML file, or names of boards and devices with commas between.",
+)
+@click.option(
+    "--max-devices",
+    type=click.IntRange(min=1, max=4096),
+    default=8,
+    show_default=True,
+    help="How many there are at most, hosts not counted.",
+)
+@click.option(
+    "--objective",
+    "aim",
+    type=click.Choice(["cost", "energy", "devices"]),
+    default="cost",
+    show_default=True,
+    help="What is to be least: US dollars an hour, watts where all devices are busy, or devices.",
+)
+@recommend_options
+@click.option(
+    "--requests",
+    type=click.IntRange(min=1),
+    help="After how many drawn ones a run ends undecided.  [default: 262144]",
+)
+@contention_option
+@cost_option
+@pessimistic_option
+@click.option(
+    "--out",
+    "out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write platform.yaml, deployment.yaml and result.json to a new folder.",
+)
+@click.option("--force", is_flag=True, help="Let --out replace such files.")
+@json_option
+@common_options
+def recommend(
+    catalog: str,
+    max_devices: int,
+    aim: Aim,
+    workload: str | None,
+    prices: Mapping[str, Price],
+    tariff: float | None,
+    lifetime: float | None,
+    requests: int | None,
+    contention: Contention | None,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Find the cheapest platform of a catalog that meets every objective of --workload.
+
+    What costs less is excluded by a bound, or by runs of each of a few stated policies; what
+    no run tells is named as undecided. `hetsim devices` lists boards and devices; a catalog
+    file says which links, hosts, numbers and prices they have.
+    """
+    from hetsim.cost.default import DEFAULT_COST
+    from hetsim.errors import UsageError
+    from hetsim.recommending.catalog_reader import load_catalog
+    from hetsim.recommending.pricing import Terms
+    from hetsim.recommending.recommend import recommended
+    from hetsim.recommending.searching import BUDGET
+    from hetsim.reporting.recommendation_record import recommendation_record
+    from hetsim.reporting.tables.recommendation import recommendation_report
+    from hetsim.service.asked import Asked
+    from hetsim.workloads.files.reader import load_workload
+
+    invocation = current()
+    if workload is None:
+        raise UsageError("no workload is given", hint="give --workload FILE")
+    comes = load_workload(workload)
+    can_be_had = load_catalog(catalog)
+    asked = Asked(
+        contention=contention or "fifo",
+        cost=invocation.cost or DEFAULT_COST,
+        pessimistic=invocation.pessimistic,
+    )
+    with invocation.progress("looking for the cheapest platform") as tell:
+        found = recommended(
+            comes,
+            can_be_had,
+            aim=aim,
+            max_devices=max_devices,
+            terms=Terms(prices, tariff, lifetime),
+            asked=asked,
+            budget=requests or BUDGET,
+            tell=tell,
+        )
+    record = recommendation_record(found)
+    if out is not None:
+        _leave(found, record, out, force=force)
+    if as_json:
+        invocation.show_json(record)
+    else:
+        invocation.show(recommendation_report(found))
+    found.require()
+
+
+def _leave(found: Recommendation, record: Mapping[str, object], out: Path, *, force: bool) -> None:
+    """Write the folder with the platform and the deployment, which ``simulate`` takes."""
+    import yaml
+
+    from hetsim.base.text import to_json
+    from hetsim.recommending.deploying import deployment_file, platform_file
+    from hetsim.reporting.output import write_folder
+
+    made = {"result.json": to_json(record)}
+    answer = found.found.answer
+    if found.best is not None and answer is not None:
+        question = found.found.question
+        for name, data in (
+            ("platform.yaml", platform_file(question, found.pieces, answer.counts)),
+            ("deployment.yaml", deployment_file(found.best.deployment)),
+        ):
+            made[name] = yaml.safe_dump(data, sort_keys=False, width=100, allow_unicode=True)
+    write_folder(out, made, force=force)
+    current().note(f"wrote {', '.join(made)} to {out}")

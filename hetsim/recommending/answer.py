@@ -1,0 +1,212 @@
+"""The answer: what to have, what it costs, what comes next, and what excludes the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
+from hetsim.hardware.spec import Platform
+from hetsim.recommending.binding import Binding
+from hetsim.recommending.composing import Pieces
+from hetsim.recommending.deploying import told
+from hetsim.recommending.policies import Policy
+from hetsim.recommending.question import UNIT, Counts, Question
+from hetsim.recommending.searching import Found, Tried
+from hetsim.service.service import Service
+from hetsim.workloads.deployment import Deployment
+from hetsim.workloads.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """One vector that meets every objective, ready to be had.
+
+    Attributes
+    ----------
+    counts : mapping of str to int
+        By kind; those of which there are none are left out.
+    cost : float
+        US dollars an hour, watts where all devices are busy, or devices.
+    policy : Policy
+    platform : Platform
+    deployment : Deployment
+    service : Service
+        What becomes of the workload on them, as ``simulate`` says it.
+    """
+
+    counts: Mapping[str, int]
+    cost: float
+    policy: Policy
+    platform: Platform = field(repr=False)
+    deployment: Deployment = field(repr=False)
+    service: Service = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """Why some vectors are not the answer.
+
+    Attributes
+    ----------
+    what : str
+        What excludes them.
+    vectors : int
+        How many.
+    proved : bool
+        Whether that is so of every policy over the plans that are looked at, or of each of the
+        policies that were tried.
+    counts : mapping of str to int, optional
+        Where it is of one vector alone.
+    """
+
+    what: str
+    vectors: int
+    proved: bool
+    counts: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recommendation:
+    """The cheapest platform that meets every objective of a workload.
+
+    Attributes
+    ----------
+    workload : Workload
+    best : Chosen or None
+        None: none was found.
+    runner_up : mapping of str to int, optional
+        The next in order that meets; None: there is none, or no answer.
+    runner_up_cost : float, optional
+    undecided : tuple of mapping of str to int
+        Vectors that may meet and cost less; what is recommended is the cheapest but for these.
+    excuses : tuple of Excuse
+        Why the others are not: by bound, then each that was played.
+    dearer : int
+        Vectors that come after the answer, and were not looked at.
+    vectors : int
+        All that there are.
+    binding : Binding or None
+        What keeps the nearest cheaper vector out.
+    policies : tuple of Policy
+        That were tried, where a vector was.
+    found : Found
+        The search, in numbers.
+    pieces : tuple of Pieces
+    """
+
+    workload: Workload = field(repr=False)
+    best: Chosen | None
+    runner_up: Mapping[str, int] | None
+    runner_up_cost: float | None
+    undecided: tuple[Mapping[str, int], ...]
+    excuses: tuple[Excuse, ...]
+    dearer: int
+    vectors: int
+    binding: Binding | None
+    policies: tuple[Policy, ...]
+    found: Found = field(repr=False)
+    pieces: tuple[Pieces, ...] = field(repr=False)
+
+    @property
+    def proved(self) -> bool:
+        """Whether all vectors are excluded by bounds, where none is recommended."""
+        return self.best is None and not self.found.tried
+
+    def require(self) -> Chosen:
+        """Return what is recommended.
+
+        Raises
+        ------
+        Infeasible
+            Where bounds exclude every vector.
+        ObjectiveMissed
+            Where those that they do not exclude were tried, and miss.
+        Undecided
+            Where one of these may meet.
+        """
+        if self.best is not None:
+            return self.best
+        near = nearest(self.found)
+        if self.proved:
+            worst = max(self.excuses, key=lambda one: one.vectors, default=None)
+            why = "" if worst is None else f": {worst.what}"
+            raise Infeasible(
+                f"no platform of the catalog meets every objective{why}",
+                hint="allow more --max-devices or a longer latency, or add kinds to the catalog",
+            )
+        if self.undecided:
+            raise Undecided(
+                f"{len(self.undecided)} platforms may meet every objective, and none is seen to",
+                where=told(self.found.question, self.found.undecided[0]),
+                hint="give more --requests",
+            )
+        raise ObjectiveMissed(
+            f"every platform that was tried misses an objective; nearest comes {near}",
+            hint="allow more --max-devices or a longer latency, or add kinds to the catalog",
+        )
+
+
+def nearest(found: Found) -> str:
+    """Return the vector that misses by least, in words; empty where none was played."""
+    from hetsim.recommending.playing import margin
+
+    question = found.question
+
+    def off(one: Tried) -> float:
+        best = one.best(question)
+        return (
+            float("inf") if best is None or best.played is None else margin(best.played, question)
+        )
+
+    ran = [one for one in found.tried if one.best(question) is not None]
+    if not ran:
+        return ""
+    one = min(ran, key=off)
+    return f"{told(question, one.counts)}, by {missed(question, one)}"
+
+
+def missed(question: Question, one: Tried) -> str:
+    """Return what the best run of a vector misses by."""
+    best = one.best(question)
+    if best is None or best.played is None:
+        return str(one.runs[0].placed)
+    worst = max(
+        best.played.said,
+        key=lambda said: said.latency_s / question.streams[said.stream].slos[said.slo].latency_s,
+    )
+    stream = question.streams[worst.stream]
+    slo = stream.slos[worst.slo]
+    return (
+        f"{stream.name}: p{slo.percentile:g} of {worst.latency_s * 1e3:.4g} ms, "
+        f"{slo.latency_s * 1e3:.4g} ms is asked"
+    )
+
+
+def named(question: Question, counts: Counts) -> dict[str, int]:
+    """Return a vector by the names of kinds."""
+    return {kind.name: count for count, kind in zip(counts, question.kinds, strict=True) if count}
+
+
+def cost_of(question: Question, counts: Counts) -> float:
+    """Return what a vector costs, in dollars an hour, watts or devices."""
+    return float(question.cost(counts) * UNIT[question.aim])
+
+
+def excuses_of(found: Found, excluded: Sequence[int]) -> tuple[Excuse, ...]:
+    """Return why vectors are not the answer: by bound, then each that was played."""
+    from hetsim.recommending.binding import says
+
+    question = found.question
+    by: dict[str, int] = {}
+    for bound, count in zip(found.bounds, excluded, strict=True):
+        if count:
+            text = says(question, bound)
+            by[text] = by.get(text, 0) + count
+    rows = [Excuse(text, count, True) for text, count in by.items()]
+    for one in found.tried:
+        why = missed(question, one)
+        if one.answer == "undecided":
+            why = f"undecided: {why}"
+        rows.append(Excuse(why, 1, False, named(question, one.counts)))
+    return tuple(rows)

@@ -1,0 +1,246 @@
+"""What keeps cheaper vectors out, and what would let the nearest of them in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hetsim.base.units import format_seconds
+from hetsim.errors import UsageError
+from hetsim.recommending.bounds.bound import Bound
+from hetsim.recommending.deploying import told
+from hetsim.recommending.playing import margin
+from hetsim.recommending.question import UNIT, Counts, Question
+from hetsim.recommending.searching import Found
+from hetsim.recommending.vectors import survey
+
+Sort = Literal["speed", "demand", "limit", "price", "device"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """One change that would let something cheaper in, or another one.
+
+    Attributes
+    ----------
+    sort : "speed", "demand", "limit", "price" or "device"
+    what : str
+        In words.
+    to : float
+        A factor on speed or demand; the latency in seconds; the price in dollars an hour, watts
+        or devices.
+    enough : bool
+        Whether it is known to be enough, by a run; else less does not do, and it may not either.
+    """
+
+    sort: Sort
+    what: str
+    to: float
+    enough: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What the nearest vector that costs less lacks.
+
+    Attributes
+    ----------
+    what : str
+        The constraint.
+    needs, has : float
+    unit : str
+    counts : mapping of str to int
+        That vector.
+    proved : bool
+        By a bound; else by the runs of all policies.
+    levers : tuple of Lever
+    """
+
+    what: str
+    needs: float
+    has: float
+    unit: str
+    counts: Mapping[str, int]
+    proved: bool
+    levers: tuple[Lever, ...]
+
+    @property
+    def gap(self) -> float:
+        """What is missing."""
+        return self.needs - self.has
+
+
+def says(question: Question, bound: Bound) -> str:
+    """Return what a bound says of the vectors that it excludes."""
+    if bound.by == "needs":
+        ask = question.asks[bound.ask]
+        which = bound.slo[ask.stream]
+        assert which is not None
+        limit = format_seconds(question.streams[ask.stream].slos[which].latency_s)
+        model = question.models[question.classes[ask.of_class].model]
+        return f"no device of them answers {model}{_shape(question, ask.of_class)} in {limit}"
+    names = [
+        stream.name
+        for stream, which in zip(question.streams, bound.slo, strict=True)
+        if which is not None
+    ]
+    of = f" of {' and '.join(names)}" if len(question.streams) > 1 else ""
+    if bound.by == "pooled":
+        return f"any policy answers too few{of} in time, were all devices one: below {_rate(bound)}"
+    if bound.by == "window":
+        return (
+            f"the devices that are quick enough carry less{of} than a window brings: {_rate(bound)}"
+        )
+    return f"the devices that are quick enough carry less{of} than comes: {_rate(bound)}"
+
+
+def _shape(question: Question, of_class: int) -> str:
+    variant = question.classes[of_class].variant
+    return "".join(f" {name} {size}" for name, size in variant.items())
+
+
+def _rate(bound: Bound) -> str:
+    return f"{bound.least:.4g} {unit_of(bound)}"
+
+
+def unit_of(bound: Bound) -> str:
+    """What a bound's figures are."""
+    if bound.by == "needs":
+        return "devices"
+    worth = bound.worth[bound.worth > 0]
+    if len(worth) and np.allclose(worth, 1.0):
+        return "requests/s"
+    return "priced seconds a second"
+
+
+def binding_of(found: Found, most: Counts | None) -> Binding | None:
+    """Return what keeps the nearest cheaper vector out; None where nothing is cheaper.
+
+    The nearest is that which has the largest part of what the bound needs that it is farthest
+    from; one that no bound excludes comes before, by how far its best run is from its limits.
+    `most`: the answer; absent: of all vectors.
+    """
+    question = found.question
+    levers = [] if most is None else _prices(found)
+    tried = [(one, one.best(question)) for one in found.tried]
+    ran = [
+        (margin(run.played, question), one, run)
+        for one, run in tried
+        if run is not None
+        and run.played is not None
+        and (most is None or question.key(one.counts) < question.key(most))
+    ]
+    if ran:
+        _, one, run = min(ran, key=lambda row: (row[0], question.key(row[1].counts)))
+        assert run.played is not None
+        worst = max(
+            run.played.said,
+            key=lambda said: (
+                said.latency_s / question.streams[said.stream].slos[said.slo].latency_s
+            ),
+        )
+        stream = question.streams[worst.stream]
+        slo = stream.slos[worst.slo]
+        name = told(question, one.counts)
+        limit = Lever(
+            "limit",
+            f"{stream.name} within {format_seconds(worst.latency_s)} in the place of "
+            f"{format_seconds(slo.latency_s)}: {name}",
+            worst.latency_s,
+            enough=len(run.played.said) == 1,
+        )
+        return Binding(
+            f"p{slo.percentile:g} of {stream.name}",
+            slo.latency_s,
+            worst.latency_s,
+            "s",
+            _named(question, one.counts),
+            False,
+            (limit, *levers),
+        )
+    return _of_bounds(found, most, levers)
+
+
+def _of_bounds(found: Found, most: Counts | None, levers: list[Lever]) -> Binding | None:
+    question = found.question
+    cap = (
+        question.cost(most)
+        if most is not None
+        else sum(kind.cost * kind.most for kind in question.kinds)
+    )
+    try:
+        rows = survey(question, [], cap).left
+    except UsageError:
+        # Too many to be listed; the answer does not depend on them.
+        return None
+    if most is not None:
+        mine = question.key(most)
+        rows = np.array(
+            [row for row in rows.tolist() if question.key(tuple(row)) < mine], dtype=np.int64
+        ).reshape(-1, len(question.kinds))
+    if not len(rows) or not found.tests:
+        return None
+    part = np.stack([rows @ test.capacity / test.least for test in found.tests], axis=1)
+    nearest = int(part.min(axis=1).argmax())
+    which = int(part[nearest].argmin())
+    bound, test = found.bounds[which], found.tests[which]
+    counts = tuple(rows[nearest].tolist())
+    has = float(rows[nearest] @ test.capacity)
+    name = told(question, counts)
+    mine_levers = []
+    if has > 0 and bound.by != "needs":
+        by = test.least / has
+        mine_levers = [
+            Lever("speed", f"devices {by:.3g} times as fast: {name}", by, enough=False),
+            Lever("demand", f"{1 / by:.3g} of what comes: {name}", 1 / by, enough=False),
+        ]
+    elif bound.by == "needs":
+        mine_levers = list(_sooner(question, bound))
+    return Binding(
+        says(question, bound),
+        bound.least,
+        has,
+        unit_of(bound),
+        _named(question, counts),
+        True,
+        (*mine_levers, *levers),
+    )
+
+
+def _sooner(question: Question, bound: Bound) -> list[Lever]:
+    """The limits at which further devices would be quick enough."""
+    of_class = question.asks[bound.ask].of_class
+    found = []
+    for of_type, spec in enumerate(question.types):
+        ways = question.ways.get((of_type, of_class), ())
+        if ways and not bound.capacity[of_type]:
+            least_s = min(way.alone_s for way in ways)
+            text = f"a limit of {format_seconds(least_s)}: {spec.name} is quick enough"
+            found.append(Lever("limit", text, least_s, enough=False))
+    return sorted(found, key=lambda lever: lever.to)[:1]
+
+
+def _prices(found: Found) -> list[Lever]:
+    """What one of a kind would have to cost for the runner-up to be the answer."""
+    if found.answer is None or found.runner_up is None:
+        return []
+    question = found.question
+    mine, other = found.answer.counts, found.runner_up.counts
+    more = question.cost(other) - question.cost(mine)
+    levers = []
+    for kind, a, b in zip(question.kinds, mine, other, strict=True):
+        if b > a and question.aim != "devices":
+            to = float((kind.cost - more / (b - a)) * UNIT[question.aim])
+            now = float(kind.cost * UNIT[question.aim])
+            if to > 0:
+                unit = "USD/h" if question.aim == "cost" else "W"
+                text = f"{kind.name} below {to:.4g} {unit} ({now:.4g} now): {told(question, other)}"
+                levers.append(Lever("price", text, to, enough=True))
+    return levers
+
+
+def _named(question: Question, counts: Counts) -> dict[str, int]:
+    return {kind.name: count for count, kind in zip(counts, question.kinds, strict=True) if count}

@@ -1,0 +1,101 @@
+"""Useful capacity: more work than devices have time for, in the long run or within a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.recommending.bounds.bound import Bound, limits_s, most_late
+from hetsim.recommending.bounds.prices import Prices
+from hetsim.recommending.question import Question
+
+LENGTHS = 1.15
+"""Ratio of the lengths of windows that are looked at."""
+
+
+def bound_of(question: Question, slo: Sequence[int | None], prices: Prices) -> Bound | None:
+    """Return the bound that prices give; None where they ask for nothing.
+
+    *Proof.* A device of type p has ``streams`` seconds a second; in them it gathers ``capacity[p]``
+    at most. A request of class c that is answered in time was in a batch of b, on a device with a
+    useful way for that, and its part of that batch, ``seconds / b``, is worth ``worth[c]`` or more
+    by the choice of `worth`; nothing else counts for it. So what is answered in time within a
+    window is worth no more than the vector gathers in it: ``sum n_k c_k`` times its length.
+
+    *In the long run* the share of each stream that is to be on time comes at its rate; of
+    its classes those that are worth most may be late.
+
+    *Of given requests* those that come from one to another are answered, if in time, before the
+    last of them came and the longest latency passed: their worth, less the most that may be late of
+    each stream, is gathered in that time.
+    """
+    capacity, worth = prices
+    if not np.isfinite(capacity).all():
+        return None
+    if question.arrivals is None:
+        least = _in_the_long_run(question, slo, worth)
+        found = Bound("rate", capacity, least, tuple(slo), worth)
+    else:
+        least, window = _busiest(question, slo, worth)
+        found = Bound("window", capacity, least, tuple(slo), worth, window)
+    return found if found.least > 0 else None
+
+
+def _in_the_long_run(
+    question: Question, slo: Sequence[int | None], worth: NDArray[np.float64]
+) -> float:
+    total = 0.0
+    for at, which in enumerate(slo):
+        if which is None:
+            continue
+        mine = [ask for ask in question.asks if ask.stream == at]
+        rates = [ask.rate_per_s or 0.0 for ask in mine]
+        each = [float(worth[ask.of_class]) for ask in mine]
+        share = question.streams[at].slos[which].share
+        total += sum(r * w for r, w in zip(rates, each, strict=True))
+        total -= (1 - share) * sum(rates) * max(each)
+    return total
+
+
+def _busiest(
+    question: Question, slo: Sequence[int | None], worth: NDArray[np.float64]
+) -> tuple[float, tuple[int, int]]:
+    """The window whose requests are worth most a second, and its first and last request."""
+    arrivals = question.arrivals
+    assert arrivals is not None
+    stream_of = np.array([ask.stream for ask in question.asks])
+    class_of = np.array([ask.of_class for ask in question.asks])
+    counts = np.array([slo[ask.stream] is not None for ask in question.asks])
+    judged = counts[arrivals.ask] & (arrivals.time_s >= question.warm_up_s)
+    each = np.where(judged, worth[class_of[arrivals.ask]], 0.0)
+    spared = 0.0
+    for at, which in enumerate(slo):
+        mine = judged & (stream_of[arrivals.ask] == at)
+        if which is not None and mine.any():
+            share = question.streams[at].slos[which].share
+            spared += most_late(int(mine.sum()), share) * float(each[mine].max())
+    limit_s = float(np.nanmax(limits_s(question, slo)))
+    rows = np.flatnonzero(judged)
+    if not len(rows):
+        return 0.0, (0, 0)
+    time_s = arrivals.time_s[rows]
+    sums = np.concatenate([[0.0], np.cumsum(each[rows])])
+    best, window = 0.0, (0, 0)
+    for length in _lengths(len(rows)):
+        last = np.arange(length - 1, len(rows))
+        first = last - length + 1
+        value = (sums[last + 1] - sums[first] - spared) / (time_s[last] + limit_s - time_s[first])
+        at = int(value.argmax())
+        if value[at] > best:
+            best, window = float(value[at]), (int(rows[first[at]]), int(rows[last[at]]))
+    return best * (1 - 1e-12), window
+
+
+def _lengths(most: int) -> list[int]:
+    found, length = set(), float(most)
+    while length >= 1:
+        found.add(int(length))
+        length /= LENGTHS
+    return sorted(found)

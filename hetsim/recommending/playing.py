@@ -1,0 +1,370 @@
+"""One vector under one policy, played on what comes, and judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hetsim.confidence.until import FIRST_LOOK
+from hetsim.confidence.verdict import Answer, confidence_of_look, verdict_of
+from hetsim.recommending.policies import Placed, Policy, up_to
+from hetsim.recommending.question import Arrivals, Question
+from hetsim.service.figures import chosen, judged, latencies, stability
+from hetsim.simulation.clock.playing import Layout
+from hetsim.simulation.clock.structure import Part, structure_of
+from hetsim.simulation.serving import compiling
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.tables import SERVED
+from hetsim.simulation.serving.without_heap import WithoutHeap, pays, why_heap
+from hetsim.workloads.merging import requests_of
+from hetsim.workloads.workload import Workload
+
+
+class Said(NamedTuple):
+    """What a run says of one objective.
+
+    Attributes
+    ----------
+    stream, slo : int
+    requests : int
+        The first so many of all that came were judged.
+    late : int
+        Of the stream's own.
+    answer : "meets", "misses" or "undecided"
+    error : float
+        What this answer may be wrong by.
+    latency_s : float
+        The latency within which as many were answered as are asked for.
+    """
+
+    stream: int
+    slo: int
+    requests: int
+    late: int
+    answer: Answer
+    error: float
+    latency_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What became of the requests.
+
+    Attributes
+    ----------
+    played : int
+        How many were given to it.
+    said : tuple of Said
+        One for each objective of each stream.
+    """
+
+    played: int
+    said: tuple[Said, ...]
+
+    @property
+    def answer(self) -> Answer:
+        """Of all objectives together."""
+        answers = {one.answer for one in self.said}
+        if "misses" in answers:
+            return "misses"
+        return "meets" if answers == {"meets"} else "undecided"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Laid:
+    """What the engine takes."""
+
+    layout: Layout
+    seconds: np.ndarray[Any, np.dtype[np.float64]]
+    models: tuple[Model, ...]
+    sources: tuple[Source, ...]
+
+
+def laid(question: Question, where: Placed, policy: Policy) -> Laid:
+    """Lay the deployment out for the engine. O(devices, classes, sizes and their tasks)."""
+    first_link: list[int] = []
+    links = 0
+    for place in where.places:
+        if place.slot == 0:
+            first = links
+            links += question.kinds[place.kind].links
+        first_link.append(first)
+    first_device = [at - place.slot for at, place in enumerate(where.places)]
+    parts: list[Part] = []
+    seconds: list[float] = []
+    models = []
+    for model, mine in enumerate(where.instances):
+        classes = question.classes_of(model)
+        table = np.empty((len(classes), len(mine), policy.max_batch), dtype=np.int64)
+        for row, of_class in enumerate(classes):
+            for column, at in enumerate(mine):
+                ways = up_to(question.ways[where.places[at].of_type, of_class], policy.max_batch)
+                numbers = []
+                for way in ways:
+                    numbers.append(len(parts))
+                    parts.append(
+                        Part(
+                            [
+                                task.slot + first_device[at] if task.slot >= 0 else -1
+                                for task in way.tasks
+                            ],
+                            [task.before for task in way.tasks],
+                            [
+                                tuple(link + first_link[at] for link in task.links)
+                                for task in way.tasks
+                            ],
+                        )
+                    )
+                    seconds += [task.seconds for task in way.tasks]
+                sizes = [way.batch for way in ways]
+                holds = np.searchsorted(sizes, np.arange(1, policy.max_batch + 1))
+                # What is above the largest that the model takes runs one by one.
+                table[row, column] = np.array(numbers)[np.minimum(holds, len(sizes) - 1)]
+        largest = max(
+            way.batch
+            for of_class in classes
+            for at in mine
+            for way in up_to(question.ways[where.places[at].of_type, of_class], policy.max_batch)
+        )
+        models.append(
+            Model(table[:, :, :largest], (policy.limit,) * len(mine), routing=policy.routing)
+        )
+    streams = [question.types[place.of_type].streams for place in where.places]
+    layout = Layout(_named(question, where, links), links, structure_of(parts, streams))
+    return Laid(
+        layout,
+        np.array(seconds),
+        tuple(models),
+        tuple(Source(stream.model) for stream in question.streams),
+    )
+
+
+def _named(question: Question, where: Placed, links: int) -> Any:
+    """What engines ask a layout's plan for: what to call things in a message."""
+    devices = tuple(f"{question.types[one.of_type].name} {one.unit}" for one in where.places)
+    names = tuple(f"link {at}" for at in range(links))
+    return SimpleNamespace(
+        strategy="single", problem=SimpleNamespace(devices=devices, link_names=names)
+    )
+
+
+def play_given(question: Question, where: Placed, policy: Policy) -> Played:
+    """Play all requests of a workload that are given, and count who is late."""
+    assert question.arrivals is not None
+    outcomes = _outcomes(question, laid(question, where, policy), question.arrivals)
+    return Played(len(question.arrivals), tuple(_counted(question, outcomes)))
+
+
+def _counted(question: Question, outcomes: Outcomes) -> Iterator[Said]:
+    for at, stream in enumerate(question.streams):
+        mine = chosen(
+            outcomes, (outcomes.stream == at) & (outcomes.arrival_s >= question.warm_up_s)
+        )
+        latency_s = latencies(mine)
+        for place, slo in enumerate(stream.slos):
+            late = int(np.count_nonzero(latency_s > slo.latency_s))
+            meets = len(latency_s) - late >= slo.share * len(latency_s)
+            yield Said(
+                at,
+                place,
+                len(outcomes.arrival_s),
+                late,
+                "meets" if meets else "misses",
+                0.0,
+                _at_share(latency_s, slo.share),
+            )
+
+
+def _at_share(latency_s: np.ndarray[Any, Any], share: float) -> float:
+    """The least limit within which so many were answered."""
+    if not len(latency_s):
+        return 0.0
+    needed = max(math.ceil(share * len(latency_s)), 1)
+    return float(np.partition(latency_s, needed - 1)[needed - 1])
+
+
+def _outcomes(question: Question, one: Laid, arrivals: Arrivals) -> Outcomes:
+    stream, variant = columns(question, arrivals.ask)
+    engine = engine_for(one, len(arrivals))
+    told = engine.serve(arrivals.time_s, stream, variant)
+    if told is None:
+        engine = engine_for(one, len(arrivals), heap=True)
+        told = engine.serve(arrivals.time_s, stream, variant)
+        assert told is not None
+    return Outcomes.joined([told, engine.close()])
+
+
+def columns(
+    question: Question, ask: np.ndarray[Any, np.dtype[np.int64]]
+) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
+    """The stream of each request, and which of its model's classes it is of."""
+    stream_of = np.array([one.stream for one in question.asks], dtype=np.int64)
+    row_of = np.array(
+        [
+            question.classes_of(question.classes[one.of_class].model).index(one.of_class)
+            for one in question.asks
+        ],
+        dtype=np.int64,
+    )
+    return stream_of[ask], row_of[ask]
+
+
+def engine_for(one: Laid, requests: float, *, heap: bool = False) -> Serving | WithoutHeap:
+    """Return the engine that plays it, compiled where so many requests make it worth it."""
+    of_all = (one.layout, one.seconds, one.models, one.sources)
+    tasks = float(np.diff(one.layout.first).mean())
+    if heap or why_heap(*of_all) is not None:
+        return Serving(*of_all, machine_code=compiling.pays(requests * tasks * RUNS))
+    return WithoutHeap(*of_all, machine_code=pays(requests * RUNS))
+
+
+RUNS = 8
+"""Runs of the same length that machine code is likely to be used for."""
+
+
+def play_drawn(
+    question: Question,
+    workload: Workload,
+    where: Placed,
+    policy: Policy,
+    *,
+    error: float,
+    budget: int,
+) -> Played:
+    """Play drawn requests until every objective is answered, or the budget is spent.
+
+    It is looked at after 16,384 requests, and whenever there are twice as many; over all looks no
+    answer is wrong but by `error`. A model that is overloaded misses, as ``simulate`` says it.
+    """
+    one = laid(question, where, policy)
+    for heap in (False, True):
+        found = _looked(question, workload, one, error, budget, heap=heap)
+        if found is not None:
+            return found
+    raise AssertionError("the heap plays anything")
+
+
+def _looked(
+    question: Question, workload: Workload, one: Laid, error: float, budget: int, *, heap: bool
+) -> Played | None:
+    engine = engine_for(one, min(budget, 2 * FIRST_LOOK), heap=heap)
+    parts: list[Outcomes] = []
+    said: dict[tuple[int, int], Said] = {}
+    fed = told = looks = 0
+    due = FIRST_LOOK
+    for block in drawn(workload, budget):
+        fed += len(block.time_s)
+        stream, variant = columns(question, block.ask)
+        out = engine.serve(block.time_s, stream, variant)
+        if out is None:
+            return None
+        parts.append(out)
+        told += len(out.arrival_s)
+        if told >= due:
+            looks += 1
+            if _look(question, parts, said, 1 - confidence_of_look(looks, 1 - error)):
+                return Played(fed, tuple(said.values()))
+            due *= 2
+    parts.extend(engine.rest())
+    looks += 1
+    last = 1 - confidence_of_look(looks, 1 - error)
+    if not _look(question, parts, said, last):
+        _overloaded(question, workload, parts, said, last)
+    return Played(fed, tuple(said.values()))
+
+
+def drawn(workload: Workload, budget: int) -> Iterator[Arrivals]:
+    """Yield the first so many requests in blocks, whenever the workload ends."""
+    first = np.cumsum([0] + [len(stream.variants) for stream in workload.streams])
+    for block in requests_of(replace(workload, duration_s=None, requests=budget)):
+        ask = first[block.stream] + block.variant
+        for begin in range(0, len(block), FIRST_LOOK):
+            piece = slice(begin, begin + FIRST_LOOK)
+            yield Arrivals(block.arrival_s[piece], ask[piece])
+
+
+def _joined(parts: list[Outcomes]) -> Outcomes:
+    if len(parts) != 1:
+        parts[:] = [Outcomes.joined(parts)]
+    return parts[0]
+
+
+def _look(
+    question: Question,
+    parts: list[Outcomes],
+    said: dict[tuple[int, int], Said],
+    error: float,
+) -> bool:
+    """Ask what is not answered yet; return whether all is."""
+    whole = _joined(parts)
+    for at, stream in enumerate(question.streams):
+        mine = chosen(whole, (whole.stream == at) & (whole.arrival_s >= question.warm_up_s))
+        if not len(mine.arrival_s):
+            continue
+        latency_s = latencies(mine)
+        for place, slo in enumerate(stream.slos):
+            before = said.get((at, place))
+            if before is None or before.answer == "undecided":
+                verdict = verdict_of(latency_s, mine.fresh, slo.share, slo.latency_s, 1 - error)
+                said[at, place] = Said(
+                    at,
+                    place,
+                    len(whole.arrival_s),
+                    verdict.late.late,
+                    verdict.answer,
+                    error,
+                    _at_share(latency_s, slo.share),
+                )
+    asked = sum(len(stream.slos) for stream in question.streams)
+    return len(said) == asked and all(one.answer != "undecided" for one in said.values())
+
+
+def _overloaded(
+    question: Question,
+    workload: Workload,
+    parts: list[Outcomes],
+    said: dict[tuple[int, int], Said],
+    error: float,
+) -> None:
+    """Say of what is undecided of an overloaded model that it misses."""
+    whole = _joined(parts)
+    for (at, place), one in list(said.items()):
+        if one.answer != "undecided":
+            continue
+        model = question.streams[at].model
+        mine = [k for k, stream in enumerate(question.streams) if stream.model == model]
+        own = chosen(whole, np.isin(whole.stream, mine) & (whole.arrival_s >= question.warm_up_s))
+        kept_up = stability(workload, [workload.streams[k] for k in mine], own)
+        stream = chosen(whole, (whole.stream == at) & (whole.arrival_s >= question.warm_up_s))
+        slo = question.streams[at].slos[place]
+        verdict = verdict_of(latencies(stream), stream.fresh, slo.share, slo.latency_s, 1 - error)
+        rejects = bool((stream.why != SERVED).any())
+        again = judged(slo, verdict, kept_up, rejects=rejects)
+        if again.answer != "undecided":
+            said[at, place] = one._replace(answer=again.answer)
+
+
+def margin(played: Played, question: Question) -> float:
+    """The largest of latencies over their limits; above 1 something is missed."""
+    return max(
+        (
+            one.latency_s / question.streams[one.stream].slos[one.slo].latency_s
+            for one in played.said
+        ),
+        default=0.0,
+    )
+
+
+def in_turn(found: Sequence[Played]) -> Answer:
+    """What several runs on one vector say of it: it meets where one does."""
+    answers = [one.answer for one in found]
+    if "meets" in answers:
+        return "meets"
+    return "undecided" if "undecided" in answers else "misses"

@@ -1,0 +1,189 @@
+"""The policies that are tried on every vector: who serves which model, and in what batches.
+
+One list for the search, for brute force beside it, and for the certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from hetsim.recommending.question import Counts, Question, Way
+
+Routing = Literal["least_finish", "shortest_queue"]
+Placement = Literal["all", "apart"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a vector serves what comes.
+
+    Attributes
+    ----------
+    placement : "all" or "apart"
+        Each device serves every model for all of whose shapes it is quick enough; or each serves
+        one model, dealt out so that the least is short of devices, see ``apart``.
+    routing : "least_finish" or "shortest_queue"
+    max_batch : int
+        1: each request goes at once, and is not batched. Else requests that wait run as batches
+        of up to so many, and an instance has one under way.
+    """
+
+    placement: Placement
+    routing: Routing
+    max_batch: int
+
+    @property
+    def limit(self) -> int:
+        """Batches that an instance has under way; 0: any number."""
+        return 0 if self.max_batch == 1 else 1
+
+    def __str__(self) -> str:
+        routing = self.routing.replace("_", " ")
+        batches = f", batches of up to {self.max_batch}" if self.max_batch > 1 else ""
+        return f"{routing}{batches}{', models apart' if self.placement == 'apart' else ''}"
+
+
+class Place(NamedTuple):
+    """One device of a vector: its kind, which of that kind, which device of it, and its type."""
+
+    kind: int
+    unit: int
+    slot: int
+    of_type: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where models are served on a vector by one placement.
+
+    Attributes
+    ----------
+    places : tuple of Place
+        All devices, kind after kind, one after another.
+    instances : tuple of tuple of int
+        By model: the devices that serve it, ascending.
+    """
+
+    places: tuple[Place, ...]
+    instances: tuple[tuple[int, ...], ...]
+
+
+def policies_of(question: Question) -> tuple[Policy, ...]:
+    """Return what is tried, in order: unbatched first, and all devices for all models."""
+    placements: tuple[Placement, ...] = ("all",) if len(question.models) == 1 else ("all", "apart")
+    routings: tuple[Routing, ...] = ("least_finish", "shortest_queue")
+    return tuple(
+        Policy(placement, routing, batch)
+        for batch in (1, *useful_batches(question))
+        for placement in placements
+        for routing in routings
+    )
+
+
+def useful_batches(question: Question) -> tuple[int, ...]:
+    """Return the sizes above 1 at which some device does more a second within the limit."""
+    found = set()
+    for (of_type, of_class), ways in question.ways.items():
+        useful = question.useful(of_type, of_class, question.limit_s(of_class))
+        best = ways[0].seconds
+        for way in useful:
+            if way.batch > 1 and way.seconds / way.batch < best * (1 - 1e-9):
+                found.add(way.batch)
+                best = way.seconds / way.batch
+    return tuple(sorted(found))
+
+
+def places_of(question: Question, counts: Counts) -> tuple[Place, ...]:
+    """Return the devices of a vector: kind after kind, one after another."""
+    return tuple(
+        Place(k, unit, slot, of_type)
+        for k, (kind, count) in enumerate(zip(question.kinds, counts, strict=True))
+        for unit in range(count)
+        for slot, of_type in enumerate(kind.devices)
+    )
+
+
+def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
+    """Return where models are served on a vector, or why they cannot be so."""
+    places = places_of(question, counts)
+    able = [
+        [at for at, place in enumerate(places) if serves(question, place.of_type, model)]
+        for model in range(len(question.models))
+    ]
+    if policy.placement == "apart":
+        able = apart(question, places, able)
+    for model, mine in enumerate(able):
+        if not mine:
+            return f"no device for {question.models[model]}"
+    for at, place in enumerate(places):
+        whole = sum(
+            max(
+                way.whole_bytes
+                for of_class in question.classes_of(model)
+                for way in up_to(question.ways[place.of_type, of_class], policy.max_batch)
+            )
+            for model, mine in enumerate(able)
+            if at in mine
+        )
+        if whole > question.types[place.of_type].memory_bytes:
+            return f"{question.types[place.of_type].name} does not hold its models together"
+    return Placed(places, tuple(tuple(mine) for mine in able))
+
+
+def serves(question: Question, of_type: int, model: int) -> bool:
+    """Whether a device has a useful way for one request of each class of a model."""
+    return all(
+        any(
+            way.batch == 1 for way in question.useful(of_type, of_class, question.limit_s(of_class))
+        )
+        for of_class in question.classes_of(model)
+    )
+
+
+def up_to(ways: Sequence[Way], most: int) -> tuple[Way, ...]:
+    """The ways for batches of up to so many; they begin with those of one."""
+    return tuple(way for way in ways if way.batch <= most)
+
+
+def apart(
+    question: Question, places: Sequence[Place], able: Sequence[Sequence[int]]
+) -> list[list[int]]:
+    """Deal devices out, one model each.
+
+    The model that has the smallest part of what it needs takes the free device that does most
+    of it a second, until none is left that helps; of equals the first. O(models x devices^2).
+    """
+    need = [0.0] * len(question.models)
+    for at, ask in enumerate(question.asks):
+        rate = ask.rate_per_s
+        if rate is None:
+            arrivals = question.arrivals
+            rate = 0.0 if arrivals is None else float((arrivals.ask == at).sum())
+        need[question.classes[ask.of_class].model] += rate
+    speed = [
+        [
+            1.0
+            / max(question.ways[place.of_type, k][0].seconds for k in question.classes_of(model))
+            if at in able[model]
+            else 0.0
+            for at, place in enumerate(places)
+        ]
+        for model in range(len(question.models))
+    ]
+    found: list[list[int]] = [[] for _ in question.models]
+    does = [0.0] * len(question.models)
+    free = set(range(len(places)))
+    wanting = set(range(len(question.models)))
+    while wanting:
+        model = min(wanting, key=lambda one: (does[one] / need[one] if need[one] else 1e300, one))
+        mine = [at for at in sorted(free) if speed[model][at] > 0]
+        if not mine:
+            wanting.discard(model)
+            continue
+        best = max(mine, key=lambda at: (speed[model][at], -at))
+        free.discard(best)
+        found[model].append(best)
+        does[model] += speed[model][best]
+    return [sorted(mine) for mine in found]

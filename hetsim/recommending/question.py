@@ -1,0 +1,271 @@
+"""The question in numbers: what can be had, what comes, and what each device takes for it.
+
+Everything that is searched, excluded, played and certified rests on this record alone. The words
+are the certificate's: a *kind* brings devices of certain *types*; requests of one model and shape
+are a *class*; what one stream asks of one class is an *ask*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.hardware.price import Price
+from hetsim.workloads.slo import Slo
+
+Aim = Literal["cost", "energy", "devices"]
+AIMS: tuple[Aim, ...] = ("cost", "energy", "devices")
+
+Counts = tuple[int, ...]
+"""How many of each kind: a vector."""
+
+UNIT: Mapping[Aim, Fraction] = {
+    "cost": Fraction(1, 10**9),
+    "energy": Fraction(1, 10**6),
+    "devices": Fraction(1),
+}
+"""What one of ``Kind.cost`` is: US dollars an hour, watts, or devices. Whole numbers add up
+exactly, so that no vector comes before another by a rounding error."""
+
+SLACK = 1e-9
+"""Of a bound: what its sums may be rounded by, and more."""
+
+BATCHES = (1, 2, 4, 8, 16)
+"""Sizes of batches that are planned for, where a model takes batches at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceType:
+    """One sort of device.
+
+    Attributes
+    ----------
+    name : str
+        Its kind, and its name there.
+    streams : int
+    memory_bytes : int
+    busy_w, idle_w : float
+    """
+
+    name: str
+    streams: int
+    memory_bytes: int
+    busy_w: float = 0.0
+    idle_w: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What can be had of a sort.
+
+    Attributes
+    ----------
+    name : str
+    devices : tuple of int
+        Types of the devices that one of it has, in order.
+    links : int
+        That one of it brings: to where requests come, and between its devices.
+    cost : int
+        Of one, in ``UNIT`` of what is aimed at.
+    most : int
+        How many there are.
+    slots : int
+        Devices that it takes where it is a host; 0: it is none.
+    in_slot : bool
+        Whether it stands in a slot of a host.
+    price : Price or None
+    parts : mapping of str to str
+        What `cost` is made of, in decimals.
+    """
+
+    name: str
+    devices: tuple[int, ...]
+    links: int
+    cost: int
+    most: int
+    slots: int = 0
+    in_slot: bool = False
+    price: Price | None = None
+    parts: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def counted(self) -> int:
+        """What one of it counts toward the most that may be had: a host nothing."""
+        return 0 if self.slots else 1
+
+
+class Task(NamedTuple):
+    """One subgraph or transfer of a request.
+
+    Attributes
+    ----------
+    slot : int
+        Which device of the kind; -1 of a transfer.
+    seconds : float
+    links : tuple of int
+        Those of the kind that it holds, ascending.
+    before : tuple of int
+        Tasks that end first, ascending.
+    """
+
+    slot: int
+    seconds: float
+    links: tuple[int, ...]
+    before: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Way:
+    """How one device serves batches of one size of one class.
+
+    Attributes
+    ----------
+    batch : int
+    tasks : tuple of Task
+    seconds : float
+        That the device takes for it.
+    alone_s : float
+        No request in it is answered sooner.
+    latency_s : float
+        What it takes where nothing else runs.
+    whole_bytes : int
+        What the model holds of the device, where batches have up to so many requests.
+    """
+
+    batch: int
+    tasks: tuple[Task, ...]
+    seconds: float
+    alone_s: float
+    latency_s: float
+    whole_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """Requests of one model and shape.
+
+    Attributes
+    ----------
+    model : int
+    variant : mapping of str to int
+        Its open dimensions.
+    """
+
+    model: int
+    variant: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One stream: the model that it asks for, and what is asked of its latencies."""
+
+    name: str
+    model: int
+    slos: tuple[Slo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one stream asks of one class; the rate of drawn requests, else None."""
+
+    stream: int
+    of_class: int
+    rate_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """Requests that come.
+
+    Attributes
+    ----------
+    time_s : float array [requests]
+        Ascending.
+    ask : int array [requests]
+    """
+
+    time_s: NDArray[np.float64]
+    ask: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What is asked.
+
+    Attributes
+    ----------
+    aim : "cost", "energy" or "devices"
+    max_devices : int
+    types : tuple of DeviceType
+    kinds : tuple of Kind
+        Hosts first.
+    models : tuple of str
+    weights_bytes : tuple of int
+        By model: bytes of weights that some device has at least.
+    classes : tuple of Class
+    streams : tuple of Stream
+    asks : tuple of Ask
+        In the order of streams.
+    ways : mapping of (type, class) to tuple of Way
+        By size, ascending; what is not there, the device cannot serve.
+    why_not : mapping of (type, model) to str
+        Why it cannot.
+    given : bool
+        Whether the requests are given, and late ones are counted; else verdicts are of the long
+        run.
+    warm_up_s : float
+        Requests that come before are not judged.
+    arrivals : Arrivals or None
+        All of them, where they are given.
+    """
+
+    aim: Aim
+    max_devices: int
+    types: tuple[DeviceType, ...]
+    kinds: tuple[Kind, ...]
+    models: tuple[str, ...]
+    weights_bytes: tuple[int, ...]
+    classes: tuple[Class, ...]
+    streams: tuple[Stream, ...]
+    asks: tuple[Ask, ...]
+    ways: Mapping[tuple[int, int], tuple[Way, ...]]
+    why_not: Mapping[tuple[int, int], str]
+    given: bool
+    warm_up_s: float = 0.0
+    arrivals: Arrivals | None = None
+
+    def cost(self, counts: Counts) -> int:
+        """What so many of each kind cost, in ``UNIT``."""
+        return sum(n * kind.cost for n, kind in zip(counts, self.kinds, strict=True))
+
+    def key(self, counts: Counts) -> tuple[int, int, Counts]:
+        """What vectors are ordered by: cost, then fewer devices, then the counts themselves."""
+        devices = sum(n * kind.counted for n, kind in zip(counts, self.kinds, strict=True))
+        return self.cost(counts), devices, counts
+
+    def classes_of(self, model: int) -> tuple[int, ...]:
+        """The classes of a model, in order."""
+        return tuple(at for at, one in enumerate(self.classes) if one.model == model)
+
+    def limit_s(self, of_class: int) -> float:
+        """The longest latency that is asked of a class; infinite where nothing is."""
+        limits = [
+            slo.latency_s
+            for ask in self.asks
+            if ask.of_class == of_class
+            for slo in self.streams[ask.stream].slos
+        ]
+        return max(limits, default=np.inf)
+
+    def useful(self, of_type: int, of_class: int, limit_s: float) -> tuple[Way, ...]:
+        """The ways of a device that answer a request of a class within a limit."""
+        ways = self.ways.get((of_type, of_class), ())
+        return tuple(way for way in ways if way.alone_s <= limit_s)

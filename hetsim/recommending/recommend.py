@@ -1,0 +1,179 @@
+"""The verb ``recommend``: the cheapest platform that meets every objective of a workload."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from hetsim.base import checks
+from hetsim.hardware.price import Price, parse_price
+from hetsim.recommending.answer import (
+    Chosen,
+    Recommendation,
+    cost_of,
+    excuses_of,
+    named,
+)
+from hetsim.recommending.binding import binding_of
+from hetsim.recommending.catalog import Catalog
+from hetsim.recommending.catalog_reader import load_catalog
+from hetsim.recommending.composing import Pieces
+from hetsim.recommending.deploying import deployment_of, platform_of, told
+from hetsim.recommending.policies import Placed, policies_of
+from hetsim.recommending.pricing import Terms
+from hetsim.recommending.question import AIMS, Aim, Question
+from hetsim.recommending.searching import BUDGET, Search, Tried, excluded_by
+from hetsim.recommending.tables import question_of
+from hetsim.recommending.vectors import all_vectors
+from hetsim.service.asked import Asked
+from hetsim.service.serving import serve
+from hetsim.workloads.workload import Workload
+
+MAX_DEVICES = 8
+
+
+@checks.takes(
+    workload=checks.instance("hetsim.workloads.workload:Workload"),
+    objective=checks.one_of(*AIMS),
+    max_devices=checks.whole(1, 4096),
+    most_requests=checks.whole(1),
+)
+def recommend(
+    workload: Workload,
+    catalog: Catalog | str | os.PathLike[str],
+    *,
+    objective: Aim = "cost",
+    max_devices: int = MAX_DEVICES,
+    prices: Mapping[str, Price | str] | None = None,
+    tariff_usd_per_kwh: float | None = None,
+    lifetime_years: float | None = None,
+    most_requests: int = BUDGET,
+) -> Recommendation:
+    """Return the cheapest platform that meets every objective, and what excludes the rest.
+
+    Platforms are *vectors*: so many of each kind of the catalog, in order of what they cost, then
+    of fewer devices. What comes before the answer is excluded by a bound that holds for every
+    policy over the plans that are looked at (each model whole on one device, in every batch
+    size), or was tried: each of a few stated policies was played on the same requests, and
+    misses; or it is named as undecided. Requests of traces and even streams are given, and
+    counted; of drawn ones the verdicts are of the long run, all together right in 95 of 100 cases.
+
+    Parameters
+    ----------
+    workload : Workload
+        With objectives. Its requests come at rates or by a trace; no clients, no failures.
+    catalog : Catalog, or path or names
+        What can be had, as ``load_catalog`` takes it.
+    objective : "cost", "energy" or "devices"
+        US dollars an hour; watts where all devices are busy; how many devices.
+    max_devices : int
+        How many there are at most, hosts not counted.
+    prices : mapping of str to Price or str, optional
+        By kind or a pattern of kinds, e.g. ``{"rock-5b": "150/3y"}``; before what files say.
+    tariff_usd_per_kwh, lifetime_years : float, optional
+        For what is bought.
+    most_requests : int
+        Drawn requests after which a run ends undecided.
+
+    Raises
+    ------
+    UsageError
+        Where a price is not known; or what is asked cannot be answered: closed loops, failures,
+        priorities.
+    WorkloadError, PlatformError
+        Where what is read cannot be used.
+
+    Complexity: the plans of each model on each kind, and some runs of the workload.
+    """
+    terms = Terms(
+        {
+            name: parse_price(price) if isinstance(price, str) else price
+            for name, price in (prices or {}).items()
+        },
+        tariff_usd_per_kwh,
+        lifetime_years,
+    )
+    return recommended(
+        workload,
+        catalog if isinstance(catalog, Catalog) else load_catalog(catalog),
+        aim=objective,
+        max_devices=max_devices,
+        terms=terms,
+        budget=most_requests,
+    )
+
+
+def recommended(
+    workload: Workload,
+    catalog: Catalog,
+    *,
+    aim: Aim,
+    max_devices: int,
+    terms: Terms,
+    asked: Asked | None = None,
+    budget: int = BUDGET,
+    tell: Callable[[str], None] | None = None,
+) -> Recommendation:
+    """Return what ``recommend`` does, of models read and priced as `asked`."""
+    question, pieces = question_of(
+        workload, catalog, aim=aim, max_devices=max_devices, terms=terms, asked=asked
+    )
+    search = Search(
+        question,
+        workload,
+        budget=budget,
+        tell=None if tell is None else lambda counts: tell(told(question, counts)),
+    )
+    found = search.found()
+    answer, second = found.answer, found.runner_up
+    cap = (
+        sum(kind.cost * kind.most for kind in question.kinds)
+        if answer is None
+        else question.cost(answer.counts)
+    )
+    excluded, dearer = excluded_by(found, cap)
+    # What costs as much as the answer and comes after it was not looked at either.
+    vectors = all_vectors(question)
+    return Recommendation(
+        workload,
+        None if answer is None else chosen(question, pieces, answer, workload, asked, budget),
+        None if second is None else named(question, second.counts),
+        None if second is None else cost_of(question, second.counts),
+        tuple(named(question, counts) for counts in found.undecided),
+        excuses_of(found, excluded),
+        dearer,
+        vectors,
+        binding_of(found, None if answer is None else answer.counts),
+        found.policies,
+        found,
+        pieces,
+    )
+
+
+def chosen(
+    question: Question,
+    pieces: tuple[Pieces, ...],
+    one: Tried,
+    workload: Workload,
+    asked: Asked | None,
+    budget: int,
+) -> Chosen:
+    """Return a vector that meets, with what becomes of the workload on its platform."""
+    best = one.best(question)
+    assert best is not None
+    assert isinstance(best.placed, Placed)
+    policy = policies_of(question)[best.policies[0]]
+    platform = platform_of(question, pieces, one.counts)
+    deployment = deployment_of(question, pieces, best.placed, policy)
+    drawn = not question.given
+    comes = replace(workload, duration_s=None, requests=budget) if drawn else workload
+    service = serve(deployment, comes, platform, asked=asked, until_answered=drawn)
+    return Chosen(
+        named(question, one.counts),
+        cost_of(question, one.counts),
+        policy,
+        platform,
+        deployment,
+        service,
+    )

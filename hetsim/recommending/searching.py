@@ -1,0 +1,286 @@
+"""The search: vectors in order, excluded by bounds, or played until one meets every objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.confidence.verdict import Answer
+from hetsim.recommending.bounds.bound import Bound, choices
+from hetsim.recommending.bounds.capacity import bound_of
+from hetsim.recommending.bounds.needs import needs
+from hetsim.recommending.bounds.pooled import pooled
+from hetsim.recommending.bounds.prices import alike, at_vector
+from hetsim.recommending.playing import Played, margin, play_drawn, play_given
+from hetsim.recommending.policies import Placed, Policy, placed, policies_of
+from hetsim.recommending.question import Counts, Question
+from hetsim.recommending.vectors import Test, cheapest, excludes, survey
+from hetsim.workloads.workload import Workload
+
+ERROR = 0.05
+"""What all verdicts of a search together may be wrong by, where requests are drawn."""
+
+BUDGET = 2**18
+"""Drawn requests after which a run ends that has told nothing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One deployment of a vector, which several policies may come to.
+
+    Attributes
+    ----------
+    policies : tuple of int
+    placed : Placed or str
+        Or why there is none.
+    played : Played or None
+        None where there is none.
+    """
+
+    policies: tuple[int, ...]
+    placed: Placed | str
+    played: Played | None
+
+    @property
+    def answer(self) -> Answer:
+        """Of all objectives; what cannot be deployed misses."""
+        return "misses" if self.played is None else self.played.answer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tried:
+    """A vector that was played.
+
+    Attributes
+    ----------
+    counts : tuple of int
+    runs : tuple of Run
+        All policies, or up to one that meets.
+    """
+
+    counts: Counts
+    runs: tuple[Run, ...]
+
+    @property
+    def answer(self) -> Answer:
+        """It meets where one run does."""
+        answers = {run.answer for run in self.runs}
+        ends: tuple[Answer, ...] = ("meets", "undecided")
+        for one in ends:
+            if one in answers:
+                return one
+        return "misses"
+
+    def best(self, question: Question) -> Run | None:
+        """Return the run that is nearest to its limits, or most below them; None: none ran."""
+        ran = [run for run in self.runs if run.played is not None]
+        order: list[Answer] = ["meets", "undecided", "misses"]
+
+        def key(run: Run) -> tuple[int, float]:
+            assert run.played is not None
+            return order.index(run.answer), margin(run.played, question)
+
+        return min(ran, key=key, default=None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """What the search found.
+
+    Attributes
+    ----------
+    question : Question
+    policies : tuple of Policy
+    bounds : tuple of Bound
+    tests : tuple of Test
+        Of the bounds, in their order.
+    tried : tuple of Tried
+        In order: what comes before the answer, and between it and the runner-up.
+    answer, runner_up : Tried or None
+    searched_on : bool
+        Whether a runner-up was looked for to the end.
+    """
+
+    question: Question
+    policies: tuple[Policy, ...]
+    bounds: tuple[Bound, ...]
+    tests: tuple[Test, ...]
+    tried: tuple[Tried, ...]
+    answer: Tried | None
+    runner_up: Tried | None
+    searched_on: bool
+
+    @property
+    def undecided(self) -> tuple[Counts, ...]:
+        """What may meet every objective."""
+        return tuple(one.counts for one in self.tried if one.answer == "undecided")
+
+
+def bounds_of(question: Question) -> tuple[Bound, ...]:
+    """Return the bounds that hold of all vectors, those that say most plainly why first."""
+    found = list(needs(question))
+    several = len(question.classes) > 1
+    for slo in choices(question):
+        prices = alike(question, slo)
+        bound = bound_of(question, slo, prices)
+        if bound is not None:
+            found.append(bound)
+        bound = pooled(question, slo)
+        if bound is not None:
+            found.append(bound)
+        if several:
+            found += _mixed(question, slo)
+    return tuple(found)
+
+
+def _mixed(question: Question, slo: Sequence[int | None]) -> Iterator[Bound]:
+    """Bounds by the prices of each kind alone, where classes are unlike."""
+    demand = demand_of(question, slo)
+    for at in range(len(question.kinds)):
+        counts = tuple(int(k == at) for k in range(len(question.kinds)))
+        prices = at_vector(question, slo, demand * 1e6, counts)
+        bound = None if prices is None else bound_of(question, slo, prices)
+        if bound is not None:
+            yield bound
+
+
+def demand_of(question: Question, slo: Sequence[int | None]) -> NDArray[np.float64]:
+    """By class: requests a second that are to be on time, about."""
+    found = np.zeros(len(question.classes))
+    arrivals = question.arrivals
+    for at, ask in enumerate(question.asks):
+        which = slo[ask.stream]
+        if which is None:
+            continue
+        rate = ask.rate_per_s or 0.0
+        if arrivals is not None:
+            judged = arrivals.time_s >= question.warm_up_s
+            spans_s = float(arrivals.time_s[-1] - arrivals.time_s[judged][0])
+            longest_s = question.streams[ask.stream].slos[which].latency_s
+            rate = float((arrivals.ask[judged] == at).sum()) / (spans_s + longest_s)
+        found[ask.of_class] += rate * question.streams[ask.stream].slos[which].share
+    return found
+
+
+class Search:
+    """One search, and what it has found so far.
+
+    Parameters
+    ----------
+    question : Question
+    workload : Workload, optional
+        That of drawn requests.
+    budget : int
+        Drawn requests after which a run ends undecided.
+    tell : function, optional
+        Called with each vector before it is played.
+    """
+
+    def __init__(
+        self,
+        question: Question,
+        workload: Workload | None = None,
+        *,
+        budget: int = BUDGET,
+        tell: Callable[[Counts], None] | None = None,
+    ) -> None:
+        self.question, self._workload, self._budget, self._tell = question, workload, budget, tell
+        self.policies = policies_of(question)
+        self.bounds = list(bounds_of(question))
+        self.tests = [bound.test(question) for bound in self.bounds]
+        self.tried: list[Tried] = []
+        self._runs = 0
+
+    def found(self, runner_up: bool = True) -> Found:
+        """Look for the answer, and the runner-up."""
+        answer: Tried | None = None
+        second: Tried | None = None
+        for counts in cheapest(self.question, self.tests):
+            if not any(counts) or self._cut(counts):
+                continue
+            if self._tell is not None:
+                self._tell(counts)
+            one = self.play(counts, to_the_end=answer is None)
+            if one.answer != "meets":
+                self.tried.append(one)
+            elif answer is None:
+                answer = one
+                if not runner_up:
+                    break
+            else:
+                second = one
+                break
+        return Found(
+            self.question,
+            self.policies,
+            tuple(self.bounds),
+            tuple(self.tests),
+            tuple(self.tried),
+            answer,
+            second,
+            answer is not None and runner_up,
+        )
+
+    def _cut(self, counts: Counts) -> bool:
+        """Whether prices made for a vector exclude it; they are kept for those that follow."""
+        question = self.question
+        if len(question.classes) == 1:
+            return False
+        for slo in choices(question):
+            prices = at_vector(question, slo, demand_of(question, slo), counts)
+            bound = None if prices is None else bound_of(question, slo, prices)
+            if bound is None:
+                continue
+            test = bound.test(question)
+            if excludes([test], counts):
+                self.bounds.append(bound)
+                self.tests.append(test)
+                return True
+        return False
+
+    def play(self, counts: Counts, *, to_the_end: bool = False) -> Tried:
+        """Play a vector by each policy, until one meets, or all of them."""
+        runs: list[Run] = []
+        for group, where in self._deployments(counts):
+            policy = self.policies[group[0]]
+            if isinstance(where, str):
+                runs.append(Run(group, where, None))
+                continue
+            runs.append(Run(group, where, self._play(where, policy)))
+            if runs[-1].answer == "meets" and not to_the_end:
+                break
+        return Tried(counts, tuple(runs))
+
+    def _deployments(self, counts: Counts) -> list[tuple[tuple[int, ...], Placed | str]]:
+        """The deployments that policies come to, each once."""
+        found: dict[object, tuple[list[int], Placed | str]] = {}
+        for at, policy in enumerate(self.policies):
+            where = placed(self.question, counts, policy)
+            key: object = where
+            if isinstance(where, Placed):
+                looks = any(len(mine) > 1 for mine in where.instances)
+                key = (where.instances, policy.max_batch, policy.routing if looks else "")
+            found.setdefault(key, ([], where))[0].append(at)
+        return [(tuple(group), where) for group, where in found.values()]
+
+    def _play(self, where: Placed, policy: Policy) -> Played:
+        if self._workload is None or self.question.given:
+            return play_given(self.question, where, policy)
+        self._runs += 1
+        return play_drawn(
+            self.question,
+            self._workload,
+            where,
+            policy,
+            error=ERROR / (self._runs * (self._runs + 1)),
+            budget=self._budget,
+        )
+
+
+def excluded_by(found: Found, most_cost: int) -> tuple[tuple[int, ...], int]:
+    """Return how many vectors each bound excludes, and how many are dearer, as far as was seen."""
+    looked = survey(found.question, found.tests, most_cost)
+    return looked.excluded, looked.dearer

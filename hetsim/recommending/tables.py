@@ -1,0 +1,326 @@
+"""From files to numbers: every model on every device that can be had, in every batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hetsim.errors import Infeasible, UsageError, WorkloadError
+from hetsim.hardware.routes import build_routes
+from hetsim.hardware.spec import Platform
+from hetsim.plans.plan import Plan
+from hetsim.recommending.catalog import Catalog, Entry, HostEntry
+from hetsim.recommending.composing import FRONT, Pieces, composed, pieces_of
+from hetsim.recommending.pricing import Terms, costs_of
+from hetsim.recommending.question import (
+    BATCHES,
+    SLACK,
+    Aim,
+    Arrivals,
+    Ask,
+    Class,
+    DeviceType,
+    Kind,
+    Question,
+    Stream,
+    Task,
+    Way,
+)
+from hetsim.service.asked import Asked
+from hetsim.service.batch_dim import batch_dims
+from hetsim.service.memory import held
+from hetsim.service.resolving import Made, Resolved, resolve
+from hetsim.service.running import expected
+from hetsim.simulation.clock.playing import timeline_of
+from hetsim.simulation.clock.templates import template_of
+from hetsim.sizing.ceiling import rates_of
+from hetsim.workloads.arrivals.constant import Constant
+from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Served
+from hetsim.workloads.merging import requests_of
+from hetsim.workloads.workload import Stream as Asking
+from hetsim.workloads.workload import Workload
+
+MOST_GIVEN = 2**24
+"""Given requests that are played at most."""
+
+
+def question_of(
+    workload: Workload,
+    catalog: Catalog,
+    *,
+    aim: Aim,
+    max_devices: int,
+    terms: Terms,
+    asked: Asked | None = None,
+) -> tuple[Question, tuple[Pieces, ...]]:
+    """Return the question in numbers, and what its kinds bring to a platform.
+
+    Each model is planned for on each device alone, in each batch size that it takes.
+
+    Raises
+    ------
+    UsageError
+        Where a price is not known, clients wait for answers, or devices fail.
+    WorkloadError, PlatformError
+        Where what is read cannot be used.
+
+    Complexity: a plan for each model, binding of its dimensions, device and batch size.
+    """
+    _check(workload)
+    asked = Asked() if asked is None else asked
+    pieces = pieces_of(catalog)
+    count = len(catalog.kinds)
+    pieces = (*pieces[count:], *pieces[:count])
+    entries: tuple[Entry | HostEntry, ...] = (*catalog.hosts, *catalog.kinds)
+    ones = [[int(at == k) for at in range(len(pieces))] for k in range(len(pieces))]
+    alone = [
+        replace(composed(pieces, row, one.name), price=one.price)
+        for one, row in zip(pieces, ones, strict=True)
+    ]
+    costs = costs_of(aim, entries, alone, terms)
+    types: list[DeviceType] = []
+    kinds: list[Kind] = []
+    names: list[tuple[str, ...]] = []
+    for k, (entry, platform) in enumerate(zip(entries, alone, strict=True)):
+        mine = tuple(name for name in platform.devices if name != FRONT)
+        first = len(types)
+        for name in mine:
+            spec = platform.devices[name]
+            types.append(
+                DeviceType(name, spec.streams, spec.memory_bytes, spec.busy_w, spec.idle_w)
+            )
+        host = k < len(catalog.hosts)
+        most = 1 if host else min(getattr(entry, "most", None) or max_devices, max_devices)
+        kinds.append(
+            Kind(
+                entry.name,
+                tuple(range(first, len(types))),
+                len(build_routes(platform)[0]),
+                costs[k].whole,
+                most,
+                slots=getattr(entry, "slots", 0),
+                in_slot=getattr(entry, "on_link", False),
+                price=costs[k].price,
+                parts=costs[k].parts,
+            )
+        )
+        names.append(mine)
+    models = tuple(dict.fromkeys(stream.model for stream in workload.streams))
+    classes: list[Class] = []
+    for at, model in enumerate(models):
+        for stream in workload.streams:
+            if stream.model == model:
+                for dims in stream.variants:
+                    if Class(at, dims) not in classes:
+                        classes.append(Class(at, dims))
+    tables = _Tables(workload, models, tuple(classes), asked)
+    nodes = len(catalog.hosts)
+    if nodes < len(pieces):
+        whole = composed(pieces, [0] * nodes + [1] * (len(pieces) - nodes), "kinds")
+        for k in range(nodes, len(pieces)):
+            tables.add(whole, alone[k], names[k], kinds[k].devices)
+    for k in range(nodes):
+        tables.add(alone[k], alone[k], names[k], kinds[k].devices)
+    streams = tuple(Stream(one.name, models.index(one.model), one.slos) for one in workload.streams)
+    given = not workload.drawn
+    if given and expected(workload) > MOST_GIVEN:
+        raise UsageError(
+            f"about {expected(workload):.2g} requests come, above {MOST_GIVEN}",
+            hint="write fewer requests:, or a shorter duration_s:",
+        )
+    rates = rates_of(workload) if not given else (None,) * len(streams)
+    asks = []
+    for at, one in enumerate(workload.streams):
+        found = one.variants
+        for dims in found:
+            rate = rates[at]
+            share = None if rate is None else rate / len(found)
+            asks.append(Ask(at, classes.index(Class(models.index(one.model), dims)), share))
+    question = Question(
+        aim,
+        max_devices,
+        tuple(types),
+        tuple(kinds),
+        models,
+        tuple(tables.weights_bytes),
+        tuple(classes),
+        streams,
+        tuple(asks),
+        tables.ways,
+        tables.why_not,
+        given,
+        workload.warm_up_s,
+    )
+    if given:
+        question = replace(question, arrivals=arrivals_of(workload, question))
+    return question, pieces
+
+
+def _check(workload: Workload) -> None:
+    if not any(stream.slos for stream in workload.streams):
+        raise UsageError("no stream has an objective", hint="write slos: [p99=50ms], say")
+    if workload.failures is not None:
+        raise UsageError(
+            "a platform is not looked for where devices fail", hint="leave failures out"
+        )
+    if workload.closed:
+        raise UsageError(
+            "clients wait for answers, so what comes depends on the platform",
+            hint="write arrivals at a rate, or a replay",
+        )
+    if any(stream.priority is not None for stream in workload.streams):
+        raise UsageError(
+            "streams have priorities, and no deployment that is looked at has levels",
+            hint="leave priority: out",
+        )
+    if workload.drawn and any(len(stream.variants) > 1 for stream in workload.streams):
+        raise UsageError(
+            "shapes follow a trace, and other requests are drawn by chance",
+            hint="write constant arrivals, or a replay, for each stream",
+        )
+
+
+def arrivals_of(workload: Workload, question: Question) -> Arrivals:
+    """Return all requests of a workload that ends.
+
+    Raises UsageError where none comes that counts.
+    """
+    first = np.cumsum([0] + [len(one.variants) for one in workload.streams])
+    blocks = list(requests_of(workload))
+    if not blocks:
+        raise UsageError("no request comes", hint="give a rate above 0, or a longer duration")
+    time_s = np.concatenate([block.arrival_s for block in blocks])
+    ask = np.concatenate([first[block.stream] + block.variant for block in blocks])
+    if not len(time_s) or time_s[-1] < workload.warm_up_s:
+        raise UsageError(
+            "no request comes after the warm-up",
+            hint="write a shorter warm_up_s:, or a longer duration_s:",
+        )
+    return Arrivals(time_s, ask)
+
+
+class _Tables:
+    """What each device takes for each class, as it is found."""
+
+    def __init__(
+        self, workload: Workload, models: tuple[str, ...], classes: tuple[Class, ...], asked: Asked
+    ) -> None:
+        self._models, self._classes, self._asked = models, classes, asked
+        self._sizes = [_sizes_of(model, classes, at, asked) for at, model in enumerate(models)]
+        self.ways: dict[tuple[int, int], tuple[Way, ...]] = {}
+        self.why_not: dict[tuple[int, int], str] = {}
+        self.weights_bytes = [0] * len(models)
+        self._made: dict[int, Made] = {}
+
+    def add(
+        self, platform: Platform, unit: Platform, names: Sequence[str], types: Sequence[int]
+    ) -> None:
+        """Plan for each device of one kind, which stands on a platform beside others.
+
+        `unit` is the platform of that kind alone, which says what its links are.
+        """
+        made = self._made.setdefault(id(platform), Made())
+        for name, of_type in zip(names, types, strict=True):
+            for at, model in enumerate(self._models):
+                mine = [k for k, one in enumerate(self._classes) if one.model == at]
+                sizes = self._sizes[at]
+                served = Served(
+                    model,
+                    strategy="single",
+                    batch_sizes=sizes,
+                    instances=(Instances(1, (name,)),),
+                    dynamic_batching=DynamicBatching(sizes[-1]) if len(sizes) > 1 else None,
+                )
+                streams = tuple(
+                    Asking(str(k), model, Constant(1.0), dims=dict(self._classes[k].variant))
+                    for k in mine
+                )
+                try:
+                    (one,) = resolve(
+                        Deployment((served,)),
+                        Workload(streams, requests=1),
+                        platform,
+                        self._asked,
+                        made,
+                    )
+                except Infeasible as error:
+                    self.why_not[of_type, at] = str(error)
+                    continue
+                ways = _ways(one, unit, names, platform)
+                self.ways.update({(of_type, k): found for k, found in zip(mine, ways, strict=True)})
+                p = one.problem.device_index(name)
+                weights = held((one,))[0].weights[p]
+                least = self.weights_bytes[at]
+                self.weights_bytes[at] = min(least, weights) if least else weights
+
+
+def _sizes_of(model: str, classes: Sequence[Class], at: int, asked: Asked) -> tuple[int, ...]:
+    """The sizes of batches that a model takes: one alone, where its file fixes it."""
+    served = Served(model, batch_sizes=BATCHES, dynamic_batching=DynamicBatching(BATCHES[-1]))
+    try:
+        for one in classes:
+            if one.model == at:
+                batch_dims(served, dict(one.variant), shaped=asked.shaped)
+    except WorkloadError:
+        return (1,)
+    return BATCHES
+
+
+def _ways(
+    one: Resolved, unit: Platform, names: Sequence[str], platform: Platform
+) -> list[tuple[Way, ...]]:
+    """By class: the ways of one device, by size."""
+    links = {name: at for at, name in enumerate(build_routes(unit)[0])}
+    device = {name: at for at, name in enumerate(names)}
+    p = one.problem.device_index(one.served.instances[0].devices[0])
+    whole = []
+    for place in range(len(one.served.sizes)):
+        part = replace(
+            one,
+            served=replace(
+                one.served,
+                batch_sizes=one.served.sizes[: place + 1],
+                dynamic_batching=DynamicBatching(one.served.sizes[place]),
+            ),
+            plans=tuple(tuple(row[: place + 1] for row in rows) for rows in one.plans),
+        )
+        whole.append(held((part,))[0].whole[p])
+    found = []
+    for row, seconds in zip(one.plans[0], one.seconds[0], strict=True):
+        found.append(
+            tuple(
+                _way(size, plan, took, nbytes, links, device)
+                for size, plan, took, nbytes in zip(
+                    one.served.sizes, row, seconds, whole, strict=True
+                )
+            )
+        )
+    return found
+
+
+def _way(
+    size: int,
+    plan: Plan,
+    latency_s: float,
+    whole_bytes: int,
+    links: Mapping[str, int],
+    device: Mapping[str, int],
+) -> Way:
+    template = template_of(plan, plan.problem.contention)
+    names = plan.problem.devices
+    tasks = [
+        Task(device[names[p]], float(seconds), (), before)
+        for p, seconds, before in zip(
+            template.group_device, template.duration, template.predecessors, strict=False
+        )
+    ]
+    for transfer, before in zip(
+        template.transfers, template.predecessors[template.groups :], strict=True
+    ):
+        holds = tuple(links[template.links[link]] for link in transfer.resources)
+        tasks.append(Task(-1, transfer.seconds, tuple(sorted(holds)), before))
+    busy_s = sum(task.seconds for task in tasks if task.slot >= 0)
+    quickest_s = timeline_of(plan, contention="none", trace=False).latency_s
+    return Way(size, tuple(tasks), busy_s, quickest_s * (1 - SLACK), latency_s, whole_bytes)

@@ -1,0 +1,271 @@
+"""Vectors of counts in order, found without listing those that bounds exclude together.
+
+Kind after kind gets its count. What has counts for the first kinds stands for a *box* of vectors;
+where the most that the rest could add leaves a bound unmet, the whole box is excluded at once, and
+where the least that it costs is above what is looked at, it is dearer. How many vectors a box has
+is counted and not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.errors import UsageError
+from hetsim.recommending.question import SLACK, Counts, Question
+
+MOST_AT_ONCE = 2**22
+"""Vectors that are looked at at a time, neither excluded nor dearer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Test:
+    """What excludes vectors: those with ``counts . capacity < least``, but for rounding.
+
+    Attributes
+    ----------
+    capacity : float array [kinds]
+        At least 0.
+    least : float
+    """
+
+    capacity: NDArray[np.float64]
+    least: float
+
+    @property
+    def edge(self) -> float:
+        """What is below it is excluded for certain."""
+        return self.least * (1 - SLACK)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What became of all vectors up to a cost.
+
+    Attributes
+    ----------
+    left : int array [vectors, kinds]
+        Those that cost no more and that no test excludes, in order.
+    excluded : tuple of int
+        By test, the first that excludes: vectors of any cost, as far as was looked.
+    dearer : int
+        Those that cost more and were not seen to be excluded.
+    """
+
+    left: NDArray[np.int64]
+    excluded: tuple[int, ...]
+    dearer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The vectors with one choice of hosts: counts of the kinds that are left open.
+
+    Attributes
+    ----------
+    base : tuple of int
+        Counts of hosts.
+    most : tuple of int
+        By kind.
+    slots : int
+        For kinds that stand in one.
+    """
+
+    base: Counts
+    most: tuple[int, ...]
+    slots: int
+
+
+def shelves(question: Question) -> tuple[Shelf, ...]:
+    """Return the choices of hosts: none, where nothing stands in a slot, and each."""
+    kinds = question.kinds
+    hosts = [k for k, kind in enumerate(kinds) if kind.slots]
+    found = []
+    for host in (None, *hosts):
+        most = [0 if kind.slots or (kind.in_slot and host is None) else kind.most for kind in kinds]
+        base = tuple(int(k == host) for k in range(len(kinds)))
+        found.append(Shelf(base, tuple(most), kinds[host].slots if host is not None else 0))
+    return tuple(found)
+
+
+def all_vectors(question: Question) -> int:
+    """Return how many vectors there are; that of nothing at all is one."""
+    return sum(
+        _Counter(question, shelf).of_box(0, *_room(question, shelf)) for shelf in shelves(question)
+    )
+
+
+def _room(question: Question, shelf: Shelf) -> tuple[int, int]:
+    return question.max_devices, shelf.slots
+
+
+class _Counter:
+    """How many vectors the kinds from one on can make of the room that is left."""
+
+    def __init__(self, question: Question, shelf: Shelf) -> None:
+        self._most = shelf.most
+        self._in_slot = [kind.in_slot for kind in question.kinds]
+        self._known: dict[tuple[int, int, int], int] = {}
+
+    def of_box(self, kind: int, devices: int, slots: int) -> int:
+        """Count them exactly, with room for so many devices, and so many of these in slots."""
+        if kind == len(self._most):
+            return 1
+        key = (kind, devices, slots)
+        if key not in self._known:
+            room = min(self._most[kind], devices)
+            if self._in_slot[kind]:
+                room = min(room, slots)
+            self._known[key] = sum(
+                self.of_box(kind + 1, devices - n, slots - (n if self._in_slot[kind] else 0))
+                for n in range(room + 1)
+            )
+        return self._known[key]
+
+
+def survey(question: Question, tests: Sequence[Test], most_cost: int) -> Survey:
+    """Return the vectors up to a cost that no test excludes, and what became of the others.
+
+    Raises UsageError where they are too many to be looked at.
+
+    Complexity: of the boxes that are neither excluded nor dearer, times the tests; in arrays.
+    """
+    left = []
+    excluded = np.zeros(len(tests), dtype=object)
+    dearer = 0
+    for shelf in shelves(question):
+        mine, of_test, more = _of_shelf(question, shelf, tests, most_cost)
+        left.append(mine)
+        excluded += of_test
+        dearer += more
+    rows = np.concatenate(left)
+    return Survey(in_order(question, rows), tuple(int(n) for n in excluded), dearer)
+
+
+def in_order(question: Question, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort vectors by cost, then fewer devices, then counts."""
+    counted = np.array([kind.counted for kind in question.kinds])
+    columns = [rows[:, k] for k in reversed(range(rows.shape[1]))]
+    return rows[np.lexsort([*columns, rows @ counted, rows @ _costs(question)])]
+
+
+def _costs(question: Question) -> NDArray[np.int64]:
+    costs = [kind.cost for kind in question.kinds]
+    if max(costs) * (question.max_devices + len(costs)) >= 1 << 62:
+        raise UsageError("costs are too large to add up exactly", hint="give fewer --max-devices")
+    return np.array(costs, dtype=np.int64)
+
+
+def _of_shelf(
+    question: Question, shelf: Shelf, tests: Sequence[Test], most_cost: int
+) -> tuple[NDArray[np.int64], NDArray[np.object_], int]:
+    kinds = len(question.kinds)
+    costs = _costs(question)
+    in_slot = np.array([int(kind.in_slot) for kind in question.kinds])
+    base = np.array(shelf.base, dtype=np.int64)
+    capacity = np.array([test.capacity for test in tests]).reshape(len(tests), kinds)
+    edges = np.array([test.edge for test in tests])
+    counter = _Counter(question, shelf)
+    rows = np.zeros((1, 0), dtype=np.int64)
+    cost = np.array([base @ costs])
+    has = (capacity @ base)[None, :] if len(tests) else np.zeros((1, 0))
+    devices = np.array([question.max_devices])
+    slots = np.array([shelf.slots])
+    excluded = np.zeros(len(tests), dtype=object)
+    dearer = 0
+    for k in range(kinds + 1):
+        # What the kinds that are open could add, with as many devices as are left.
+        rest = _most_of_rest(capacity[:, k:], shelf.most[k:], question.max_devices)
+        unmet = has + rest[devices] < edges
+        out = unmet.any(axis=1)
+        over = ~out & (cost > most_cost)
+        if out.any() or over.any():
+            gone = np.flatnonzero(out | over)
+            sizes = _sizes(counter, k, devices[gone], slots[gone])
+            first = unmet[gone].argmax(axis=1) if len(tests) else np.zeros(len(gone), dtype=int)
+            for size, is_out, which in zip(sizes, out[gone].tolist(), first.tolist(), strict=True):
+                if is_out:
+                    excluded[which] += size
+                else:
+                    dearer += size
+            keep = ~(out | over)
+            rows, cost, has = rows[keep], cost[keep], has[keep]
+            devices, slots = devices[keep], slots[keep]
+        if k == kinds:
+            break
+        room = np.minimum(devices, shelf.most[k])
+        if in_slot[k]:
+            room = np.minimum(room, slots)
+        times = room + 1
+        if int(times.sum()) > MOST_AT_ONCE:
+            raise UsageError(
+                f"more than {MOST_AT_ONCE} vectors up to the cost that is looked at, and no bound "
+                "excludes them",
+                hint="give fewer --max-devices, fewer kinds, or most: of them",
+            )
+        number = np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times)
+        rows = np.column_stack([np.repeat(rows, times, axis=0), number])
+        cost = np.repeat(cost, times) + number * costs[k]
+        has = np.repeat(has, times, axis=0) + number[:, None] * capacity[:, k]
+        devices = np.repeat(devices, times) - number
+        slots = np.repeat(slots, times) - number * in_slot[k]
+    return rows + base, excluded, dearer
+
+
+def _sizes(
+    counter: _Counter, kind: int, devices: NDArray[np.int64], slots: NDArray[np.int64]
+) -> list[int]:
+    known: dict[tuple[int, int], int] = {}
+    found = []
+    for room in zip(devices.tolist(), slots.tolist(), strict=True):
+        if room not in known:
+            known[room] = counter.of_box(kind, *room)
+        found.append(known[room])
+    return found
+
+
+def _most_of_rest(
+    capacity: NDArray[np.float64], most: Sequence[int], devices: int
+) -> NDArray[np.float64]:
+    """By devices that are left, 0 to all: the most that open kinds add to each test."""
+    found = np.zeros((devices + 1, len(capacity)))
+    for test, row in enumerate(capacity):
+        best = sorted(zip(row.tolist(), most, strict=True), reverse=True)
+        each = [value for value, many in best for _ in range(min(many, devices))][:devices]
+        sums = np.cumsum([0.0, *each])
+        found[:, test] = sums[np.minimum(np.arange(devices + 1), len(sums) - 1)]
+    return found
+
+
+def cheapest(question: Question, tests: Sequence[Test]) -> Iterator[Counts]:
+    """Yield the vectors that no test excludes, in order.
+
+    Those up to a cost are looked at, then up to twice as much, and so on: `tests` may grow
+    meanwhile, and is asked again for each.
+    """
+    costs = _costs(question)
+    rest = costs[costs > 0]
+    dearest = int(sum(kind.cost * kind.most for kind in question.kinds))
+    below, cap = -1, int(rest.min()) if len(rest) else 0
+    while True:
+        found = survey(question, tests, cap).left
+        total = found @ costs
+        for row in found[total > below].tolist():
+            counts = tuple(row)
+            if not excludes(tests, counts):
+                yield counts
+        if cap >= dearest:
+            return
+        below, cap = cap, min(2 * cap, dearest)
+
+
+def excludes(tests: Sequence[Test], counts: Counts) -> int | None:
+    """Return the first test that excludes a vector, from 1 on; 0 or None: none does."""
+    row = np.array(counts, dtype=np.float64)
+    for at, test in enumerate(tests):
+        if float(row @ test.capacity) < test.edge:
+            return at + 1
+    return None

@@ -1,0 +1,74 @@
+"""The cheapest platform as a record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hetsim.recommending.answer import Recommendation
+from hetsim.recommending.deploying import deployment_file, platform_file
+from hetsim.reporting.service_record import service_record
+from hetsim.reporting.tables.recommendation import UNITS
+
+
+def recommendation_record(found: Recommendation) -> dict[str, Any]:
+    """Return the record for ``to_json``."""
+    question = found.found.question
+    best, binding = found.best, found.binding
+    answer = found.found.answer
+    return {
+        "schema": "hetsim-recommendation/1",
+        "objective": question.aim,
+        "unit": UNITS[question.aim],
+        "max_devices": question.max_devices,
+        "seed": found.workload.seed,
+        "kinds": [
+            {"name": kind.name, "cost": kind.cost, "most": kind.most} for kind in question.kinds
+        ],
+        "objectives": [
+            {"stream": stream.name, "share_on_time": slo.share, "latency_s": slo.latency_s}
+            for stream in question.streams
+            for slo in stream.slos
+        ],
+        "vectors": found.vectors,
+        "policies": [str(policy) for policy in found.policies],
+        "answer": None
+        if best is None or answer is None
+        else {
+            "counts": dict(best.counts),
+            "cost": best.cost,
+            "policy": str(best.policy),
+            "platform": platform_file(question, found.pieces, answer.counts),
+            "deployment": deployment_file(best.deployment),
+            "service": service_record(best.service),
+        },
+        "runner_up": None
+        if found.runner_up is None
+        else {"counts": dict(found.runner_up), "cost": found.runner_up_cost},
+        "undecided": [dict(counts) for counts in found.undecided],
+        "excuses": [
+            {
+                "because": one.what,
+                "vectors": one.vectors,
+                "proved": one.proved,
+                "counts": None if one.counts is None else dict(one.counts),
+            }
+            for one in found.excuses
+        ],
+        "dearer": found.dearer,
+        "proved_infeasible": found.proved,
+        "binding": None
+        if binding is None
+        else {
+            "what": binding.what,
+            "needs": binding.needs,
+            "has": binding.has,
+            "gap": binding.gap,
+            "unit": binding.unit,
+            "counts": dict(binding.counts),
+            "proved": binding.proved,
+            "levers": [
+                {"sort": lever.sort, "what": lever.what, "to": lever.to, "enough": lever.enough}
+                for lever in binding.levers
+            ],
+        },
+    }

@@ -1,0 +1,175 @@
+"""The cheapest platform as a table: what it is, what comes next, and what excludes the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.base.text import plain
+from hetsim.base.units import format_seconds
+from hetsim.recommending.answer import Excuse, Recommendation, nearest
+from hetsim.recommending.binding import Binding
+from hetsim.reporting.tables.service import served_text
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.text import big, latency_text, percent
+
+MOST_EXCUSES = 12
+"""Vectors that are told of one by one."""
+
+UNITS = {"cost": "USD/h", "energy": "W", "devices": "devices"}
+
+
+def recommendation_report(found: Recommendation) -> RenderableType:
+    """Return what was asked, the answer with its latencies, and an excuse for all others."""
+    question = found.found.question
+    rows = [
+        ("asked", _asked(found)),
+        (
+            "catalog",
+            f"{', '.join(kind.name for kind in question.kinds)}; up to {question.max_devices} "
+            f"devices: {big(found.vectors)} platforms, by {_aim(found)}",
+        ),
+        ("tried", "; ".join(map(str, found.policies))),
+    ]
+    best = found.best
+    if best is not None:
+        rows.append(("best", f"{counts_text(best.counts)}: {money(found, best.cost)}"))
+        rows += [("served", served_text(one)) for one in best.service.resolved]
+    if found.runner_up is not None and found.runner_up_cost is not None:
+        assert best is not None
+        more = found.runner_up_cost / best.cost - 1 if best.cost else 0.0
+        rows.append(
+            (
+                "next",
+                f"{counts_text(found.runner_up)}: {money(found, found.runner_up_cost)}, "
+                f"{percent(more, sign=True)}",
+            )
+        )
+    elif best is not None:
+        rows.append(("next", "nothing else meets it"))
+    parts: list[RenderableType] = [pairs(rows)]
+    if best is not None:
+        parts += ["", _latencies(found)]
+    parts += ["", _excuses(found)]
+    if found.binding is not None:
+        parts += ["", *_binding(found.binding)]
+    parts += ["", Text(sentence(found), style="bold")]
+    return Stack(*parts)
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Return a vector in words."""
+    return " + ".join(f"{count} {name}" for name, count in counts.items()) or "nothing"
+
+
+def money(found: Recommendation, cost: float) -> str:
+    """Return a cost with its unit."""
+    return f"{cost:.4g} {UNITS[found.found.question.aim]}"
+
+
+def sentence(found: Recommendation) -> str:
+    """Return the answer in one sentence."""
+    if found.best is None:
+        if found.proved:
+            return f"No platform of the {big(found.vectors)} meets it: proved."
+        if found.undecided:
+            return f"Undecided: {_each(found.undecided)} may meet it."
+        near = nearest(found.found)
+        return f"None that was tried meets it. Nearest: {near}."
+    text = f"Best: {plain(counts_text(found.best.counts))}, {money(found, found.best.cost)}"
+    if found.undecided:
+        return f"{text}, but for what is undecided: {_each(found.undecided)}."
+    tried = len(found.found.tried)
+    if not tried:
+        return f"{text}: all that costs less is excluded by proof."
+    return f"{text}: what costs less is excluded by proof, or misses by each policy that was tried."
+
+
+def _each(vectors: tuple[Mapping[str, int], ...]) -> str:
+    shown = "; ".join(counts_text(one) for one in vectors[:3])
+    return shown + (f" and {len(vectors) - 3} more" if len(vectors) > 3 else "")
+
+
+def _aim(found: Recommendation) -> str:
+    words = {
+        "cost": "US dollars an hour",
+        "energy": "watts where all are busy",
+        "devices": "how many they are",
+    }
+    return words[found.found.question.aim]
+
+
+def _asked(found: Recommendation) -> str:
+    parts = [
+        f"{stream.name} {' and '.join(map(str, stream.slos))}"
+        for stream in found.workload.streams
+        if stream.slos
+    ]
+    question = found.found.question
+    came = "in the long run"
+    if question.arrivals is not None:
+        came = f"of {big(len(question.arrivals))} requests"
+    return f"{'; '.join(parts)}; {came}, seed {found.workload.seed}"
+
+
+def _latencies(found: Recommendation) -> Table:
+    table = new_table()
+    table.add_column("stream")
+    for name in ("requests", "asked", "on time", "there"):
+        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    assert found.best is not None
+    for stream in found.best.service.streams:
+        known = {one.percentile: one.estimate_s for one in stream.percentiles}
+        for at, one in enumerate(stream.objectives):
+            estimate = known.get(one.slo.percentile)
+            table.add_row(
+                cell(stream.name if not at else ""),
+                big(stream.requests) if not at else "",
+                str(one.slo),
+                percent(one.on_time),
+                "-" if estimate is None else latency_text(estimate),
+            )
+    return table
+
+
+def _excuses(found: Recommendation) -> Table:
+    table = new_table()
+    table.add_column("not", overflow="fold")
+    table.add_column("because", overflow="fold")
+    table.add_column("", no_wrap=True)
+    proved = [one for one in found.excuses if one.proved]
+    tried = [one for one in found.excuses if not one.proved]
+    for one in proved:
+        table.add_row(f"{big(one.vectors)} platforms", cell(one.what), "proved")
+    for one in tried[:MOST_EXCUSES]:
+        table.add_row(cell(counts_text(one.counts or {})), cell(one.what), _how(one))
+    if len(tried) > MOST_EXCUSES:
+        table.add_row(f"{len(tried) - MOST_EXCUSES} more", "each misses an objective", "tried")
+    if found.dearer:
+        dearer = "cost more" if found.best is not None else "not looked at"
+        table.add_row(f"{big(found.dearer)} platforms", dearer, "")
+    return table
+
+
+def _how(one: Excuse) -> str:
+    return "undecided" if one.what.startswith("undecided") else "tried"
+
+
+def _binding(binding: Binding) -> list[RenderableType]:
+    if binding.unit == "s":
+        amounts = f"{format_seconds(binding.has)}, {format_seconds(binding.needs)} is asked"
+    else:
+        amounts = (
+            f"it has {binding.has:.4g}, {binding.needs:.4g} is needed, {binding.gap:.4g} "
+            f"{binding.unit} short"
+        )
+    text = f"Nearest that costs less: {counts_text(binding.counts)}: {binding.what}; {amounts}."
+    found: list[RenderableType] = [Text(plain(text))]
+    for lever in binding.levers:
+        how = "lets in" if lever.enough else "at least"
+        found.append(Text(plain(f"  {how}: {lever.what}")))
+    return found

@@ -1,0 +1,166 @@
+"""Random questions of what to have, in numbers alone: kinds, prices, requests, times."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from hetsim.recommending.question import (
+    Arrivals,
+    Ask,
+    Class,
+    Counts,
+    DeviceType,
+    Kind,
+    Question,
+    Stream,
+    Task,
+    Way,
+)
+from hetsim.workloads.slo import Slo
+
+
+def random_question(
+    seed: int, *, vectors: int = 1000, requests: int = 120, hosts: bool | None = None
+) -> Question:
+    """A question of up to so many vectors, of one to three models, with given requests.
+
+    Some devices lack a model, are too slow, or have several streams; some have links; some
+    batches pay and others do not; requests come evenly, by chance, or in bursts.
+    """
+    draw = np.random.default_rng([seed, 77])
+    hosts = bool(draw.random() < 0.3) if hosts is None else hosts
+    kinds_open = int(draw.integers(1, 5))
+    most = []
+    while len(most) < kinds_open:
+        most.append(int(draw.integers(1, 6)))
+    max_devices = int(draw.integers(2, 9))
+    while np.prod(np.array(most) + 1) * (3 if hosts else 1) > vectors:
+        most[int(np.argmax(most))] -= 1
+    types: list[DeviceType] = []
+    kinds: list[Kind] = []
+    if hosts:
+        for name in ("small", "large"):
+            slots = 2 if name == "small" else 4
+            first = len(types)
+            types.append(_type(draw, name))
+            kinds.append(Kind(name, (first,), 0, int(draw.integers(5, 40)), 1, slots=slots))
+    for k, many in enumerate(most):
+        first = len(types)
+        several = 2 if draw.random() < 0.3 else 1
+        types += [_type(draw, f"kind{k}-{at}") for at in range(several)]
+        kinds.append(
+            Kind(
+                f"kind{k}",
+                tuple(range(first, first + several)),
+                int(draw.integers(0, 3)),
+                int(draw.integers(1, 60)),
+                many,
+                in_slot=hosts and bool(draw.random() < 0.7),
+            )
+        )
+    models = int(draw.choice([1, 1, 2, 3]))
+    classes = [
+        Class(model, {"s": size} if size else {})
+        for model in range(models)
+        for size in range(2 if draw.random() < 0.25 else 1)
+    ]
+    streams, asks = [], []
+    batched = bool(draw.random() < 0.5)
+    base_s = float(draw.uniform(0.002, 0.01))
+    for model in range(models):
+        mine = [k for k, one in enumerate(classes) if one.model == model]
+        slos = [Slo(float(draw.choice([0.9, 0.95, 0.99])), base_s * float(draw.uniform(2, 10)))]
+        if draw.random() < 0.2:
+            slos.append(Slo(0.5, slos[0].latency_s / 2))
+        streams.append(Stream(f"stream{model}", model, tuple(slos)))
+        asks += [Ask(model, k) for k in mine]
+    ways = {}
+    why_not = {}
+    for of_type in range(len(types)):
+        kind = next(one for one in kinds if of_type in one.devices)
+        slot = kind.devices.index(of_type)
+        speed = float(draw.uniform(0.4, 2.5))
+        for model in range(models):
+            if draw.random() < 0.15:
+                why_not[of_type, model] = "no such op"
+                continue
+            for k, one in enumerate(classes):
+                if one.model == model:
+                    seconds = (
+                        base_s
+                        * speed
+                        * float(draw.uniform(0.8, 1.2))
+                        * (1 + 0.5 * len(one.variant))
+                    )
+                    pays = float(draw.choice([0.3, 0.7, 1.0])) if batched else 1.0
+                    ways[of_type, k] = tuple(
+                        _way(size, seconds * size**pays, slot, kind.links, base_s)
+                        for size in ((1, 2, 4) if batched else (1,))
+                    )
+    count = int(draw.integers(20, requests + 1))
+    each = len(asks)
+    rate = float(draw.uniform(0.5, 6)) / base_s
+    sort = int(draw.integers(0, 3))
+    gaps = np.full(count, 1 / rate) if sort == 0 else draw.exponential(1 / rate, count)
+    if sort == 2:
+        gaps[np.arange(count) % 5 != 0] = 0.0
+        gaps *= 5
+    time_s = np.cumsum(gaps)
+    return Question(
+        "cost",
+        max_devices,
+        tuple(types),
+        tuple(kinds),
+        tuple(f"model{model}" for model in range(models)),
+        (0,) * models,
+        tuple(classes),
+        tuple(streams),
+        tuple(asks),
+        ways,
+        why_not,
+        given=True,
+        warm_up_s=float(time_s[count // 8]) if draw.random() < 0.2 else 0.0,
+        arrivals=Arrivals(time_s, draw.integers(0, each, count)),
+    )
+
+
+def _type(draw: np.random.Generator, name: str) -> DeviceType:
+    return DeviceType(name, int(draw.choice([1, 1, 1, 2])), 1 << 30)
+
+
+def _way(size: int, seconds: float, slot: int, links: int, base_s: float) -> Way:
+    """One subgraph, and a transfer to it and from it where there is a link."""
+    if not links:
+        return Way(size, (Task(slot, seconds, (), ()),), seconds, seconds * (1 - 1e-9), seconds)
+    moves_s = base_s * 0.05 * size
+    back = links - 1
+    tasks = (
+        Task(slot, seconds, (), (1,)),
+        Task(-1, moves_s, (0,), ()),
+        Task(-1, moves_s, (back,), (0,)),
+    )
+    whole_s = seconds + 2 * moves_s
+    return Way(size, tasks, seconds, whole_s * (1 - 1e-9), whole_s)
+
+
+def every_vector(question: Question) -> list[Counts]:
+    """All vectors that may be, in order: plain enumeration."""
+    found = []
+    for counts in product(*(range(kind.most + 1) for kind in question.kinds)):
+        each = list(zip(counts, question.kinds, strict=True))
+        hosts = sum(n for n, kind in each if kind.slots)
+        slots = sum(n * kind.slots for n, kind in each)
+        taken = sum(n for n, kind in each if kind.in_slot)
+        many = sum(n for n, kind in each if not kind.slots)
+        if hosts <= 1 and taken <= slots and many <= question.max_devices:
+            found.append(counts)
+    return sorted(
+        found,
+        key=lambda counts: (
+            sum(n * kind.cost for n, kind in zip(counts, question.kinds, strict=True)),
+            sum(n for n, kind in zip(counts, question.kinds, strict=True) if not kind.slots),
+            counts,
+        ),
+    )

@@ -1,0 +1,48 @@
+"""The search finds what plain enumeration finds, and its bounds exclude nothing that meets."""
+
+from __future__ import annotations
+
+from hetsim.recommending.playing import play_given
+from hetsim.recommending.policies import Placed, placed, policies_of
+from hetsim.recommending.question import Counts, Question
+from hetsim.recommending.searching import Search, excluded_by
+from hetsim.recommending.vectors import all_vectors, excludes
+from random_questions import every_vector, random_question
+from sweeps import sweep
+
+
+def meets(question: Question, counts: Counts) -> bool:
+    """Whether any policy does, by playing each."""
+    for policy in policies_of(question):
+        where = placed(question, counts, policy)
+        if isinstance(where, Placed) and play_given(question, where, policy).answer == "meets":
+            return True
+    return False
+
+
+@sweep("seed", quick=range(6), full=range(200))
+def test_the_answer_is_that_of_brute_force(seed: int) -> None:
+    question = random_question(seed, requests=60 if seed < 6 else 120)
+    vectors = every_vector(question)
+    assert all_vectors(question) == len(vectors)
+    found = Search(question).found()
+    first: list[Counts] = []
+    for counts in vectors:
+        # What costs less than the runner-up is looked at; beyond it nothing is claimed.
+        if len(first) == 2 or not any(counts):
+            continue
+        if meets(question, counts):
+            assert not excludes(found.tests, counts), counts
+            first.append(counts)
+    answer = None if found.answer is None else found.answer.counts
+    second = None if found.runner_up is None else found.runner_up.counts
+    assert [one for one in (answer, second) if one is not None] == first
+    tried = {one.counts for one in found.tried}
+    looked = [c for c in vectors if not first or question.key(c) < question.key(first[-1])]
+    for counts in looked:
+        if len(first) < 2 and answer is not None and counts == answer:
+            continue
+        assert counts in tried or counts == answer or excludes(found.tests, counts), counts
+    excluded, dearer = excluded_by(found, question.cost(vectors[-1]))
+    assert dearer == 0
+    assert sum(excluded) == sum(bool(excludes(found.tests, counts)) for counts in vectors)
