@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hetsim.errors import UsageError, nearest
+from hetsim.hardware.availability import DeviceAvailability
 from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.price import Price
 
@@ -173,6 +174,8 @@ class DeviceSpec:
         measured.
     price : Price or None
         What it costs alone; None where nothing says it.
+    availability : DeviceAvailability or None
+        Which share of its time it is up; None where nothing says it.
     """
 
     name: str
@@ -200,6 +203,7 @@ class DeviceSpec:
     provenance: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     kernels: Mapping[str, KernelFigures] = field(default_factory=dict)
     price: Price | None = None
+    availability: DeviceAvailability | None = None
 
     @property
     def rounding(self) -> Mapping[str, str]:
@@ -303,9 +307,9 @@ class Platform:
     source : str
         Where it was read from: a catalog name or a path as the user gave it.
     sha256 : str
-        Digest of everything above but `source` and prices, so that a plan can be matched to its
-        platform; of what was read, where devices execute in another precision since, or
-        something is supposed.
+        Digest of everything above but `source`, prices and availabilities, so that a plan can be
+        matched to its platform; of what was read, where devices execute in another precision
+        since, or something is supposed.
     power_w : float or None
         What all devices together may draw for long; None where nothing says it.
     memories : tuple of SharedMemory

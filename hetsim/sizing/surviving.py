@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from hetsim.base import checks
 from hetsim.confidence.verdict import Answer
-from hetsim.errors import Infeasible, ObjectiveMissed, Undecided, UsageError
+from hetsim.errors import UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.service.asked import Asked
 from hetsim.service.layout import set_up
@@ -16,129 +15,18 @@ from hetsim.service.memory import check_together
 from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.service.service import Service
 from hetsim.service.serving import played
-from hetsim.sizing.answer import nearest_miss
 from hetsim.sizing.impossible import impossible_as
 from hetsim.sizing.outages.left import Leaving, Left
+from hetsim.sizing.outages.survived import Loss, Survived
+from hetsim.sizing.outages.verdicts import CONFIDENCE, answer_of, check_asked
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
-
-CONFIDENCE = 0.95
-"""That no verdict is wrong, over all losses."""
 
 MOST = 2**20
 """Ways to lose devices that are looked at."""
 
 Vector = tuple[int, ...]
 """How many devices of each class are down."""
-
-ORDER: dict[Answer, int] = {"meets": 0, "undecided": 1, "misses": 2}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Loss:
-    """What becomes of a workload without some devices.
-
-    Attributes
-    ----------
-    lost : tuple of str
-        Those that were left out; none: all are there.
-    sets : tuple of tuple of (int, tuple of str)
-        What it stands for: so many of devices that are alike, together; each entry another such
-        choice, that leaves the same. The first has `lost` in it.
-    answer : "meets", "misses" or "undecided"
-        Of all objectives together.
-    service : Service, optional
-        What became of the requests; None where a model cannot be served.
-    anew : tuple of str
-        Models that were planned again, as none of their instances was left.
-    refused : Infeasible, optional
-        Why a model cannot be served.
-    """
-
-    lost: tuple[str, ...]
-    sets: tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]
-    answer: Answer
-    service: Service | None = field(repr=False)
-    anew: tuple[str, ...] = ()
-    refused: Infeasible | None = None
-
-    @property
-    def choices(self) -> int:
-        """How many sets of devices it stands for."""
-        return sum(
-            math.prod(math.comb(len(names), count) for count, names in one) for one in self.sets
-        )
-
-    @property
-    def badness(self) -> tuple[int, float]:
-        """What tells the worse of two: the answer, then the percentile beside its limit."""
-        return _badness(self.answer, self.service)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Survived:
-    """Whether objectives hold without any one device, or any few.
-
-    Attributes
-    ----------
-    most : int
-        How many devices may be lost at once.
-    intact : Loss
-        Of none.
-    losses : tuple of Loss
-        The worst first.
-    unused : tuple of str
-        Devices of which the loss changes nothing.
-    impossible : str, optional
-        Why no plan at all survives the worst, where that is proved.
-    """
-
-    most: int
-    intact: Loss
-    losses: tuple[Loss, ...]
-    unused: tuple[str, ...]
-    impossible: str | None = None
-
-    @property
-    def worst(self) -> Loss:
-        """The loss that is worst; that of none where no device matters."""
-        return self.losses[0] if self.losses else self.intact
-
-    @property
-    def answer(self) -> Answer:
-        """Of all losses together, and of none."""
-        return max((self.intact.answer, self.worst.answer), key=lambda one: ORDER[one])
-
-    def require(self) -> Loss:
-        """Return the worst loss, where the objectives hold without any.
-
-        Raises
-        ------
-        Infeasible
-            Where no plan at all meets them without some devices, as is proved.
-        ObjectiveMissed
-            Where they are missed without some, or with all.
-        Undecided
-            Where neither is known.
-        """
-        bad = self.intact if self.intact.answer == "misses" else self.worst
-        if self.answer == "meets":
-            return self.worst
-        named = "with all devices" if not bad.lost else f"without {', '.join(bad.lost)}"
-        if self.answer == "undecided":
-            raise Undecided(
-                f"whether the objectives hold {named} is undecided", hint="give more --requests"
-            )
-        if self.impossible is not None:
-            raise Infeasible(
-                f"the objectives cannot hold {named}: {self.impossible}",
-                hint="add a device, or ask for a longer latency",
-            )
-        why = f": {bad.refused}" if bad.refused is not None else ""
-        raise ObjectiveMissed(
-            f"the objectives are missed {named}{why}",
-            hint="add a device or an instance, or ask for a longer latency",
-        )
 
 
 @checks.takes(
@@ -220,17 +108,6 @@ def survive_as(
     return found
 
 
-def check_asked(workload: Workload) -> None:
-    """Raise UsageError where there is no objective, or devices fail anyway."""
-    if not any(stream.slos for stream in workload.streams):
-        raise UsageError("no stream has an objective", hint="give one, e.g. p99=50ms")
-    if workload.failures is not None:
-        raise UsageError(
-            "devices that fail while requests come, and losses that are for good",
-            hint="leave the failures out, or simulate them without asking what survives",
-        )
-
-
 def survived(
     resolved: Sequence[Resolved],
     workload: Workload,
@@ -290,15 +167,6 @@ def played_left(
         within=within,
         confidence=confidence,
         machine_code=machine_code,
-    )
-
-
-def answer_of(service: Service) -> Answer:
-    """Return what a run says of all objectives together."""
-    return max(
-        (one.verdict.answer for stream in service.streams for one in stream.objectives),
-        key=lambda one: ORDER[one],
-        default="undecided",
     )
 
 
@@ -367,14 +235,3 @@ def _less(vector: Vector) -> Iterator[Vector]:
     for at, count in enumerate(vector):
         if count:
             yield (*vector[:at], count - 1, *vector[at + 1 :])
-
-
-def _badness(answer: Answer, service: Service | None) -> tuple[int, float]:
-    if service is None:
-        return ORDER["misses"], math.inf
-    nearest = nearest_miss(service)
-    beside = math.inf if answer == "misses" else 0.0
-    if nearest is not None:
-        slo, percentile = nearest
-        beside = percentile.estimate_s / slo.latency_s
-    return ORDER[answer], beside

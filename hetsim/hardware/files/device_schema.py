@@ -20,6 +20,7 @@ from hetsim.base.units import GIB, GIGA, MIB, TERA
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.cores import CORES
 from hetsim.hardware.datasheet import FAMILIES, Datasheet, has_matrices, peak_of, processor
+from hetsim.hardware.files.availability_schema import AvailabilityModel
 from hetsim.hardware.files.figures import (
     Chain,
     Count,
@@ -148,6 +149,7 @@ class DeviceModel(Strict):
     cores: tuple[CoreCluster, ...] = ()
     family: Annotated[StrictStr, OneOf("family", FAMILIES)] | None = None
     price: PriceModel | None = None
+    availability: AvailabilityModel | None = None
 
     @field_validator("busy_w")
     @classmethod
@@ -230,6 +232,7 @@ class DeviceModel(Strict):
                 for precision, kernels in self.kernels.items()
             },
             price=None if self.price is None else self.price.to_price(),
+            availability=None if self.availability is None else self.availability.to_availability(),
         )
 
     def _foreign(self) -> frozenset[str] | None:

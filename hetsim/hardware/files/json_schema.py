@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
 from pydantic_core import core_schema
 
+from hetsim.hardware.files.availability_schema import AvailabilityModel
 from hetsim.hardware.files.catalog_files import Sort, names
 from hetsim.hardware.files.device_schema import DeviceModel, SupportModel
 from hetsim.hardware.files.figures import Count, Figure, Fraction, NotNegative, Positive
@@ -78,6 +79,7 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "kin say of it.",
         "family": "Of graphics or a processor: the make, e.g. mali, for what its kin say of it.",
         "price": "What it costs alone.",
+        "availability": "Which share of its time it is up.",
     },
     FittedModel.__name__: {
         "kernels": "What was fitted for the device of the catalog that the file is named after.",
@@ -198,6 +200,12 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "years": "For how long it is bought; absent: --lifetime says it.",
         "of": "The date of the price, e.g. 2024-06.",
         "source": "Where the price is from.",
+    },
+    AvailabilityModel.__name__: {
+        "share": "Of its time that it is up.",
+        "mtbf_hours": "In place of it: the mean time that it works until it fails.",
+        "mttr_hours": "The mean time until it is back.",
+        "source": "Where that is from.",
     },
     MemoryUse.__name__: {
         "devices": "Those that draw on it; each device is in one at most.",

@@ -205,14 +205,14 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
 
 
 def digest(platform: Platform) -> str:
-    """SHA-256, in hex, of everything in `platform` but where it was read from, and prices.
+    """SHA-256, in hex, of all in `platform` but where it was read from, prices, availabilities.
 
-    No plan depends on a price.
+    No plan depends on these.
     """
     record: dict[str, Any] = {
         "name": platform.name,
         # A list, for the order of devices is part of the platform.
-        "devices": [[name, _priceless(spec)] for name, spec in platform.devices.items()],
+        "devices": [[name, _planned_by(spec)] for name, spec in platform.devices.items()],
         "links": [dataclasses.asdict(link) for link in platform.links],
         "host": platform.host,
     }
@@ -225,9 +225,9 @@ def digest(platform: Platform) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _priceless(spec: DeviceSpec) -> dict[str, Any]:
+def _planned_by(spec: DeviceSpec) -> dict[str, Any]:
     record = dataclasses.asdict(spec)
-    del record["price"]
+    del record["price"], record["availability"]
     return record
 
 
