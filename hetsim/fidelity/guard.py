@@ -28,14 +28,17 @@ class Losses:
     flipped : tuple of str
         Pairs of devices, measured more than `APART` times apart on one network, that were
         predicted in the right order and no longer are.
+    unserved : tuple of str
+        Server results whose rate is no longer predicted, or no longer as near as the goal.
     """
 
     gone: tuple[str, ...]
     uncovered: tuple[str, ...]
     flipped: tuple[str, ...]
+    unserved: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.gone or self.uncovered or self.flipped)
+        return bool(self.gone or self.uncovered or self.flipped or self.unserved)
 
     def text(self, most: int = 20) -> str:
         """Return what was lost, of each kind the first `most` lines."""
@@ -44,6 +47,7 @@ class Losses:
             ("points are no longer predicted", self.gone),
             ("intervals no longer cover what was measured", self.uncovered),
             ("pairs of devices are now predicted in the wrong order", self.flipped),
+            ("served rates are no longer predicted as near", self.unserved),
         ):
             if lines:
                 parts.append(f"{len(lines)} {what}:")

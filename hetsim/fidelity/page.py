@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from hetsim.fidelity.errors_sections import errors_sections
 from hetsim.fidelity.points import FidelityPoint, Predicted, grouped
+from hetsim.fidelity.server.points import ServerPoint
+from hetsim.fidelity.server.section import server_section
 from hetsim.fidelity.shipped import device_of
 from hetsim.fidelity.summary import Summary, spread
 from hetsim.fidelity.words import errors_of, milliseconds, percent, share
@@ -13,11 +15,12 @@ from hetsim.fidelity.worst import worst_section
 from hetsim.hardware.catalog import device_names
 
 
-def page_text(points: Sequence[FidelityPoint]) -> str:
+def page_text(points: Sequence[FidelityPoint], server: Sequence[ServerPoint]) -> str:
     """Return the document, the same text for the same points and catalog."""
     sections = [
         _top(points),
         *errors_sections(points),
+        server_section(server),
         worst_section(points),
         _devices(points),
         _unmeasured(points),

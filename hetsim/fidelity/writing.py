@@ -1,4 +1,4 @@
-"""The files of fidelity: points, kernel tables, document and pictures."""
+"""The files of fidelity: points, served rates, kernel tables, document and pictures."""
 
 from __future__ import annotations
 
@@ -12,14 +12,20 @@ from hetsim.fidelity.kept_tables import read_tables, tables_bytes
 from hetsim.fidelity.page import page_text
 from hetsim.fidelity.picture import scatter, strips
 from hetsim.fidelity.points import FidelityPoint, grouped, points_text, read_points
+from hetsim.fidelity.server.guard import missed
+from hetsim.fidelity.server.points import ServerPoint, read_server, server_text
+from hetsim.fidelity.server.predicting import predicted
+from hetsim.fidelity.server.systems import server_systems
 from hetsim.fidelity.shipped import device_of, forget, with_shipped
 from hetsim.fidelity.whole import with_whole
+from hetsim.fitting.chips import read_chips
 from hetsim.fitting.graphs import read_graphs
 from hetsim.fitting.kin_fits import Measurements
-from hetsim.fitting.measured import measured_folder
+from hetsim.fitting.measured import measured_folder, read_rows
 
 CHECKOUT = Path(__file__).parents[2]
 POINTS = Path("data/fidelity/points.csv")
+SERVER = Path("data/fidelity/server.csv")
 TABLES = Path("data/fidelity/tables.npz")
 PAGE = Path("docs/fidelity.md")
 PICTURES = (Path("docs/fidelity.svg"), Path("docs/fidelity-devices.svg"))
@@ -52,7 +58,7 @@ def write_judged(measurements: Measurements, root: Path = CHECKOUT) -> Losses:
 
 
 def renew(root: Path = CHECKOUT, accept: bool = False, whole: bool = True) -> Losses:
-    """Predict all points of the file anew, and write points, document and pictures.
+    """Predict all points of the file and served rates anew, and write document and pictures.
 
     Where something is worse nothing is written, unless `accept`. Returns what is. Prices of whole
     problems take minutes; not `whole` leaves them as they are.
@@ -60,30 +66,37 @@ def renew(root: Path = CHECKOUT, accept: bool = False, whole: bool = True) -> Lo
     old = read_points(root / POINTS)
     tables = read_tables(root / TABLES)
     points = with_shipped(old, tables)
+    folder = measured_folder()
+    served = predicted(server_systems(read_rows(folder), read_chips(folder)), points, tables)
     lost = losses(old, points)
+    if (root / SERVER).is_file():
+        lost = replace(lost, unserved=missed(read_server(root / SERVER), served))
     if lost and not accept:
         return lost
     if whole:
-        points = with_whole(points, read_graphs(measured_folder()), tables)
+        points = with_whole(points, read_graphs(folder), tables)
     _write(root / POINTS, points_text(points).encode())
-    write_told(read_points(root / POINTS), root)
+    _write(root / SERVER, server_text(served).encode())
+    write_told(read_points(root / POINTS), read_server(root / SERVER), root)
     return lost
 
 
-def write_told(points: Sequence[FidelityPoint], root: Path = CHECKOUT) -> None:
+def write_told(
+    points: Sequence[FidelityPoint], server: Sequence[ServerPoint], root: Path = CHECKOUT
+) -> None:
     """Write the document and its pictures."""
-    for path, text in told(points).items():
+    for path, text in told(points, server).items():
         _write(root / path, text.encode())
 
 
-def told(points: Sequence[FidelityPoint]) -> dict[Path, str]:
+def told(points: Sequence[FidelityPoint], server: Sequence[ServerPoint]) -> dict[Path, str]:
     """Return the document and its pictures by path: the same text for the same points."""
     by_kind = grouped(points, lambda point: device_of(point.device).kind)
     ordered = sorted(points, key=lambda p: (device_of(p.device).kind, p.key))
     by_device = grouped(ordered, lambda point: f"{point.device} {point.precision}")
     kinds = {kind: by_kind[kind] for kind in sorted(by_kind)}
     return {
-        PAGE: page_text(points),
+        PAGE: page_text(points, server),
         PICTURES[0]: scatter(kinds),
         PICTURES[1]: strips(by_device),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +14,15 @@ from hetsim.fidelity import shipped
 from hetsim.fidelity.guard import losses
 from hetsim.fidelity.kept_tables import read_tables
 from hetsim.fidelity.points import FidelityPoint, Predicted, read_points
+from hetsim.fidelity.server.points import read_server
 from hetsim.fidelity.shipped import with_shipped
 from hetsim.fidelity.summary import Summary
 from hetsim.fidelity.whole import alone_s
-from hetsim.fidelity.writing import CHECKOUT, POINTS, TABLES, told
+from hetsim.fidelity.writing import CHECKOUT, POINTS, SERVER, TABLES, told
 from hetsim.fitting.catalog import catalog_asks
-from hetsim.fitting.chips import read_chips
+from hetsim.fitting.chips import Chips
 from hetsim.fitting.graphs import Graphs, read_graphs
-from hetsim.fitting.measured import measured_folder, read_rows
+from hetsim.fitting.measured import measured_folder
 from hetsim.fitting.points import points_of
 from hetsim.fitting.precisions import ITEM_BYTES
 from hetsim.hardware.catalog import load_platform
@@ -78,7 +80,7 @@ def test_points_are_what_the_catalog_predicts(today: list[FidelityPoint]) -> Non
 
 
 def test_the_document_is_that_of_the_points() -> None:
-    for path, text in told(COMMITTED).items():
+    for path, text in told(COMMITTED, read_server(CHECKOUT / SERVER)).items():
         assert (CHECKOUT / path).read_text(encoding="utf-8") == text, f"{path}: make fidelity"
 
 
@@ -104,10 +106,10 @@ def test_intervals_of_what_was_left_out_hold_what_they_say(batch: str) -> None:
         assert 0.75 <= told.covered <= 0.88, way
 
 
-def test_all_that_was_measured_of_the_catalog_is_there() -> None:
-    folder = measured_folder()
-    chips = read_chips(folder)
-    points = points_of(read_rows(folder), chips.called)
+def test_all_that_was_measured_of_the_catalog_is_there(
+    rows: list[dict[str, Any]], chips: Chips
+) -> None:
+    points = points_of(rows, chips.called)
     measured = {
         (asked.device, asked.precision, Path(one.network).stem, one.batch): (one.rows, one.seconds)
         for asked in catalog_asks(points, chips)

@@ -1,0 +1,161 @@
+"""Server results beside the rates that are predicted of them, a line each."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hetsim.errors import UsageError
+from hetsim.fidelity.server.systems import ServerSystem
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPoint:
+    """A system's Server result, predicted.
+
+    Attributes
+    ----------
+    system : ServerSystem
+        What was measured.
+    basis : str
+        What `anchored` rests on: ``system``, the system's Offline and SingleStream; ``chip``,
+        SingleStream of others with its chip; ``shape``, Offline alone, at other sizes of batches as
+        the catalog's device of the chip; ``near``, as a device near to it; ``rate``, Offline alone.
+        Empty where there is no Offline.
+    anchored_per_s : float or None
+        The rate by times through these anchors.
+    instances, batch : int
+        By which it is: on each device, and the largest batch.
+    no_shape_per_s : float or None
+        The rate where nothing is known but Offline: a batch takes as long as its share of that.
+    left_out_per_s, unseen_per_s, datasheet_per_s : float or None
+        The rate by the catalog alone, where the chip is in it: fitted without the device's rows of
+        the network, without the network, without the chip.
+    """
+
+    system: ServerSystem
+    basis: str
+    anchored_per_s: float | None
+    instances: int
+    batch: int
+    no_shape_per_s: float | None
+    left_out_per_s: float | None
+    unseen_per_s: float | None
+    datasheet_per_s: float | None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from others."""
+        return self.system.key
+
+    def off(self, rate_per_s: float | None) -> float | None:
+        """How far a rate is above the measured one, as a share of that; below 0: below it."""
+        return None if rate_per_s is None else rate_per_s / self.system.server_per_s - 1
+
+
+_COLUMNS = (
+    "round", "submitter", "system", "altered", "chip", "unit", "devices", "network", "precision",
+    "limit_ms", "server_per_s", "p99_ms", "offline_per_s", "alone_ms", "alone_of",
+    "basis", "anchored_per_s", "instances", "batch", "no_shape_per_s",
+    "left_out_per_s", "unseen_per_s", "datasheet_per_s",
+)  # fmt: skip
+
+
+def server_text(points: Iterable[ServerPoint]) -> str:
+    """Return the file of points, sorted by key: the same text for the same points."""
+    out = io.StringIO()
+    lines = csv.writer(out, lineterminator="\n")
+    lines.writerow(_COLUMNS)
+    for point in sorted(points, key=lambda one: one.key):
+        of = point.system
+        lines.writerow(
+            [
+                of.round,
+                of.submitter,
+                of.system,
+                "yes" if of.altered else "",
+                of.chip,
+                of.unit,
+                of.devices,
+                of.network,
+                of.precision,
+                _figure(of.limit_s * 1e3),
+                _figure(of.server_per_s),
+                _figure(of.p99_s * 1e3),
+                _figure(of.offline_per_s),
+                _figure(None if of.alone_s is None else of.alone_s * 1e3),
+                of.alone_of,
+                point.basis,
+                _figure(point.anchored_per_s),
+                point.instances,
+                point.batch,
+                _figure(point.no_shape_per_s),
+                _figure(point.left_out_per_s),
+                _figure(point.unseen_per_s),
+                _figure(point.datasheet_per_s),
+            ]
+        )
+    return out.getvalue()
+
+
+def read_server(path: Path) -> list[ServerPoint]:
+    """Read a file of points.
+
+    Raises
+    ------
+    UsageError
+        Where there is none, or it has other columns.
+    """
+    if not path.is_file():
+        raise UsageError(
+            "there are no points of served rates", where=str(path), hint="'make fidelity' writes it"
+        )
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = csv.DictReader(file)
+        if tuple(lines.fieldnames or ()) != _COLUMNS:
+            raise UsageError(
+                "the file has other columns", where=str(path), hint="'make fidelity' writes it anew"
+            )
+        return [_point(line) for line in lines]
+
+
+def _point(line: dict[str, str]) -> ServerPoint:
+    alone_ms = _number(line["alone_ms"])
+    return ServerPoint(
+        system=ServerSystem(
+            round=line["round"],
+            submitter=line["submitter"],
+            system=line["system"],
+            altered=bool(line["altered"]),
+            chip=line["chip"],
+            unit=line["unit"],
+            devices=int(line["devices"]),
+            network=line["network"],
+            precision=line["precision"],
+            limit_s=float(line["limit_ms"]) / 1e3,
+            server_per_s=float(line["server_per_s"]),
+            p99_s=float(line["p99_ms"]) / 1e3,
+            offline_per_s=_number(line["offline_per_s"]),
+            alone_s=None if alone_ms is None else alone_ms / 1e3,
+            alone_of=line["alone_of"],
+        ),
+        basis=line["basis"],
+        anchored_per_s=_number(line["anchored_per_s"]),
+        instances=int(line["instances"]),
+        batch=int(line["batch"]),
+        no_shape_per_s=_number(line["no_shape_per_s"]),
+        left_out_per_s=_number(line["left_out_per_s"]),
+        unseen_per_s=_number(line["unseen_per_s"]),
+        datasheet_per_s=_number(line["datasheet_per_s"]),
+    )
+
+
+def _number(cell: str) -> float | None:
+    return float(cell) if cell else None
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.5g}"

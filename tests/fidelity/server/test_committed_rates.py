@@ -1,0 +1,59 @@
+"""Rates that are committed are those that are predicted today of the rows as they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hetsim.fidelity.kept_tables import read_tables
+from hetsim.fidelity.points import read_points
+from hetsim.fidelity.server.guard import missed
+from hetsim.fidelity.server.judged import GOAL, RateErrors, anchored
+from hetsim.fidelity.server.points import ServerPoint, read_server, server_text
+from hetsim.fidelity.server.predicting import predicted
+from hetsim.fidelity.server.systems import ServerSystem
+from hetsim.fidelity.writing import CHECKOUT, POINTS, SERVER, TABLES
+from sweeps import sweep
+
+COMMITTED = read_server(CHECKOUT / SERVER)
+PREDICTIONS = (
+    "anchored_per_s",
+    "no_shape_per_s",
+    "left_out_per_s",
+    "unseen_per_s",
+    "datasheet_per_s",
+)
+
+
+def facts(point: ServerPoint) -> ServerPoint:
+    return replace(
+        point,
+        basis="",
+        instances=0,
+        batch=0,
+        **dict.fromkeys(PREDICTIONS),  # type: ignore[arg-type]
+    )
+
+
+@sweep("every", quick=[29], full=[29, 1])
+def test_rates_are_what_is_predicted(every: int, systems: list[ServerSystem]) -> None:
+    assert [one.key for one in systems] == [point.key for point in COMMITTED], "make fidelity"
+    committed = COMMITTED[::every]
+    now = predicted(
+        systems[::every], read_points(CHECKOUT / POINTS), read_tables(CHECKOUT / TABLES)
+    )
+    assert not missed(committed, now), "make fidelity ACCEPT=1, where it is meant"
+    assert server_text(map(facts, now)) == server_text(map(facts, committed)), "make fidelity"
+    for point, was in zip(now, committed, strict=True):
+        assert point.basis == was.basis
+        for name in PREDICTIONS:
+            rate = getattr(was, name)
+            told = rate if rate is None else pytest.approx(rate, rel=2e-3)
+            assert getattr(point, name) == told, f"{was.system}: {name}: make fidelity"
+
+
+def test_the_goal_is_met() -> None:
+    found = RateErrors.of(COMMITTED, anchored)
+    assert found is not None
+    assert found.median < GOAL
