@@ -61,7 +61,9 @@ def load_model(
         Of the ``.onnx`` file, or ``zoo:NAME``. Nothing is written beside it.
     dims : mapping of str to int, optional
         Sizes of open dimensions of inputs: by name, by place (``x[2]``), or ``*`` for every one
-        that nothing else binds.
+        that nothing else binds. A first dimension that the file fixes at 1 (``x[0]``) may be
+        bound to several requests at once: shapes and constants of the graph that are of one are
+        changed, where it is shown that no node lets requests meet.
     shapes : mapping of str to sequence of int, optional
         Whole shapes by input name.
     inputs : mapping of str to array, or path of a ``.npz`` file, optional
@@ -86,7 +88,7 @@ def load_model(
     ------
     ModelError
         Where the file is missing, broken, or outside what the installed runtime reads, or the
-        model does not run on `inputs`.
+        model does not run on `inputs`, or its requests cannot be told apart.
     UsageError
         Where a zoo name, a dim, an input or the level does not exist, or sizes contradict.
     RequestError

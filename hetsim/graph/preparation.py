@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import onnx
 
-from hetsim.errors import ModelError, RequestError
+from hetsim.errors import ModelError, RequestError, UsageError
+from hetsim.graph.batching.widened import widen
 from hetsim.graph.canonical.branch_folding import fold_branches
-from hetsim.graph.canonical.canonical_model import Canonical, canonicalise
+from hetsim.graph.canonical.canonical_model import Canonical, canonicalise, changed
 from hetsim.graph.graph import Graph
 from hetsim.graph.inputs.check import check_arrays
 from hetsim.graph.inputs.samples import draw_inputs
@@ -24,7 +25,7 @@ from hetsim.graph.reading.extension import Custom, Extension, extend, load_exten
 from hetsim.graph.reading.onnx_file import OnnxFile, refers_outside
 from hetsim.graph.reading.onnx_runtime import check_versions
 from hetsim.graph.reading.structure import regularise
-from hetsim.graph.shapes.binding import Binding, bind
+from hetsim.graph.shapes.binding import Binding, bind, several
 from hetsim.graph.shapes.freezing import freeze, without_frozen
 from hetsim.graph.shapes.inference import annotate
 from hetsim.graph.shapes.observe import (
@@ -86,6 +87,10 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
     nodes = regularise(proto, source)
     check_versions(proto, source, custom.libraries)
     notes = take_device_notes(proto, nodes)
+    requests = several(proto.graph, wishes.dims, source)
+    bound = {key: int(size) for key, size in wishes.dims.items()}
+    if requests is not None:
+        wishes = replace(wishes, dims=requests.others)
     frozen = freeze(proto.graph, wishes.freeze, wishes.dims, wishes.shapes, source)
     if frozen or wishes.canonical != "none":
         fold_branches(proto, source, custom.libraries)
@@ -99,6 +104,23 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
     weights_dir = folder if refers_outside(proto) else None
     opened = _File(proto, nodes, weights_dir, name, source, custom, declared)
     result, graph, refused = _bound(opened, wishes)
+    if requests is not None and requests.size > 1:
+        if arrays is not None:
+            raise UsageError(
+                f"inputs are given, and '{requests.names[0]}[0]' is bound, which is 1 in the file",
+                where=source,
+                hint="leave one of them out",
+            )
+        if refused is not None:
+            raise ModelError(
+                "it takes one request at a time, and has control flow of open shapes",
+                where=source,
+                hint="export the model with an open batch dimension",
+            )
+        outside = folder if refers_outside(result.proto) else None
+        widen(result.proto, graph, requests.names, requests.size, outside, source)
+        result = changed(result, outside, source, custom)
+        graph = result.graph
     if arrays is not None:
         check_arrays(graph, arrays, source)
     weights_dir = folder if refers_outside(result.proto) else None
@@ -122,7 +144,7 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
         weights_dir=weights_dir,
         sha256=_with_extensions(file.sha256, added),
         canonical=wishes.canonical,
-        dims={key: int(size) for key, size in wishes.dims.items()},
+        dims=bound,
         shapes={key: tuple(int(n) for n in shape) for key, shape in wishes.shapes.items()},
         original_nodes=tuple(node.name for node in nodes),
         folded=result.folded,

@@ -49,6 +49,8 @@ def batch_dims(
     if size is not None or name is None:
         if alone or served.sizes == (size,):
             return [{} for _ in served.sizes]
+        if size == 1 and served.batch_dim is None:
+            return [{} if b == 1 else dict.fromkeys(_ones(inputs), b) for b in served.sizes]
         has = "has no first dimension" if name is None else f"is {size} in the file"
         first = f"of input '{inputs[0].name}' " if inputs else ""
         sizes = ", ".join(map(str, served.sizes))
@@ -67,6 +69,19 @@ def batch_dims(
             hint="leave it out of dims: or --dim, or name another one by batch_dim:",
         )
     return [{name: size} for size in served.sizes]
+
+
+def _ones(inputs: list[onnx.ValueInfoProto]) -> list[str]:
+    """First dimensions that are 1 in a model of one request at a time.
+
+    Of inputs that are more than a number: what has one dimension goes with all requests alike.
+    """
+    return [
+        f"{value.name}[0]"
+        for at, value in enumerate(inputs)
+        if [_size(dim) for dim in value.type.tensor_type.shape.dim[:1]] == [1]
+        and (at == 0 or len(value.type.tensor_type.shape.dim) > 1)
+    ]
 
 
 def _inputs(source: str) -> list[onnx.ValueInfoProto]:

@@ -29,13 +29,28 @@ def test_a_batch_never_takes_less_than_one(open_: str, platform: hetsim.Platform
     assert shapes == [{"batch": size} for size in (1, 2, 8, 64)]
 
 
-def test_a_static_model_takes_no_batches(fixed: str, platform: hetsim.Platform) -> None:
-    deployment = deployed(fixed, dynamic_batching=DynamicBatching(4))
+def test_a_model_of_one_request_takes_several(
+    open_: str, fixed: str, platform: hetsim.Platform
+) -> None:
+    sizes = (1, 2, 8, 64)
+    found = [
+        resolve(deployed(model, batch_sizes=sizes), poisson(model, 1, 1), platform)[0]
+        for model in (fixed, open_)
+    ]
+    assert found[0].seconds == found[1].seconds
+    shapes = [row.problem.model.dims for row in found[0].plans[0][0]]  # type: ignore[union-attr]
+    assert shapes == [{}, {"x[0]": 2}, {"x[0]": 8}, {"x[0]": 64}]
+
+
+def test_a_model_of_several_requests_takes_no_others(
+    platform: hetsim.Platform, tmp_path: Path
+) -> None:
+    two = model_at(tmp_path, 2)
     with pytest.raises(
         hetsim.WorkloadError,
-        match=r"cannot take batches of 1, 2, 3, 4: .* of input 'x' is 1 in the file; export",
+        match=r"cannot take batches of 1, 2, 3, 4: .* of input 'x' is 2 in the file; export",
     ):
-        serve(deployment, poisson(fixed, 1, 1), platform)
+        serve(deployed(two, dynamic_batching=DynamicBatching(4)), poisson(two, 1, 1), platform)
 
 
 def test_batch_dims_are_checked(open_: str, platform: hetsim.Platform) -> None:

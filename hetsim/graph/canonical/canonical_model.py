@@ -74,6 +74,26 @@ class Canonical:
         return replace(graph, tensors={**graph.tensors, **marked})
 
 
+def changed(made: Canonical, weights_dir: Path | None, where: str, custom: Custom) -> Canonical:
+    """Return the canonical model anew, after its ONNX model was changed within its nodes.
+
+    Types are inferred again, and what runs in the place of 16-bit floats is made again.
+    """
+    proto = made.proto
+    lowering = None
+    if made.lowering is None:
+        annotate(proto, weights_dir, {}, where, accepted=False, custom=custom)
+    else:
+        before = operations_of(proto.graph.node)
+        run = lowered(proto, weights_dir, where, custom)
+        annotate(proto, weights_dir, {}, where, accepted=True, custom=custom)
+        if run is not None:
+            after = operations_of(run.graph.node)
+            lowering = lowering_of(proto.graph, run, before, after, weights_dir, where, custom)
+    found = replace(made, lowering=lowering)
+    return replace(found, graph=found.with_shapes({}, custom, None))
+
+
 def canonicalise(
     proto: onnx.ModelProto,
     nodes: Sequence[onnx.NodeProto],

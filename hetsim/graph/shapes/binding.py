@@ -124,6 +124,53 @@ def bind(
     return binding
 
 
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Requests at once that a model of one request at a time is asked to take.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Inputs whose first dimension is 1 in the file, and their number is to be.
+    size : int
+    others : dict of str to int
+        What else is bound.
+    """
+
+    names: tuple[str, ...]
+    size: int
+    others: dict[str, int]
+
+
+def several(graph: onnx.GraphProto, dims: Mapping[str, int], where: str) -> Several | None:
+    """Take those of `dims` that bind a first dimension which is 1 in the file to more.
+
+    Raises UsageError where they are unlike, or no positive integers.
+    """
+    ones = {
+        f"{value.name}[0]": value.name
+        for value in graph.input
+        if [dim.dim_value for dim in value.type.tensor_type.shape.dim[:1]] == [1]
+    }
+    sizes = {
+        key: _positive(size, f"dimension {key!r}", where)
+        for key, size in dims.items()
+        if key in ones
+    }
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{key!r} to {size}" for key, size in sizes.items())
+        raise UsageError(
+            f"the requests of one batch are bound to unlike numbers: {told}",
+            where=where,
+            hint="give one size",
+        )
+    if not sizes:
+        return None
+    [size] = set(sizes.values())
+    others = {key: number for key, number in dims.items() if key not in sizes}
+    return Several(tuple(ones[key] for key in sizes), size, others)
+
+
 def bindable(graph: onnx.GraphProto) -> frozenset[str]:
     """Return the names of symbolic dims that inputs of `graph` still have."""
     return frozenset(dim.dim_param for _, dim in _open_places(graph) if dim.dim_param)
