@@ -79,6 +79,8 @@ if TYPE_CHECKING:
     from hetsim.placement.bounds.max_load import max_load
     from hetsim.placement.entries import strategies
     from hetsim.placement.planning import plan
+    from hetsim.placing.answer import Placement
+    from hetsim.placing.place import place
     from hetsim.plans.plan import Plan
     from hetsim.plans.saved import load_plan
     from hetsim.plans.timeline import Event, Timeline
@@ -139,6 +141,7 @@ _HOMES = {
     "OutputsDiffer": "hetsim.errors",
     "Partition": "hetsim.partitioning.partition",
     "PartitionError": "hetsim.errors",
+    "Placement": "hetsim.placing.answer",
     "Plan": "hetsim.plans.plan",
     "PlanError": "hetsim.errors",
     "Platform": "hetsim.hardware.spec",
@@ -189,6 +192,7 @@ _HOMES = {
     "methods": "hetsim.partitioning.methods.registry",
     "model_of": "hetsim.graph.loading",
     "partition": "hetsim.partitioning.flow",
+    "place": "hetsim.placing.place",
     "plan": "hetsim.placement.planning",
     "recommend": "hetsim.recommending.recommend",
     "run": "hetsim.execution.run",
@@ -240,6 +244,7 @@ __all__ = [
     "OutputsDiffer",
     "Partition",
     "PartitionError",
+    "Placement",
     "Plan",
     "PlanError",
     "Platform",
@@ -289,6 +294,7 @@ __all__ = [
     "methods",
     "model_of",
     "partition",
+    "place",
     "plan",
     "recommend",
     "run",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from hetsim.placing.exact import NODES, improved
 from hetsim.placing.flow import Flow, flow_of
+from hetsim.placing.one_each import one_each
 from hetsim.placing.program import program_of, relaxed
 from hetsim.placing.replicas import Chosen, Replicas
 from hetsim.placing.searching import BETTER, Seen, filled, greedy, swapped
@@ -35,6 +37,9 @@ class Best:
         A factor that no set which fits carries more than.
     relaxed : float
         The same by the linear program alone, in which replicas are there in parts.
+    calm : tuple of int
+        Each model in one place, its requests as far within their limits as is estimated; empty
+        where none was found.
     evaluated : int
         Sets that were asked what they carry.
     """
@@ -42,6 +47,7 @@ class Best:
     sets: tuple[tuple[Chosen, Flow], ...]
     bound: float
     relaxed: float
+    calm: Chosen
     evaluated: int
 
     @property
@@ -62,11 +68,14 @@ class Best:
         return self.gap <= PROVED
 
 
-def best_of(replicas: Replicas, nodes: int = NODES) -> Best:
+def best_of(
+    replicas: Replicas, limit_s: Mapping[int, float] | None = None, nodes: int = NODES
+) -> Best:
     """Return the sets that carry most.
 
     By steps first (``searching``), then by branch and bound (``exact``) where the relaxation does
-    not say that it is best already.
+    not say that it is best already. Beside them each model in one place, by what is asked of its
+    latency (``one_each``), `limit_s` by model.
 
     Complexity: some hundred small linear programs, and at most `nodes` of branch and bound.
     """
@@ -74,26 +83,29 @@ def best_of(replicas: Replicas, nodes: int = NODES) -> Best:
     most = flow_of(replicas, everything).bound
     seen = Seen(replicas)
     if not replicas.serves_all(everything):
-        return Best((), 0.0, 0.0, 0)
+        return Best((), 0.0, 0.0, (), 0)
     grown = greedy(seen)
     if grown:
         grown = swapped(seen, grown)
+    calm = one_each(replicas, limit_s or {})
+    if calm:
+        seen.flow(calm)
     if most == float("inf"):
-        return _best(seen, most, most)
+        return _best(seen, most, most, calm)
     if replicas.fits(everything):
         # All there may be has all the room that it needs.
         seen.flow(everything)
-        return _best(seen, most, most)
+        return _best(seen, most, most, calm)
     program = program_of(replicas, most)
     root = relaxed(program, np.zeros(replicas.count), np.ones(replicas.count))
     reached = seen.flow(grown).factor if grown else 0.0
     bound = root.bound
     if replicas.count <= EXACT_UP_TO and reached < bound * (1 - BETTER):
         bound = min(bound, improved(seen, program, reached, nodes))
-    return _best(seen, bound, root.bound)
+    return _best(seen, bound, root.bound, calm)
 
 
-def _best(seen: Seen, bound: float, relaxed: float) -> Best:
+def _best(seen: Seen, bound: float, relaxed: float, calm: Chosen) -> Best:
     replicas = seen.replicas
     for chosen in [one for one, flow in seen.flows.items() if flow.factor > 0]:
         needed = seen.flows[chosen].carrying(replicas)
@@ -106,16 +118,16 @@ def _best(seen: Seen, bound: float, relaxed: float) -> Best:
     # Factors that differ by rounding alone count as equal.
     sets.sort(key=lambda row: (-float(f"{row[1].factor:.9g}"), len(row[0]), row[0]))
     reached = sets[0][1].factor if sets else 0.0
-    return Best(tuple(sets), max(bound, reached), max(relaxed, reached), len(seen.flows))
+    return Best(tuple(sets), max(bound, reached), max(relaxed, reached), calm, len(seen.flows))
 
 
 def few_of(best: Best, replicas: Replicas, most: int) -> list[tuple[Chosen, Flow]]:
     """Return the sets that are worth a simulation, at most so many; what carries most first.
 
     The set that carries most, with the replicas alone that carry any; the same with all others
-    that fit beside it; of those that carry nearly as much the one whose requests take least alone,
-    and the one of fewest replicas; and those that carry most of the rest, none with a replica
-    that carries nothing.
+    that fit beside it; each model in one place; of those that carry nearly as much the one whose
+    requests take least alone, and the one of fewest replicas; and those that carry most of the
+    rest, none with a replica that carries nothing.
     """
     if not best.sets or most < 1:
         return []
@@ -127,6 +139,8 @@ def few_of(best: Best, replicas: Replicas, most: int) -> list[tuple[Chosen, Flow
     quick = min(near, key=lambda row: float(f"{alone_s(replicas, row[1]):.9g}"), default=top)
     fewest = min(near, key=lambda row: len(row[0]), default=top)
     rows = [top, quick, (wide, flows.get(wide, top[1])), fewest, *lean]
+    if best.calm:
+        rows.insert(1, (best.calm, flows[best.calm]))
     found: dict[Chosen, Flow] = {}
     for chosen, flow in rows:
         if len(found) < most:

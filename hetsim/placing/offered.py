@@ -114,6 +114,16 @@ class Offered:
     resources: tuple[str, ...]
     refused: tuple[Refused, ...]
 
+    @property
+    def limit_s(self) -> dict[int, float]:
+        """The shortest latency that is asked of each model, where any is."""
+        found = {}
+        for at, streams in enumerate(by_model(self.workload).values()):
+            limits = [slo.latency_s for stream in streams for slo in stream.slos]
+            if limits:
+                found[at] = min(limits)
+        return found
+
     def deployment(self, chosen: Chosen, routing: Routing) -> Deployment:
         """Return a set as a deployment; each model has an instance in it."""
         models = []

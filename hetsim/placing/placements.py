@@ -15,7 +15,7 @@ from hetsim.service.resolving import Made
 from hetsim.workloads.deployment import Deployment, DynamicBatching, Routing
 from hetsim.workloads.workload import Workload
 
-MOST = 4
+MOST = 5
 """Placements that are simulated."""
 
 
@@ -62,7 +62,7 @@ def placements(
     asked = Asked() if asked is None else asked
     made = Made() if made is None else made
     found = [
-        (each, best_of(each.replicas))
+        (each, best_of(each.replicas, each.limit_s))
         for batching in batchings
         for each in [offered(workload, platform, asked, made, batching=batching, splits=splits)]
     ]

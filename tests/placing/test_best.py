@@ -51,7 +51,7 @@ def test_a_search_that_ends_early_says_how_far_it_may_be_off(seed: int) -> None:
     replicas = random_replicas(seed, most=16)
     truth = most_carried(replicas)
     for nodes in (1, 5, 20):
-        best = best_of(replicas, nodes)
+        best = best_of(replicas, nodes=nodes)
         assert best.factor <= truth * (1 + 1e-9)
         assert best.bound >= truth * (1 - 1e-12)
         assert best.factor * (1 + best.gap) >= truth * (1 - 1e-12) or best.factor == 0

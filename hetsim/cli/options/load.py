@@ -225,19 +225,21 @@ load_options = all_of(
 )
 """What comes, and how it is served."""
 
+_batchings = click.option(
+    "--batching",
+    "batchings",
+    metavar="MAX[:MICROSECONDS]",
+    multiple=True,
+    callback=_each_batching,
+    help="Let requests that wait run as batches, the oldest waiting so long for others.",
+)
+
 capacity_options = all_of(
     _workload,
     _deployment,
     _arrivals,
     _slo,
-    click.option(
-        "--batching",
-        "batchings",
-        metavar="MAX[:MICROSECONDS]",
-        multiple=True,
-        callback=_each_batching,
-        help="Let requests that wait run as batches, the oldest waiting so long for others.",
-    ),
+    _batchings,
     _instances,
     _loading,
 )
@@ -245,3 +247,16 @@ capacity_options = all_of(
 
 recommend_options = all_of(_workload, _money)
 """The same where the platform is what is looked for."""
+
+place_options = all_of(
+    _workload,
+    _batchings,
+    click.option(
+        "--routing",
+        type=click.Choice(["round_robin", "shortest_queue", "least_finish"]),
+        default="least_finish",
+        show_default=True,
+        help="Which instance of a model gets a request.",
+    ),
+)
+"""What comes, and how instances that are looked for are to serve it."""

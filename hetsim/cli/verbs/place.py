@@ -1,0 +1,134 @@
+"""``hetsim place``: which instances of which model on which devices."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hetsim.cli.given_once import Command
+from hetsim.cli.invocation import current
+from hetsim.cli.options.hardware import (
+    contention_option,
+    pessimistic_option,
+    platform_options,
+    price_options,
+)
+from hetsim.cli.options.load import place_options
+from hetsim.cli.options.model import model_options
+from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.planning import limit_options
+
+if TYPE_CHECKING:
+    from hetsim.workloads.deployment import DynamicBatching, Routing
+
+
+@click.command(cls=Command)
+@platform_options
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    metavar="NAME",
+    help="What plans a model over several devices; repeatable.  [default: heft, pipeline]",
+)
+@click.option(
+    "--placements",
+    "most",
+    type=click.IntRange(min=1),
+    help="How many are simulated, of each way to batch.  [default: 5]",
+)
+@place_options
+@limit_options
+@contention_option
+@price_options
+@pessimistic_option
+@model_options
+@click.option(
+    "--out",
+    "out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the best placement as a deployment, which --deployment takes.",
+)
+@click.option("--force", is_flag=True, help="Let --out replace a file.")
+@json_option
+@common_options
+def place(
+    platform: str | None,
+    strategies: tuple[str, ...],
+    most: int | None,
+    workload: str | None,
+    batchings: tuple[DynamicBatching, ...],
+    routing: Routing,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+    **of_load: object,
+) -> None:
+    """Say on which devices the models of a --workload are best placed.
+
+    Each model may have instances on every device alone and split over several. Of all sets
+    of them that fit the memory, what carries the largest multiple of the demand is found, with
+    a bound beside it; the best few are simulated, and each model is shown with the others
+    and without.
+    """
+    from hetsim.cli.load import said, workload_of
+    from hetsim.cli.question import read_platform, supposed
+    from hetsim.cli.told_where import told_where
+    from hetsim.cli.under_load import asked_of, with_options
+    from hetsim.errors import UsageError
+    from hetsim.placing.offered import ALONE, SPLITS
+    from hetsim.placing.place import place_of
+    from hetsim.placing.placements import MOST
+    from hetsim.reporting.output import check_file, write_file
+    from hetsim.reporting.place_record import place_record
+    from hetsim.reporting.tables.place import best_sentence, place_report
+    from hetsim.workloads.deployment import Deployment, Instances, Served
+    from hetsim.workloads.files.writing import deployment_yaml
+
+    invocation = current()
+    if workload is None:
+        raise UsageError("no --workload is given", hint="give --workload FILE")
+    if out is not None:
+        check_file(out, force=force, option="--out")
+    load, hardware, asked = asked_of(said())
+    comes = workload_of(load)
+    splits = tuple(dict.fromkeys(strategies)) or SPLITS
+    planners = tuple(Instances(strategy=name) for name in splits)
+    named = Deployment((Served(comes.streams[0].model, ALONE, instances=planners),))
+    seek = partial(
+        place_of,
+        comes,
+        asked=with_options(asked, (named,)),
+        batchings=batchings,
+        strategies=splits,
+        routing=routing,
+        most=most or MOST,
+    )
+    with (
+        invocation.progress("looking for the best placement"),
+        told_where(comes, workload, named, None),
+    ):
+        found = seek(hardware)
+        was = None
+        if supposed():
+            was = seek(read_platform(platform, as_it_is=True))
+    if as_json:
+        record = place_record(found)
+        if was is not None:
+            record["as_it_is"] = place_record(was)
+        invocation.show_json(record)
+    else:
+        invocation.show(place_report(found))
+        if was is not None:
+            invocation.say(f"As it is: {best_sentence(was)}")
+    if out is not None and found.rows:
+        about = f"{' '.join(invocation.command)}\n{best_sentence(found)}"
+        write_file(
+            out, deployment_yaml(found.deployment, out.parent, about), force=force, option="--out"
+        )
+        invocation.note(f"wrote the best placement to {out}; hetsim simulate --deployment takes it")
+    found.require()

@@ -1,0 +1,180 @@
+"""The verb ``place``: which instances of which model on which devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hetsim.base import checks
+from hetsim.confidence.verdict import Answer
+from hetsim.errors import UsageError
+from hetsim.hardware.spec import Platform
+from hetsim.placement.registry import resolve as strategy_of
+from hetsim.placing.answer import Apart, Placed, Placement, Sought
+from hetsim.placing.apart import apart
+from hetsim.placing.best import best_of
+from hetsim.placing.impossible import why_impossible
+from hetsim.placing.offered import SPLITS, offered
+from hetsim.placing.placements import MOST, Candidate, candidates
+from hetsim.service.asked import Asked
+from hetsim.service.layout import Setup, set_up
+from hetsim.service.memory import check_together
+from hetsim.service.resolving import Made, Resolved, resolve
+from hetsim.service.service import Service
+from hetsim.service.serving import played
+from hetsim.sizing.ceiling import rates_of
+from hetsim.workloads.deployment import DynamicBatching, Routing
+from hetsim.workloads.workload import Workload
+
+
+@checks.takes(
+    workload=checks.instance("hetsim.workloads.workload:Workload"),
+    platform=checks.instance("hetsim.hardware.spec:Platform"),
+    most=checks.whole(1),
+)
+def place(
+    workload: Workload,
+    platform: Platform,
+    *,
+    batchings: Sequence[DynamicBatching] = (),
+    strategies: Sequence[str] = SPLITS,
+    routing: Routing = "least_finish",
+    most: int = MOST,
+) -> Placement:
+    """Return where the models of a workload are best placed on a platform.
+
+    Each model may have instances on each device alone and split over several. Of all sets of them
+    that fit the memory together those are looked for that carry the largest multiple of the demand;
+    the best few are simulated, and the best of these is the one that meets every objective, if one
+    does, with its percentiles furthest below their limits.
+
+    Parameters
+    ----------
+    workload : Workload
+        With arrivals at a rate, or traces.
+    platform : Platform
+    batchings : sequence of DynamicBatching
+        Ways to batch, each tried beside none.
+    strategies : sequence of str
+        What plans a model over several devices: every two (up to six) and all.
+    routing : "round_robin", "shortest_queue" or "least_finish"
+        Which instance of a model gets a request.
+    most : int
+        Placements that are simulated, of each way to batch.
+
+    Raises
+    ------
+    UsageError
+        Where clients wait for answers, devices fail, nothing comes, or a strategy does not exist.
+    WorkloadError
+        As ``simulate`` does.
+
+    Complexity: a plan for each model, choice of devices and batch size; some hundred small linear
+    programs; a run for each placement that is simulated, and for each model of the best.
+    """
+    return place_of(
+        workload,
+        platform,
+        asked=None,
+        batchings=batchings,
+        strategies=strategies,
+        routing=routing,
+        most=most,
+    )
+
+
+def place_of(
+    workload: Workload,
+    platform: Platform,
+    *,
+    asked: Asked | None,
+    batchings: Sequence[DynamicBatching] = (),
+    strategies: Sequence[str] = SPLITS,
+    routing: Routing = "least_finish",
+    most: int = MOST,
+) -> Placement:
+    """Return what ``place`` does, of models read and planned for as `asked`."""
+    asked = Asked() if asked is None else asked
+    if workload.failures is not None:
+        raise UsageError(
+            "a placement is not looked for where devices fail",
+            hint="leave failures: out, and simulate the placement that is found with them",
+        )
+    for name in strategies:
+        strategy_of(name)
+    made = Made()
+    ways: list[DynamicBatching | None] = [None, *dict.fromkeys(batchings)]
+    found = []
+    sought = []
+    for batching in ways:
+        each = offered(workload, platform, asked, made, batching=batching, splits=strategies)
+        best = best_of(each.replicas, each.limit_s)
+        found.append((each, best))
+        sought.append(
+            Sought(
+                batching,
+                each.replicas.count,
+                each.refused,
+                best.factor,
+                best.bound,
+                best.relaxed,
+                best.gap,
+                best.proved,
+            )
+        )
+    # A trace is judged whole: what comes later may be another load.
+    asks = any(stream.slos for stream in workload.streams)
+    early = asks and not workload.traces
+    rows: list[tuple[Placed, tuple[Resolved, ...], Setup]] = []
+    for one in candidates(found, most):
+        deployment = one.deployment(routing)
+        resolved = resolve(deployment, workload, platform, asked, made)
+        setup = set_up(resolved, workload, check_together(resolved, platform))
+        service = played(workload, resolved, setup, until_answered=early)
+        rows.append((_placed(one, platform, routing, service), resolved, setup))
+    rows.sort(key=lambda row: _rank(row[0], asks=asks))
+    meets = bool(rows) and rows[0][0].answer == "meets"
+    beside: tuple[Apart, ...] = ()
+    if rows:
+        placed, resolved, setup = rows[0]
+        assert placed.service is not None
+        beside = apart(workload, resolved, setup, placed.service, until_answered=early)
+    return Placement(
+        workload,
+        platform,
+        sum(rates_of(workload)),
+        tuple(row[0] for row in rows),
+        tuple(sought),
+        beside,
+        None if meets else why_impossible(workload, platform, made),
+    )
+
+
+def _rank(row: Placed, *, asks: bool) -> tuple[bool, float, float]:
+    """What is sorted by: whether it meets all, percentiles over limits, and what is carried."""
+    return row.answer != "meets", row.near if asks else 0.0, -row.factor
+
+
+def _placed(one: Candidate, platform: Platform, routing: Routing, service: Service) -> Placed:
+    each, flow = one.offered, one.flow
+    use = dict(zip(each.resources, flow.use.tolist(), strict=True))
+    name, most = max(use.items(), key=lambda row: row[1])
+    held = each.replicas.held_bytes(one.chosen)
+    return Placed(
+        tuple(each.instances[at] for at in one.chosen),
+        one.deployment(routing),
+        each.served[0].dynamic_batching,
+        flow.factor,
+        name if most > 1 - 1e-6 else "batches under way",
+        use,
+        dict(zip(platform.devices, held, strict=True)),
+        service,
+        _answer(service),
+    )
+
+
+def _answer(service: Service) -> Answer:
+    """Of all objectives together; without any, whether all models keep up."""
+    answers = {one.verdict.answer for stream in service.streams for one in stream.objectives}
+    if "misses" in answers or service.state == "overloaded":
+        return "misses"
+    return "undecided" if "undecided" in answers else "meets"
