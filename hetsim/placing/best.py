@@ -80,10 +80,10 @@ def best_of(
     Complexity: some hundred small linear programs, and at most `nodes` of branch and bound.
     """
     everything = tuple(range(replicas.count))
+    if not replicas.serves_all(everything) or not replicas.count:
+        return Best((), 0.0, 0.0, (), 0)
     most = flow_of(replicas, everything).bound
     seen = Seen(replicas)
-    if not replicas.serves_all(everything):
-        return Best((), 0.0, 0.0, (), 0)
     grown = greedy(seen)
     if grown:
         grown = swapped(seen, grown)

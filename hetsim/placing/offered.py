@@ -286,6 +286,10 @@ def _numbers(
                 if share > 0:
                     key = (one.model, place)
                     demand[key] = demand.get(key, 0.0) + rates[at] * float(share)
+    for model, streams in by_model(workload).items():
+        # Nothing serves a model that no instance was found for.
+        if all(one.model != model for one in instances):
+            demand[model, 0] = sum(rates[workload.streams.index(stream)] for stream in streams)
     kinds = {key: at for at, key in enumerate(demand)}
     ways: list[tuple[int, int, Floats, float, int]] = []
     limits = []

@@ -139,5 +139,5 @@ class Replicas:
         )
 
     def serves_all(self, chosen: Iterable[int]) -> bool:
-        """Whether each model that something comes for has a replica."""
+        """Whether each model has a replica; something comes for each."""
         return {self.model[one] for one in chosen} >= set(self.models)

@@ -1,0 +1,113 @@
+"""``hetsim place``: its tables, its record, the file that it leaves, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_calls import Cli
+
+WORKLOAD = """\
+requests: {requests}
+streams:
+  first: {{model: {model}, arrivals: {{constant: {{rate_per_s: {rate}}}}}, slos: [p90={slo}]}}
+  other: {{model: copy.onnx, arrivals: {{constant: {{rate_per_s: 300}}}}, slos: [p90=50ms]}}
+"""
+
+
+@pytest.fixture
+def asked(dynamic_model: Path, platform: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a model and its copy, which is where the call is made."""
+    folder = dynamic_model.parent
+    monkeypatch.chdir(folder)
+    (folder / "copy.onnx").write_bytes(dynamic_model.read_bytes())
+    return folder
+
+
+def written(folder: Path, model: Path, **changes: object) -> str:
+    given = {"requests": 600, "model": model.name, "rate": 500, "slo": "50ms", **changes}
+    (folder / "w.yaml").write_text(WORKLOAD.format(**given))
+    return "w.yaml"
+
+
+def test_tables_a_record_and_a_deployment(
+    cli: Cli, asked: Path, dynamic_model: Path, platform: Path
+) -> None:
+    file = written(asked, dynamic_model)
+    words = ("place", "--workload", file, "--platform", platform, "--placements", 2)
+    (asked / "deep").mkdir()
+    out = asked / "deep" / "d.yaml"
+    shown = cli(*words, "--batching", "2", "--out", out)
+    assert shown.exit_code == 0, shown.stderr
+    for said in (
+        "one by one", "batches of 2", "gap 0 %, proved", "placement", "p99 / limit", "planned by",
+        "busy at capacity", "for others' work", "Best: ", "meets every objective",
+    ):  # fmt: skip
+        assert said in shown.stdout
+    assert "wrote the best placement to" in shown.stderr
+    found: dict[str, Any] = json.loads(cli(*words, "--json").stdout)
+    assert found["schema"] == "hetsim-placement/1"
+    assert found["factor"] <= found["bound"]
+    assert (found["gap"], found["impossible"]) == (pytest.approx(0, abs=1e-9), None)
+    assert [row["stream"] for row in found["apart"]] == ["first", "other"]
+    assert found["rows"][0]["answer"] == "meets"
+    # What it leaves is what is simulated, by whichever path it names the models.
+    played = cli(
+        "simulate", "--workload", file, "--platform", platform, "--deployment", out, "--json"
+    )
+    assert played.exit_code == 0, played.stderr
+    again = cli(*words, "--out", out)
+    assert (again.exit_code, again.stdout) == (2, "")
+    assert "give --force to replace it" in again.stderr
+    few = (*words[:-1], 1, "--strategy", "heft")
+    assert cli(*few, "--out", out, "--force").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "says"),
+    [
+        ({"slo": "1ns"}, 4, "takes less than"),
+        ({"rate": 1e9, "requests": 300}, 4, "no placement has time for more than"),
+        ({"requests": 20}, 6, "undecided"),
+    ],
+)
+def test_how_it_ends(
+    cli: Cli,
+    asked: Path,
+    dynamic_model: Path,
+    platform: Path,
+    changes: dict[str, object],
+    code: int,
+    says: str,
+) -> None:
+    words = ("--workload", written(asked, dynamic_model, **changes), "--platform", platform)
+    result = cli("place", *words, "--placements", 1)
+    assert result.exit_code == code, result.stderr
+    assert says in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout
+
+
+def test_what_is_missing_or_wrong(
+    cli: Cli, asked: Path, dynamic_model: Path, platform: Path
+) -> None:
+    none = cli("place", "--platform", platform)
+    assert (none.exit_code, none.stdout) == (2, "")
+    assert "give --workload FILE" in none.stderr
+    file = written(asked, dynamic_model)
+    wrong = cli("place", "--workload", file, "--platform", platform, "--strategy", "hefd")
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "did you mean 'heft'" in wrong.stderr
+
+
+def test_beside_a_platform_that_nobody_has(
+    cli: Cli, asked: Path, dynamic_model: Path, platform: Path
+) -> None:
+    words = ("place", "--workload", written(asked, dynamic_model), "--platform", platform)
+    words = (*words, "--placements", 1, "--strategy", "heft")
+    shown = cli(*words, "--without", "npu")
+    assert shown.exit_code == 0, shown.stderr
+    assert "As it is: Best: " in shown.stdout
