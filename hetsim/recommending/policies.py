@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from hetsim.recommending.question import Counts, Question, Way
 
 Routing = Literal["least_finish", "shortest_queue"]
-Placement = Literal["all", "apart"]
+Placement = Literal["all", "together", "apart"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,10 @@ class Policy:
 
     Attributes
     ----------
-    placement : "all" or "apart"
-        Each device serves every model for all of whose shapes it is quick enough; or each serves
-        one model, dealt out so that the least is short of devices, see ``apart``.
+    placement : "all", "together" or "apart"
+        Each device serves every model for all of whose shapes it is quick enough; where that
+        may leave a model out, or not fit a device's memory, it is called "together". Or each
+        device serves one model, dealt out so that the least is short of devices, see ``apart``.
     routing : "least_finish" or "shortest_queue"
     max_batch : int
         1: each request goes at once, and is not batched. Else requests that wait run as batches
@@ -72,7 +73,8 @@ class Placed:
 
 def policies_of(question: Question) -> tuple[Policy, ...]:
     """Return what is tried, in order: unbatched first, and all devices for all models."""
-    placements: tuple[Placement, ...] = ("all",) if len(question.models) == 1 else ("all", "apart")
+    whole: Placement = "all" if _never_fails(question) else "together"
+    placements: tuple[Placement, ...] = (whole,) if len(question.models) == 1 else (whole, "apart")
     routings: tuple[Routing, ...] = ("least_finish", "shortest_queue")
     return tuple(
         Policy(placement, routing, batch)
@@ -82,11 +84,28 @@ def policies_of(question: Question) -> tuple[Policy, ...]:
     )
 
 
+def _never_fails(question: Question) -> bool:
+    """Whether all devices for all models is a deployment on each vector that bounds leave."""
+    if len(question.classes) != len(question.models) or not all(
+        stream.slos for stream in question.streams
+    ):
+        return False
+    for of_type, spec in enumerate(question.types):
+        whole = sum(
+            max((way.whole_bytes for way in question.ways.get((of_type, k), ())), default=0)
+            for k in range(len(question.classes))
+        )
+        if whole > spec.memory_bytes:
+            return False
+    return True
+
+
 def useful_batches(question: Question) -> tuple[int, ...]:
     """Return the sizes above 1 at which some device does more a second within the limit."""
     found = set()
     for (of_type, of_class), ways in question.ways.items():
-        useful = question.useful(of_type, of_class, question.limit_s(of_class))
+        limit_s = question.limit_s(question.classes[of_class].model)
+        useful = question.useful(of_type, of_class, limit_s)
         best = ways[0].seconds
         for way in useful:
             if way.batch > 1 and way.seconds / way.batch < best * (1 - 1e-9):
@@ -134,10 +153,9 @@ def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
 
 def serves(question: Question, of_type: int, model: int) -> bool:
     """Whether a device has a useful way for one request of each class of a model."""
+    limit_s = question.limit_s(model)
     return all(
-        any(
-            way.batch == 1 for way in question.useful(of_type, of_class, question.limit_s(of_class))
-        )
+        any(way.batch == 1 for way in question.useful(of_type, of_class, limit_s))
         for of_class in question.classes_of(model)
     )
 

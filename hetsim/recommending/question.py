@@ -255,13 +255,10 @@ class Question:
         """The classes of a model, in order."""
         return tuple(at for at, one in enumerate(self.classes) if one.model == model)
 
-    def limit_s(self, of_class: int) -> float:
-        """The longest latency that is asked of a class; infinite where nothing is."""
+    def limit_s(self, model: int) -> float:
+        """The longest latency that is asked of a model; infinite where nothing is."""
         limits = [
-            slo.latency_s
-            for ask in self.asks
-            if ask.of_class == of_class
-            for slo in self.streams[ask.stream].slos
+            slo.latency_s for stream in self.streams if stream.model == model for slo in stream.slos
         ]
         return max(limits, default=np.inf)
 

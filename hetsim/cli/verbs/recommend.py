@@ -53,13 +53,20 @@ if TYPE_CHECKING:
 @cost_option
 @pessimistic_option
 @click.option(
+    "--certificate",
+    "certificate_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write what proves the answer, for `hetsim verify`.",
+)
+@click.option(
     "--out",
     "out",
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="Write platform.yaml, deployment.yaml and result.json to a new folder.",
 )
-@click.option("--force", is_flag=True, help="Let --out replace such files.")
+@click.option("--force", is_flag=True, help="Let --certificate and --out replace such files.")
 @json_option
 @common_options
 def recommend(
@@ -72,6 +79,7 @@ def recommend(
     lifetime: float | None,
     requests: int | None,
     contention: Contention | None,
+    certificate_file: Path | None,
     out: Path | None,
     force: bool,
     as_json: bool,
@@ -85,9 +93,11 @@ def recommend(
     from hetsim.cost.default import DEFAULT_COST
     from hetsim.errors import UsageError
     from hetsim.recommending.catalog_reader import load_catalog
+    from hetsim.recommending.certificate import certificate, digests_of
     from hetsim.recommending.pricing import Terms
     from hetsim.recommending.recommend import recommended
     from hetsim.recommending.searching import BUDGET
+    from hetsim.reporting.output import check_file, check_folder, write_file
     from hetsim.reporting.recommendation_record import recommendation_record
     from hetsim.reporting.tables.recommendation import recommendation_report
     from hetsim.service.asked import Asked
@@ -96,6 +106,10 @@ def recommend(
     invocation = current()
     if workload is None:
         raise UsageError("no workload is given", hint="give --workload FILE")
+    if certificate_file is not None:
+        check_file(certificate_file, force=force, option="--certificate")
+    if out is not None:
+        check_folder(out, force=force)
     comes = load_workload(workload)
     can_be_had = load_catalog(catalog)
     asked = Asked(
@@ -115,6 +129,12 @@ def recommend(
             tell=tell,
         )
     record = recommendation_record(found)
+    if certificate_file is not None:
+        files = {"workload": workload, **({"catalog": catalog} if can_be_had.sha256 else {})}
+        digests = digests_of(files, found.found.question.models)
+        text = certificate(found.found, comes, digests)
+        write_file(certificate_file, text, force=force, option="--certificate")
+        invocation.note(f"wrote {certificate_file}")
     if out is not None:
         _leave(found, record, out, force=force)
     if as_json:

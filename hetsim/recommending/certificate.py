@@ -1,0 +1,304 @@
+"""What was found as a certificate, which a program that shares no code with this one checks.
+
+``docs/certificate.md`` says what each field means. Nothing is decided here: what the search has
+done is written down, and the numbers that it rests on.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hetsim.graph.loading import load_model
+from hetsim.recommending.bounds.bound import Bound
+from hetsim.recommending.playing import Played, drawn
+from hetsim.recommending.policies import Placed, Policy, up_to
+from hetsim.recommending.question import Arrivals, Way
+from hetsim.recommending.searching import ERROR, Found, Run, Tried
+from hetsim.version import __version__
+from hetsim.workloads.workload import Workload
+
+FORMAT = "hetsim-certificate/1"
+
+
+def certificate(
+    found: Found, workload: Workload | None = None, files: Mapping[str, str] | None = None
+) -> str:
+    """Return the certificate of what was found, JSON.
+
+    Parameters
+    ----------
+    found : Found
+    workload : Workload, optional
+        Where requests are drawn: that of them.
+    files : mapping of str to str
+        SHA-256, in hex, of what was read, by name.
+
+    Complexity: of the requests, the devices of all vectors that were played, and their tasks.
+    """
+    return json.dumps(
+        _Writer(found, workload).record(dict(files or {})),
+        allow_nan=False,
+        separators=(",", ":"),
+    )
+
+
+def digests_of(paths: Mapping[str, str], models: tuple[str, ...]) -> dict[str, str]:
+    """Return SHA-256, in hex, of files by name, and of models by how they are named."""
+    found = {
+        name: hashlib.sha256(Path(path).read_bytes()).hexdigest() for name, path in paths.items()
+    }
+    for model in models:
+        if model.startswith("zoo:"):
+            found[model] = load_model(model).sha256
+        elif Path(model).is_file():
+            found[model] = hashlib.sha256(Path(model).read_bytes()).hexdigest()
+    return found
+
+
+class _Writer:
+    """Templates and runs are numbered as they are met."""
+
+    def __init__(self, found: Found, workload: Workload | None) -> None:
+        self._found, self._question, self._workload = found, found.question, workload
+        self._templates: list[dict[str, Any]] = []
+        self._number: dict[tuple[int, int, int], int] = {}
+        self._runs: list[dict[str, Any]] = []
+
+    def record(self, files: dict[str, str]) -> dict[str, Any]:
+        """Return all of it."""
+        found, question = self._found, self._question
+        tried = [
+            {
+                "counts": list(one.counts),
+                "runs": [
+                    self._run(one, run, policy) for run in one.runs for policy in run.policies
+                ],
+            }
+            for one in found.tried
+            if one.answer == "misses"
+        ]
+        answer = self._chosen(found.answer)
+        second = self._chosen(found.runner_up)
+        return {
+            "certificate": FORMAT,
+            "made_of": {"hetsim": __version__, "files": files},
+            "question": self._asked(),
+            "arrivals": self._arrivals(),
+            "least": [
+                [of_type, of_class, 0, way.batch, way.seconds, way.alone_s]
+                for (of_type, of_class), ways in sorted(question.ways.items())
+                for way in ways
+            ],
+            "facts": [],
+            "bounds": [self._bound(one) for one in found.bounds],
+            "templates": self._templates,
+            "runs": self._runs,
+            "tried": tried,
+            "undecided": [list(counts) for counts in found.undecided],
+            "answer": answer,
+            "runner_up": second if found.searched_on or answer is None else "unknown",
+        }
+
+    def _asked(self) -> dict[str, Any]:
+        question = self._question
+        hosts = [kind.slots for kind in question.kinds]
+        limits = []
+        if any(hosts):
+            limits = [
+                {"of": [int(bool(slots)) for slots in hosts], "at_least": 0, "at_most": 1},
+                {
+                    "of": [int(kind.in_slot) - kind.slots for kind in question.kinds],
+                    "at_least": -sum(hosts),
+                    "at_most": 0,
+                },
+            ]
+        return {
+            "objective": question.aim,
+            "max_devices": question.max_devices,
+            "error": ERROR,
+            "demand": "trace" if question.given else "sampled",
+            "warm_up_s": question.warm_up_s,
+            "devices": [
+                {"name": one.name, "streams": one.streams, "memory_bytes": one.memory_bytes}
+                for one in question.types
+            ],
+            "kinds": [
+                {
+                    "name": kind.name,
+                    "devices": list(kind.devices),
+                    "counts": kind.counted,
+                    "most": kind.most,
+                    "price": dict(kind.parts),
+                    "cost": kind.cost,
+                }
+                for kind in question.kinds
+            ],
+            "limits": limits,
+            "models": [
+                {"name": name, "weights_bytes": weights}
+                for name, weights in zip(question.models, question.weights_bytes, strict=True)
+            ],
+            "classes": [
+                {
+                    "model": one.model,
+                    "variant": ", ".join(f"{name}={size}" for name, size in one.variant.items()),
+                    "pieces": 1,
+                }
+                for one in question.classes
+            ],
+            "streams": [
+                {
+                    "name": one.name,
+                    "model": one.model,
+                    "level": 0,
+                    "slos": [[slo.share, slo.latency_s] for slo in one.slos],
+                }
+                for one in question.streams
+            ],
+            "asks": [
+                {"stream": one.stream, "class": one.of_class, "rate_per_s": one.rate_per_s}
+                for one in question.asks
+            ],
+            "policies": [
+                {
+                    "name": str(one),
+                    "placement": one.placement,
+                    "routing": one.routing,
+                    "max_batch": one.max_batch,
+                    "limit": one.limit,
+                    "delay_s": 0.0,
+                    "preferred": [],
+                    "max_queue_size": None,
+                    "timeout_s": None,
+                    "timeout_action": "reject",
+                }
+                for one in self._found.policies
+            ],
+        }
+
+    def _arrivals(self) -> dict[str, Any] | None:
+        arrivals = self._question.arrivals
+        if arrivals is None:
+            played = max((run["played"] for run in self._runs if "played" in run), default=0)
+            if not played or self._workload is None:
+                return None
+            blocks = list(drawn(self._workload, played))
+            arrivals = Arrivals(
+                np.concatenate([block.time_s for block in blocks]),
+                np.concatenate([block.ask for block in blocks]),
+            )
+        return {
+            "requests": len(arrivals),
+            "time_s": _packed(arrivals.time_s.astype("<f8")),
+            "ask": _packed(arrivals.ask.astype("<u2")),
+        }
+
+    def _bound(self, bound: Bound) -> dict[str, Any]:
+        one: dict[str, Any] = {
+            "by": bound.by,
+            "capacity": bound.capacity.tolist(),
+            "least": bound.least,
+        }
+        if bound.by == "needs":
+            which = bound.slo[self._question.asks[bound.ask].stream]
+            return {**one, "ask": bound.ask, "slo": which, "piece": 0}
+        one |= {"slo": list(bound.slo), "worth": [[float(each)] for each in bound.worth]}
+        if bound.by == "window":
+            one |= {"from": bound.window[0], "to": bound.window[1]}
+        return one
+
+    def _chosen(self, one: Tried | None) -> dict[str, Any] | None:
+        if one is None:
+            return None
+        best = one.best(self._question)
+        assert best is not None
+        return {
+            "counts": list(one.counts),
+            "cost": self._question.cost(one.counts),
+            "run": self._run(one, best, best.policies[0]),
+        }
+
+    def _run(self, one: Tried, run: Run, which: int) -> int:
+        record: dict[str, Any] = {"counts": list(one.counts), "policy": which}
+        if isinstance(run.placed, str) or run.played is None:
+            record["none"] = str(run.placed)
+        else:
+            policy = self._found.policies[which]
+            record |= self._deployed(run.placed, policy, run.played)
+        self._runs.append(record)
+        return len(self._runs) - 1
+
+    def _deployed(self, where: Placed, policy: Policy, played: Played) -> dict[str, Any]:
+        question = self._question
+        first, links = [], 0
+        for place in where.places:
+            if place.slot == 0:
+                begin = links
+                links += question.kinds[place.kind].links
+            first.append(begin)
+        models = []
+        for model, mine in enumerate(where.instances):
+            instances = []
+            for at in mine:
+                place = where.places[at]
+                templates = []
+                for of_class in question.classes_of(model):
+                    ways = up_to(question.ways[place.of_type, of_class], policy.max_batch)
+                    sizes = [way.batch for way in ways]
+                    numbers = [self._template(place.of_type, of_class, way) for way in ways]
+                    holds = np.searchsorted(sizes, np.arange(1, sizes[-1] + 1)).tolist()
+                    templates.append([numbers[which] for which in holds])
+                count = question.kinds[place.kind].links
+                instances.append(
+                    {
+                        "devices": [at],
+                        "links": list(range(first[at], first[at] + count)),
+                        "templates": templates,
+                    }
+                )
+            models.append(instances)
+        return {
+            "links": links,
+            "instances": models,
+            "played": played.played,
+            "judged": [
+                [said.stream, said.slo, said.requests, said.late, said.answer, said.error]
+                for said in played.said
+            ],
+        }
+
+    def _template(self, of_type: int, of_class: int, way: Way) -> int:
+        key = (of_type, of_class, way.batch)
+        if key not in self._number:
+            kind = next(one for one in self._question.kinds if of_type in one.devices)
+            self._number[key] = len(self._templates)
+            self._templates.append(
+                {
+                    "class": of_class,
+                    "batch": way.batch,
+                    "devices": [of_type],
+                    "links": kind.links,
+                    "tasks": [
+                        [
+                            0 if task.slot >= 0 else -1,
+                            task.seconds,
+                            list(task.links),
+                            list(task.before),
+                        ]
+                        for task in way.tasks
+                    ],
+                }
+            )
+        return self._number[key]
+
+
+def _packed(array: np.ndarray[Any, Any]) -> str:
+    return base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()
