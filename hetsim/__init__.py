@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hetsim.errors import (
         ArtifactError,
         Cancelled,
+        CertificateRefuted,
         ClusterError,
         DeviceLost,
         DeviceUnavailable,
@@ -106,6 +107,7 @@ _HOMES = {
     "Affinity": "hetsim.partitioning.affinity.affinity",
     "ArtifactError": "hetsim.errors",
     "Cancelled": "hetsim.errors",
+    "CertificateRefuted": "hetsim.errors",
     "Capacity": "hetsim.sizing.answer",
     "Carried": "hetsim.sizing.answer",
     "ClusterError": "hetsim.errors",
@@ -210,6 +212,7 @@ __all__ = [
     "Cancelled",
     "Capacity",
     "Carried",
+    "CertificateRefuted",
     "ClusterError",
     "Comparison",
     "Deployment",

@@ -248,6 +248,12 @@ class Undecided(HetsimError):
     exit_code = 6
 
 
+class CertificateRefuted(HetsimError):
+    """A certificate claims what is not so."""
+
+    exit_code = 5
+
+
 class ExecutionError(HetsimError):
     """A device failed while it ran its part of a plan, or what it needs to run is not there."""
 

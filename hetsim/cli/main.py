@@ -45,6 +45,7 @@ VERBS = {
         "hetsim.cli.verbs.recommend:recommend", "The cheapest platform that meets objectives."
     ),
     "place": Verb("hetsim.cli.verbs.place:place", "Which models of a workload on which devices."),
+    "verify": Verb("hetsim.cli.verbs.verify:verify", "Does a certificate hold?"),
     "devices": Verb("hetsim.cli.verbs.devices:devices", "The catalog of devices and platforms."),
     "workload": Verb(
         "hetsim.cli.verbs.workload:workload", "Which requests come when, and who serves them."

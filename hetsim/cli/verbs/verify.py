@@ -1,0 +1,47 @@
+"""``hetsim verify``: does a certificate hold?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from hetsim.cli.given_once import Command
+from hetsim.cli.invocation import current
+from hetsim.cli.options.output import common_options, json_option
+
+
+@click.command(cls=Command)
+@click.argument("file")
+@click.option(
+    "--events",
+    type=click.IntRange(min=1),
+    help="Task events that are played at most.  [default: 100000000]",
+)
+@json_option
+@common_options
+def verify(file: str, events: int | None, as_json: bool) -> None:
+    """Check a certificate FILE that `hetsim recommend` wrote, by a program of its own.
+
+    It deals with every vector that comes before the answer, checks each bound, and plays again
+    what was tried. Ends with exit code 5 where the certificate claims what is not so.
+    """
+    from hetsim.errors import CertificateRefuted, InvalidInput
+    from hetsim.verifying.checking import BUDGET
+    from hetsim.verifying.checking import verify as checked
+    from hetsim.verifying.node import Broken, Untrue
+
+    invocation = current()
+    try:
+        with invocation.progress("checking the certificate"):
+            held = checked(file, budget=BUDGET if events is None else events)
+    except OSError as wrong:
+        raise InvalidInput(f"cannot be read: {wrong.strerror}", where=file) from None
+    except Broken as wrong:
+        raise InvalidInput(f"no certificate: {wrong}", where=file) from None
+    except Untrue as wrong:
+        raise CertificateRefuted(f"does not hold: {wrong}", where=file) from None
+    if as_json:
+        invocation.show_json({"schema": "hetsim-verified/1", **asdict(held)})
+    else:
+        invocation.say(str(held))

@@ -1,0 +1,311 @@
+"""Linear bounds: why no deployment on a vector, whatever its policy, meets the objectives.
+
+A device of type q has a capacity, and a vector the sum of those of its devices. Each bound says
+how much there must be. In `rate`, `window` and `pooled` requests are worth something, and a
+second of a device earns no more than its capacity by any way of serving them that can be on
+time (dual feasibility, checked way by way); what must be on time is worth at least so much. In
+`needs`, `quickest` and `memory` something must be there at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from hetsim.verifying.node import Node
+from hetsim.verifying.question import Array, Question
+from hetsim.verifying.statistic import NEVER_S, estimated
+
+CLOSE = 1e-12
+"""By how much sums of floats may be off."""
+
+MARGIN = 1e-9
+"""By how much a vector must fall short of a bound."""
+
+TICKS = 1 << 60
+"""A second."""
+
+
+class Way(NamedTuple):
+    """How a device does a piece of a class: what a batch takes it, and a request at least."""
+
+    device: int
+    of: int
+    piece: int
+    batch: int
+    seconds: float
+    alone_s: float
+
+
+class Fact(NamedTuple):
+    """No plan on these types of devices alone answers a request of a class sooner."""
+
+    of: int
+    devices: frozenset[int]
+    quickest_s: float
+
+
+class Bound(NamedTuple):
+    """Vectors of less capacity, summed over kinds, are excluded; what verdicts in it may err by."""
+
+    capacity: Array
+    least: float
+    error: float
+
+    def excludes(self, counts: Array) -> Array:
+        """Return which of the vectors [vectors, kinds] it excludes."""
+        found: Array = counts @ self.capacity < self.least * (1 - MARGIN)
+        return found
+
+
+def ways_of(root: Node, question: Question) -> list[Way]:
+    """Read what devices take at least, each way once."""
+    found = []
+    for row in root["least"].rows():
+        device, of, piece, batch, seconds, alone_s = row.rows(length=6)
+        at = of.place(question.classes)
+        found.append(
+            Way(
+                device.place(question.streams_of),
+                at,
+                piece.whole(0, question.classes[at][1] - 1),
+                batch.whole(1, 10_000),
+                seconds.number(),
+                alone_s.number(),
+            )
+        )
+    if len({way[:4] for way in found}) != len(found):
+        root["least"].broken("a way twice")
+    return found
+
+
+def facts_of(root: Node, question: Question) -> list[Fact]:
+    """Read how quick types of devices are at most."""
+    found = []
+    for one in root["facts"].rows(100_000):
+        one.fields("class devices quickest_s")
+        devices = frozenset(one["devices"].places(question.streams_of))
+        found.append(
+            Fact(one["class"].place(question.classes), devices, one["quickest_s"].number())
+        )
+    return found
+
+
+def bounds_of(
+    root: Node, question: Question, ways: Sequence[Way], facts: Sequence[Fact]
+) -> list[Bound]:
+    """Read the bounds, and check how each was come by. Raises Untrue."""
+    found = []
+    for node in root["bounds"].rows(10_000):
+        by = node.having("by")["by"].text(*CHECKS)
+        error = CHECKS[by](node, question, ways, facts)
+        capacity = _capacity(node, question)
+        by_kind = [sum(capacity[device] for device in kind.devices) for kind in question.kinds]
+        found.append(Bound(np.array(by_kind), node["least"].number(), error))
+    return found
+
+
+def _capacity(node: Node, question: Question) -> list[float]:
+    return [one.number() for one in node["capacity"].rows(length=len(question.streams_of))]
+
+
+def _slos(node: Node, question: Question) -> list[int | None]:
+    """The objective of each stream that a bound is about."""
+    rows = node["slo"].rows(length=len(question.streams))
+    found = [
+        None if one.value is None else one.place(stream.slos)
+        for one, stream in zip(rows, question.streams, strict=True)
+    ]
+    if all(one is None for one in found):
+        node["slo"].broken("no objective")
+    return found
+
+
+def _worth(
+    node: Node, question: Question, ways: Sequence[Way], slos: list[int | None]
+) -> list[float]:
+    """Return what each class is worth; no device earns more than its capacity."""
+    rows = node["worth"].rows(length=len(question.classes))
+    pieces = [
+        [one.number() for one in row.rows(length=count)]
+        for row, (_, count) in zip(rows, question.classes, strict=True)
+    ]
+    limits = [question.limit(of, slos) for of in range(len(rows))]
+    capacity = _capacity(node, question)
+    for way in ways:
+        if way.alone_s > limits[way.of]:
+            continue
+        earns = pieces[way.of][way.piece] * way.batch * question.streams_of[way.device]
+        if capacity[way.device] * way.seconds < earns * (1 - CLOSE):
+            node["capacity"][way.device].untrue(
+                f"a batch of {way.batch} of class {way.of}, piece {way.piece}, takes "
+                f"{way.seconds:.6g} s and earns {earns / way.seconds if way.seconds else 'more'}"
+            )
+    # What has no way at all is worth what it says; what is asked of nobody, nothing.
+    return [sum(row) if limit >= 0 else 0.0 for row, limit in zip(pieces, limits, strict=True)]
+
+
+def _least(node: Node, most: float) -> None:
+    if node["least"].number() > most * (1 + CLOSE):
+        node["least"].untrue(f"more than {float(most)!r}, which is all that it must be")
+
+
+def _rate(node: Node, question: Question, ways: Sequence[Way], _: Sequence[Fact]) -> float:
+    node.fields("by capacity least slo worth")
+    if not question.sampled:
+        node["by"].broken("a trace has no rate")
+    slos = _slos(node, question)
+    worth = _worth(node, question, ways, slos)
+    total = 0.0
+    for stream, slo in enumerate(slos):
+        if slo is not None:
+            asks = [
+                (question.rates[at], worth[question.asks[at][1]]) for at in question.asks_of(stream)
+            ]
+            late = 1 - question.streams[stream].slos[slo][0]
+            total += sum(rate * each for rate, each in asks)
+            total -= late * question.rate_of(stream) * max(each for _, each in asks)
+    _least(node, total)
+    return 0.0
+
+
+def _window(node: Node, question: Question, ways: Sequence[Way], _: Sequence[Fact]) -> float:
+    node.fields("by capacity least slo worth from to")
+    if question.sampled or not len(question.time):
+        node["by"].broken("arrivals that are drawn, or none")
+    slos = _slos(node, question)
+    worth = _worth(node, question, ways, slos)
+    first = node["from"].place(question.time)
+    last = node["to"].whole(first, len(question.time) - 1)
+    total = 0.0
+    for stream, slo in enumerate(slos):
+        if slo is not None:
+            asks = question.asks_of(stream)
+            came = question.ask[first : last + 1][question.judged(stream)[first : last + 1]]
+            total += sum(np.count_nonzero(came == at) * worth[question.asks[at][1]] for at in asks)
+            dearest = max(worth[question.asks[at][1]] for at in asks)
+            total -= max(question.may_be_late(stream, slo), 0) * dearest
+    largest = max(question.limit(of, slos) for of in range(len(question.classes)))
+    seconds = float(question.time[last]) + largest - float(question.time[first])
+    _least(node, total / seconds)
+    return 0.0
+
+
+def _pooled(node: Node, question: Question, ways: Sequence[Way], _: Sequence[Fact]) -> float:
+    node.fields("by capacity least slo worth" + " error" * question.sampled)
+    slos = _slos(node, question)
+    worth = _worth(node, question, ways, slos)
+    streams = [stream for stream, slo in enumerate(slos) if slo is not None]
+    for at, (stream, of) in enumerate(question.asks):
+        if stream in streams and worth[of] < 1 - CLOSE:
+            node["worth"][of].untrue(f"ask {at} is worth less than 1")
+    mine = np.zeros(len(question.time), bool)
+    for stream in streams:
+        mine |= question.judged(stream)
+    largest = max(question.limit(of, slos) for of in range(len(question.classes)))
+    finish, fresh = greedy(question.time[mine], node["least"].above(), largest)
+    late = int(np.count_nonzero(np.isinf(finish)))
+    if not question.sampled:
+        most = sum(question.may_be_late(s, slo) for s, slo in enumerate(slos) if slo is not None)
+        if late <= most:
+            node["least"].untrue(f"{late} late at that rate, and {most} may be")
+        return 0.0
+    rates = [(question.rate_of(s), question.streams[s].slos[slo][0])
+             for s, slo in enumerate(slos) if slo is not None]  # fmt: skip
+    share = sum(rate * on_time for rate, on_time in rates) / sum(rate for rate, _ in rates)
+    error = node["error"].above(0, 0.5)
+    waited = np.where(np.isinf(finish), NEVER_S, finish - question.time[mine])
+    if not len(waited) or estimated(waited, fresh, share, largest, error) != "misses":
+        node["least"].untrue("the arrivals do not say that this rate misses")
+    return error
+
+
+def greedy(time: Array, rate: float, limit: float) -> tuple[Array, Array]:
+    """Return when one server of `rate` requests a second ends each; infinite: left out as late.
+
+    In the order of arrival, leaving out what would be late. All are as long and may wait as long,
+    so that none is better left out than the one that is late first: the fewest late of any
+    order, also where a request may be interrupted. In whole ticks, rounded to fewer late ones.
+    """
+    each = int(TICKS / Fraction(rate))
+    waits = int(limit * TICKS) + 1
+    free = 0
+    finish = np.full(len(time), np.inf)
+    fresh = np.zeros(len(time), bool)
+    for k, came in enumerate(int(one * TICKS) for one in time.tolist()):
+        fresh[k] = free <= came
+        end = max(free, came) + each
+        if end <= came + waits:
+            free = end
+            finish[k] = end / TICKS
+    return finish, fresh
+
+
+def _blocks(node: Node, question: Question) -> tuple[int, float]:
+    """Return class and limit of an ask which is, of itself, more than may be late."""
+    ask = node["ask"].place(question.asks)
+    stream, of = question.asks[ask]
+    slo = node["slo"].place(question.streams[stream].slos)
+    share, limit = question.streams[stream].slos[slo]
+    if question.sampled:
+        enough = question.rates[ask] > (1 - share) * question.rate_of(stream) * (1 + CLOSE)
+    else:
+        came = question.judged(stream) & (question.ask == ask)
+        enough = int(came.sum()) > question.may_be_late(stream, slo)
+    if not enough:
+        node["ask"].untrue("so few that all of them may be late")
+    return of, limit
+
+
+def _there(node: Node, question: Question, without: set[int]) -> None:
+    """Check that the vector must have a device that is none of those without."""
+    _least(node, 1.0)
+    for device, capacity in enumerate(_capacity(node, question)):
+        if capacity < 1 and device not in without:
+            node["capacity"][device].untrue("less than 1 of what would do")
+
+
+def _needs(node: Node, question: Question, ways: Sequence[Way], _: Sequence[Fact]) -> float:
+    node.fields("by capacity least ask slo piece")
+    of, limit = _blocks(node, question)
+    piece = node["piece"].whole(0, question.classes[of][1] - 1)
+    able = {w.device for w in ways if (w.of, w.piece) == (of, piece) and w.alone_s <= limit}
+    _there(node, question, set(range(len(question.streams_of))) - able)
+    return 0.0
+
+
+def _quickest(node: Node, question: Question, _: Sequence[Way], facts: Sequence[Fact]) -> float:
+    node.fields("by capacity least ask slo fact")
+    of, limit = _blocks(node, question)
+    fact = facts[node["fact"].place(facts)]
+    if fact.of != of or not fact.quickest_s > limit:
+        node["fact"].untrue("of another class, or within the limit")
+    _there(node, question, set(fact.devices))
+    return 0.0
+
+
+def _memory(node: Node, question: Question, _: Sequence[Way], __: Sequence[Fact]) -> float:
+    node.fields("by capacity least ask slo")
+    of, _limit = _blocks(node, question)
+    weights = question.weights[question.classes[of][0]]
+    if weights is None:
+        node["ask"].untrue("nobody says how large the model is")
+    _least(node, weights)
+    for device, capacity in enumerate(_capacity(node, question)):
+        memory = question.memory[device]
+        if memory is None or capacity < memory:
+            node["capacity"][device].untrue("less than the device's memory, or nobody knows it")
+    return 0.0
+
+
+CHECKS = {
+    "rate": _rate,
+    "window": _window,
+    "pooled": _pooled,
+    "needs": _needs,
+    "quickest": _quickest,
+    "memory": _memory,
+}

@@ -1,0 +1,197 @@
+"""Does a certificate hold? Every vector that comes before its answer has been dealt with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hetsim.verifying.bounds import bounds_of, facts_of, ways_of
+from hetsim.verifying.node import Broken, Node, read
+from hetsim.verifying.question import Array, Question, question_of
+from hetsim.verifying.runs import Run, counts_of, run_of, templates_of
+
+FORMAT = "hetsim-certificate/1"
+BLOCK = 1 << 16
+BUDGET = 100_000_000
+"""Task events that are played at most, unless more are allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What was checked."""
+
+    vectors: int
+    before: int
+    excluded: int
+    bounds: int
+    tried: int
+    runs: int
+    undecided: int
+    claim: str
+
+    def __str__(self) -> str:
+        return (
+            f"certificate holds: {self.vectors:,} vectors, {self.before:,} come before "
+            f"{self.claim}: {self.excluded:,} excluded by {self.bounds} bounds, {self.tried:,} "
+            f"tried in {self.runs:,} runs, {self.undecided:,} undecided"
+        )
+
+
+def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
+    """Check a certificate.
+
+    `budget` is how many task events are played at most.
+
+    Raises
+    ------
+    Broken
+        It is no certificate, or its runs would take more than the budget.
+    Untrue
+        It claims what is not so.
+    OSError
+        The file cannot be read.
+    """
+    root = read(os.fspath(path)).fields(
+        "certificate made_of question arrivals least facts bounds templates runs tried "
+        "undecided answer runner_up"
+    )
+    root["certificate"].text(FORMAT)
+    _digests(root["made_of"])
+    question = question_of(root)
+    ways, facts = ways_of(root, question), facts_of(root, question)
+    bounds = bounds_of(root, question, ways, facts)
+    templates = templates_of(root, question, ways, facts)
+    _fits(root, [len(template.tasks) for template in templates], budget)
+    runs = [run_of(one, question, ways, templates) for one in root["runs"].rows()]
+    errors = sum(run.error for run in runs) + sum(bound.error for bound in bounds)
+    if errors > question.error * (1 + 1e-9):
+        root["question"]["error"].untrue(f"verdicts may be wrong by {errors:.6g} together")
+    tried = _tried(root["tried"], question, runs)
+    undecided = {counts_of(one, question) for one in root["undecided"].rows()}
+    if both := tried & undecided:
+        root["undecided"].untrue(f"{list(min(both))} was tried")
+    answer = _meets(root["answer"], question, runs)
+    second = None
+    if root["runner_up"].value != "unknown":
+        second = _meets(root["runner_up"], question, runs)
+        if second and not answer:
+            root["runner_up"].untrue("a runner-up of no answer")
+    for name, one in (("answer", answer), ("runner_up", second)):
+        if one and any(bound.excludes(np.array([one]))[0] for bound in bounds):
+            root[name].untrue("a bound excludes what meets")
+        if one and one in tried | undecided:
+            root[name].untrue("tried or undecided, and meets")
+    known = tried | undecided | ({answer} if answer else set())
+    last = answer if root["runner_up"].value == "unknown" else second
+    if answer and last and _order(question, last) < _order(question, answer):
+        root["runner_up"].untrue("comes before the answer")
+    claim = "the runner-up" if last != answer and last else "the answer"
+    if not last:
+        claim = "what nothing comes after" if answer else "none, for none meets"
+    vectors, before, excluded, needed = 0, 0, 0, set()
+    for counts in allowed(question):
+        vectors += len(counts)
+        counts = counts[_earlier(question, counts, last)]
+        before += len(counts)
+        out = np.zeros(len(counts), bool)
+        for bound in bounds:
+            out |= bound.excludes(counts)
+        excluded += int(np.count_nonzero(out))
+        for row in counts[~out].tolist():
+            if tuple(row) not in known:
+                root["tried"].untrue(
+                    f"nothing is said of {row}, which costs {question.cost(row)} and comes before"
+                )
+            needed.add(tuple(row))
+    needed.discard(answer or ())
+    return Held(
+        vectors, before, excluded, len(bounds), len(needed & tried),
+        len(runs), len(undecided), claim,
+    )  # fmt: skip
+
+
+def allowed(question: Question) -> Iterator[Array]:
+    """Yield the vectors that could be had, in lexicographic order, block after block."""
+    sizes = [kind.most + 1 for kind in question.kinds]
+    each = np.array([kind.counts for kind in question.kinds])
+    total = int(np.prod(np.array(sizes, dtype=np.int64)))
+    for first in range(0, total, BLOCK):
+        numbers = np.arange(first, min(first + BLOCK, total))
+        counts = np.stack(np.unravel_index(numbers, sizes), axis=1)
+        fits = counts @ each <= question.max_devices
+        for of, least, most in question.limits:
+            there = counts @ np.array(of)
+            fits &= (least <= there) & (there <= most)
+        yield counts[fits]
+
+
+def _order(question: Question, counts: Sequence[int]) -> tuple[int, int, tuple[int, ...]]:
+    many = sum(kind.counts * n for kind, n in zip(question.kinds, counts, strict=True))
+    return question.cost(list(counts)), many, tuple(counts)
+
+
+def _earlier(question: Question, counts: Array, last: Sequence[int] | None) -> Array:
+    """Return which vectors come before the last; all where there is none."""
+    if last is None:
+        return np.ones(len(counts), bool)
+    cost, many, _ = _order(question, last)
+    costs = counts @ np.array([kind.cost for kind in question.kinds])
+    devices = counts @ np.array([kind.counts for kind in question.kinds])
+    apart = counts != np.array(last)
+    first = np.argmax(apart, axis=1)
+    rows = np.arange(len(counts))
+    lower = apart.any(axis=1) & (counts[rows, first] < np.array(last)[first])
+    same = (costs == cost) & (devices == many)
+    found: Array = (costs < cost) | ((costs == cost) & (devices < many)) | (same & lower)
+    return found
+
+
+def _digests(node: Node) -> None:
+    node.fields("hetsim files")["hetsim"].text()
+    for digest in node["files"].entries():
+        if len(digest.text()) != 64 or set(digest.value) - set("0123456789abcdef"):
+            digest.broken("no sha256 in hex")
+
+
+def _fits(root: Node, tasks: Sequence[int], budget: int) -> None:
+    """Check that what is to be played is within the budget: the longest template each request."""
+    total = 0
+    for run in root["runs"].rows():
+        if isinstance(run.value, dict) and "played" in run and "none" not in run:
+            total += run["played"].whole(1) * max(tasks, default=1)
+    if total > budget:
+        raise Broken(f"/runs: up to {total:,} task events are to be played; allow them (--events)")
+
+
+def _tried(node: Node, question: Question, runs: Sequence[Run]) -> set[tuple[int, ...]]:
+    """Return the vectors of which every policy was played and misses."""
+    found = set()
+    for one in node.rows():
+        counts = counts_of(one.fields("counts runs")["counts"], question)
+        own = [(at, runs[at.place(runs)]) for at in one["runs"].rows()]
+        for at, run in own:
+            if run.counts != counts:
+                at.untrue(f"a run of {list(run.counts)}")
+            if run.answer not in ("misses", "none"):
+                at.untrue(f"a run that is {run.answer}")
+        missing = set(range(len(question.policies))) - {run.policy for _, run in own}
+        if missing:
+            one["runs"].untrue(f"policy {min(missing)} was not tried")
+        found.add(counts)
+    return found
+
+
+def _meets(node: Node, question: Question, runs: Sequence[Run]) -> tuple[int, ...] | None:
+    """Return the vector of an answer, which was played and meets."""
+    if node.value is None:
+        return None
+    counts = counts_of(node.fields("counts cost run")["counts"], question)
+    if node["cost"].whole() != question.cost(list(counts)):
+        node["cost"].untrue(f"its kinds cost {question.cost(list(counts))}")
+    run = runs[node["run"].place(runs)]
+    if run.counts != counts or run.answer != "meets":
+        node["run"].untrue(f"a run of {list(run.counts)} that is {run.answer}")
+    return counts

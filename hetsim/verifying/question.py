@@ -1,0 +1,283 @@
+"""What was asked, as the certificate tells it: kinds and prices, requests and objectives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hetsim.verifying.node import Node
+from hetsim.verifying.playing import ACTIONS, ROUTINGS
+from hetsim.verifying.statistic import may_be_late
+
+HOURS_A_YEAR = 8766
+MOST_VECTORS = 1 << 24
+MOST_REQUESTS = 10_000_000
+UNITS = {"cost": 10**9, "energy": 10**6, "devices": 1}
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What can be had: so many of it at most, devices that one has, what one costs in units."""
+
+    name: str
+    devices: list[int]
+    counts: int
+    most: int
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Requests of a model: (share on time, latency) each objective."""
+
+    model: int
+    level: int
+    slos: list[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A way to serve that was tried: how models are placed, routed, batched and queued."""
+
+    placement: str
+    routing: str
+    max_batch: int
+    limit: int
+    delay_s: float
+    preferred: list[int]
+    max_queue_size: int | None
+    timeout_s: float
+    delays: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """All of it, with the requests that come: `time`, and which ask each of them `is`."""
+
+    node: Node
+    sampled: bool
+    error: float
+    streams_of: list[int]
+    memory: list[int | None]
+    kinds: list[Kind]
+    limits: list[tuple[list[int], int, int]]
+    max_devices: int
+    weights: list[int | None]
+    classes: list[tuple[int, int]]
+    streams: list[Stream]
+    asks: list[tuple[int, int]]
+    rates: list[float]
+    policies: list[Policy]
+    warm_up_s: float
+    time: Array
+    ask: Array
+
+    def asks_of(self, stream: int) -> list[int]:
+        """Return the asks of a stream."""
+        return [at for at, (own, _) in enumerate(self.asks) if own == stream]
+
+    def rate_of(self, stream: int) -> float:
+        """Return the requests a second of a stream."""
+        return sum(self.rates[at] for at in self.asks_of(stream))
+
+    def judged(self, stream: int) -> Array:
+        """Return which requests are of a stream, and are judged."""
+        return np.isin(self.ask, self.asks_of(stream)) & (self.time >= self.warm_up_s)
+
+    def may_be_late(self, stream: int, slo: int) -> int:
+        """Return how many requests of a trace may be late."""
+        requests = int(np.count_nonzero(self.judged(stream)))
+        return may_be_late(requests, self.streams[stream].slos[slo][0])
+
+    def limit(self, of: int, slos: list[int | None]) -> float:
+        """Return the largest limit that these objectives, by stream, set a class; -1: none does."""
+        found = [-1.0]
+        for stream, own in self.asks:
+            slo = slos[stream]
+            if own == of and slo is not None:
+                found.append(self.streams[stream].slos[slo][1])
+        return max(found)
+
+    def of_model(self, model: int) -> list[int]:
+        """Return the classes of a model."""
+        return [at for at, (own, _) in enumerate(self.classes) if own == model]
+
+    def devices_of(self, counts: list[int]) -> list[int]:
+        """Return the types of the devices of a vector, kind after kind, copy after copy."""
+        return [
+            device
+            for kind, count in zip(self.kinds, counts, strict=True)
+            for _ in range(count)
+            for device in kind.devices
+        ]
+
+    def cost(self, counts: list[int]) -> int:
+        """Return what a vector costs, in units."""
+        return sum(kind.cost * count for kind, count in zip(self.kinds, counts, strict=True))
+
+    def allows(self, counts: list[int]) -> bool:
+        """Whether a vector is one of those that could be had."""
+        many = sum(kind.counts * count for kind, count in zip(self.kinds, counts, strict=True))
+        return (
+            many <= self.max_devices
+            and all(n <= kind.most for n, kind in zip(counts, self.kinds, strict=True))
+            and all(
+                least <= sum(a * n for a, n in zip(of, counts, strict=True)) <= most
+                for of, least, most in self.limits
+            )
+        )
+
+
+def question_of(root: Node) -> Question:
+    """Read and check the question and the arrivals of a certificate."""
+    node = root["question"].fields(
+        "objective max_devices error demand warm_up_s devices kinds limits models classes "
+        "streams asks policies"
+    )
+    objective = node["objective"].text(*UNITS)
+    sampled = node["demand"].text("trace", "sampled") == "sampled"
+    devices = [one.fields("name streams memory_bytes") for one in node["devices"].rows(1000)]
+    models = [one.fields("name weights_bytes") for one in node["models"].rows(1000)]
+    kinds = [_kind(one, objective, len(devices)) for one in node["kinds"].rows(64)]
+    if sum(kind.most * max(kind.cost, 1) for kind in kinds) >= 1 << 62:
+        node["kinds"].broken("costs are too large to be added up")
+    vectors = 1
+    for kind in kinds:
+        vectors *= kind.most + 1
+    if vectors > MOST_VECTORS or not kinds:
+        node["kinds"].broken(f"none, or more than {MOST_VECTORS} vectors")
+    limits = []
+    for one in node["limits"].rows(1000):
+        one.fields("of at_least at_most")
+        of = [each.whole(-(10**6), 10**6) for each in one["of"].rows(length=len(kinds))]
+        least, most = (one[key].whole(-(10**9), 10**9) for key in ("at_least", "at_most"))
+        limits.append((of, least, most))
+    classes = []
+    for one in node["classes"].rows(1000):
+        one.fields("model variant pieces")["variant"].text()
+        classes.append((one["model"].place(models), one["pieces"].whole(1, 100_000)))
+    streams = []
+    for one in node["streams"].rows(1000):
+        one.fields("name model level slos")["name"].text()
+        slos = [slo.rows(length=2) for slo in one["slos"].rows(100)]
+        pairs = [(share.above(0, 1 - 1e-12), limit.above()) for share, limit in slos]
+        streams.append(Stream(one["model"].place(models), one["level"].whole(0, 127), pairs))
+    if not any(stream.slos for stream in streams):
+        node["streams"].broken("no objective")
+    asks: list[tuple[int, int]] = []
+    rates: list[float] = []
+    for one in node["asks"].rows(10_000):
+        one.fields("stream class rate_per_s")
+        stream, at = one["stream"].place(streams), one["class"].place(classes)
+        if classes[at][0] != streams[stream].model:
+            one["class"].broken("of another model than the stream's")
+        if not sampled and one["rate_per_s"].value is not None:
+            one["rate_per_s"].broken("a trace has none")
+        asks.append((stream, at))
+        rates.append(one["rate_per_s"].above() if sampled else 0.0)
+    if {stream for stream, _ in asks} != set(range(len(streams))) or len(set(asks)) != len(asks):
+        node["asks"].broken("a stream without requests, or an ask twice")
+    time, ask = _arrivals(root["arrivals"], len(asks))
+    return Question(
+        node=node,
+        sampled=sampled,
+        error=node["error"].number(0, 0.5),
+        streams_of=[one["streams"].whole(1, 10_000) for one in devices],
+        memory=[_maybe(one["memory_bytes"]) for one in devices],
+        kinds=kinds,
+        limits=limits,
+        max_devices=node["max_devices"].whole(0, 10**6),
+        weights=[_maybe(one["weights_bytes"]) for one in models],
+        classes=classes,
+        streams=streams,
+        asks=asks,
+        rates=rates,
+        policies=[_policy(one) for one in node["policies"].rows(1000)],
+        warm_up_s=node["warm_up_s"].number(),
+        time=time,
+        ask=ask,
+    )
+
+
+def _maybe(node: Node) -> int | None:
+    return None if node.value is None else node.whole()
+
+
+def _kind(node: Node, objective: str, devices: int) -> Kind:
+    node.fields("name devices counts most price cost")["name"].text()
+    found = Kind(
+        name=node["name"].text(),
+        devices=node["devices"].places(range(devices)),
+        counts=node["counts"].whole(0, 1000),
+        most=node["most"].whole(0, 10_000),
+        cost=node["cost"].whole(),
+    )
+    price = Fraction(found.counts)
+    if objective == "energy":
+        price = _decimal(node["price"].fields("power_w")["power_w"])
+    elif objective == "cost" and "usd_per_hour" in node["price"].fields(
+        "", "usd_per_hour usd years power_w usd_per_kwh"
+    ):
+        price = _decimal(node["price"].fields("usd_per_hour")["usd_per_hour"])
+    elif objective == "cost":
+        paid = node["price"].fields("usd years", "power_w usd_per_kwh")
+        price = _decimal(paid["usd"]) / max(_decimal(paid["years"]), Fraction(1, 10**6))
+        price /= HOURS_A_YEAR
+        if "power_w" in paid or "usd_per_kwh" in paid:
+            paid.fields("usd years power_w usd_per_kwh")
+            price += _decimal(paid["power_w"]) * _decimal(paid["usd_per_kwh"]) / 1000
+    else:
+        node["price"].fields("")
+    if found.cost != (exact := round(price * UNITS[objective])):
+        node["cost"].untrue(f"the price makes {exact}, not {found.cost}")
+    return found
+
+
+def _decimal(node: Node) -> Fraction:
+    text = node.text()
+    try:
+        value = Decimal(text) if len(text) <= 40 else Decimal(-1)
+    except InvalidOperation:
+        value = Decimal(-1)
+    # An exponent may be enormous: 1e-999999999 is a short text, and no short fraction.
+    if not value.is_finite() or value < 0 or abs(value.adjusted()) > 30:
+        node.broken("no decimal number from 0 on")
+    return Fraction(value)
+
+
+def _policy(node: Node) -> Policy:
+    node.fields(
+        "name placement routing max_batch limit delay_s preferred max_queue_size timeout_s "
+        "timeout_action"
+    )["name"].text()
+    timeout = node["timeout_s"]
+    return Policy(
+        placement=node["placement"].text(),
+        routing=node["routing"].text(*ROUTINGS),
+        max_batch=node["max_batch"].whole(1, 10_000),
+        limit=node["limit"].whole(0, 10_000),
+        delay_s=node["delay_s"].number(),
+        preferred=[one.whole(1, 10_000) for one in node["preferred"].rows(10_000)],
+        max_queue_size=_maybe(node["max_queue_size"]),
+        timeout_s=math.inf if timeout.value is None else timeout.above(),
+        delays=node["timeout_action"].text(*ACTIONS) == "delay",
+    )
+
+
+def _arrivals(node: Node, asks: int) -> tuple[Array, Array]:
+    if node.value is None:
+        return np.zeros(0), np.zeros(0, np.uint16)
+    requests = node.fields("requests time_s ask")["requests"].whole(1, MOST_REQUESTS)
+    time = node["time_s"].array("<f8", requests)
+    ask = node["ask"].array("<u2", requests)
+    if not (np.isfinite(time).all() and (time[1:] >= time[:-1]).all() and time[0] >= 0):
+        node["time_s"].broken("times do not ascend from 0 on")
+    if time[-1] > 1e12 or ask.max() >= asks:
+        node.broken("later than 1e12 s, or of no ask")
+    return time, ask

@@ -1,0 +1,33 @@
+"""``hetsim verify``: does a certificate hold?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from certificates import Maker
+from cli_calls import Cli
+
+
+def left(certificate: Any, folder: Path) -> Path:
+    path = folder / "certificate.json"
+    path.write_text(json.dumps(certificate))
+    return path
+
+
+def test_it_is_checked_by_the_command_line(cli: Cli, tmp_path: Path) -> None:
+    certificate = Maker(1).certificate()
+    path = left(certificate, tmp_path)
+    told = cli("verify", path)
+    assert told.exit_code == 0
+    assert told.stdout.startswith("certificate holds: ")
+    assert json.loads(cli("verify", path, "--json").stdout)["runs"] == len(certificate["runs"])
+    few = cli("verify", path, "--events", "10")
+    assert few.exit_code == 3
+    assert "--events" in few.stderr
+    certificate["answer"]["cost"] += 1
+    false = cli("verify", left(certificate, tmp_path))
+    assert false.exit_code == 5
+    assert "/answer/cost: its kinds cost" in false.stderr
+    assert cli("verify", tmp_path / "none.json").exit_code == 3

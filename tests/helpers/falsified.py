@@ -1,0 +1,485 @@
+"""Certificates that claim what is not so: one change each, and what the checker must find.
+
+Each takes a certificate of its own to change and random numbers, and returns what the reason for
+its rejection must say; None where this certificate has nothing that it could falsify.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from certificates import Json, packed, unpacked
+
+Falsify = Callable[[Json, np.random.Generator], str | None]
+
+MISCOUNTED = r"are late|may be|all that it must be|earns|at least"
+
+
+def one_of(rows: list[Any], rng: np.random.Generator) -> Any:
+    return rows[rng.integers(len(rows))] if rows else None
+
+
+def played(given: Json) -> list[Json]:
+    return [run for run in given["runs"] if "none" not in run]
+
+
+def bounds_by(given: Json, *by: str) -> list[Json]:
+    return [bound for bound in given["bounds"] if bound["by"] in by]
+
+
+def last(given: Json) -> Json | None:
+    found: Json | None = given["runner_up"] or given["answer"]
+    return found
+
+
+def a_vector_that_was_tried_is_hidden(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["tried"]:
+        return None
+    given["tried"].remove(one_of(given["tried"], rng))
+    return "nothing is said of"
+
+
+def an_undecided_vector_is_hidden(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["undecided"]:
+        return None
+    given["undecided"].remove(one_of(given["undecided"], rng))
+    return "nothing is said of"
+
+
+def bounds_are_hidden(given: Json, rng: np.random.Generator) -> str | None:
+    # The empty platform, at least, is excluded by all of them and by nothing else.
+    if not given["bounds"]:
+        return None
+    given["bounds"] = []
+    return "nothing is said of"
+
+
+def the_least_of_a_bound_is_raised(given: Json, rng: np.random.Generator) -> str | None:
+    bound = one_of(bounds_by(given, "rate", "window", "needs"), rng)
+    bound["least"] = bound["least"] * float(rng.uniform(1.001, 3)) + 1e-3
+    return "all that it must be"
+
+
+def a_pooled_server_is_quicker(given: Json, rng: np.random.Generator) -> str | None:
+    bound = one_of(bounds_by(given, "pooled"), rng)
+    if bound is None:
+        return None
+    bound["least"] *= float(rng.uniform(20, 100))
+    return "late at that rate, and"
+
+
+def a_device_has_less_capacity(given: Json, rng: np.random.Generator) -> str | None:
+    bound = one_of(given["bounds"], rng)
+    devices = [at for at, capacity in enumerate(bound["capacity"]) if capacity > 0]
+    if not devices:
+        return None
+    device = one_of(devices, rng)
+    bound["capacity"][device] *= float(rng.uniform(0, 0.999))
+    return "earns|less than 1 of what would do"
+
+
+def a_request_is_worth_more(given: Json, rng: np.random.Generator) -> str | None:
+    bound = one_of(bounds_by(given, "rate", "window", "pooled"), rng)
+    if bound is None or not any(bound["capacity"]):
+        return None
+    # Some way earns all of the capacity, so that it earns more where all is worth twice as much.
+    bound["worth"] = [[2 * one for one in row] for row in bound["worth"]]
+    return "earns"
+
+
+def a_pooled_request_is_worth_less_than_one(given: Json, rng: np.random.Generator) -> str | None:
+    bound = one_of(bounds_by(given, "pooled"), rng)
+    if bound is None:
+        return None
+    row = one_of(bound["worth"], rng)
+    row[:] = [one * float(rng.uniform(0.1, 0.99)) / sum(row) for one in row]
+    return "is worth less than 1"
+
+
+def a_window_is_shorter(given: Json, rng: np.random.Generator) -> str | None:
+    bound = one_of([one for one in bounds_by(given, "window") if one["least"] > 0], rng)
+    if bound is None:
+        return None
+    bound["to"] = bound["from"] + int(rng.integers(0, 3))
+    return "all that it must be"
+
+
+def late_requests_are_miscounted(given: Json, rng: np.random.Generator) -> str | None:
+    row = one_of(one_of(played(given), rng)["judged"], rng)
+    row[3] += int(rng.integers(1, 20) * rng.choice([-1, 1]))
+    return "are late|no whole number"
+
+
+def a_miss_is_called_met(given: Json, rng: np.random.Generator) -> str | None:
+    rows = [row for run in played(given) for row in run["judged"] if row[4] == "misses"]
+    if not rows:
+        return None
+    one_of(rows, rng)[4] = "meets"
+    return "are late: misses"
+
+
+def what_meets_is_called_a_miss(given: Json, rng: np.random.Generator) -> str | None:
+    rows = [row for run in played(given) for row in run["judged"] if row[4] == "meets"]
+    if not rows:
+        return None
+    one_of(rows, rng)[4] = "misses"
+    return "are late: meets"
+
+
+def undecided_is_called_a_miss(given: Json, rng: np.random.Generator) -> str | None:
+    rows = [row for run in played(given) for row in run["judged"] if row[4] == "undecided"]
+    if not rows:
+        return None
+    one_of(rows, rng)[4] = "misses"
+    return "are late: (undecided|meets)"
+
+
+def undecided_is_called_tried(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["undecided"]:
+        return None
+    counts = one_of(given["undecided"], rng)
+    given["undecided"].remove(counts)
+    runs = [at for at, run in enumerate(given["runs"]) if run["counts"] == counts]
+    given["tried"].append({"counts": counts, "runs": runs})
+    return "a run that is undecided"
+
+
+def the_answer_is_one_that_misses(given: Json, rng: np.random.Generator) -> str | None:
+    missed = [at for at, run in enumerate(given["runs"])
+              if any(row[4] == "misses" for row in run.get("judged", ()))]  # fmt: skip
+    if not missed or not given["answer"]:
+        return None
+    run = one_of(missed, rng)
+    counts = given["runs"][run]["counts"]
+    cost = sum(k["cost"] * n for k, n in zip(given["question"]["kinds"], counts, strict=True))
+    given["answer"] = {"counts": counts, "cost": cost, "run": run}
+    return "that is misses"
+
+
+def the_answer_is_of_another_vector_s_run(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["answer"] or not given["runner_up"]:
+        return None
+    given["answer"]["run"] = given["runner_up"]["run"]
+    return "a run of"
+
+
+def costs_do_not_add_up(given: Json, rng: np.random.Generator) -> str | None:
+    if not (one := given["answer"] if rng.random() < 0.5 else last(given)):
+        return None
+    one["cost"] += int(rng.integers(1, 10**9))
+    return "its kinds cost"
+
+
+def a_kind_costs_other_than_its_price(given: Json, rng: np.random.Generator) -> str | None:
+    kind = one_of(given["question"]["kinds"], rng)
+    kind["cost"] += int(rng.choice([-1, 1]))
+    return "the price makes"
+
+
+def a_price_of_what_is_recommended_is_another(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["answer"]:
+        return None
+    kinds = [kind for kind, n in zip(given["question"]["kinds"], given["answer"]["counts"],
+                                     strict=True) if n]  # fmt: skip
+    kind = one_of(kinds, rng)
+    kind["price"] = {"usd_per_hour": "0.001"}
+    kind["cost"] = 1_000_000
+    return "its kinds cost|comes before|nothing is said"
+
+
+def the_runner_up_comes_first(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["runner_up"]:
+        return None
+    given["answer"], given["runner_up"] = given["runner_up"], given["answer"]
+    return "comes before the answer"
+
+
+def the_runner_up_is_the_answer(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["runner_up"]:
+        return None
+    given["answer"], given["runner_up"] = given["runner_up"], "unknown"
+    return "nothing is said of"
+
+
+def there_is_no_runner_up(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["runner_up"]:
+        return None
+    given["runner_up"] = None
+    return "nothing is said of"
+
+
+def there_is_no_answer(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["answer"]:
+        return None
+    given["answer"] = given["runner_up"] = None
+    return "nothing is said of"
+
+
+def a_policy_was_not_tried(given: Json, rng: np.random.Generator) -> str | None:
+    one = one_of(given["tried"], rng)
+    if one is None:
+        return None
+    one["runs"].remove(one_of(one["runs"], rng))
+    return "was not tried"
+
+
+def a_run_is_said_to_be_of_the_other_policy(given: Json, rng: np.random.Generator) -> str | None:
+    run = one_of(played(given), rng)
+    run["policy"] = 1 - run["policy"]
+    return "entries in the place of"
+
+
+def an_instance_is_left_out(given: Json, rng: np.random.Generator) -> str | None:
+    if given["question"]["policies"][0]["placement"] != "all":
+        return None
+    rows = [row for run in played(given) for row in run["instances"] if len(row) > 1]
+    if not rows:
+        return None
+    row = one_of(rows, rng)
+    row.remove(one_of(row, rng))
+    return "and not on all of"
+
+
+def an_instance_is_on_another_device(given: Json, rng: np.random.Generator) -> str | None:
+    rows = []
+    for run in played(given):
+        types = [q for kind, n in zip(given["question"]["kinds"], run["counts"], strict=True)
+                 for _ in range(n) for q in kind["devices"]]  # fmt: skip
+        for model in run["instances"]:
+            for one in model:
+                place = one["devices"][0]
+                rows += [(one, other) for other, q in enumerate(types)
+                         if q != types[place] and other not in one["devices"]]  # fmt: skip
+    if not rows:
+        return None
+    one, other = one_of(rows, rng)
+    one["devices"][0] = other
+    return "of other devices"
+
+
+def a_batch_runs_as_another_class(given: Json, rng: np.random.Generator) -> str | None:
+    rows = [row for run in played(given) for model in run["instances"] for one in model
+            for row in one["templates"]]  # fmt: skip
+    row = one_of(rows, rng)
+    of = given["templates"][row[0]]["class"]
+    others = [at for at, one in enumerate(given["templates"]) if one["class"] != of]
+    if not others:
+        return None
+    row[0] = one_of(others, rng)
+    return "of class"
+
+
+def a_small_batch_is_run_in_place_of_a_large_one(
+    given: Json, rng: np.random.Generator
+) -> str | None:
+    rows = [row for run in played(given) for model in run["instances"] for one in model
+            for row in one["templates"] if len(row) > 1]  # fmt: skip
+    if not rows:
+        return None
+    row = one_of(rows, rng)
+    row[1] = row[0]
+    return "of class"
+
+
+def a_task_is_quicker_than_least_says(given: Json, rng: np.random.Generator) -> str | None:
+    task = one_of([t for one in given["templates"] for t in one["tasks"] if t[0] >= 0], rng)
+    task[1] *= float(rng.uniform(0.1, 0.99))
+    return "at least"
+
+
+def least_says_more_than_a_task_takes(given: Json, rng: np.random.Generator) -> str | None:
+    template = one_of(given["templates"], rng)
+    slot = int(rng.integers(len(template["devices"])))
+    pieces = given["question"]["classes"][template["class"]]["pieces"]
+    key = [template["devices"][slot], template["class"], min(slot, pieces - 1), template["batch"]]
+    (row,) = (row for row in given["least"] if row[:4] == key)
+    row[4] *= float(rng.uniform(1.01, 5))
+    return "at least"
+
+
+def least_says_what_is_slower_than_a_template(given: Json, rng: np.random.Generator) -> str | None:
+    template = one_of(given["templates"], rng)
+    slot = int(rng.integers(len(template["devices"])))
+    pieces = given["question"]["classes"][template["class"]]["pieces"]
+    key = [template["devices"][slot], template["class"], min(slot, pieces - 1), template["batch"]]
+    (row,) = (row for row in given["least"] if row[:4] == key)
+    row[5] = sum(task[1] for task in template["tasks"]) * float(rng.uniform(1.01, 5))
+    return "alone it takes|earns|nothing is said|less than 1 of"
+
+
+def a_way_is_dropped(given: Json, rng: np.random.Generator) -> str | None:
+    template = one_of(given["templates"], rng)
+    slot = int(rng.integers(len(template["devices"])))
+    pieces = given["question"]["classes"][template["class"]]["pieces"]
+    key = [template["devices"][slot], template["class"], min(slot, pieces - 1), template["batch"]]
+    given["least"] = [row for row in given["least"] if row[:4] != key]
+    return "has no way"
+
+
+def arrivals_are_thinned(given: Json, rng: np.random.Generator) -> str | None:
+    arrivals = given["arrivals"]
+    time, ask = unpacked(arrivals["time_s"], "<f8"), unpacked(arrivals["ask"], "<u2")
+    if not any(row[3] > 3 for run in played(given) for row in run["judged"]):
+        return None
+    kept = rng.random(len(time)) < 0.7
+    arrivals |= {
+        "requests": int(kept.sum()),
+        "time_s": packed(time[kept], "<f8"),
+        "ask": packed(ask[kept], "<u2"),
+    }
+    for run in played(given):
+        run["played"] = int(kept.sum())
+        for row in run["judged"]:
+            row[2] = int(kept.sum())
+    for bound in bounds_by(given, "window"):
+        bound["to"] = min(bound["to"], int(kept.sum()) - 1)
+    return MISCOUNTED
+
+
+def arrivals_come_slower(given: Json, rng: np.random.Generator) -> str | None:
+    if not any(row[3] > 3 for run in played(given) for row in run["judged"]):
+        return None
+    time = unpacked(given["arrivals"]["time_s"], "<f8")
+    given["arrivals"]["time_s"] = packed(time * float(rng.uniform(2, 5)), "<f8")
+    return MISCOUNTED
+
+
+def not_all_of_a_trace_is_played(given: Json, rng: np.random.Generator) -> str | None:
+    if given["question"]["demand"] != "trace":
+        return None
+    run = one_of(played(given), rng)
+    run["played"] -= int(rng.integers(1, 10))
+    return "not the whole trace"
+
+
+def an_objective_is_laxer(given: Json, rng: np.random.Generator) -> str | None:
+    streams = [(s, row[1]) for run in played(given) for row in run["judged"]
+               if row[3] > 3 and (s := row[0]) is not None]  # fmt: skip
+    if not streams:
+        return None
+    stream, slo = one_of(streams, rng)
+    given["question"]["streams"][stream]["slos"][slo][1] *= 1e6
+    return MISCOUNTED
+
+
+def an_objective_is_not_judged(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["answer"]:
+        return None
+    judged = given["runs"][given["answer"]["run"]]["judged"]
+    judged.remove(one_of(judged, rng))
+    return "that is undecided"
+
+
+def a_kind_is_not_to_be_had(given: Json, rng: np.random.Generator) -> str | None:
+    found = last(given)
+    if not found:
+        return None
+    at = one_of([at for at, n in enumerate(found["counts"]) if n], rng)
+    given["question"]["kinds"][at]["most"] = found["counts"][at] - 1
+    return "more than can be had"
+
+
+def a_kind_is_dropped(given: Json, rng: np.random.Generator) -> str | None:
+    given["question"]["kinds"].pop(int(rng.integers(len(given["question"]["kinds"]))))
+    return "entries in the place of"
+
+
+def fewer_devices_may_be_had(given: Json, rng: np.random.Generator) -> str | None:
+    found = last(given)
+    if not found or sum(found["counts"][1:]) < 2:
+        return None
+    given["question"]["max_devices"] = sum(found["counts"][1:]) - 1
+    return "more than can be had"
+
+
+def a_device_runs_more_at_once(given: Json, rng: np.random.Generator) -> str | None:
+    ways = {row[0] for row in given["least"]}
+    bound = one_of(bounds_by(given, "rate", "window", "pooled"), rng)
+    if bound is None or not ways:
+        return None
+    devices = [q for q in ways if bound["capacity"][q] > 0]
+    if not devices:
+        return None
+    given["question"]["devices"][one_of(devices, rng)]["streams"] *= 2
+    return "earns"
+
+
+def verdicts_may_be_wrong_less_often(given: Json, rng: np.random.Generator) -> str | None:
+    if given["question"]["demand"] == "trace":
+        return None
+    if not any(row[5] for run in played(given) for row in run["judged"] if row[4] != "undecided"):
+        return None
+    given["question"]["error"] = 1e-9
+    return "may be wrong by"
+
+
+def a_verdict_of_the_long_run_is_certain(given: Json, rng: np.random.Generator) -> str | None:
+    if given["question"]["demand"] == "trace":
+        return None
+    rows = [row for run in played(given) for row in run["judged"] if row[4] != "undecided"]
+    if not rows:
+        return None
+    one_of(rows, rng)[5] = 0.0
+    return "may be wrong"
+
+
+def a_policy_has_no_deployment(given: Json, rng: np.random.Generator) -> str | None:
+    if given["question"]["policies"][0]["placement"] != "all":
+        return None
+    run = one_of(played(given), rng)
+    for key in ("links", "instances", "played", "judged"):
+        del run[key]
+    run["none"] = "nobody knows"
+    return "has a deployment on every vector"
+
+
+FALSIFIED: tuple[Falsify, ...] = (
+    a_vector_that_was_tried_is_hidden,
+    an_undecided_vector_is_hidden,
+    bounds_are_hidden,
+    the_least_of_a_bound_is_raised,
+    a_pooled_server_is_quicker,
+    a_device_has_less_capacity,
+    a_request_is_worth_more,
+    a_pooled_request_is_worth_less_than_one,
+    a_window_is_shorter,
+    late_requests_are_miscounted,
+    a_miss_is_called_met,
+    what_meets_is_called_a_miss,
+    undecided_is_called_a_miss,
+    undecided_is_called_tried,
+    the_answer_is_one_that_misses,
+    the_answer_is_of_another_vector_s_run,
+    costs_do_not_add_up,
+    a_kind_costs_other_than_its_price,
+    a_price_of_what_is_recommended_is_another,
+    the_runner_up_comes_first,
+    the_runner_up_is_the_answer,
+    there_is_no_runner_up,
+    there_is_no_answer,
+    a_policy_was_not_tried,
+    a_run_is_said_to_be_of_the_other_policy,
+    an_instance_is_left_out,
+    an_instance_is_on_another_device,
+    a_batch_runs_as_another_class,
+    a_small_batch_is_run_in_place_of_a_large_one,
+    a_task_is_quicker_than_least_says,
+    least_says_more_than_a_task_takes,
+    least_says_what_is_slower_than_a_template,
+    a_way_is_dropped,
+    arrivals_are_thinned,
+    arrivals_come_slower,
+    not_all_of_a_trace_is_played,
+    an_objective_is_laxer,
+    an_objective_is_not_judged,
+    a_kind_is_not_to_be_had,
+    a_kind_is_dropped,
+    fewer_devices_may_be_had,
+    a_device_runs_more_at_once,
+    verdicts_may_be_wrong_less_often,
+    a_verdict_of_the_long_run_is_certain,
+    a_policy_has_no_deployment,
+)

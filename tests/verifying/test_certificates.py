@@ -1,0 +1,100 @@
+"""True certificates hold; what is no certificate is said to be none, in bounded time and memory."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from certificates import Maker
+from hetsim.verifying import Broken, verify
+from sweeps import sweep
+
+
+def left(certificate: Any, folder: Path) -> Path:
+    path = folder / "certificate.json"
+    path.write_text(json.dumps(certificate))
+    return path
+
+
+@sweep("seed", quick=range(4), full=range(400))
+def test_true_ones_hold(seed: int, tmp_path: Path) -> None:
+    certificate = Maker(seed).certificate()
+    held = verify(left(certificate, tmp_path))
+    assert held.before >= held.tried + held.undecided
+    assert held.runs == len(certificate["runs"])
+
+
+@sweep("seed", quick=range(2), full=range(200))
+def test_true_ones_of_plans_on_several_devices_hold(seed: int, tmp_path: Path) -> None:
+    verify(left(Maker(seed, split=True).certificate(), tmp_path))
+
+
+@sweep("seed", quick=[2], full=range(40))
+def test_true_ones_of_drawn_arrivals_hold(seed: int, tmp_path: Path) -> None:
+    verify(left(Maker(seed, sampled=True).certificate(), tmp_path))
+
+
+def test_it_is_a_program_of_its_own(tmp_path: Path) -> None:
+    path = left(Maker(2).certificate(), tmp_path)
+    code = (
+        "import runpy, sys\nsys.argv = ['verify', sys.argv[1]]\n"
+        "try: runpy.run_module('hetsim.verifying', run_name='__main__')\n"
+        "finally: print(sorted(m for m in sys.modules if m.partition('.')[0] in "
+        "('hetsim', 'onnx', 'onnxruntime', 'ray', 'numba', 'pydantic', 'click')))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert told.returncode == 0
+    first, second = told.stdout.splitlines()
+    assert first.startswith("certificate holds")
+    names = eval(second)
+    # The face of the package, which is light, says its version.
+    names = [name for name in names if name not in ("hetsim", "hetsim.version")]
+    assert all(name.startswith("hetsim.verifying") for name in names)
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
+    certificate = Maker(1).certificate()
+    bomb = base64.b64encode(zlib.compress(bytes(1 << 26), 9)).decode()
+    certificate["arrivals"]["time_s"] = bomb
+    with pytest.raises(Broken, match="/arrivals/time_s: not"):
+        verify(left(certificate, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no JSON"),
+        ("[" * 100_000, "nested too deep"),
+        ("null", "no object"),
+        ('{"a": 1, "a": 2}', "twice"),
+        ('{"a": NaN}', "NaN is no number"),
+        ('{"a": 1e999}', "too large"),
+        ('{"a": ' + "9" * 5000 + "}", "no JSON"),
+        ("\xff", "no JSON"),
+        ("{}", "has no 'certificate'"),
+    ],
+)
+def test_what_is_no_certificate_is_said_to_be_none(text: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "certificate.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(Broken, match=says):
+        verify(path)
+
+
+def places(value: Any, where: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Of everything in a certificate."""
+    found = [where] if where else []
+    inside = value.items() if isinstance(value, dict) else []
+    inside = enumerate(value) if isinstance(value, list) else inside
+    for key, each in inside:
+        found += places(each, (*where, key))
+    return found
