@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hetsim.fidelity.server.points import ServerPoint
+from hetsim.fidelity.server.points import Alone, ServerPoint
 from hetsim.fidelity.server.systems import ServerSystem
 
 SYSTEM = ServerSystem(
@@ -35,4 +35,6 @@ def served(
 ) -> ServerPoint:
     """A result of a system of this name, predicted by one rate."""
     of = replace(SYSTEM, system=system, server_per_s=server_per_s, submitter=submitter, chip=chip)
-    return ServerPoint(of, "shape", anchored_per_s, 2, 4, anchored_per_s, None, None, 900.0)
+    return ServerPoint(
+        of, "shape", anchored_per_s, 2, 4, anchored_per_s, None, None, Alone(900.0, 950.0)
+    )

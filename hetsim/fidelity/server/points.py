@@ -13,6 +13,14 @@ from hetsim.fidelity.server.systems import ServerSystem
 
 
 @dataclass(frozen=True, slots=True)
+class Alone:
+    """What the catalog alone says of a system: the rate within the limit, and that of bulk."""
+
+    served_per_s: float
+    bulk_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ServerPoint:
     """A system's Server result, predicted.
 
@@ -31,9 +39,9 @@ class ServerPoint:
         By which it is: on each device, and the largest batch.
     no_shape_per_s : float or None
         The rate where nothing is known but Offline: a batch takes as long as its share of that.
-    left_out_per_s, unseen_per_s, datasheet_per_s : float or None
-        The rate by the catalog alone, where the chip is in it: fitted without the device's rows of
-        the network, without the network, without the chip.
+    left_out, unseen, datasheet : Alone or None
+        By the catalog alone, where the chip is in it: fitted without the device's rows of the
+        network, without the network, without the chip.
     """
 
     system: ServerSystem
@@ -42,9 +50,9 @@ class ServerPoint:
     instances: int
     batch: int
     no_shape_per_s: float | None
-    left_out_per_s: float | None
-    unseen_per_s: float | None
-    datasheet_per_s: float | None
+    left_out: Alone | None
+    unseen: Alone | None
+    datasheet: Alone | None
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -60,7 +68,8 @@ _COLUMNS = (
     "round", "submitter", "system", "altered", "chip", "unit", "devices", "network", "precision",
     "limit_ms", "server_per_s", "p99_ms", "offline_per_s", "alone_ms", "alone_of",
     "basis", "anchored_per_s", "instances", "batch", "no_shape_per_s",
-    "left_out_per_s", "unseen_per_s", "datasheet_per_s",
+    "left_out_per_s", "left_out_bulk_per_s", "unseen_per_s", "unseen_bulk_per_s",
+    "datasheet_per_s", "datasheet_bulk_per_s",
 )  # fmt: skip
 
 
@@ -93,9 +102,9 @@ def server_text(points: Iterable[ServerPoint]) -> str:
                 point.instances,
                 point.batch,
                 _figure(point.no_shape_per_s),
-                _figure(point.left_out_per_s),
-                _figure(point.unseen_per_s),
-                _figure(point.datasheet_per_s),
+                *_cells(point.left_out),
+                *_cells(point.unseen),
+                *_cells(point.datasheet),
             ]
         )
     return out.getvalue()
@@ -147,10 +156,19 @@ def _point(line: dict[str, str]) -> ServerPoint:
         instances=int(line["instances"]),
         batch=int(line["batch"]),
         no_shape_per_s=_number(line["no_shape_per_s"]),
-        left_out_per_s=_number(line["left_out_per_s"]),
-        unseen_per_s=_number(line["unseen_per_s"]),
-        datasheet_per_s=_number(line["datasheet_per_s"]),
+        left_out=_alone(line, "left_out"),
+        unseen=_alone(line, "unseen"),
+        datasheet=_alone(line, "datasheet"),
     )
+
+
+def _alone(line: dict[str, str], name: str) -> Alone | None:
+    served = _number(line[f"{name}_per_s"])
+    return None if served is None else Alone(served, float(line[f"{name}_bulk_per_s"]))
+
+
+def _cells(alone: Alone | None) -> tuple[str, str]:
+    return ("", "") if alone is None else (_figure(alone.served_per_s), _figure(alone.bulk_per_s))
 
 
 def _number(cell: str) -> float | None:

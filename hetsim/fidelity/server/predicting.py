@@ -8,7 +8,7 @@ from hetsim.cost.kernels.table import KernelTable
 from hetsim.fidelity.points import FidelityPoint, Key, Predicted
 from hetsim.fidelity.server.arrivals_in_batches import Carried, Floats, best_carried
 from hetsim.fidelity.server.batch_times import OF_CHIPS, batch_times, shape_of
-from hetsim.fidelity.server.points import ServerPoint
+from hetsim.fidelity.server.points import Alone, ServerPoint
 from hetsim.fidelity.server.systems import ServerSystem
 from hetsim.fitting.comparable import BULK_BATCH
 
@@ -39,10 +39,10 @@ def _point(
         anchored = _carried(system, batch_times(shape, bulk_s, system.alone_s))
         no_shape = _carried(system, batch_times(None, bulk_s, None)).rate_per_s
         basis = _basis(system, shape)
-    alone: dict[str, float | None] = {}
+    alone: dict[str, Alone | None] = {}
     for way, choose in _WAYS.items():
         seconds = _unseen(system, shape, points, choose, of_device=way == "left_out")
-        alone[way] = None if seconds is None else _carried(system, seconds).rate_per_s
+        alone[way] = None if seconds is None else _alone(system, seconds)
     return ServerPoint(
         system=system,
         basis=basis,
@@ -50,9 +50,9 @@ def _point(
         instances=anchored.instances if anchored else 0,
         batch=anchored.batch if anchored else 0,
         no_shape_per_s=no_shape,
-        left_out_per_s=alone["left_out"],
-        unseen_per_s=alone["unseen"],
-        datasheet_per_s=alone["datasheet"],
+        left_out=alone["left_out"],
+        unseen=alone["unseen"],
+        datasheet=alone["datasheet"],
     )
 
 
@@ -73,6 +73,11 @@ def _basis(system: ServerSystem, shape: Floats | None) -> str:
 
 def _carried(system: ServerSystem, seconds: Floats) -> Carried:
     return best_carried(seconds, system.devices, system.limit_s)
+
+
+def _alone(system: ServerSystem, seconds: Floats) -> Alone:
+    bulk_per_s = system.devices * BULK_BATCH / float(seconds[BULK_BATCH])
+    return Alone(_carried(system, seconds).rate_per_s, bulk_per_s)
 
 
 def _unseen(

@@ -15,11 +15,10 @@ from hetsim.fidelity.server.judged import (
     anchored,
     by_others,
     each_once,
-    known,
     naive,
     sizing,
 )
-from hetsim.fidelity.server.points import ServerPoint
+from hetsim.fidelity.server.points import Alone, ServerPoint
 from hetsim.fidelity.server.reasons import reason
 from hetsim.fidelity.words import percent, share
 
@@ -33,10 +32,10 @@ _BASES = (
     ("near", "Offline; the shape of a device near to the chip"),
     ("rate", "Offline, of a chip that nothing else is known of"),
 )
-_ALONE: Sequence[tuple[str, Rate]] = (
-    ("the network left out of the device", lambda point: point.left_out_per_s),
-    ("the network left out of its kin", lambda point: point.unseen_per_s),
-    ("datasheet and kin, the chip left out", lambda point: point.datasheet_per_s),
+_ALONE: Sequence[tuple[str, Callable[[ServerPoint], Alone | None]]] = (
+    ("the network left out of the device", lambda point: point.left_out),
+    ("the network left out of its kin", lambda point: point.unseen),
+    ("datasheet and kin, the chip left out", lambda point: point.datasheet),
 )
 
 
@@ -85,7 +84,8 @@ def _limits(points: Sequence[ServerPoint]) -> str:
 def _lines(told: Sequence[ServerPoint]) -> str:
     lines = [
         "Errors as shares of the measured rate; *over measured*: predicted over measured, of 10, "
-        "50 and 90 in 100; *naive*: median and 90th percentile of the same results.\n",
+        "50 and 90 in 100; *naive*: median and 90th percentile of the same results, for the "
+        "catalog alone by its own rate of bulk.\n",
         f"| predicted by {_ERRORS}",
         "|---|---|---|---|---|---|---|",
         _row("**anchored, all**", told, anchored),
@@ -109,10 +109,24 @@ def _lines(told: Sequence[ServerPoint]) -> str:
         naive_of = by_others(told, naive, group)
         lines.append(_cells(words, by_others(told, anchored, group), naive_of))
     lines.append(_row("Offline and the queue, without a device", told, _no_shape))
-    for words, rate in _ALONE:
-        of_line = [point for point, _ in known(told, rate)]
-        lines.append(_row(f"the catalog alone: {words}", of_line, rate))
+    for words, alone in _ALONE:
+        found, bulk = (RateErrors.of(told, rate) for rate in _served_and_bulk(alone))
+        lines.append(_cells(f"the catalog alone: {words}", found, bulk))
     return "\n".join(line for line in lines if line) + "\n"
+
+
+def _served_and_bulk(alone: Callable[[ServerPoint], Alone | None]) -> tuple[Rate, Rate]:
+    """The rates within the limit and of bulk by a line of the catalog alone."""
+
+    def served(point: ServerPoint) -> float | None:
+        found = alone(point)
+        return None if found is None else found.served_per_s
+
+    def bulk(point: ServerPoint) -> float | None:
+        found = alone(point)
+        return None if found is None else found.bulk_per_s
+
+    return served, bulk
 
 
 def _no_shape(point: ServerPoint) -> float | None:
@@ -152,7 +166,11 @@ def _sizing(told: Sequence[ServerPoint]) -> str:
     ways: Sequence[tuple[str, Rate]] = (
         ("predicted, anchored", anchored),
         ("naive", naive),
-        *((f"the catalog alone: {words}", rate) for words, rate in _ALONE),
+        *(
+            (f"the catalog alone{what}: {words}", rate)
+            for words, alone in _ALONE
+            for what, rate in zip(("", ", naive"), _served_and_bulk(alone), strict=True)
+        ),
     )
     for words, rate in ways:
         found = sizing(told, rate)
@@ -247,9 +265,7 @@ def _line(point: ServerPoint) -> str:
         _rate(of.server_per_s),
         f"**{predicted}**" if off is not None and abs(off) > GOAL else predicted,
         f"{point.instances} x {point.batch}" if point.instances else "-",
-        _rate(point.left_out_per_s),
-        _rate(point.unseen_per_s),
-        _rate(point.datasheet_per_s),
+        *(_rate(_served_and_bulk(alone)[0](point)) for _, alone in _ALONE),
     ]
     return f"| {' | '.join(cells)} |"
 

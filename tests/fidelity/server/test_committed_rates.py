@@ -10,20 +10,15 @@ from hetsim.fidelity.kept_tables import read_tables
 from hetsim.fidelity.points import read_points
 from hetsim.fidelity.server.guard import missed
 from hetsim.fidelity.server.judged import GOAL, RateErrors, anchored
-from hetsim.fidelity.server.points import ServerPoint, read_server, server_text
+from hetsim.fidelity.server.points import Alone, ServerPoint, read_server, server_text
 from hetsim.fidelity.server.predicting import predicted
 from hetsim.fidelity.server.systems import ServerSystem
 from hetsim.fidelity.writing import CHECKOUT, POINTS, SERVER, TABLES
 from sweeps import sweep
 
 COMMITTED = read_server(CHECKOUT / SERVER)
-PREDICTIONS = (
-    "anchored_per_s",
-    "no_shape_per_s",
-    "left_out_per_s",
-    "unseen_per_s",
-    "datasheet_per_s",
-)
+RATES = ("anchored_per_s", "no_shape_per_s")
+ALONE = ("left_out", "unseen", "datasheet")
 
 
 def facts(point: ServerPoint) -> ServerPoint:
@@ -32,8 +27,17 @@ def facts(point: ServerPoint) -> ServerPoint:
         basis="",
         instances=0,
         batch=0,
-        **dict.fromkeys(PREDICTIONS),  # type: ignore[arg-type]
+        **dict.fromkeys((*RATES, *ALONE)),  # type: ignore[arg-type]
     )
+
+
+def rates(point: ServerPoint) -> dict[str, float | None]:
+    found = {name: getattr(point, name) for name in RATES}
+    for name in ALONE:
+        alone: Alone | None = getattr(point, name)
+        found[name] = None if alone is None else alone.served_per_s
+        found[f"{name} of bulk"] = None if alone is None else alone.bulk_per_s
+    return found
 
 
 @sweep("every", quick=[29], full=[29, 1])
@@ -47,10 +51,10 @@ def test_rates_are_what_is_predicted(every: int, systems: list[ServerSystem]) ->
     assert server_text(map(facts, now)) == server_text(map(facts, committed)), "make fidelity"
     for point, was in zip(now, committed, strict=True):
         assert point.basis == was.basis
-        for name in PREDICTIONS:
-            rate = getattr(was, name)
-            told = rate if rate is None else pytest.approx(rate, rel=2e-3)
-            assert getattr(point, name) == told, f"{was.system}: {name}: make fidelity"
+        assert rates(point) == {
+            name: None if rate is None else pytest.approx(rate, rel=2e-3)
+            for name, rate in rates(was).items()
+        }, f"{was.system}: make fidelity"
 
 
 def test_the_goal_is_met() -> None:
