@@ -14,7 +14,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Properties are tried on the examples of the day: what fails does so again. SEED=7 draws others.
 SEED ?= $(shell expr $$(date +%s) / 86400)
-PYTEST := -n 2 --dist loadgroup --durations 20 --hypothesis-seed=$(SEED)
+# Three processes keep two cores busy: many tests wait for a Ray or for processes of their own.
+PYTEST := -n 3 --dist loadgroup --durations 20 --hypothesis-seed=$(SEED)
 
 .DEFAULT_GOAL := install
 .PHONY: install demo test test-all coverage check bench fit fidelity format clean
@@ -59,6 +60,9 @@ fidelity: install
 format: install
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# What processes import that tests start, a hundred of them, is compiled once.
+test test-all coverage: export PYTHONDONTWRITEBYTECODE :=
 
 clean:
 	rm -rf $(VENV) .coverage .coverage.json .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

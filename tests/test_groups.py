@@ -50,9 +50,13 @@ def test_on_either(number, executor): pass
 """
 
 
-def item(node_id: str, *fixtures: str, **params: str) -> Any:
+def item(node_id: str, *fixtures: str, named: str = "", **params: str) -> Any:
+    mark = pytest.mark.group(named).mark if named else None
     return SimpleNamespace(
-        nodeid=node_id, fixturenames=fixtures, callspec=SimpleNamespace(params=params)
+        nodeid=node_id,
+        fixturenames=fixtures,
+        callspec=SimpleNamespace(params=params),
+        get_closest_marker=lambda name: mark if name == "group" else None,
     )
 
 
@@ -92,7 +96,8 @@ def test_a_group_stays_together_and_long_tests_go_first(tmp_path: Path) -> None:
         (item("a", "tmp_path", "ray_connection"), "ray"),
         (item("a", "executor", executor="ray"), "ray"),
         (item("a", "executor", executor="threads"), None),
-        (item("a", "story", "ray_connection"), "story"),
+        (item("a", named="own_ray"), "own_ray"),
+        (item("a", "ray_connection", named="own_ray"), "own_ray"),
     ],
 )
 def test_the_group_of_a_test(test: Any, expected: str | None) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hetsim.execution.transports.ray_connection.connection import RayConnection
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+ON_RAY = "03_run_on_ray"
 
 
 def test_there_are_examples() -> None:
@@ -19,13 +18,22 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(path, marks=pytest.mark.group("ray") if path.stem == ON_RAY else ())
+        for path in SCRIPTS
+    ],
+    ids=lambda path: path.stem,
+)
 def test_example_prints_its_record(
     script: Path,
-    ray_connection: RayConnection,
+    request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if script.stem == ON_RAY:
+        request.getfixturevalue("ray_connection")
     monkeypatch.chdir(EXAMPLES)
     runpy.run_path(script.name, run_name="__main__")
     assert capsys.readouterr().out == script.with_suffix(".txt").read_text()

@@ -6,6 +6,7 @@ the sweep has all pairs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import product
 from typing import Any, Literal
@@ -34,6 +35,15 @@ PAIRS = [
     *((name, platform_names()[k % len(platform_names())]) for k, name in enumerate(zoo.names())),
     *((name, platform) for platform, name in SMALL.items()),
 ]
+"""Those of each time."""
+
+
+def of(pairs: Iterable[tuple[str, str]], *, on_ray: bool) -> list[tuple[str, str]]:
+    """The pairs whose first plan runs on Ray, or the others."""
+    return [(name, platform) for name, platform in pairs if (platform == TURN[name]) == on_ray]
+
+
+ON, OFF = (of(product(zoo.names(), platform_names()), on_ray=on_ray) for on_ray in (True, False))
 
 
 @lru_cache(maxsize=1)
@@ -48,8 +58,18 @@ def test_the_catalog_has_the_promised_platforms() -> None:
 
 
 @pytest.mark.slow
-@sweep("name, platform_name", quick=PAIRS, full=product(zoo.names(), platform_names()))
-def test_compare_and_run(name: str, platform_name: str, ray_connection: Any) -> None:
+@sweep("name, platform_name", quick=of(PAIRS, on_ray=False), full=OFF)
+def test_compare_and_run(name: str, platform_name: str) -> None:
+    compared_and_run(name, platform_name, "threads")
+
+
+@pytest.mark.slow
+@sweep("name, platform_name", quick=of(PAIRS, on_ray=True), full=ON)
+def test_compare_and_run_on_ray(name: str, platform_name: str, ray_connection: Any) -> None:
+    compared_and_run(name, platform_name, "ray")
+
+
+def compared_and_run(name: str, platform_name: str, first_on: Literal["ray", "threads"]) -> None:
     model = loaded(name)
     problem = hetsim.Problem.of(model, hetsim.load_platform(platform_name))
     table = hetsim.compare(problem, ["single", "hetero", "heft"])
@@ -78,10 +98,7 @@ def test_compare_and_run(name: str, platform_name: str, ray_connection: Any) -> 
         assert (
             problems_of(problem.dag, plan.groups, problem.devices, problem.supported.tolist()) == []
         )
-        executor: Literal["ray", "threads"] = (
-            "ray" if first and platform_name == TURN[name] else "threads"
-        )
-        run = hetsim.run(plan, inputs, executor=executor)
+        run = hetsim.run(plan, inputs, executor=first_on if first else "threads")
         assert run.mismatches == ()
         assert run.bitwise_equal is True
         for output, array in run.outputs.items():

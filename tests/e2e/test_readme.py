@@ -16,7 +16,6 @@ from click.testing import CliRunner
 
 from hetsim import load_affinity, load_platform
 from hetsim.cli.main import main
-from hetsim.execution.transports.ray_connection.connection import RayConnection
 from onnx_builders import make_model, op, value
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
@@ -27,7 +26,7 @@ Call = Callable[[str], str]
 
 
 @pytest.fixture
-def hetsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_connection: RayConnection) -> Call:
+def hetsim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Give a command to the command line, in a folder of its own, and return what it prints."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
@@ -84,9 +83,24 @@ def users_model() -> onnx.ModelProto:
     )
 
 
+def on_ray(command: str) -> bool:
+    """Whether a command starts a Ray where there is none."""
+    return command.startswith(("hetsim run ", "hetsim sweep ")) and "threads" not in command
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
-def test_command_works(command: str, hetsim: Call, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=pytest.mark.group("ray") if on_ray(command) else ())
+        for command in COMMANDS
+    ],
+)
+def test_command_works(
+    command: str, hetsim: Call, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if on_ray(command):
+        request.getfixturevalue("ray_connection")
     # As few networks as there may be, where it says how long to measure.
     command = re.sub(r"--budget \w+", "--budget 1s", command)
     onnx.save(users_model(), tmp_path / "model.onnx")

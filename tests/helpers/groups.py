@@ -1,8 +1,9 @@
 """Which tests one process runs, where several share the work.
 
-Tests that share what takes long to make are a group, which one process runs; all others go to
-whichever process is free, the long ones first. pytest-xdist's own groups are part of node ids,
-which pytest 9.2 does not let it change: here the processes tell the groups in a file.
+Tests that share what takes long to make, or that wait for the same kind of thing, are a group,
+which one process runs; all others go to whichever process is free, the long ones first.
+pytest-xdist's own groups are part of node ids, which pytest 9.2 does not let it change: here the
+processes tell the groups in a file.
 """
 
 from __future__ import annotations
@@ -14,14 +15,22 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-GROUPS = {"story": "story", "judged": "suite", "ray_connection": "ray"}
+GROUPS = {"judged": "suite", "ray_connection": "ray"}
 """Fixtures that take long to make, and the group of the tests that use one."""
+
+MARK = "group"
+"""Marks a test with its group. That of all that start Rays of their own is ``own_ray``: one process
+waits for them while the others compute."""
 
 _FILE = "hetsim_groups"
 
 
 def group(item: pytest.Item) -> str | None:
     """The group that a test is in."""
+    mark = item.get_closest_marker(MARK)
+    if mark is not None:
+        named: str = mark.args[0]
+        return named
     used = set(getattr(item, "fixturenames", ()))
     # Such a fixture asks for a session where its parameter says so.
     if "executor" in used and getattr(item, "callspec").params.get("executor") == "ray":  # noqa: B009

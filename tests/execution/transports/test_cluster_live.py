@@ -16,7 +16,7 @@ import pytest
 from hetsim.cluster.versions import own_versions
 from hetsim.execution.transports.ray_connection.processes import descendants, end_all
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.group("own_ray")]
 
 DEADLINE_S = 400.0
 

@@ -220,6 +220,7 @@ def test_a_small_shared_memory_does(told: list[dict[str, Any]]) -> None:
     assert told[8]["stored"] == []
 
 
+@pytest.mark.group("own_ray")
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["starting", "running"])
 def test_ctrl_c_leaves_nothing_behind(folder: Path, stage: str) -> None:
@@ -255,6 +256,7 @@ while True:
     assert living(below) == []
 
 
+@pytest.mark.group("own_ray")
 def test_sigterm_leaves_nothing_behind(folder: Path) -> None:
     child = Child(
         """

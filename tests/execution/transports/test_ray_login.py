@@ -116,6 +116,7 @@ def test_the_token_is_in_no_file_and_no_command_line(ray_connection: RayConnecti
     assert not any(token.encode() in path.read_bytes() for path in files)
 
 
+@pytest.mark.group("own_ray")
 @pytest.mark.slow
 def test_a_ray_of_the_caller_is_used_and_left_with_its_login_as_it_is(
     folder: Path, tmp_path: Path
