@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from hetsim.cost.fitted import Fitted
 from hetsim.cost.kernels.chosen import figures_for, model_figures
 from hetsim.cost.kernels.features import features
 from hetsim.cost.kernels.form import kernel_parts, kernel_seconds, streamed_share
-from hetsim.cost.model import Kernel, WholeModelCost
+from hetsim.cost.model import CostModel, Kernel, WholeModelCost
 from hetsim.cost.registry import cost_model, cost_models
 from hetsim.cost.roofline import Roofline
 from hetsim.graph.graph import ITEM_BITS
@@ -26,6 +27,7 @@ from hetsim.graph.work import Work, graph_work
 from hetsim.hardware.catalog import device_names, load_device, load_platform
 from hetsim.hardware.kernel_figures import INDEX, KernelFigures
 from hetsim.hardware.spec import DeviceSpec, Platform
+from loaded_devices import loaded_device
 from sweeps import examples
 
 DEVICE = replace(
@@ -259,11 +261,16 @@ def test_an_op_that_is_granted_costs_what_the_model_says(resnet: Model, laptop: 
     assert granted.seconds[nodes, 1] == pytest.approx(whole.seconds[nodes, 1], rel=1e-12)
 
 
+@cache
+def priced() -> tuple[tuple[Work, ...], CostModel]:
+    works = graph_work(hetsim.load_model("zoo:squeezenet").graph)
+    return works, Fitted().of_works(works)
+
+
 @pytest.mark.parametrize("name", device_names())
 def test_every_device_of_the_catalog_prices_a_model(name: str) -> None:
-    spec = load_device(name)
-    works = graph_work(hetsim.load_model("zoo:squeezenet").graph)
-    cost = Fitted().of_works(works)
+    spec = loaded_device(name)
+    works, cost = priced()
     for one in works:
         found = cost.estimate(spec, Kernel((one,)))
         assert 0.0 <= found.launch_s <= found.seconds < 1.0

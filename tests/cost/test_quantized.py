@@ -20,11 +20,12 @@ from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.placement.bounding import lower_bound
 from hetsim.problem.problem import Problem
+from loaded_devices import loaded_device
 from onnx_builders import load, make_model, op, value
 from sweeps import sweep
 
 F32 = np.float32
-SPECS = {name: by_datasheet(hetsim.load_device(name)) for name in device_names()}
+SPECS = {name: by_datasheet(loaded_device(name)) for name in device_names()}
 INTEGERS_ALONE = {name for name, spec in SPECS.items() if set(spec.flops_per_s) == {"int8"}}
 FAST = sorted(name for name, spec in SPECS.items() if "int8" in spec.flops_per_s)
 FAST = [name for name in FAST if name not in INTEGERS_ALONE]

@@ -21,6 +21,7 @@ from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, Platform, SupportRule
 from hetsim.problem.problem import Problem
 from hetsim.testing import NonconformingDevice, check_device
+from loaded_devices import loaded_device
 from sweeps import sweep, swept
 
 NPU = hetsim.load_device("rockchip-rk3588-npu")
@@ -120,9 +121,19 @@ def test_an_unavailable_device_says_what_to_do() -> None:
     assert PlannedOnly("npu", NPU).query_model(hetsim.load_model("zoo:squeezenet").graph)
 
 
-@pytest.mark.parametrize("name", device_names())
+def unlike() -> list[str]:
+    """A device of each kind and set of precisions."""
+    found: dict[object, str] = {}
+    for name in device_names():
+        spec = loaded_device(name)
+        found.setdefault((spec.kind, spec.backend, *sorted(spec.flops_per_s)), name)
+    return list(found.values())
+
+
+@sweep("name", quick=unlike(), full=device_names())
 def test_every_device_of_the_catalog_conforms(name: str) -> None:
-    check_device(lambda: SimulatedDevice("d", hetsim.load_device(name)), ["zoo:squeezenet"])
+    spec = loaded_device(name)
+    check_device(lambda: SimulatedDevice("d", spec), ["zoo:squeezenet"])
 
 
 FEW = ("squeezenet", "bert_small", "mobilenet_v2")
@@ -136,7 +147,7 @@ def models(request: pytest.FixtureRequest) -> list[hetsim.Model]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", device_names())
 def test_every_device_answers_for_every_model(name: str, models: list[hetsim.Model]) -> None:
-    check_device(SimulatedDevice, models, spec=hetsim.load_device(name), run=False)
+    check_device(SimulatedDevice, models, spec=loaded_device(name), run=False)
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, SupportRule
 from hetsim.patterns.text import parse_pattern
 from hetsim.problem.problem import Problem
+from loaded_devices import loaded_device
 from onnx_builders import if_model, load, make_model, op, value
 
 NPU = hetsim.load_device(CASES / "box" / "npu.yaml")
@@ -169,7 +170,7 @@ def test_ops_of_other_domains_are_taken_where_they_are_named(name: str, key: str
     node = Node(0, "n", op_type, domain, ("x",), ("y",))
     kinds = {value: Tensor(value, "float32", (1, 8)) for value in "xy"}
     graph = Graph("g", (node,), kinds, ("x",), ("y",), frozenset(), {"": 20, domain: 1})
-    spec = hetsim.load_device(name)
+    spec = loaded_device(name)
     rule = spec.support
     reasons = SimulatedDevice("d", spec).query_model(graph).reasons
     if spec.kind == "cpu" or key in (rule.foreign or ()):

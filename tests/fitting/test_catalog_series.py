@@ -16,9 +16,9 @@ from hetsim.fitting.graphs import Graphs, read_graphs
 from hetsim.fitting.measured import measured_folder, read_rows
 from hetsim.fitting.points import Points, Series, points_of
 from hetsim.graph.graph import Graph
-from hetsim.hardware.catalog import load_device
 from hetsim.hardware.executing import executing
 from hetsim.hardware.files.catalog_files import catalog_folder
+from loaded_devices import loaded_device
 from sweeps import sweep
 
 FILES = sorted(catalog_folder().glob("*.yaml"))
@@ -133,7 +133,7 @@ THIRDS = [(path, third) for path in FILES for third in range(3)]
     ids=[f"{path.stem}-{third}" for path, third in THIRDS],
 )
 def test_what_ran_whole_on_a_device_is_taken_whole(path: Path, third: int, points: Points) -> None:
-    spec = load_device(path.stem)
+    spec = loaded_device(path.stem)
     for precision, entry in described(path).get("measured", {}).items():
         if "chip" not in entry:
             continue
@@ -173,5 +173,5 @@ def test_matrix_products_come_near_stated_peaks(name: str, precision: str) -> No
         for row in map(json.loads, lines)
         if row["device"] == MATRIX_PRODUCTS[name]
     )
-    stated = load_device(name).flops_per_s[precision] / 1e12
+    stated = loaded_device(name).flops_per_s[precision] / 1e12
     assert 0.5 * stated < best < 1.15 * stated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from hetsim.graph.runnable import runnable
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import Platform
 from hetsim.problem.problem import Problem
+from loaded_devices import loaded_device
 from onnx_builders import (
     assert_bitwise_equal,
     check_consistent,
@@ -178,17 +180,21 @@ def test_optimised_graphs_hold_the_models_casts_and_no_others(level: str, tmp_pa
             )
 
 
+@cache
+def model_at(level: str, *, half: bool) -> hetsim.Model:
+    return model_of(network(half=half), canonical=level)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
-    "name", [n for n in device_names() if set(hetsim.load_device(n).flops_per_s) != {"int8"}]
+    "name", [n for n in device_names() if set(loaded_device(n).flops_per_s) != {"int8"}]
 )
 @pytest.mark.parametrize("level", ["none", "basic"])
 def test_half_precision_is_never_dearer_where_it_is_faster(name: str, level: str) -> None:
-    spec = by_datasheet(hetsim.load_device(name))
+    spec = by_datasheet(loaded_device(name))
     platform = Platform("alone", {"d": spec}, (), "d", "here", "0")
     took, bounds = [], []
     for half in (False, True):
-        model = model_of(network(half=half), canonical=level)  # type: ignore[arg-type]
-        problem = Problem.of(model, platform)
+        problem = Problem.of(model_at(level, half=half), platform)
         if not problem.runnable.all():
             # Some take no Exp, or no MatMul: then they say so.
             lacking = np.flatnonzero(~problem.runnable.all(axis=1))

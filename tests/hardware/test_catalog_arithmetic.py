@@ -9,8 +9,9 @@ from functools import cache
 
 import pytest
 
-from hetsim.hardware.catalog import device_names, load_device
+from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec
+from loaded_devices import loaded_device
 
 CLOCK = {"GHz": 1e9, "MHz": 1e6}
 PARTS = {"half of": 0.5, "a quarter of": 0.25}
@@ -67,7 +68,7 @@ def bandwidth(source: str) -> float | None:
 
 @cache
 def devices() -> dict[str, DeviceSpec]:
-    return {name: load_device(name) for name in device_names()}
+    return {name: loaded_device(name) for name in device_names()}
 
 
 def stated(name: str) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import onnx
@@ -10,7 +9,6 @@ import pytest
 import yaml
 
 from hetsim.graph.graph import ITEM_BITS
-from hetsim.hardware import catalog
 from hetsim.hardware.catalog import (
     device_names,
     link_names,
@@ -24,8 +22,8 @@ from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.provenance import STATUSES
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import OP_CLASSES, DeviceSpec
+from loaded_devices import loaded_device
 
-load_device = cache(catalog.load_device)
 """A device is read once for all tests of this file."""
 STANDARD_OPS = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
 ZOO_DTYPES = {"float32", "int64"}
@@ -62,7 +60,7 @@ TENSOR_CORES = {
 
 @pytest.fixture(params=device_names())
 def spec(request: pytest.FixtureRequest) -> DeviceSpec:
-    return load_device(request.param)
+    return loaded_device(request.param)
 
 
 def test_platforms_are_those_that_are_promised() -> None:
@@ -100,7 +98,7 @@ def test_platforms_are_those_that_are_promised() -> None:
 
 
 def test_devices_and_links_are_those_that_are_promised() -> None:
-    kinds = {name: load_device(name).kind for name in device_names()}
+    kinds = {name: loaded_device(name).kind for name in device_names()}
     assert {
         "intel-xeon-8480plus": "cpu",
         "intel-core-ultra-155h-cpu": "cpu",
@@ -199,12 +197,12 @@ def test_float32_models_are_taken_and_have_a_peak(spec: DeviceSpec) -> None:
 )
 def test_peaks_are_dense(name: str, dtype: str, tflops: float) -> None:
     # Tables often quote twice these, which hold for 2:4 sparse weights alone.
-    assert load_device(name).flops_per_s[dtype] == pytest.approx(tflops * 1e12)
+    assert loaded_device(name).flops_per_s[dtype] == pytest.approx(tflops * 1e12)
 
 
 @pytest.mark.parametrize("name", sorted(TENSOR_CORES))
 def test_peaks_of_tensor_cores_are_dense_by_their_ratios(name: str) -> None:
-    rates = load_device(name).flops_per_s
+    rates = loaded_device(name).flops_per_s
     half, eighth = TENSOR_CORES[name]
     # Where one type's figure is for sparse weights and another's is not, these are 2 times off.
     assert rates["float16"] / rates["float32"] == pytest.approx(half, rel=0.02)
@@ -215,7 +213,7 @@ def test_peaks_of_tensor_cores_are_dense_by_their_ratios(name: str) -> None:
 
 def test_every_gpu_with_tensor_cores_is_checked_for_dense_peaks() -> None:
     cards = {name for name in device_names() if name.startswith("nvidia-")}
-    assert {name for name in cards if load_device(name).kind == "gpu"} == set(TENSOR_CORES)
+    assert {name for name in cards if loaded_device(name).kind == "gpu"} == set(TENSOR_CORES)
 
 
 def test_only_the_vendors_own_documents_count_as_datasheets() -> None:
@@ -224,7 +222,7 @@ def test_only_the_vendors_own_documents_count_as_datasheets() -> None:
         "qualcomm-cloud-ai-100-pro": "https://quic.github.io/",
     }
     for name in device_names():
-        for figure, (status, source) in load_device(name).provenance.items():
+        for figure, (status, source) in loaded_device(name).provenance.items():
             if status == "datasheet":
                 assert "datasheet" in source.lower(), (name, figure)
                 assert vendors[name] in source, (name, figure)
@@ -305,7 +303,7 @@ def test_accelerators_of_the_rock_5b_lack_ops_and_overlap() -> None:
     ],
 )
 def test_cores_of_a_unit_are_streams_of_their_own_peak(name: str, cores: int, int8: float) -> None:
-    unit = load_device(name)
+    unit = loaded_device(name)
     assert unit.streams == cores
     assert cores * unit.flops_per_s["int8"] == pytest.approx(int8, rel=0.05)
 

@@ -25,11 +25,12 @@ from hetsim.hardware.spec import DeviceSpec
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Held
 from hetsim.problem.problem import Problem
+from loaded_devices import loaded_device
 from onnx_builders import make_model, op, save, value
 from oracles.every_plan import every_plan
 
 F32 = np.float32
-SPECS = {name: by_datasheet(hetsim.load_device(name)) for name in device_names()}
+SPECS = {name: by_datasheet(loaded_device(name)) for name in device_names()}
 T4, TPU, NPU = (SPECS[n] for n in ("nvidia-t4", "google-edge-tpu", "rockchip-rk3588-npu"))
 REQUANTIZE, SCALE = 4, 2
 NARROWER = [

@@ -27,6 +27,7 @@ from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.comparison import question
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.provenance import evidence_text, figures_text
+from loaded_devices import loaded_device
 from sweeps import sweep
 
 FIGURES = ("bytes_per_s", "memory_bytes", "launch_s", "dispatch_s", "streams", "idle_w", "busy_w",
@@ -70,7 +71,7 @@ def check_platform(platform: Platform) -> None:
 
 @pytest.mark.parametrize("name", device_names())
 def test_every_figure_of_a_device_has_a_source(name: str) -> None:
-    check_device(hetsim.load_device(name))
+    check_device(loaded_device(name))
 
 
 WALK = [(name, platform) for name in zoo.names() for platform in platform_names()]
