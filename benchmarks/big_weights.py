@@ -36,7 +36,7 @@ from hetsim.plans.plan import Plan
 
 LAYERS = 30
 DEVICES = 3
-_PERIOD_S = 0.005
+_PERIOD_S = 0.02
 _BLOCK = 1 << 20
 
 

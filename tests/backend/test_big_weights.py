@@ -17,14 +17,19 @@ sys.path.insert(0, sys.argv[1])
 from big_weights import generate, measure
 from hetsim.execution.transports.ray_connection.connection import ray_connection
 with ray_connection(), tempfile.TemporaryDirectory() as folder:
+    made = []
+    for megabytes in (2, 250):
+        own = Path(folder, str(megabytes))
+        own.mkdir()
+        made.append(generate(own, megabytes * 10**6, rows=64))
     for executor in ("threads", "ray"):
-        for megabytes in (2, 250):
-            made = generate(Path(folder), megabytes * 10**6, rows=64)
-            print(json.dumps(measure(*made, executor, "basic")), flush=True)
+        for one in made:
+            print(json.dumps(measure(*one, executor, "basic")), flush=True)
 """
 """The benchmark in a process of its own, whose memory nobody else changes."""
 
 
+@pytest.mark.group("own_ray")
 @pytest.mark.slow
 def test_memory_grows_by_the_weights_once() -> None:
     command = [sys.executable, "-c", MEASURED, str(BENCHMARKS)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from known_queues import STEP, TAKES
 from oracles.queueing import closed_loop, one_server, priorities, several_servers
 from oracles.queueing.batches import BatchServer, mean_wait_of_constant
 from oracles.queueing.one_server import CONSTANT, TWO, Memoryless
+from sweeps import sweep
 
 LOADS = pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
 
@@ -58,8 +60,11 @@ def test_exponential_services_in_cells_are_as_good_as_exponential(load: float) -
     assert abs(math.log(late / 0.01)) < 5e-4 * math.log(100)
 
 
-@LOADS
-@pytest.mark.parametrize("servers", [1, 2, 3, 5])
+@sweep(
+    "load, servers",
+    quick=[(0.5, 1), (0.8, 2), (0.95, 5)],
+    full=product([0.5, 0.8, 0.95], [1, 2, 3, 5]),
+)
 def test_erlang_by_recursion_by_balance_and_by_phases(load: float, servers: int) -> None:
     offered = load * servers
     powers = offered ** np.arange(servers + 1) / special.factorial(np.arange(servers + 1))
