@@ -82,6 +82,19 @@ class Placed:
     answer: Answer
 
     @property
+    def places(self) -> tuple[tuple[str, tuple[str, ...], str], ...]:
+        """Model, devices and strategy of each instance: what tells one set from another."""
+        return tuple((one.model, one.devices, one.strategy) for one in self.instances)
+
+    @property
+    def waits(self) -> str:
+        """How requests wait for its instances."""
+        served = self.deployment.models[0]
+        if all(served.in_flight(entry) for entry in served.instances):
+            return "in one line"
+        return f"sent at once, {served.routing.replace('_', ' ')}"
+
+    @property
     def near(self) -> float:
         """The largest of its percentiles over their limits; infinite where one is not known."""
         if self.service is None:
@@ -204,7 +217,7 @@ class Placement:
                 hint="write more requests: in the workload",
             )
         raise ObjectiveMissed(
-            f"each of {len(self.rows)} placements misses an objective; the best carries "
+            f"each of {len(self.rows)} deployments misses an objective; the best carries "
             f"{best.factor:.3g} times the demand, and no other of the instances tried more than "
             f"{self.bound:.3g}",
             hint="give other --batching or --strategy, a longer latency, or another platform",

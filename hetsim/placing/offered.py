@@ -172,8 +172,7 @@ def offered(
         for devices, strategy in _choices(platform, splits):
             entry = Instances(1, devices, strategy)
             if base.in_flight(entry):
-                width = sum(platform.devices[name].streams for name in devices)
-                entry = replace(entry, max_in_flight=width)
+                entry = replace(entry, max_in_flight=_width(platform, devices))
             one = replace(base, instances=(entry,))
             try:
                 resolved = resolve_model(one, workload, platform, asked, made)
@@ -196,6 +195,31 @@ def offered(
         instances += mine
     replicas, resources = _numbers(workload, platform, rates, instances)
     return Offered(workload, tuple(served), tuple(instances), replicas, resources, tuple(refused))
+
+
+def in_one_line(each: Offered, platform: Platform) -> Offered | None:
+    """Return the same instances, each with as many requests under way as its devices have streams.
+
+    The others of its model wait in one line for the first that is free, in the place of being sent
+    at once to an instance that they then wait for. None where that is so already.
+    """
+    if not each.instances or np.isfinite(each.replicas.places).all():
+        return None
+    widths = [_width(platform, one.entry.devices) for one in each.instances]
+    instances = tuple(
+        replace(one, entry=replace(one.entry, max_in_flight=width))
+        for one, width in zip(each.instances, widths, strict=True)
+    )
+    replicas = replace(
+        each.replicas,
+        places=np.array(widths, dtype=np.float64),
+        live=each.replicas.live * np.array(widths)[:, None],
+    )
+    return replace(each, instances=instances, replicas=replicas)
+
+
+def _width(platform: Platform, devices: Sequence[str]) -> int:
+    return sum(platform.devices[name].streams for name in devices)
 
 
 def _rates(workload: Workload) -> tuple[float, ...]:

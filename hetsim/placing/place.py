@@ -14,7 +14,7 @@ from hetsim.placing.apart import apart
 from hetsim.placing.best import best_of
 from hetsim.placing.impossible import why_impossible
 from hetsim.placing.offered import SPLITS, offered
-from hetsim.placing.placements import MOST, Candidate, candidates
+from hetsim.placing.placements import MOST, Candidate, candidates, served_ways
 from hetsim.service.asked import Asked
 from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import check_together
@@ -37,7 +37,7 @@ def place(
     *,
     batchings: Sequence[DynamicBatching] = (),
     strategies: Sequence[str] = SPLITS,
-    routing: Routing = "least_finish",
+    routing: Routing | None = None,
     most: int = MOST,
 ) -> Placement:
     """Return where the models of a workload are best placed on a platform.
@@ -56,10 +56,11 @@ def place(
         Ways to batch, each tried beside none.
     strategies : sequence of str
         What plans a model over several devices: every two (up to six) and all.
-    routing : "round_robin", "shortest_queue" or "least_finish"
-        Which instance of a model gets a request.
+    routing : "round_robin", "shortest_queue" or "least_finish", optional
+        Which instance of a model gets a request. Absent: the last two are tried.
     most : int
-        Placements that are simulated, of each way to batch.
+        Sets of instances that are simulated, of each way to batch; each with requests that are
+        sent to an instance at once, and with those that wait in one line for a free one.
 
     Raises
     ------
@@ -89,7 +90,7 @@ def place_of(
     asked: Asked | None,
     batchings: Sequence[DynamicBatching] = (),
     strategies: Sequence[str] = SPLITS,
-    routing: Routing = "least_finish",
+    routing: Routing | None = None,
     most: int = MOST,
 ) -> Placement:
     """Return what ``place`` does, of models read and planned for as `asked`."""
@@ -125,12 +126,12 @@ def place_of(
     asks = any(stream.slos for stream in workload.streams)
     early = asks and not workload.traces
     rows: list[tuple[Placed, tuple[Resolved, ...], Setup]] = []
-    for one in candidates(found, most):
-        deployment = one.deployment(routing)
-        resolved = resolve(deployment, workload, platform, asked, made)
-        setup = set_up(resolved, workload, check_together(resolved, platform))
-        service = played(workload, resolved, setup, until_answered=early)
-        rows.append((_placed(one, platform, routing, service), resolved, setup))
+    for candidate in candidates(found, most, routing or "least_finish"):
+        for one in served_ways(candidate, platform, routing=routing):
+            resolved = resolve(one.deployment, workload, platform, asked, made)
+            setup = set_up(resolved, workload, check_together(resolved, platform))
+            service = played(workload, resolved, setup, until_answered=early)
+            rows.append((_placed(one, platform, service), resolved, setup))
     rows.sort(key=lambda row: _rank(row[0], asks=asks))
     meets = bool(rows) and rows[0][0].answer == "meets"
     beside: tuple[Apart, ...] = ()
@@ -154,14 +155,14 @@ def _rank(row: Placed, *, asks: bool) -> tuple[bool, float, float]:
     return row.answer != "meets", row.near if asks else 0.0, -row.factor
 
 
-def _placed(one: Candidate, platform: Platform, routing: Routing, service: Service) -> Placed:
+def _placed(one: Candidate, platform: Platform, service: Service) -> Placed:
     each, flow = one.offered, one.flow
     use = dict(zip(each.resources, flow.use.tolist(), strict=True))
     name, most = max(use.items(), key=lambda row: row[1])
     held = each.replicas.held_bytes(one.chosen)
     return Placed(
         tuple(each.instances[at] for at in one.chosen),
-        one.deployment(routing),
+        one.deployment,
         each.served[0].dynamic_batching,
         flow.factor,
         name if most > 1 - 1e-6 else "batches under way",

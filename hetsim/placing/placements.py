@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hetsim.hardware.spec import Platform
 from hetsim.placing.best import Best, best_of, few_of
-from hetsim.placing.flow import Flow
-from hetsim.placing.offered import SPLITS, Offered, offered
+from hetsim.placing.flow import Flow, flow_of
+from hetsim.placing.offered import SPLITS, Offered, in_one_line, offered
 from hetsim.placing.replicas import Chosen
 from hetsim.service.asked import Asked
 from hetsim.service.resolving import Made
 from hetsim.workloads.deployment import Deployment, DynamicBatching, Routing
 from hetsim.workloads.workload import Workload
 
-MOST = 5
-"""Placements that are simulated."""
+MOST = 4
+"""Sets of instances that are simulated, of each way to batch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,16 +31,19 @@ class Candidate:
         What was found of that.
     chosen : tuple of int
     flow : Flow
+    routing : "round_robin", "shortest_queue" or "least_finish"
     """
 
     offered: Offered
     best: Best
     chosen: Chosen
     flow: Flow
+    routing: Routing
 
-    def deployment(self, routing: Routing) -> Deployment:
-        """Return it as a deployment."""
-        return self.offered.deployment(self.chosen, routing)
+    @property
+    def deployment(self) -> Deployment:
+        """It as a deployment."""
+        return self.offered.deployment(self.chosen, self.routing)
 
 
 def placements(
@@ -66,15 +69,36 @@ def placements(
         for batching in batchings
         for each in [offered(workload, platform, asked, made, batching=batching, splits=splits)]
     ]
-    return [one.deployment(routing) for one in candidates(found, most)]
+    return [one.deployment for one in candidates(found, most, routing)]
 
 
-def candidates(found: Sequence[tuple[Offered, Best]], most: int) -> list[Candidate]:
+def candidates(
+    found: Sequence[tuple[Offered, Best]], most: int, routing: Routing
+) -> list[Candidate]:
     """Return what is worth a simulation, at most so many of each way to batch; best first."""
     rows = [
-        Candidate(each, best, chosen, flow)
+        Candidate(each, best, chosen, flow, routing)
         for each, best in found
         for chosen, flow in few_of(best, each.replicas, most)
     ]
     rows.sort(key=lambda one: -float(f"{one.flow.factor:.9g}"))
     return rows
+
+
+def served_ways(one: Candidate, platform: Platform, *, routing: Routing | None) -> list[Candidate]:
+    """Return a candidate in each way in which its requests may wait.
+
+    Sent at once, to the instance that would be done first or to the one with fewest under way; or
+    in one line until an instance is free. Those are left out that are one, and where the batches
+    that are then under way do not fit the memory.
+    """
+    several = len(one.chosen) > len(one.offered.replicas.models)
+    routings: list[Routing] = [one.routing if routing is None else routing]
+    if several and routing is None:
+        routings.append("shortest_queue")
+    found = [replace(one, routing=each) for each in dict.fromkeys(routings)]
+    line = in_one_line(one.offered, platform)
+    if line is not None and line.replicas.fits(one.chosen):
+        flow = flow_of(line.replicas, one.chosen)
+        found.append(replace(one, offered=line, flow=flow, routing=routings[-1]))
+    return found

@@ -73,6 +73,7 @@ def _row_record(row: Placed) -> dict[str, Any]:
             for one in row.instances
         ],
         "max_batch_size": 1 if row.batching is None else row.batching.max_batch_size,
+        "waits": row.waits,
         "factor": row.factor,
         "binds": row.binds,
         "utilization_at_factor": dict(row.use),

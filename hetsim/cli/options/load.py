@@ -254,9 +254,7 @@ place_options = all_of(
     click.option(
         "--routing",
         type=click.Choice(["round_robin", "shortest_queue", "least_finish"]),
-        default="least_finish",
-        show_default=True,
-        help="Which instance of a model gets a request.",
+        help="Which instance of a model gets a request.  [default: the last two are tried]",
     ),
 )
 """What comes, and how instances that are looked for are to serve it."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "--placements",
     "most",
     type=click.IntRange(min=1),
-    help="How many are simulated, of each way to batch.  [default: 5]",
+    help="How many sets of instances are simulated, of each way to batch.  [default: 4]",
 )
 @place_options
 @limit_options
@@ -62,7 +62,7 @@ def place(
     most: int | None,
     workload: str | None,
     batchings: tuple[DynamicBatching, ...],
-    routing: Routing,
+    routing: Routing | None,
     out: Path | None,
     force: bool,
     as_json: bool,

@@ -108,8 +108,13 @@ def _table(found: Placement) -> Table:
     table.add_column("placement", overflow="fold")
     for name in ("carries", "meets", "p99 / limit"):
         table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("requests wait", overflow="fold")
     table.add_column("busy there", overflow="fold")
+    # Of the ways in which requests may wait for one set of instances, the best.
+    best: dict[object, Placed] = {}
     for row in found.rows:
+        best.setdefault((row.batching, row.places), row)
+    for row in best.values():
         lines = [f"{model}: {', '.join(mine)}" for model, mine in _by_model(row).items()]
         if row.batching is not None:
             lines.append(f"batches of {row.batching.max_batch_size}")
@@ -118,6 +123,7 @@ def _table(found: Placement) -> Table:
             factor(row.factor),
             {"meets": "yes", "misses": "no"}.get(row.answer, row.answer),
             ABSENT if not 0 < row.near < math.inf else f"{row.near:.2f}",
+            cell(row.waits),
             cell(row.binds),
         )
     return table
