@@ -144,6 +144,8 @@ def question_of(root: Node) -> Question:
     sampled = node["demand"].text("trace", "sampled") == "sampled"
     devices = [one.fields("name streams memory_bytes") for one in node["devices"].rows(1000)]
     models = [one.fields("name weights_bytes") for one in node["models"].rows(1000)]
+    for one in (*devices, *models):
+        one["name"].text()
     kinds = [_kind(one, objective, len(devices)) for one in node["kinds"].rows(64)]
     if sum(kind.most * max(kind.cost, 1) for kind in kinds) >= 1 << 62:
         node["kinds"].broken("costs are too large to be added up")

@@ -15,7 +15,7 @@ from certificates import Json, packed, unpacked
 
 Falsify = Callable[[Json, np.random.Generator], str | None]
 
-MISCOUNTED = r"are late|may be|all that it must be|earns|at least"
+MISCOUNTED = r"are late|may be|all that it must be|earns|less than 1 of|no whole number|no request"
 
 
 def one_of(rows: list[Any], rng: np.random.Generator) -> Any:
@@ -24,6 +24,12 @@ def one_of(rows: list[Any], rng: np.random.Generator) -> Any:
 
 def played(given: Json) -> list[Json]:
     return [run for run in given["runs"] if "none" not in run]
+
+
+def for_all(given: Json) -> list[Json]:
+    """Runs of policies that place each model on all devices."""
+    policies = given["question"]["policies"]
+    return [run for run in played(given) if policies[run["policy"]]["placement"] == "all"]
 
 
 def bounds_by(given: Json, *by: str) -> list[Json]:
@@ -59,6 +65,8 @@ def bounds_are_hidden(given: Json, rng: np.random.Generator) -> str | None:
 
 def the_least_of_a_bound_is_raised(given: Json, rng: np.random.Generator) -> str | None:
     bound = one_of(bounds_by(given, "rate", "window", "needs"), rng)
+    if bound is None:
+        return None
     bound["least"] = bound["least"] * float(rng.uniform(1.001, 3)) + 1e-3
     return "all that it must be"
 
@@ -94,7 +102,7 @@ def a_pooled_request_is_worth_less_than_one(given: Json, rng: np.random.Generato
     bound = one_of(bounds_by(given, "pooled"), rng)
     if bound is None:
         return None
-    row = one_of(bound["worth"], rng)
+    row = one_of([row for row in bound["worth"] if sum(row) >= 1], rng)
     row[:] = [one * float(rng.uniform(0.1, 0.99)) / sum(row) for one in row]
     return "is worth less than 1"
 
@@ -103,12 +111,19 @@ def a_window_is_shorter(given: Json, rng: np.random.Generator) -> str | None:
     bound = one_of([one for one in bounds_by(given, "window") if one["least"] > 0], rng)
     if bound is None:
         return None
-    bound["to"] = bound["from"] + int(rng.integers(0, 3))
+    # So few requests that all of them may be late.
+    shares = [slo[0] for stream in given["question"]["streams"] for slo in stream["slos"]]
+    few = int((1 - max(shares)) * given["arrivals"]["requests"] / len(shares) / 2)
+    if few < 1:
+        return None
+    bound["to"] = bound["from"] + int(rng.integers(0, few))
     return "all that it must be"
 
 
 def late_requests_are_miscounted(given: Json, rng: np.random.Generator) -> str | None:
-    row = one_of(one_of(played(given), rng)["judged"], rng)
+    row = one_of([row for run in played(given) for row in run["judged"]], rng)
+    if row is None:
+        return None
     row[3] += int(rng.integers(1, 20) * rng.choice([-1, 1]))
     return "are late|no whole number"
 
@@ -226,16 +241,17 @@ def a_policy_was_not_tried(given: Json, rng: np.random.Generator) -> str | None:
     return "was not tried"
 
 
-def a_run_is_said_to_be_of_the_other_policy(given: Json, rng: np.random.Generator) -> str | None:
-    run = one_of(played(given), rng)
-    run["policy"] = 1 - run["policy"]
-    return "entries in the place of"
+def a_run_is_said_to_be_of_another_policy(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["tried"] or len(given["question"]["policies"]) < 2:
+        return None
+    run = given["runs"][one_of(one_of(given["tried"], rng)["runs"], rng)]
+    others = [at for at in range(len(given["question"]["policies"])) if at != run["policy"]]
+    run["policy"] = one_of(others, rng)
+    return "was not tried|entries in the place of|are late|and not on all of|has a deployment"
 
 
 def an_instance_is_left_out(given: Json, rng: np.random.Generator) -> str | None:
-    if given["question"]["policies"][0]["placement"] != "all":
-        return None
-    rows = [row for run in played(given) for row in run["instances"] if len(row) > 1]
+    rows = [row for run in for_all(given) for row in run["instances"] if len(row) > 1]
     if not rows:
         return None
     row = one_of(rows, rng)
@@ -263,6 +279,8 @@ def an_instance_is_on_another_device(given: Json, rng: np.random.Generator) -> s
 def a_batch_runs_as_another_class(given: Json, rng: np.random.Generator) -> str | None:
     rows = [row for run in played(given) for model in run["instances"] for one in model
             for row in one["templates"]]  # fmt: skip
+    if not rows:
+        return None
     row = one_of(rows, rng)
     of = given["templates"][row[0]]["class"]
     others = [at for at, one in enumerate(given["templates"]) if one["class"] != of]
@@ -286,12 +304,16 @@ def a_small_batch_is_run_in_place_of_a_large_one(
 
 def a_task_is_quicker_than_least_says(given: Json, rng: np.random.Generator) -> str | None:
     task = one_of([t for one in given["templates"] for t in one["tasks"] if t[0] >= 0], rng)
+    if task is None:
+        return None
     task[1] *= float(rng.uniform(0.1, 0.99))
     return "at least"
 
 
 def least_says_more_than_a_task_takes(given: Json, rng: np.random.Generator) -> str | None:
     template = one_of(given["templates"], rng)
+    if template is None:
+        return None
     slot = int(rng.integers(len(template["devices"])))
     pieces = given["question"]["classes"][template["class"]]["pieces"]
     key = [template["devices"][slot], template["class"], min(slot, pieces - 1), template["batch"]]
@@ -302,6 +324,8 @@ def least_says_more_than_a_task_takes(given: Json, rng: np.random.Generator) -> 
 
 def least_says_what_is_slower_than_a_template(given: Json, rng: np.random.Generator) -> str | None:
     template = one_of(given["templates"], rng)
+    if template is None:
+        return None
     slot = int(rng.integers(len(template["devices"])))
     pieces = given["question"]["classes"][template["class"]]["pieces"]
     key = [template["devices"][slot], template["class"], min(slot, pieces - 1), template["batch"]]
@@ -312,6 +336,8 @@ def least_says_what_is_slower_than_a_template(given: Json, rng: np.random.Genera
 
 def a_way_is_dropped(given: Json, rng: np.random.Generator) -> str | None:
     template = one_of(given["templates"], rng)
+    if template is None:
+        return None
     slot = int(rng.integers(len(template["devices"])))
     pieces = given["question"]["classes"][template["class"]]["pieces"]
     key = [template["devices"][slot], template["class"], min(slot, pieces - 1), template["batch"]]
@@ -351,6 +377,8 @@ def not_all_of_a_trace_is_played(given: Json, rng: np.random.Generator) -> str |
     if given["question"]["demand"] != "trace":
         return None
     run = one_of(played(given), rng)
+    if run is None:
+        return None
     run["played"] -= int(rng.integers(1, 10))
     return "not the whole trace"
 
@@ -383,15 +411,22 @@ def a_kind_is_not_to_be_had(given: Json, rng: np.random.Generator) -> str | None
 
 
 def a_kind_is_dropped(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["runs"] and not given["question"]["limits"]:
+        # That none meets, none of fewer kinds does either.
+        return None
     given["question"]["kinds"].pop(int(rng.integers(len(given["question"]["kinds"]))))
-    return "entries in the place of"
+    return "entries in the place of|/question/kinds: none"
 
 
 def fewer_devices_may_be_had(given: Json, rng: np.random.Generator) -> str | None:
     found = last(given)
-    if not found or sum(found["counts"][1:]) < 2:
+    if not found:
         return None
-    given["question"]["max_devices"] = sum(found["counts"][1:]) - 1
+    kinds = given["question"]["kinds"]
+    many = sum(kind["counts"] * n for kind, n in zip(kinds, found["counts"], strict=True))
+    if not many:
+        return None
+    given["question"]["max_devices"] = many - 1
     return "more than can be had"
 
 
@@ -427,9 +462,9 @@ def a_verdict_of_the_long_run_is_certain(given: Json, rng: np.random.Generator) 
 
 
 def a_policy_has_no_deployment(given: Json, rng: np.random.Generator) -> str | None:
-    if given["question"]["policies"][0]["placement"] != "all":
+    run = one_of(for_all(given), rng)
+    if run is None:
         return None
-    run = one_of(played(given), rng)
     for key in ("links", "instances", "played", "judged"):
         del run[key]
     run["none"] = "nobody knows"
@@ -461,7 +496,7 @@ FALSIFIED: tuple[Falsify, ...] = (
     there_is_no_runner_up,
     there_is_no_answer,
     a_policy_was_not_tried,
-    a_run_is_said_to_be_of_the_other_policy,
+    a_run_is_said_to_be_of_another_policy,
     an_instance_is_left_out,
     an_instance_is_on_another_device,
     a_batch_runs_as_another_class,

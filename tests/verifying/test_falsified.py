@@ -20,7 +20,7 @@ CASES += [(seed, True, False) for seed in range(100, 108)]
 CASES += [(seed, False, True) for seed in range(2, 8)]
 
 
-@sweep("seed, split, sampled", quick=[(1, False, False), (101, True, False)], full=CASES)
+@sweep("seed, split, sampled", quick=[(3, False, False)], full=CASES)
 def test_falsified_ones_are_rejected(seed: int, split: bool, sampled: bool, tmp_path: Path) -> None:
     text = json.dumps(Maker(seed, split=split, sampled=sampled).certificate())
     path = tmp_path / "certificate.json"

@@ -17,7 +17,7 @@ def left(certificate: Any, folder: Path) -> Path:
 
 
 def test_it_is_checked_by_the_command_line(cli: Cli, tmp_path: Path) -> None:
-    certificate = Maker(1).certificate()
+    certificate = Maker(2).certificate()
     path = left(certificate, tmp_path)
     told = cli("verify", path)
     assert told.exit_code == 0

@@ -1,0 +1,50 @@
+"""Certificates of what is recommended hold; none of them does with one claim changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from falsified import FALSIFIED
+from hetsim.recommending.certificate import certificate
+from hetsim.recommending.searching import Search
+from hetsim.verifying import Broken, Untrue, verify
+from random_questions import random_question
+from sweeps import sweep
+
+
+def certified(seed: int, path: Path) -> Any:
+    """The certificate of a random question, whose kinds have costs, and here prices too."""
+    given = json.loads(certificate(Search(random_question(seed, requests=60)).found()))
+    for kind in given["question"]["kinds"]:
+        kind["price"] = {"usd_per_hour": str(Decimal(kind["cost"]) / 10**9)}
+    path.write_text(json.dumps(given))
+    return given
+
+
+@sweep("seed", quick=[12, 28], full=range(400))
+def test_what_is_recommended_holds(seed: int, tmp_path: Path) -> None:
+    given = certified(seed, path := tmp_path / "certificate.json")
+    held = verify(path)
+    assert held.bounds == len(given["bounds"])
+    assert held.undecided == 0
+
+
+@sweep("seed", quick=[20], full=range(60))
+def test_falsified_ones_are_rejected(seed: int, tmp_path: Path) -> None:
+    text = json.dumps(certified(seed, path := tmp_path / "certificate.json"))
+    for number, falsify in enumerate(FALSIFIED):
+        given = json.loads(text)
+        reason = falsify(given, np.random.default_rng([seed, number]))
+        if reason is None:
+            continue
+        path.write_text(json.dumps(given))
+        with pytest.raises((Untrue, Broken)) as caught:
+            verify(path)
+        assert re.search(reason, str(caught.value)), (falsify.__name__, str(caught.value))
