@@ -221,9 +221,13 @@ def engine_for(one: Laid, requests: float, *, heap: bool = False) -> Serving | W
     of_all = (one.layout, one.seconds, one.models, one.sources)
     tasks = float(np.diff(one.layout.first).mean())
     if heap or why_heap(*of_all) is not None:
-        return Serving(*of_all, machine_code=compiling.pays(requests * tasks * RUNS))
-    return WithoutHeap(*of_all, machine_code=pays(requests * RUNS))
+        pays_off = compiling.pays(requests * tasks * RUNS)
+        return Serving(*of_all, window_s=WINDOW_S, machine_code=pays_off)
+    return WithoutHeap(*of_all, window_s=WINDOW_S, machine_code=pays(requests * RUNS))
 
+
+WINDOW_S = 1e9
+"""Queue lengths are not asked for: one window has all of them."""
 
 RUNS = 8
 """Runs of the same length that machine code is likely to be used for."""

@@ -105,6 +105,8 @@ def test_command_works(
     command = re.sub(r"--budget \w+", "--budget 1s", command)
     onnx.save(users_model(), tmp_path / "model.onnx")
     (tmp_path / "affinity.yaml").write_text(block("pins"))
+    (tmp_path / "catalog.yaml").write_text(block("kinds"))
+    (tmp_path / "workload.yaml").write_text(block("requests"))
     (tmp_path / "npu.json").write_text(json.dumps([{"count": 9}, _layer("conv1 + relu1")]))
     (tmp_path / "ort.json").write_text(json.dumps([_event("/head/MatMul")]))
     assert hetsim(command)

@@ -1,0 +1,187 @@
+"""What is recommended is what ``simulate`` says of it, and each end of a question has its error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import hetsim
+from deployments import model_at
+from hetsim.base.text import to_json
+from hetsim.recommending.catalog import Catalog
+from hetsim.recommending.deploying import (
+    deployment_file,
+    deployment_of,
+    platform_file,
+    platform_of,
+)
+from hetsim.recommending.playing import play_given
+from hetsim.recommending.policies import Placed, placed, policies_of
+from hetsim.recommending.pricing import Terms
+from hetsim.recommending.tables import question_of
+from hetsim.reporting.recommendation_record import recommendation_record
+from hetsim.service.serving import serve
+from hetsim.workloads.arrivals.constant import Constant
+from hetsim.workloads.arrivals.replay import Replay
+from hetsim.workloads.slo import Slo
+
+CATALOG = """
+kinds:
+  card: {device: nvidia-t4, link: pcie3-x16, most: 2, price: {usd_per_hour: 1, of: 2024, source: m}}
+  board: {platform: rock-5b, link: eth1, most: 3, price: {usd: 100, years: 4, of: 2024, source: me}}
+  node: {platform: intel-core-i9-13900k, price: {usd: 900, years: 4, of: 2024, source: a test}}
+hosts:
+  box: {platform: laptop, slots: 2, price: {usd: 700, years: 4, of: 2024, source: a test}}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("recommend")
+    (made / "catalog.yaml").write_text(CATALOG)
+    return made
+
+
+@pytest.fixture(scope="module")
+def catalog(folder: Path) -> Catalog:
+    return hetsim.load_catalog(folder / "catalog.yaml")
+
+
+def bursts(folder: Path, model: str, *slos: Slo, rate: float = 2000.0) -> hetsim.Stream:
+    """Thirty bursts of eight that come by chance."""
+    draw = np.random.default_rng(3)
+    times = np.sort(np.repeat(np.cumsum(draw.exponential(8 / rate, 30)), 8))
+    path = folder / "trace.csv"
+    path.write_text("time\n" + "".join(f"{one!r}\n" for one in times.tolist()))
+    return hetsim.Stream("bursts", model, Replay(str(path), column="time"), slos=slos)
+
+
+@pytest.fixture(scope="module")
+def workload(folder: Path) -> hetsim.Workload:
+    batched, fixed = model_at(folder, "n"), model_at(folder, 4)
+    even = hetsim.Stream("even", fixed, Constant(300.0), slos=(Slo(0.95, 0.01),))
+    return hetsim.Workload((bursts(folder, batched, Slo(0.9, 0.004)), even), requests=200)
+
+
+def test_tables_say_what_simulate_says(
+    folder: Path, catalog: Catalog, workload: hetsim.Workload
+) -> None:
+    question, pieces = question_of(
+        workload, catalog, aim="cost", max_devices=5, terms=Terms(tariff_usd_per_kwh=0.3)
+    )
+    assert [kind.name for kind in question.kinds] == ["box", "card", "board", "node"]
+    played = 0
+    policies = policies_of(question)
+    assert {policy.max_batch for policy in policies} >= {1, 16}
+    for counts in ((1, 2, 1, 0), (0, 0, 2, 1)):
+        platform = platform_of(question, pieces, counts)
+        for policy in policies[:: len(policies) // 5]:
+            where = placed(question, counts, policy)
+            assert isinstance(where, Placed)
+            found = play_given(question, where, policy)
+            deployment = deployment_of(question, pieces, where, policy)
+            service = serve(deployment, workload, platform)
+            for said in found.said:
+                objective = service.streams[said.stream].objectives[said.slo]
+                assert said.late == objective.verdict.late.late
+                played += 1
+    assert played > 8
+
+
+def test_the_answer_is_two_files_that_simulate_takes(
+    folder: Path, catalog: Catalog, workload: hetsim.Workload
+) -> None:
+    found = hetsim.recommend(workload, catalog, max_devices=4, tariff_usd_per_kwh=0.3)
+    assert found.best is not None
+    question, answer = found.found.question, found.found.answer
+    assert answer is not None
+    for name, data in (
+        ("platform", platform_file(question, found.pieces, answer.counts)),
+        ("deployment", deployment_file(found.best.deployment)),
+    ):
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
+    platform = hetsim.load_platform(folder / "platform.yaml")
+    deployment = hetsim.load_deployment(folder / "deployment.yaml")
+    again = hetsim.simulate(deployment, workload, platform=platform)
+    assert isinstance(again, hetsim.Service)
+    mine = [one.objectives for one in found.best.service.streams]
+    assert [one.objectives for one in again.streams] == mine
+    assert all(each.verdict.late.late <= each.verdict.late.requests for one in mine for each in one)
+    assert platform.price is not None
+    assert platform.price.usd_per_hour == pytest.approx(found.best.cost)
+    best = answer.best(question)
+    assert best is not None
+    assert best.played is not None
+    for said in best.played.said:
+        assert mine[said.stream][said.slo].verdict.late.late == said.late
+    assert to_json(recommendation_record(found))
+
+
+def test_nothing_is_recommended_that_does_not_meet(folder: Path, catalog: Catalog) -> None:
+    model = model_at(folder, 4)
+    never = hetsim.Stream("all", model, Constant(100.0), slos=(Slo(0.5, 1e-9),))
+    found = hetsim.recommend(
+        hetsim.Workload((never,), requests=50), catalog, objective="devices", max_devices=3
+    )
+    assert found.best is None
+    assert found.proved
+    with pytest.raises(hetsim.Infeasible, match=r"no device of them answers .* in 1\.00 ns"):
+        found.require()
+    # Two come at once, and one device alone cannot do both in time; more may not be had.
+    few = hetsim.load_catalog("nvidia-t4")
+    alone = hetsim.recommend(
+        hetsim.Workload((bursts(folder, model, Slo(0.9, 1.0)),)), few, objective="devices"
+    )
+    assert alone.best is not None
+    took_s = alone.best.service.streams[0].service.max_s
+    near = hetsim.Workload((bursts(folder, model, Slo(0.9, 1.05 * took_s)),))
+    missed = hetsim.recommend(near, few, objective="devices", max_devices=2)
+    assert missed.best is None
+    with pytest.raises((hetsim.ObjectiveMissed, hetsim.Infeasible)):
+        missed.require()
+
+
+def test_a_price_is_asked_for_by_name(folder: Path, workload: hetsim.Workload) -> None:
+    with pytest.raises(hetsim.UsageError, match="what rock-5b, rb3-gen-2 costs"):
+        hetsim.recommend(workload, "rock-5b,rb3-gen-2")
+    with pytest.raises(hetsim.UsageError, match="for how many years rb3-gen-2"):
+        hetsim.recommend(
+            workload,
+            "rock-5b,rb3-gen-2",
+            prices={"rock-5b": "0.1/h", "rb3*": "250"},
+            tariff_usd_per_kwh=0.2,
+        )
+    with pytest.raises(hetsim.UsageError, match="electricity of rock-5b"):
+        hetsim.recommend(workload, "rock-5b", prices={"*": "100/4y"})
+    with pytest.raises(hetsim.UsageError, match="price of 'rok'"):
+        hetsim.recommend(workload, "rock-5b", prices={"rok": "100/4y"})
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("kinds: {}", 1, "'kinds' must have 1 or more"),
+        ("kinds:\n  a: {platform: rok-5b}", 2, "no platform 'rok-5b'"),
+        ("kinds:\n  a: {device: nvidia-t4}", 2, "without a link"),
+        ("kinds:\n  a: {device: nvidia-t4, link: pcie3-x16}", 1, "there is no host"),
+        ("kinds:\n  a: {device: nvidia-t4, link: pci}\nhosts:\n  h: {platform: laptop, slots: 1}",
+         2, "no link 'pci'"),
+        ("kinds:\n  a: {platform: rock-5b, most: 0}", 2, "must be 1 or more"),
+        ("kinds:\n  a: {platform: rock-5b, prise: {usd: 3}}", 2, "unknown key 'prise'"),
+        ("kinds:\n  a: {platform: rock-5b, price: {usd: 3, of: 2024}}", 2, "source"),
+        ("kinds:\n  a: {platform: rock-5b}\nhosts:\n  a: {platform: laptop, slots: 1}",
+         1, "a kind and a host called 'a'"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_catalog_has_its_line(
+    tmp_path: Path, text: str, line: int, says: str
+) -> None:
+    file = tmp_path / "catalog.yaml"
+    file.write_text(text + "\n")
+    with pytest.raises(hetsim.PlatformError) as caught:
+        hetsim.load_catalog(file)
+    assert f"{file}:{line}" in str(caught.value)
+    assert says in str(caught.value)
