@@ -274,18 +274,19 @@ def each_time() -> Iterator[tuple[str, str, str]]:
             yield network, form, level
 
 
-HALVES = [(*case, half) for case in cases() for half in range(2)]
-"""Every case on every second device, from the first and from the second one."""
+PARTS = 6
+SIXTHS = [(*case, part) for case in cases() for part in range(PARTS)]
+"""Every case on every sixth device, from each of the first six."""
 
 
-@sweep("network, form, level, half", quick=[(*case, 0) for case in each_time()], full=HALVES)
+@sweep("network, form, level, part", quick=[(*case, 0) for case in each_time()], full=SIXTHS)
 def test_integers_are_never_dearer_than_float32(
-    network: str, form: str, level: str, half: int
+    network: str, form: str, level: str, part: int
 ) -> None:
     plain = model_of(NETWORKS[network](), canonical=level)  # type: ignore[arg-type]
     small = model_of(quantized(network, form), canonical=level)  # type: ignore[arg-type]
     compared = 0
-    for name in FAST[half::2]:
+    for name in FAST[part::PARTS]:
         spec = SPECS[name]
         if form == "dynamic":
             # A kernel that finds a scale at run time costs a launch; what it saves grows with the

@@ -18,6 +18,7 @@ from hetsim.execution.run import Run
 from hetsim.graph.zoo import models as zoo
 from hetsim.plans.plan import Plan
 from hetsim.simulation.simulate import simulate
+from sweeps import sweep
 
 
 def parsed(result: Result) -> Any:
@@ -349,14 +350,16 @@ def test_compare_runs_the_best_split_plan_and_those_named(
     assert cli(*words).stdout.endswith("outputs bitwise equal to the whole model: yes\n")
 
 
-def test_devices_lists_and_shows(cli: Cli, platform: Path) -> None:
+@sweep("step", quick=[9], full=[9, 1])
+def test_devices_lists_and_shows(cli: Cli, platform: Path, step: int) -> None:
     read = parsed(cli("devices", "list", "--json"))
     assert {"laptop", "workstation", "rock-5b", "two-hosts"} <= {
         entry["name"] for entry in read["platforms"]
     }
     table = cli("devices", "list").stdout
-    for entry in (*read["devices"], *read["platforms"]):
-        assert entry["name"] in table
+    entries = [*read["devices"], *read["platforms"]]
+    assert all(entry["name"] in table for entry in entries)
+    for entry in entries[::step]:
         shown = cli("devices", "show", entry["name"])
         assert shown.exit_code == 0
         assert entry["name"] in shown.stdout
