@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
         print(verify(arguments[0]))
     except OSError as wrong:
         print(f"{arguments[0]}: {wrong.strerror}", file=sys.stderr)
-        return 2
+        return 3
     except Broken as wrong:
         print(f"no certificate: {wrong}", file=sys.stderr)
         return 3

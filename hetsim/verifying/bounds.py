@@ -99,7 +99,7 @@ def bounds_of(
 ) -> list[Bound]:
     """Read the bounds, and check how each was come by. Raises Untrue."""
     found = []
-    for node in root["bounds"].rows(10_000):
+    for node in root["bounds"].rows(1000):
         by = node.having("by")["by"].text(*CHECKS)
         error = CHECKS[by](node, question, ways, facts)
         capacity = _capacity(node, question)

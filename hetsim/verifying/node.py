@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-MOST_BYTES = 1 << 28
+MOST_BYTES = 1 << 26
 """Of a file."""
 
 
@@ -41,7 +41,8 @@ class Node:
         raise Untrue(f"{self.where or '/'}: {what}")
 
     def __getitem__(self, key: str | int) -> Node:
-        name = str(key).replace("~", "~0").replace("/", "~1")
+        # A key may be any text, and long.
+        name = ascii(str(key))[1:-1][:80].replace("~", "~0").replace("/", "~1")
         return Node(self.value[key], f"{self.where}/{name}")
 
     def __contains__(self, key: str) -> bool:
@@ -109,6 +110,8 @@ class Node:
         """Return a text, one of these where there are any."""
         if not isinstance(self.value, str) or (among and self.value not in among):
             self.broken(f"none of {', '.join(among)}" if among else "no text")
+        if not self.value.isprintable():
+            self.broken("a text that cannot be printed")
         return self.value
 
     def array(self, kind: str, length: int) -> np.ndarray[Any, Any]:

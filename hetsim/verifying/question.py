@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -16,8 +17,10 @@ from hetsim.verifying.statistic import may_be_late
 
 HOURS_A_YEAR = 8766
 MOST_VECTORS = 1 << 24
-MOST_REQUESTS = 10_000_000
+MOST_REQUESTS = 4_000_000
+MOST_DEVICES = 20_000
 UNITS = {"cost": 10**9, "energy": 10**6, "devices": 1}
+WORDS = {"cost": "USD an hour", "energy": "W", "devices": "devices"}
 Array = np.ndarray[Any, Any]
 
 
@@ -60,7 +63,7 @@ class Policy:
 class Question:
     """All of it, with the requests that come: `time`, and which ask each of them `is`."""
 
-    node: Node
+    objective: str
     sampled: bool
     error: float
     streams_of: list[int]
@@ -121,6 +124,13 @@ class Question:
         """Return what a vector costs, in units."""
         return sum(kind.cost * count for kind, count in zip(self.kinds, counts, strict=True))
 
+    def told(self, counts: Sequence[int]) -> str:
+        """Return a vector in words."""
+        each = zip(counts, self.kinds, strict=True)
+        names = " + ".join(f"{n} {kind.name[:60]}" for n, kind in each if n)
+        cost = self.cost(list(counts)) / UNITS[self.objective]
+        return f"{names or 'nothing'} ({cost:.10g} {WORDS[self.objective]})"
+
     def allows(self, counts: list[int]) -> bool:
         """Whether a vector is one of those that could be had."""
         many = sum(kind.counts * count for kind, count in zip(self.kinds, counts, strict=True))
@@ -149,11 +159,11 @@ def question_of(root: Node) -> Question:
     kinds = [_kind(one, objective, len(devices)) for one in node["kinds"].rows(64)]
     if sum(kind.most * max(kind.cost, 1) for kind in kinds) >= 1 << 62:
         node["kinds"].broken("costs are too large to be added up")
-    vectors = 1
-    for kind in kinds:
-        vectors *= kind.most + 1
+    vectors = math.prod(kind.most + 1 for kind in kinds)
     if vectors > MOST_VECTORS or not kinds:
         node["kinds"].broken(f"none, or more than {MOST_VECTORS} vectors")
+    if sum(kind.most * len(kind.devices) for kind in kinds) > MOST_DEVICES:
+        node["kinds"].broken(f"more than {MOST_DEVICES} devices")
     limits = []
     for one in node["limits"].rows(1000):
         one.fields("of at_least at_most")
@@ -187,7 +197,7 @@ def question_of(root: Node) -> Question:
         node["asks"].broken("a stream without requests, or an ask twice")
     time, ask = _arrivals(root["arrivals"], len(asks))
     return Question(
-        node=node,
+        objective=objective,
         sampled=sampled,
         error=node["error"].number(0, 0.5),
         streams_of=[one["streams"].whole(1, 10_000) for one in devices],

@@ -82,6 +82,7 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
         ('{"a": ' + "9" * 5000 + "}", "no JSON"),
         ("\xff", "no JSON"),
         ("{}", "has no 'certificate'"),
+        ('{"a\\nb": 1}', "has no 'certificate'"),
     ],
 )
 def test_what_is_no_certificate_is_said_to_be_none(text: str, says: str, tmp_path: Path) -> None:
@@ -89,6 +90,24 @@ def test_what_is_no_certificate_is_said_to_be_none(text: str, says: str, tmp_pat
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(Broken, match=says):
         verify(path)
+
+
+def test_what_is_short_and_means_much_is_refused(tmp_path: Path) -> None:
+    certificate = Maker(2).certificate()
+    # One task of many, named a million times.
+    certificate["templates"][0]["tasks"] = [[0, 1.0, [], []]] * 20_000
+    certificate["runs"][0]["instances"] = [[certificate["runs"][0]["instances"][0][0]] * 20_000]
+    with pytest.raises(Broken, match="task events"):
+        verify(left(certificate, tmp_path))
+
+
+def test_a_key_is_told_on_one_line(tmp_path: Path) -> None:
+    certificate = Maker(2).certificate()
+    certificate["question"]["a\nb" + "x" * 10_000] = 1
+    with pytest.raises(Broken) as told:
+        verify(left(certificate, tmp_path))
+    assert len(str(told.value)) < 200
+    assert "\n" not in str(told.value)
 
 
 WRONG: list[Any] = [
