@@ -16,19 +16,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy import special
 
-Latencies: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
-Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+from hetsim.confidence.arrays import Flags, Latencies
+from hetsim.confidence.innovations import remaining
 
 BATCHES = 32
 """Few enough for each to be long, many enough for the t quantile to be near the normal one."""
 
+GROUPS = BATCHES << 9
+"""Of busy periods, at most, of which each says by itself what a control explains."""
+
 ENOUGH_LATE = 50
 """Busy periods that must have had late requests before anything is said."""
+
+ENOUGH_CONTROLLED = 100
+"""The same where a control takes most of their error away: it is known by fewer of them."""
 
 MOST_ALIKE = 0.4
 """Correlation of neighbouring batches above which they are too short: of 32 that are independent
@@ -54,6 +60,10 @@ class LateShare:
         Of the sum over busy periods: they have many late requests or none.
     alike : float
         Correlation of what neighbouring batches deviate by.
+    luck : float
+        What of the share is known to be by chance: the true one is taken to be so much less.
+    needed : int
+        Busy periods that must have late requests for the error to be trusted.
     """
 
     share: float
@@ -64,11 +74,13 @@ class LateShare:
     freedom: float
     skewness: float
     alike: float
+    luck: float = 0.0
+    needed: int = ENOUGH_LATE
 
     @property
     def enough(self) -> bool:
-        """Whether its error can be trusted: late in ENOUGH_LATE busy periods, batches unlike."""
-        return self.late_periods >= ENOUGH_LATE and self.alike <= MOST_ALIKE
+        """Whether its error can be trusted: late in enough busy periods, batches unlike."""
+        return self.late_periods >= self.needed and self.alike <= MOST_ALIKE
 
     def reach(self, confidence: float, *, held: bool = False) -> tuple[float, float]:
         """Return how far below and above the share the true one may be, at this confidence.
@@ -89,7 +101,7 @@ class LateShare:
         return sum(self.reach(confidence)) / 2
 
 
-def late_share(late: Flags, fresh: Flags) -> LateShare:
+def late_share(late: Flags, fresh: Flags, control: Latencies | None = None) -> LateShare:
     """Return the share of requests that are late.
 
     Parameters
@@ -98,20 +110,29 @@ def late_share(late: Flags, fresh: Flags) -> LateShare:
         In the order of arrival.
     fresh : bool[requests]
         Those with which a busy period begins: they found nothing to wait for.
+    control : float64[requests], optional
+        Of mean 0 each whatever was before: what it explains is luck, and no error.
 
     Complexity: linear.
     """
     begins = np.flatnonzero(fresh)
     when = np.flatnonzero(late)
     each = np.bincount(_numbered(when, begins)).astype(np.float64)
-    requests = len(late)
+    requests, periods, luck = len(late), each.size, 0.0
     share = when.size / requests if requests else 0.0
     cuts = cuts_of(begins, requests)
     others = len(cuts) - 2
     if others < 1:
-        return LateShare(share, math.inf, requests, when.size, each.size, 0.0, 0.0, 0.0)
-    lates = np.diff(np.searchsorted(when, cuts))
-    deviations = lates - share * np.diff(cuts)
+        return LateShare(share, math.inf, requests, when.size, periods, 0.0, 0.0, 0.0)
+    if control is None:
+        lates = np.diff(np.searchsorted(when, cuts))
+        deviations = lates - share * np.diff(cuts)
+    else:
+        groups = cuts_of(begins, requests, GROUPS)
+        counts, lates = np.diff(groups), np.diff(np.searchsorted(when, groups))
+        controls = np.add.reduceat(control, groups[:-1])
+        each, luck = remaining(lates - share * counts, controls, counts)
+        deviations = np.add.reduceat(each, np.searchsorted(groups, cuts[:-1]))
     squares = float(deviations @ deviations)
     error = math.sqrt(squares * (others + 1) / others) / requests
     alike = float(deviations[1:] @ deviations[:-1]) / squares if squares else 0.0
@@ -120,10 +141,12 @@ def late_share(late: Flags, fresh: Flags) -> LateShare:
         error=error,
         requests=requests,
         late=when.size,
-        late_periods=each.size,
+        late_periods=periods,
         freedom=freedom_of(others, each),
         skewness=skewness_of(each),
         alike=alike,
+        luck=luck / requests,
+        needed=ENOUGH_LATE if control is None else ENOUGH_CONTROLLED,
     )
 
 
@@ -140,10 +163,10 @@ def freedom_of(others: int, each: Latencies) -> float:
     each : float64[busy periods]
         What is summed up, of each busy period that has any.
     """
-    tail = 0.0
-    if each.size:
-        squares = each * each
-        tail = float(squares @ squares) / float(squares.sum()) ** 2
+    squares = each * each
+    total = float(squares.sum()) ** 2
+    # Of what is too small for its squares to be told from 0 there is nothing to tell.
+    tail = float(squares @ squares) / total if total else 0.0
     return 2 / (2 / others + tail)
 
 
@@ -203,10 +226,15 @@ def _numbered(when: np.ndarray[Any, Any], begins: np.ndarray[Any, Any]) -> np.nd
     return np.cumsum(np.diff(period, prepend=period[:1]) != 0)
 
 
-def cuts_of(begins: np.ndarray[Any, Any], requests: int) -> np.ndarray[Any, Any]:
-    """Return where batches begin, and the end: each the first busy period after its share."""
+def cuts_of(
+    begins: np.ndarray[Any, Any], requests: int, batches: int = BATCHES
+) -> np.ndarray[Any, Any]:
+    """Return where batches begin, and the end: each the first busy period after its share.
+
+    Of a multiple of so many batches they begin where these do, too.
+    """
     inner = begins[begins > 0]
-    wanted = np.arange(1, BATCHES) * requests // BATCHES
+    wanted = np.arange(1, batches) * requests // batches
     after = np.searchsorted(inner, wanted)
     cuts = inner[np.unique(after[after < len(inner)])]
     return np.concatenate([[0], cuts, [requests]])

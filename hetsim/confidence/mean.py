@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetsim.base.checks import number
+from hetsim.confidence.arrays import Flags, Latencies
 from hetsim.confidence.batches import (
     ENOUGH_LATE,
     MOST_ALIKE,
-    Flags,
-    Latencies,
     cuts_of,
     freedom_of,
     periods_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hetsim.confidence.batches import Latencies
+from hetsim.confidence.arrays import Latencies
 
 EVERY = 64
 """Of so many latencies one is looked at to guess where a percentile lies."""
@@ -27,9 +27,9 @@ class Ordered:
         self._all = latency_s
         self._below = 0
         self._near: Latencies | None = None
+        self._seen = seen = np.sort(latency_s[::EVERY] if len(latency_s) >= FROM else latency_s)
         if len(latency_s) < FROM:
             return
-        seen = np.sort(latency_s[::EVERY])
         around = min(beyond, AROUND)
         last = len(seen) - 1
         low = seen[int((1 - beyond - around) * last)]
@@ -38,6 +38,10 @@ class Ordered:
         if beyond > around:
             near &= latency_s <= seen[int((1 - beyond + around) * last)]
         self._near = np.sort(latency_s[near])
+
+    def about(self, beyond: float) -> float:
+        """Return the latency that about this share of them are beyond."""
+        return float(self._seen[int((1 - beyond) * (len(self._seen) - 1))])
 
     def at(self, place: int) -> float:
         """Return the latency that so many come before."""

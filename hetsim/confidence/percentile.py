@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hetsim.base.checks import number
-from hetsim.confidence.batches import Flags, Latencies, LateShare, late_share
+from hetsim.confidence.arrays import Flags, Latencies
+from hetsim.confidence.batches import LateShare, late_share
+from hetsim.confidence.innovations import control_of
 from hetsim.confidence.ordered import Ordered
 from hetsim.errors import InvalidInput
 
@@ -15,6 +17,20 @@ MARGIN = 1.05
 
 LEAST = 1.1
 """By how much a run grows at least before it is looked at again."""
+
+
+ASIDE = 1.25
+"""Where it is looked how luck differs: at the limit that so many times as many are beyond."""
+
+LEAST_SLOPE = 0.2
+"""Of the share without luck by the share of a run: below it a run is too short to tell."""
+
+MOST_LUCK = 8.0
+"""Times as many are beyond a limit by luck, or as few, at most."""
+
+NEAR, MOST_ROUNDS = 0.05, 4
+"""A percentile is moved by the luck at the one before until that changes it by no more of the
+error, at most so often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +74,19 @@ class Percentile:
         as many as there are, as what it is made of may be off.
         """
         requests = self.late.requests
-        if not self.enough:
-            return 2 * requests
-        missing = MARGIN * (self.half_width / precision) ** 2
+        if self.enough:
+            missing = MARGIN * (self.half_width / precision) ** 2
+        else:
+            missing = MARGIN * self.late.needed / max(self.late.late_periods, 1)
         return math.ceil(requests * min(max(missing, LEAST), 2.0))
 
 
 def percentile_of(
-    latency_s: Latencies, fresh: Flags, percentile: float, confidence: float = 0.95
+    latency_s: Latencies,
+    fresh: Flags,
+    percentile: float,
+    confidence: float = 0.95,
+    innovation: Latencies | None = None,
 ) -> Percentile:
     """Return a percentile of latencies with an interval.
 
@@ -82,6 +103,10 @@ def percentile_of(
         Above 0 and below 100.
     confidence : float
         Above 0 and below 1.
+    innovation : float64[requests], optional
+        What of the gap after each request nothing before it tells, over the mean gap; where no
+        latency depends on what comes later. The estimate is then of all runs, and as such much
+        closer than the percentile of this one, which had luck.
 
     Raises
     ------
@@ -92,23 +117,130 @@ def percentile_of(
     measures, JASA 47 (1952), https://doi.org/10.1080/01621459.1952.10483443; the share and its
     error there are those of a survey, here of a run.
     """
-    count = checked(latency_s, fresh)
-    for value, name, most in ((percentile, "percentile", 100), (confidence, "confidence", 1)):
-        number(above=0)(value, name)
-        if value >= most:
-            raise InvalidInput(f"{name} is {value:g}", hint=f"it is below {most}")
+    number(above=0)(confidence, "confidence")
+    if confidence >= 1:
+        raise InvalidInput(f"confidence is {confidence:g}", hint="it is below 1")
+    return located(latency_s, fresh, percentile, innovation).within(confidence)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """The requests of a run, of which so many are beyond one limit or another.
+
+    Attributes
+    ----------
+    latency_s, fresh, innovation
+        As ``percentile_of`` takes them.
+    ordered : Ordered
+        Latencies.
+    per_second : float
+        How they fall off near the percentile; infinite where they do not.
+    """
+
+    latency_s: Latencies
+    fresh: Flags
+    innovation: Latencies | None
+    ordered: Ordered
+    per_second: float
+
+    def late(self, limit_s: float) -> LateShare:
+        """Return the share beyond a limit, and what of it is luck."""
+        control = None
+        if self.innovation is not None and math.isfinite(self.per_second):
+            least_s = self.ordered.about(1.0)
+            control = control_of(self.latency_s, self.innovation, limit_s, least_s, self.per_second)
+        return late_share(self.latency_s > limit_s, self.fresh, control)
+
+    def at(self, share: float) -> LateShare:
+        """Return how many are beyond the latency that this share of them is beyond."""
+        limit_s = self.beyond(share)
+        late = self.late(limit_s)
+        # All of the largest are equal: they are what the percentile rests on.
+        return late if late.late else late_share(self.latency_s >= limit_s, self.fresh)
+
+    def beyond(self, share: float) -> float:
+        """Return the latency that this share of them is beyond."""
+        count = len(self.latency_s)
+        place = math.ceil(count * (1 - share)) - 1
+        return self.ordered.at(min(max(place, 0), count - 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Located:
+    """A percentile of latencies, of which intervals of any confidence follow.
+
+    Attributes
+    ----------
+    percentile, estimate_s, late
+        As ``Percentile`` has them.
+    beyond : float
+        The share of requests of this run that are beyond it.
+    slope : float
+        By how much less that changes without luck, from limit to limit.
+    sample : Sample
+    """
+
+    percentile: float
+    estimate_s: float
+    late: LateShare
+    beyond: float
+    slope: float
+    sample: Sample
+
+    def within(self, confidence: float) -> Percentile:
+        """Return it with an interval."""
+        # Where the true share beyond the estimate is larger, the true percentile is higher.
+        fewer, more = (reach / self.slope for reach in self.late.reach(confidence, held=True))
+        low_s = self.sample.beyond(min(self.beyond + fewer, 1.0))
+        high_s = math.inf if more >= self.beyond else self.sample.beyond(self.beyond - more)
+        return Percentile(self.percentile, self.estimate_s, low_s, high_s, confidence, self.late)
+
+
+def located(
+    latency_s: Latencies,
+    fresh: Flags,
+    percentile: float,
+    innovation: Latencies | None = None,
+) -> Located:
+    """Return where a percentile is, and what an interval is made of; see ``percentile_of``."""
+    checked(latency_s, fresh)
+    number(above=0)(percentile, "percentile")
+    if percentile >= 100:
+        raise InvalidInput(f"percentile is {percentile:g}", hint="it is below 100")
     beyond = 1 - percentile / 100
     ordered = Ordered(latency_s, beyond)
-    estimate = ordered.at(_place(count, beyond))
-    late = late_share(latency_s > estimate, fresh)
-    if not late.late:
-        # All of the largest are equal: they are what the percentile rests on.
-        late = late_share(latency_s >= estimate, fresh)
-    # Where the true share beyond the estimate is larger, the true percentile is higher.
-    fewer, more = late.reach(confidence, held=True)
-    low = ordered.at(_place(count, min(beyond + fewer, 1.0)))
-    high = math.inf if more >= beyond else ordered.at(_place(count, beyond - more))
-    return Percentile(percentile, estimate, low, high, confidence, late)
+    per_second = _falling_off(ordered, ordered.about(beyond), beyond)
+    sample = Sample(latency_s, fresh, innovation, ordered, per_second)
+    share, slope = beyond, 1.0
+    late = sample.at(share)
+    if late.luck:
+        # The luck that there was differs from limit to limit.
+        share = _without_luck(late, beyond, slope)
+        per_second = _falling_off(ordered, sample.beyond(share), beyond)
+        sample = replace(sample, per_second=per_second)
+        late = sample.at(share)
+        aside = sample.at(ASIDE * share)
+        if aside.share > late.share:
+            more = (aside.luck - late.luck) / (aside.share - late.share)
+            slope = max(1 - more, LEAST_SLOPE)
+        for _ in range(MOST_ROUNDS):
+            share = _without_luck(late, beyond, slope)
+            if abs(share - late.share) <= NEAR * late.error:
+                break
+            late = sample.at(share)
+    return Located(percentile, sample.beyond(share), late, share, slope, sample)
+
+
+def _falling_off(ordered: Ordered, limit_s: float, beyond: float) -> float:
+    """Return by which power a second latencies fall off up to a limit that `beyond` is beyond."""
+    further_s = limit_s - ordered.about(math.sqrt(beyond))
+    return -math.log(beyond) / 2 / further_s if further_s > 0 else math.inf
+
+
+def _without_luck(late: LateShare, beyond: float, slope: float) -> float:
+    """Return the share of this run that is beyond the limit which, luck aside, `beyond` is."""
+    share = late.share + (beyond + late.luck - late.share) / slope
+    return min(max(share, beyond / MOST_LUCK), beyond * MOST_LUCK, 1.0)
 
 
 def checked(latency_s: Latencies, fresh: Flags) -> int:
@@ -118,8 +250,3 @@ def checked(latency_s: Latencies, fresh: Flags) -> int:
     if not len(latency_s):
         raise InvalidInput("there is no request")
     return len(latency_s)
-
-
-def _place(count: int, beyond: float) -> int:
-    """Return the place, among latencies in order, that this share of them is beyond."""
-    return min(max(math.ceil(count * (1 - beyond)) - 1, 0), count - 1)

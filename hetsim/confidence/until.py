@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from hetsim.base.checks import number, whole
-from hetsim.confidence.batches import Flags, Latencies
-from hetsim.confidence.percentile import Percentile, checked, percentile_of
+from hetsim.confidence.arrays import Flags, Latencies
+from hetsim.confidence.percentile import Located, Percentile, checked, located
 from hetsim.confidence.verdict import CONFIDENCE, Verdict, confidence_of_look, verdict_of
 from hetsim.errors import InvalidInput
 from hetsim.workloads.slo import Slo
 
 FIRST_LOOK = 2**14
 """Requests after which a run is looked at first; then each time that it is twice as long."""
+
+Block: TypeAlias = tuple[Latencies, Flags] | tuple[Latencies, Flags, Latencies]
 
 End = Literal["answered", "budget", "ended"]
 
@@ -44,7 +46,7 @@ class Answered:
 
 
 def until(
-    blocks: Iterable[tuple[Latencies, Flags]],
+    blocks: Iterable[Block],
     slos: Sequence[Slo],
     budget: int,
     *,
@@ -55,9 +57,10 @@ def until(
 
     Parameters
     ----------
-    blocks : iterable of (float64[n], bool[n])
-        Latencies of requests that follow each other, and with which of them a busy period
-        begins. No more are asked for than are needed.
+    blocks : iterable of (float64[n], bool[n]) or (float64[n], bool[n], float64[n])
+        Latencies of requests that follow each other, with which of them a busy period begins,
+        and, of all blocks or of none, their innovations as ``percentile_of`` takes them. No more
+        are asked for than are needed.
     slos : sequence of Slo
         One or more.
     budget : int
@@ -82,12 +85,12 @@ def until(
         number(above=0)(precision, "precision")
     run = _Run(tuple(slos), precision, confidence)
     due = min(FIRST_LOOK, budget)
-    for latency_s, fresh in blocks:
-        checked(latency_s, fresh)
+    for block in blocks:
+        count = checked(*block[:2])
         first = 0
-        while first < len(latency_s):
-            end = min(len(latency_s), first + due - run.requests)
-            run.add(latency_s[first:end], fresh[first:end])
+        while first < count:
+            end = min(count, first + due - run.requests)
+            run.add(tuple(column[first:end] for column in block))
             first = end
             if run.requests < due:
                 continue
@@ -110,51 +113,64 @@ class _Run:
         self.precision = precision
         self.confidence = confidence
         self.verdicts: list[Verdict | None] = [None] * len(slos)
-        self.parts: list[tuple[Latencies, Flags]] = []
+        self.parts: list[Any] = []
         self.requests = 0
         self.looks = 0
+        self.at: tuple[Located, ...] | None = None
 
-    def add(self, latency_s: Latencies, fresh: Flags) -> None:
+    def add(self, block: Any) -> None:
         """Take further requests in."""
-        self.parts.append((latency_s, fresh))
-        self.requests += len(latency_s)
+        self.parts.append(block)
+        self.requests += len(block[0])
+        self.at = None
 
-    def whole(self) -> tuple[Latencies, Flags]:
+    def whole(self) -> tuple[Latencies, Flags, Latencies | None]:
         """Return all requests."""
         if len(self.parts) > 1:
-            latencies, flags = zip(*self.parts, strict=True)
-            self.parts = [(np.concatenate(latencies), np.concatenate(flags))]
-        return self.parts[0]
+            self.parts = [tuple(map(np.concatenate, zip(*self.parts, strict=True)))]
+        latency_s, fresh, *innovation = self.parts[0]
+        return latency_s, fresh, innovation[0] if innovation else None
 
     def look(self) -> bool:
         """Ask what is not answered yet; return whether all is."""
         self.looks += 1
-        latency_s, fresh = self.whole()
+        latency_s, fresh, _ = self.whole()
         confidence = confidence_of_look(self.looks, self.confidence)
         for at, slo in enumerate(self.slos):
             before = self.verdicts[at]
             if before is None or before.answer == "undecided":
                 self.verdicts[at] = verdict_of(
-                    latency_s, fresh, slo.share, slo.latency_s, confidence
+                    latency_s, fresh, slo.share, slo.latency_s, confidence, self.located()[at]
                 )
-        if any(one is None or one.answer == "undecided" for one in self.verdicts):
+        if self.undecided():
             return False
         return self.precision is None or all(
             one.enough and one.half_width <= self.precision for one in self.percentiles()
         )
 
+    def undecided(self) -> bool:
+        """Return whether some verdict is still out."""
+        return any(one is None or one.answer == "undecided" for one in self.verdicts)
+
     def next_look(self) -> int:
         """Return after how many requests to look again."""
-        if self.precision is None or any(
-            one is None or one.answer == "undecided" for one in self.verdicts
-        ):
+        found = self.percentiles()
+        if self.precision is None or (self.undecided() and all(one.enough for one in found)):
             return 2 * self.requests
-        return max(one.requests_for(self.precision) for one in self.percentiles())
+        return max(one.requests_for(self.precision) for one in found)
+
+    def located(self) -> tuple[Located, ...]:
+        """Return where the percentiles of all requests are."""
+        if self.at is None:
+            latency_s, fresh, innovation = self.whole()
+            self.at = tuple(
+                located(latency_s, fresh, slo.percentile, innovation) for slo in self.slos
+            )
+        return self.at
 
     def percentiles(self) -> tuple[Percentile, ...]:
         """Return the percentiles of all requests."""
-        latency_s, fresh = self.whole()
-        return tuple(percentile_of(latency_s, fresh, slo.percentile) for slo in self.slos)
+        return tuple(one.within(0.95) for one in self.located())
 
     def answered(self, end: End) -> Answered:
         """Return what the run said."""

@@ -8,9 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from hetsim.confidence.batches import ENOUGH_LATE, Flags, Latencies, LateShare, late_share
+from hetsim.confidence.arrays import Flags, Latencies
+from hetsim.confidence.batches import LateShare, late_share
 from hetsim.confidence.early_stopping import EarlyStopping, early_stopping
-from hetsim.confidence.percentile import checked, percentile_of
+from hetsim.confidence.percentile import Located, checked, located
 
 Answer = Literal["meets", "misses", "undecided"]
 
@@ -56,6 +57,7 @@ def verdict_of(
     share: float,
     latency_limit_s: float,
     confidence: float = CONFIDENCE,
+    at: Located | None = None,
 ) -> Verdict:
     """Return what a run says of the objective that `share` of its requests take at most a limit.
 
@@ -74,19 +76,25 @@ def verdict_of(
     latency_limit_s : float
     confidence : float
         That neither answer is wrong: one-sided, as only one end decides.
+    at : Located, optional
+        The percentile at that share, where it was located already, or by innovations.
 
     Complexity: linear.
     """
     count = checked(latency_s, fresh)
-    late = late_share(latency_s > latency_limit_s, fresh)
+    if at is None:
+        at = located(latency_s, fresh, 100 * share)
+    late = at.sample.late(latency_limit_s)
     mlperf = early_stopping(count, late.late, share)
-    at = percentile_of(latency_s, fresh, 100 * share, 2 * confidence - 1)
-    off = at.late.half_width(2 * confidence - 1)
-    if at.enough and at.high_s <= latency_limit_s:
+    found = at.within(2 * confidence - 1)
+    off = found.late.half_width(2 * confidence - 1)
+    if found.enough and found.high_s <= latency_limit_s:
         return Verdict("meets", late, off, 0, mlperf)
-    if at.enough and at.low_s > latency_limit_s:
+    if found.enough and found.low_s > latency_limit_s:
         return Verdict("misses", late, off, 0, mlperf)
-    return Verdict("undecided", late, off, _more(at.late, late.share - (1 - share), off), mlperf)
+    return Verdict(
+        "undecided", late, off, _more(found.late, late.share - late.luck - (1 - share), off), mlperf
+    )
 
 
 def verdict_of_all(
@@ -105,7 +113,7 @@ def verdict_of_all(
 
 def _more(at: LateShare, gap: float, off: float) -> int:
     """Return about how many requests are missing: what a share is off by falls as their root."""
-    times = max(ENOUGH_LATE / max(at.late_periods, 1), 1.0)
+    times = max(at.needed / max(at.late_periods, 1), 1.0)
     if gap and math.isfinite(off):
         times = max(times, (off / gap) ** 2)
     elif not gap:

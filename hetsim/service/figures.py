@@ -109,6 +109,7 @@ def stream_service(
     stability: Stability | None,
     begin_s: float,
     end_s: float,
+    innovation: Array | None = None,
 ) -> StreamService:
     """Return what is said of one stream.
 
@@ -124,6 +125,8 @@ def stream_service(
         Of its model.
     begin_s, end_s : float
         Over which its throughput is.
+    innovation : float64[requests], optional
+        Where percentiles are to be those of all runs: see ``percentile_of``.
 
     Complexity: linear in the requests.
     """
@@ -135,7 +138,9 @@ def stream_service(
     asked = sorted({*PERCENTILES, *(slo.percentile for slo in stream.slos)})
     percentiles: tuple[Percentile, ...] = ()
     if requests and not overloaded:
-        percentiles = tuple(percentile_said(latency_s, outcomes.fresh, at) for at in asked)
+        percentiles = tuple(
+            percentile_said(latency_s, outcomes.fresh, at, innovation) for at in asked
+        )
     answered_s = latency_s[served]
     size = outcomes.size[served]
     load_s = outcomes.load_s[served]
@@ -157,7 +162,7 @@ def stream_service(
         objectives=tuple(
             Objective(
                 slo,
-                1 - verdict.late.share,
+                1 - verdict.late.share + verdict.late.luck,
                 judged(slo, verdict, stability, rejects=answered < requests),
             )
             for slo, verdict in objectives
@@ -185,9 +190,11 @@ def queue_of(lengths: Lengths, model: int, duration_s: float) -> Queue:
     )
 
 
-def percentile_said(latency_s: Array, fresh: Array, percentile: float) -> Percentile:
+def percentile_said(
+    latency_s: Array, fresh: Array, percentile: float, innovation: Array | None = None
+) -> Percentile:
     """Return a percentile with its interval; infinite where it is among the rejected."""
-    found = percentile_of(latency_s, fresh, percentile)
+    found = percentile_of(latency_s, fresh, percentile, innovation=innovation)
     ends = (found.estimate_s, found.low_s, found.high_s)
     estimate_s, low_s, high_s = (math.inf if end >= NEVER_S else end for end in ends)
     return replace(found, estimate_s=estimate_s, low_s=low_s, high_s=high_s)

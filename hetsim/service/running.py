@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetsim.base.machine import memory_bytes
-from hetsim.confidence.percentile import percentile_of
+from hetsim.confidence.innovations import innovations_of
+from hetsim.confidence.percentile import located
 from hetsim.confidence.until import FIRST_LOOK, End
 from hetsim.confidence.verdict import (
     CONFIDENCE,
@@ -27,9 +29,13 @@ from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving import compiling, without_heap
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.without_heap import WithoutHeap, why_heap
+from hetsim.simulation.serving.without_heap import WithoutHeap, in_order, why_heap
+from hetsim.workloads.arrivals.gamma import Gamma
+from hetsim.workloads.arrivals.poisson import Poisson
 from hetsim.workloads.merging import Requests, requests_of
 from hetsim.workloads.workload import Workload
+
+Floats = NDArray[np.float64]
 
 BLOCK = 1 << 14
 """Requests that are played at a time."""
@@ -144,6 +150,8 @@ class Run:
         self.workload, self.setup, self.engine = workload, setup, engine
         # Absent: whenever that has become worth it.
         self._compiles = machine_code
+        # Whether percentiles are estimates of those of all runs, which are not this one's.
+        self._of_all_runs = False
         self._begin()
 
     def _plain_until(self) -> float:
@@ -169,6 +177,7 @@ class Run:
     ) -> End:
         """Feed the engine; return why it ended. Verdicts are all right so often, over all looks."""
         early = until_answered or within is not None
+        self._of_all_runs = within is not None and self._in_order()
         due, look = FIRST_LOOK, 0
         plain_until = self._plain_until()
         for block in blocks_of(self.workload, self.setup):
@@ -220,10 +229,32 @@ class Run:
                 continue
             latency_s = latencies(mine)
             for percentile in {slo.percentile for slo in stream.slos} or {PRECISE}:
-                found = percentile_of(latency_s, mine.fresh, percentile)
+                found = located(
+                    latency_s, mine.fresh, percentile, self.innovation(at, mine)
+                ).within(0.95)
                 if not found.enough or found.half_width > within:
                     times = max(times, found.requests_for(within) / len(latency_s))
         return math.ceil(times * self.told)
+
+    def _in_order(self) -> bool:
+        setup = self.setup
+        if setup.turns is not None or self.workload.failures is not None:
+            return False
+        return in_order(setup.layout, setup.duration, setup.models, setup.sources, setup.clients)
+
+    def innovation(self, stream: int, outcomes: Outcomes) -> Floats | None:
+        """What ``percentile_of`` takes of requests of one stream that follow each other.
+
+        None where percentiles are those of this run, where a latency may depend on what comes
+        later, and where gaps are not independent.
+        """
+        arrivals, share = self.workload.arrivals_of(self.workload.streams[stream])
+        if not self._of_all_runs or not isinstance(arrivals, Poisson | Gamma) or not share:
+            return None
+        # A part of a Poisson process is one, too; of others gaps depend on what others got.
+        if not arrivals.rate_per_s or (share < 1 and not isinstance(arrivals, Poisson)):
+            return None
+        return innovations_of(outcomes.arrival_s, arrivals.rate_per_s * share)
 
     def keep(self, outcomes: Outcomes) -> None:
         """Take what became of requests that follow those before.
@@ -294,7 +325,12 @@ class Run:
                     )
                 elif before is None or before.answer == "undecided":
                     verdict = verdict_of(
-                        latency_s, mine.fresh, slo.share, slo.latency_s, confidence
+                        latency_s,
+                        mine.fresh,
+                        slo.share,
+                        slo.latency_s,
+                        confidence,
+                        located(latency_s, mine.fresh, slo.percentile, self.innovation(at, mine)),
                     )
                     if isinstance(self.engine, FailingServing):
                         verdict = honest(

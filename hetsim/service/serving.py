@@ -76,8 +76,10 @@ def serve(
     within : float, optional
         Half of an interval over the estimate: it goes on until the percentile of each objective,
         or the 99th of a stream that has none, is known as closely; objectives are answered then,
-        too. Of streams that are overloaded none is. The number of requests or the duration is the
-        most that is played.
+        too. Of streams that are overloaded none is. Where gaps between requests are independent and
+        no latency depends on what comes later, percentiles are those of all such runs, by which
+        this one's luck is taken away: see ``confidence.percentile``. The number of requests or the
+        duration is the most that is played.
     machine_code : bool, optional
         Whether numba compiles the clock; absent: where much comes. The answer is the same, bit for
         bit.
@@ -186,10 +188,11 @@ def service_of(
     streams_said = []
     on_time = 0
     for at, stream in enumerate(workload.streams):
+        mine = run.counted(at)
         streams_said.append(
             stream_service(
                 stream,
-                run.counted(at),
+                mine,
                 [(slo, run.verdicts[at, k]) for k, slo in enumerate(stream.slos)]
                 if (at, 0) in run.verdicts
                 else [],
@@ -197,6 +200,7 @@ def service_of(
                 stability=models[setup.sources[at].model].stability,
                 begin_s=workload.warm_up_s,
                 end_s=last_s,
+                innovation=run.innovation(at, mine),
             )
         )
         within_s = max((slo.latency_s for slo in stream.slos), default=NEVER_S / 2)

@@ -65,3 +65,9 @@ def latency_at(kind: Kind, load: float, percentile: float) -> float:
         late = beyond(kind, load, middle) > 1 - percentile / 100
         low, high = (middle, high) if late else (low, middle)
     return high
+
+
+def innovations(load: float, requests: int, seed: int) -> Any:
+    """How much longer than their mean the gaps after requests of ``sojourns`` are, over it."""
+    gaps = np.random.default_rng([seed, 1]).standard_exponential(requests)
+    return np.append(gaps[1:] - 1.0, 0.0)

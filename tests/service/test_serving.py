@@ -19,6 +19,7 @@ from hetsim.service.serving import serve
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.constant import Constant
+from hetsim.workloads.arrivals.mmpp import Mmpp
 from hetsim.workloads.arrivals.poisson import Poisson
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy, Served
@@ -26,6 +27,8 @@ from hetsim.workloads.dimensions import Follows
 from hetsim.workloads.slo import Slo
 from onnx_builders import make_model, op, value
 from queues import latency_at
+
+LAST = QueuePolicy(default_timeout_us=10**9, timeout_action="delay")
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
@@ -156,6 +159,32 @@ def test_a_run_goes_on_until_its_percentiles_are_known_closely(
     much = poisson(fixed, 1.5 / took_s, 1_000_000, slos=slos[:1])
     drowned = hetsim.simulate(deployed(fixed), much, platform=platform, within=0.05)
     assert drowned.state == "overloaded"
+
+
+def test_percentiles_that_are_to_be_close_are_those_of_all_runs(
+    fixed: str, platform: hetsim.Platform
+) -> None:
+    """By the gaps, where those are independent and nothing depends on what comes later."""
+    took_s = alone_s(fixed, platform)
+    rate_per_s = 0.6 / took_s
+    workload = poisson(fixed, rate_per_s, 2_000_000)
+    said = serve(deployed(fixed), workload, platform, within=0.05)
+    assert said.end == "answered"
+    [at] = [one for one in said.streams[0].percentiles if one.percentile == 99.0]
+    assert at.late.luck != 0.0
+    assert at.low_s <= latency_at("M/D/1", 0.6, 99.0) * took_s <= at.high_s
+    as_it_was = serve(deployed(fixed), replace(workload, requests=20_000), platform)
+    assert all(one.late.luck == 0.0 for one in as_it_was.streams[0].percentiles)
+    short = replace(workload, requests=20_000)
+    by_heap = serve(deployed(fixed), short, platform, within=0.05, heap=True)
+    assert by_heap.streams == serve(deployed(fixed), short, platform, within=0.05).streams
+    uneven = Mmpp((rate_per_s / 2, rate_per_s), (took_s, took_s))
+    for stream, deployment in (
+        (replace(short.streams[0], arrivals=uneven), deployed(fixed)),
+        (short.streams[0], deployed(fixed, queue_policy=LAST)),
+    ):
+        other = serve(deployment, replace(short, streams=(stream,)), platform, within=0.05)
+        assert all(one.late.luck == 0.0 for one in other.streams[0].percentiles)
 
 
 def test_what_is_rejected_is_late(fixed: str, platform: hetsim.Platform) -> None:

@@ -14,7 +14,7 @@ from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source
 from hetsim.simulation.serving.tables import EXPIRED, FULL
-from hetsim.simulation.serving.without_heap import WithoutHeap, why_heap
+from hetsim.simulation.serving.without_heap import WithoutHeap, in_order, why_heap
 from oracles.random_layouts import Case, Shape, layout_of, random_case
 from sweeps import sweep
 
@@ -146,6 +146,8 @@ def test_what_needs_a_heap(policy: dict[str, object], why: str | None) -> None:
     given = (case.layout, case.duration, [model], [Source(0)])
     assert why_heap(*given) == why
     assert why_heap(*given, [Clients(0, 1, think)]) == "clients wait for answers"
+    assert in_order(*given) == (why is None)
+    assert not in_order(*given, [Clients(0, 1, think)])
 
 
 def test_batches_priorities_and_shared_devices_need_a_heap() -> None:
