@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from hetsim.plans.plan import Plan
 from hetsim.service.memory import Memory
 from hetsim.service.resolving import Resolved
+from hetsim.service.scaling import scalings_of
 from hetsim.service.turns import turns_of
+from hetsim.simulation.autoscaling.serving import Scaling
 from hetsim.simulation.clock.playing import Layout, laid_out
 from hetsim.simulation.clock.templates import PlanTasks, Template, template_of
 from hetsim.simulation.serving.setup import Clients, Model, Source, Turns
@@ -47,6 +49,8 @@ class Setup:
         Memory in which models take turns.
     memory : Memory
         What models hold.
+    scalings : tuple of Scaling or None, or None
+        By model: how its replicas come and go; None where those of no model do.
     """
 
     plan_tasks: PlanTasks
@@ -59,6 +63,7 @@ class Setup:
     alone_s: tuple[NDArray[np.float64], ...]
     turns: Turns | None
     memory: Memory
+    scalings: tuple[Scaling | None, ...] | None = None
 
     @property
     def mean_tasks(self) -> float:
@@ -94,6 +99,8 @@ def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory) -> 
     )
     turns, loads = turns_of(resolved, memory, len(templates))
     templates += loads
+    scalings, loads = scalings_of(resolved, len(templates))
+    templates += loads
     plan_tasks = PlanTasks(templates[0].plan, tuple(templates))
     of_model = {one.served.model: at for at, one in enumerate(resolved)}
     sources = []
@@ -125,6 +132,7 @@ def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory) -> 
         tuple(_alone(one) for one in resolved),
         turns,
         memory,
+        scalings,
     )
 
 

@@ -28,7 +28,7 @@ class Held:
         These, and what its batches have live.
     copy : int
         Bytes of the weights that other devices than the host have: where a model is loaded on
-        demand, they wait in the host's memory.
+        demand, or its replicas come and go, they wait in the host's memory.
     """
 
     weights: tuple[int, ...]
@@ -57,9 +57,10 @@ class Memory:
 def held(resolved: Sequence[Resolved]) -> tuple[Held, ...]:
     """Return what each model holds of each device.
 
-    Weights are there once a model, for all its instances, batch sizes and bindings. Beside them
-    each instance keeps room for what its largest batch has live, so many times as it may have
-    batches under way; of an instance without a limit that is one.
+    Weights are there once a model, for all its instances, batch sizes and bindings; of a model that
+    is autoscaled once an instance, for each replica is a process of its own. Beside them each
+    instance keeps room for what its largest batch has live, so many times as it may have batches
+    under way; of an instance without a limit that is one.
 
     Complexity: that of playing each plan once.
     """
@@ -83,7 +84,7 @@ def check_together(resolved: Sequence[Resolved], platform: Platform) -> Memory:
         }
         if p == host:
             for one, row in zip(resolved, each, strict=True):
-                if one.on_demand:
+                if one.on_demand or one.served.autoscaling:
                     there[f"{one.served.model} to be loaded from there"] = row.copy
         needed = sum(there.values())
         if needed > spec.memory_bytes:
@@ -156,14 +157,17 @@ def held_by_instance(
 def _held(one: Resolved) -> Held:
     devices = len(one.problem.devices)
     constants: list[dict[str, int]] = [{} for _ in range(devices)]
-    live = [0] * devices
+    live, apart = [0] * devices, [0] * devices
     for entry, rows in zip(one.served.instances, one.plans, strict=True):
         mine = held_by_instance(one, entry, rows)
         for p, there in enumerate(mine.constants):
+            apart[p] += entry.count * sum(there.values())
             for name, nbytes in there.items():
                 constants[p][name] = max(constants[p].get(name, 0), nbytes)
         live = [total + entry.count * each for total, each in zip(live, mine.live, strict=True)]
     stored = [sum(there.values()) for there in constants]
+    if one.served.autoscaling is not None:
+        stored = apart
     whole = [size + more for size, more in zip(stored, live, strict=True)]
     host = one.problem.host
     elsewhere: dict[str, int] = {}

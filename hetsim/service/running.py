@@ -19,12 +19,13 @@ from hetsim.confidence.verdict import (
     verdict_of,
     verdict_of_all,
 )
-from hetsim.errors import WorkloadError
+from hetsim.errors import UsageError, WorkloadError
 from hetsim.service.failing import failing_engine, honest
 from hetsim.service.figures import chosen, latencies, rate_of, stability
 from hetsim.service.layout import Setup
 from hetsim.service.recorded import Recorded
 from hetsim.service.stability import Stability
+from hetsim.simulation.autoscaling.serving import ScalingServing
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving import compiling, without_heap
 from hetsim.simulation.serving.engine import Serving
@@ -93,7 +94,8 @@ def engine_of(
     the requests that are `coming`, all that are expected where that is absent.
     """
     of_all = (setup.layout, setup.duration, setup.models, setup.sources)
-    heap = heap or setup.turns is not None or workload.failures is not None
+    heap = heap or setup.turns is not None or setup.scalings is not None
+    heap = heap or workload.failures is not None
     if heap or why_heap(*of_all, setup.clients) is not None:
         return heap_of(workload, setup, machine_code=machine_code, coming=coming)
     if machine_code is None:
@@ -112,6 +114,25 @@ def heap_of(
     if machine_code is None:
         coming = expected(workload) if coming is None else coming
         machine_code = compiling.pays(coming * setup.mean_tasks)
+    if setup.scalings is not None:
+        if workload.failures is not None or setup.turns is not None:
+            raise UsageError(
+                "autoscaling, and "
+                + ("devices that fail" if workload.failures is not None else "turns in memory"),
+                hint="leave one of them out: replicas come and go on devices that stay, with "
+                "weights of their own",
+            )
+        return ScalingServing(
+            setup.layout,
+            setup.duration,
+            setup.models,
+            setup.sources,
+            setup.clients,
+            scalings=setup.scalings,
+            requests=workload.requests,
+            until_s=until_s(workload),
+            machine_code=machine_code,
+        )
     if workload.failures is not None:
         return failing_engine(workload, setup, until_s=until_s(workload), machine_code=machine_code)
     return Serving(

@@ -15,6 +15,7 @@ from hetsim.confidence.until import End
 from hetsim.confidence.verdict import Verdict
 from hetsim.service.failed import Failed
 from hetsim.service.resolving import Resolved
+from hetsim.service.scaled import Scaled
 from hetsim.service.stability import STATES, Stability, State
 from hetsim.workloads.slo import Slo
 from hetsim.workloads.workload import Workload
@@ -180,7 +181,8 @@ class Use:
     busy_s : float
         Summed over streams of a device, and batches under way in an instance.
     utilization : float
-        Of what it could be busy; NaN of an instance without a limit.
+        Of what it could be busy; NaN of an instance without a limit. Of an instance of a model that
+        is autoscaled, of the time in which a replica was alive in its place.
     energy_j : float
         Of a device; NaN of what has no power stated: links and instances.
     interval : Mean or None
@@ -205,6 +207,8 @@ class ModelService:
     queue : Queue
     instances : tuple of Use
     batches : int
+    utilization : float
+        Of all instances, of the time that they were there; NaN where one has no limit.
     """
 
     model: str
@@ -212,6 +216,7 @@ class ModelService:
     queue: Queue
     instances: tuple[Use, ...]
     batches: int
+    utilization: float
 
     @property
     def overloaded(self) -> bool:
@@ -252,6 +257,8 @@ class Service:
         Every objective was answered, the budget was spent, or no more requests came.
     failures : Failed or None
         What failures did; None where none was asked for.
+    scaled : tuple of Scaled
+        What became of the replicas of models that are autoscaled.
     """
 
     workload: Workload
@@ -269,6 +276,7 @@ class Service:
     end: End
     loading: tuple[Loading, ...] = ()
     failures: Failed | None = None
+    scaled: tuple[Scaled, ...] = ()
 
     @property
     def state(self) -> State:

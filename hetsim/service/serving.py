@@ -25,10 +25,13 @@ from hetsim.service.intervals import with_lengths, with_uses
 from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import check_together
 from hetsim.service.recorded import Recorded
+from hetsim.service.replicas import instances_s, scaled_of
 from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.service.running import Run, check_room, engine_of, expected
+from hetsim.service.scaled import Scaled
 from hetsim.service.service import Loading, ModelService, Service, Use
 from hetsim.service.turns import load_s
+from hetsim.simulation.autoscaling.serving import ScalingServing
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.failures.serving import FailingServing
@@ -172,15 +175,25 @@ def service_of(
             hint="write a shorter warm_up_s",
             key=("warm_up_s",),
         )
+    scaled: tuple[Scaled, ...] = ()
+    if isinstance(engine, ScalingServing):
+        scaled = scaled_of(workload, engine, resolved, setup, outcomes, duration_s)
+    lived = {one.model: one.lived for one in scaled}
     models = []
     for at, one in enumerate(resolved):
         own, kept_up = run.of_model(at)
+        limits = setup.models[at].limits
+        there_s = [duration_s] * len(limits)
+        if one.served.model in lived:
+            there_s = instances_s(lived[one.served.model], len(limits))
+        instances = _instances(own, limits, there_s)
         said = ModelService(
             one.served.model,
             kept_up,
             queue_of(engine.lengths, at, duration_s),
-            _instances(own, setup.models[at].limits, duration_s),
+            instances,
             int(np.sum(engine.ran[np.unique(setup.models[at].template)])),
+            _used(instances, limits, there_s),
         )
         models.append(said if said.overloaded else with_lengths(said, own, duration_s))
     ended = outcomes.finish_s[counted & (outcomes.why == 0)]
@@ -237,6 +250,7 @@ def service_of(
         end=end,
         loading=loading,
         failures=failures,
+        scaled=scaled,
     )
 
 
@@ -286,16 +300,28 @@ def _uses(
     return devices, links
 
 
-def _instances(outcomes: Outcomes, limits: Sequence[int], duration_s: float) -> tuple[Use, ...]:
-    """How long each instance had batches under way, of the time that it could."""
+def _instances(
+    outcomes: Outcomes, limits: Sequence[int], there_s: Sequence[float]
+) -> tuple[Use, ...]:
+    """How long each instance had batches under way, of the time that it could: it was there."""
     served = outcomes.why == 0
     # Each of the requests of a batch has its part of the time that it was under way.
     under_way = (outcomes.finish_s - outcomes.sent_s)[served] / outcomes.size[served]
     busy = np.bincount(outcomes.instance[served], under_way, minlength=len(limits))
     return tuple(
-        Use(busy_s, _share(busy_s, duration_s * limit) if limit else math.nan, math.nan)
-        for busy_s, limit in zip(busy.tolist(), limits, strict=True)
+        Use(busy_s, _share(busy_s, whole_s * limit) if limit else math.nan, math.nan)
+        for busy_s, limit, whole_s in zip(busy.tolist(), limits, there_s, strict=True)
     )
+
+
+def _used(instances: Sequence[Use], limits: Sequence[int], there_s: Sequence[float]) -> float:
+    """How much of all instances was used, each as much as it was there."""
+    if not all(limits):
+        return math.nan
+    if len(set(there_s)) == 1:
+        return sum(use.utilization for use in instances) / len(instances)
+    whole_s = sum(limit * each_s for limit, each_s in zip(limits, there_s, strict=True))
+    return _share(sum(use.busy_s for use in instances), whole_s)
 
 
 def _bottleneck(
@@ -305,9 +331,8 @@ def _bottleneck(
     uses = [(use.utilization, f"device {name}") for name, use in devices.items()]
     uses += [(use.utilization, f"link {name}") for name, use in links.items()]
     for model in models:
-        shares = [one.utilization for one in model.instances]
-        if not any(math.isnan(share) for share in shares):
-            uses.append((sum(shares) / len(shares), f"instances of {model.model}"))
+        if not math.isnan(model.utilization):
+            uses.append((model.utilization, f"instances of {model.model}"))
     return max(uses, key=lambda use: use[0])[1]
 
 

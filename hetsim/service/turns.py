@@ -44,7 +44,7 @@ def turns_of(
             weight[m, p] = held.whole[p]
             if held.weights[p]:
                 fetch[m, p] = templates + len(loads)
-                loads.append(_load(one, p, held.weights[p]))
+                loads.append(load_template(one, p, held.weights[p]))
     if not weight.any():
         return None, ()
     places = tuple(
@@ -70,7 +70,11 @@ def _used(problem: Problem, rows: Sequence[Sequence[Plan]]) -> NDArray[np.bool_]
     return np.array([name in names for name in problem.devices])
 
 
-def _load(one: Resolved, device: int, nbytes: int) -> Template:
+def load_template(one: Resolved, device: int, nbytes: int) -> Template:
+    """Return what brings so many bytes of weights from the host to a device: one transfer.
+
+    Raises NoRoute where no route leads there.
+    """
     problem = one.problem
     assert problem.host is not None
     route = problem.routes[problem.host][device]
@@ -80,7 +84,7 @@ def _load(one: Resolved, device: int, nbytes: int) -> Template:
             f"no route takes its weights from '{problem.devices[problem.host]}' "
             f"to '{problem.devices[device]}'",
             where=f"model '{one.served.model}'",
-            hint="join the devices by a link, or write loading: resident",
+            hint="join the devices by a link, or leave loading: and autoscaling: out",
             source=problem.devices[problem.host],
             target=problem.devices[device],
         )

@@ -12,6 +12,7 @@ from typing import Literal
 
 from hetsim.base.checks import instance, one_of, sequence, text, whole
 from hetsim.errors import WorkloadError, nearest
+from hetsim.workloads.autoscaling import Autoscaling
 from hetsim.workloads.workload import MAX_PRIORITY, Workload
 
 Routing = Literal["round_robin", "shortest_queue", "least_finish"]
@@ -44,7 +45,8 @@ class Instances:
     max_in_flight : int, optional
         Batches that each of them has under way at most. Absent: one, as in Triton, where requests
         are batched, have priorities or wait by a policy of their own, or the model is loaded on
-        demand; else as many as its plan takes, each device serving them in turn.
+        demand; the ``max_ongoing_requests`` of a model that is autoscaled; else as many as its
+        plan takes, each device serving them in turn.
     """
 
     count: int = 1
@@ -159,6 +161,9 @@ class Served:
     loading : "resident" or "on_demand"
         Whether its weights are in the memory of its devices all along, or are loaded from the
         host's where a batch needs them: such models take turns in what others leave.
+    autoscaling : Autoscaling, optional
+        When replicas start and stop, which are the instances in the order in which they are
+        written; absent: all of them are there all along.
     """
 
     model: str
@@ -172,6 +177,7 @@ class Served:
     default_priority_level: int = 0
     dynamic_batching: DynamicBatching | None = None
     loading: Loading = "resident"
+    autoscaling: Autoscaling | None = None
 
     def __post_init__(self) -> None:
         text(self.model, "model")
@@ -205,6 +211,36 @@ class Served:
                 f"batch_sizes end at {self.batch_sizes[-1]}, and batches have up to {largest}",
                 hint=f"add {largest}",
             )
+        if self.autoscaling is not None:
+            instance("hetsim.workloads.autoscaling:Autoscaling")(self.autoscaling, "autoscaling")
+            self._check_autoscaling(self.autoscaling)
+
+    def _check_autoscaling(self, scaling: Autoscaling) -> None:
+        """Raise WorkloadError where replicas cannot come and go as they are to."""
+        count = sum(entry.count for entry in self.instances)
+        if scaling.max_replicas > count:
+            raise WorkloadError(
+                f"autoscaling has max_replicas {scaling.max_replicas}, and instances {count}",
+                hint=f"write instances: [{{count: {scaling.max_replicas}}}], on the devices on "
+                "which replicas may start, in that order",
+            )
+        if self.loading == "on_demand":
+            raise WorkloadError(
+                "autoscaling and loading on_demand",
+                hint="leave one out: a replica loads its weights when it starts",
+            )
+        if scaling.max_ongoing_requests is None:
+            return
+        if self.dynamic_batching is not None:
+            raise WorkloadError(
+                "autoscaling has max_ongoing_requests, and dynamic_batching makes batches",
+                hint="write max_in_flight: under instances:, batches of a replica at a time",
+            )
+        if any(entry.max_in_flight is not None for entry in self.instances):
+            raise WorkloadError(
+                "autoscaling has max_ongoing_requests, and instances has max_in_flight",
+                hint="write one of them",
+            )
 
     def in_flight(self, entry: Instances) -> int:
         """Return how many batches an instance of `entry` has under way at most; 0: any number."""
@@ -212,6 +248,8 @@ class Served:
             return entry.max_in_flight
         if self.loading == "on_demand":
             return 1
+        if self.autoscaling is not None:
+            return 1 if self.dynamic_batching else self.autoscaling.ongoing
         waits = self.dynamic_batching or self.priority_levels or self.queue_policy != QueuePolicy()
         return 1 if waits else 0
 

@@ -349,8 +349,5 @@ def _uses(service: Service) -> Table:
 
 def _most_used(service: Service) -> float:
     shares = [use.utilization for use in (*service.devices.values(), *service.links.values())]
-    for model in service.models:
-        own = [use.utilization for use in model.instances]
-        if own and not any(math.isnan(share) for share in own):
-            shares.append(sum(own) / len(own))
-    return max(shares)
+    used = [model.utilization for model in service.models]
+    return max([*shares, *(share for share in used if not math.isnan(share))])

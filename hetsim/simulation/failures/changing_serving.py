@@ -23,7 +23,7 @@ from hetsim.simulation.clock.rules import SHIFT
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.clock.virtual_time import empty_log
 from hetsim.simulation.failures.changing import HAS_ENDED, Changing, InFlight, Ints
-from hetsim.simulation.failures.front import place, put_first, take_back
+from hetsim.simulation.failures.front import put_first, take_back
 from hetsim.simulation.failures.going_on import Running, go_on, running_of
 from hetsim.simulation.failures.remaining_tasks import Layout as PlanLayout
 from hetsim.simulation.failures.rests import Rest, Rests, runs_again
@@ -36,6 +36,7 @@ from hetsim.simulation.serving.lengths import account
 from hetsim.simulation.serving.routing import leave
 from hetsim.simulation.serving.setup import Clients, Model, Options, Source
 from hetsim.simulation.serving.tables import LEAST_FINISH, LOOSE, TOLD, requests_of
+from hetsim.simulation.serving.taking import place
 
 
 class ChangingServing(Serving, Changing):

@@ -1,4 +1,4 @@
-"""Queues and instances of plans under load, as the failure of a device changes them.
+"""Queues of plans under load, as the failure of a device changes them.
 
 On the tables of ``hetsim.simulation.serving``, lists or arrays, between two moments.
 """
@@ -6,27 +6,10 @@ On the tables of ``hetsim.simulation.serving``, lists or arrays, between two mom
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from hetsim.simulation.serving.driver import mark
-from hetsim.simulation.serving.flattening import UNLIMITED
 from hetsim.simulation.serving.tables import TOLD, Batches, Flow, Records, Setup, requests_of
-
-
-def place(
-    setup: Setup, flow: Flow, model: int, instances: Sequence[int], taking: Collection[int]
-) -> None:
-    """Let batches of a model go to some of its instances only. O(instances)."""
-    spare = 0
-    for instance in instances:
-        limit = setup.limit[instance]
-        most = (limit or UNLIMITED) if instance in taking else 0
-        flow.most[instance] = most
-        if most:
-            spare += most - flow.in_flight[instance] if limit else UNLIMITED
-    flow.spare[model] = spare
-    if flow.waiting[model] > 0:
-        mark(flow, model)
 
 
 def take_back(flow: Flow, batches: Batches, records: Records, slot: int, now: float) -> list[int]:

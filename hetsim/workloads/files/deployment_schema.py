@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,23 @@ from pydantic import Field, StrictInt, StrictStr
 from pydantic import model_validator as validated
 
 from hetsim.errors import InvalidInput
-from hetsim.hardware.files.figures import Name, OneOf, Strict, Text, refusal
+from hetsim.hardware.files.figures import (
+    Name,
+    NotNegative,
+    OneOf,
+    Positive,
+    Strict,
+    Text,
+    refusal,
+    refusals,
+)
+from hetsim.workloads.autoscaling import (
+    AGGREGATIONS,
+    MAX_ONGOING,
+    MAX_REPLICAS,
+    NOT_MODELLED,
+    Autoscaling,
+)
 from hetsim.workloads.deployment import (
     LOADINGS,
     MAX_BATCH,
@@ -89,6 +106,62 @@ class DynamicBatchingModel(Strict):
         return DynamicBatching(**self.model_dump())
 
 
+class AutoscalingModel(Strict):
+    """When replicas start and stop."""
+
+    min_replicas: Annotated[StrictInt, Field(ge=0, le=MAX_REPLICAS)] = 1
+    max_replicas: Annotated[StrictInt, Field(ge=1, le=MAX_REPLICAS)] = 1
+    initial_replicas: Annotated[StrictInt, Field(ge=0, le=MAX_REPLICAS)] | None = None
+    target_ongoing_requests: Positive = 2.0
+    max_ongoing_requests: Annotated[StrictInt, Field(ge=1, le=MAX_ONGOING)] | None = None
+    metrics_interval_s: Positive = 10.0
+    look_back_period_s: Positive = 30.0
+    upscale_delay_s: NotNegative = 30.0
+    downscale_delay_s: NotNegative = 600.0
+    downscale_to_zero_delay_s: NotNegative | None = None
+    upscaling_factor: Positive | None = None
+    downscaling_factor: Positive | None = None
+    smoothing_factor: Positive = 1.0
+    upscale_smoothing_factor: Positive | None = None
+    downscale_smoothing_factor: Positive | None = None
+    aggregation_function: Annotated[StrictStr, OneOf("aggregation", AGGREGATIONS)] = "mean"
+    control_loop_interval_s: Positive = 0.1
+    graceful_shutdown_wait_loop_s: Positive = 2.0
+    startup_s: NotNegative = 0.0
+
+    @validated(mode="before")
+    @classmethod
+    def _modelled(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            found = [
+                (f"KEY has {key}, which is not played", hint, ())
+                for key, hint in NOT_MODELLED.items()
+                if key in given
+            ]
+            if found:
+                raise refusals(found)
+        return given
+
+    @validated(mode="after")
+    def _fits(self) -> AutoscalingModel:
+        try:
+            self.to_record()
+        except InvalidInput as error:
+            raise refusal(error.what, error.hint or "", _key(type(self), error)) from None
+        return self
+
+    def to_record(self) -> Autoscaling:
+        """Return what it describes."""
+        given: Any = self.model_dump()
+        return Autoscaling(**given)
+
+
+def _key(model: type[Strict], error: InvalidInput) -> tuple[str, ...]:
+    """The key that an error begins with, where it is one of the model's."""
+    key = error.what.partition(" ")[0]
+    return (key,) if key in model.model_fields else ()
+
+
 class ServedModel(Strict):
     """One entry of ``models:``."""
 
@@ -103,15 +176,14 @@ class ServedModel(Strict):
     default_priority_level: Level = 0
     dynamic_batching: DynamicBatchingModel | None = None
     loading: Annotated[StrictStr, OneOf("loading", LOADINGS)] = "resident"
+    autoscaling: AutoscalingModel | None = None
 
     @validated(mode="after")
     def _fits(self) -> ServedModel:
         try:
             self.to_record(Path())
         except InvalidInput as error:
-            key = error.what.partition(" ")[0]
-            at = (key,) if key in type(self).model_fields else ()
-            raise refusal(error.what, error.hint or "", at) from None
+            raise refusal(error.what, error.hint or "", _key(type(self), error)) from None
         return self
 
     def to_record(self, base: Path) -> Served:
@@ -122,6 +194,7 @@ class ServedModel(Strict):
             "instances": tuple(one.to_record(base) for one in self.instances),
             "queue_policy": self.queue_policy.to_record(),
             "dynamic_batching": self.dynamic_batching and self.dynamic_batching.to_record(),
+            "autoscaling": self.autoscaling and self.autoscaling.to_record(),
         }
         return Served(**given)
 

@@ -1,0 +1,207 @@
+"""Who decides how many replicas there are, and when: Ray Serve's controller and its router.
+
+The router counts the requests that wait, and those that each replica has, at even intervals, and
+tells the controller of the last look-back period at intervals of its own. The controller decides at
+every turn of its loop. At one moment the router counts, then tells, then the controller decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from hetsim.simulation.autoscaling.ongoing import Ongoing, ongoing
+from hetsim.simulation.autoscaling.policy import (
+    NOWHERE,
+    Leaning,
+    decide,
+    goal_of,
+    over,
+    wanted,
+)
+from hetsim.workloads.autoscaling import Autoscaling
+
+QUEUE = -1
+"""In the place of a replica: what waits."""
+
+
+class Controller:
+    """What is decided of one model.
+
+    Parameters
+    ----------
+    config : Autoscaling
+
+    Attributes
+    ----------
+    target : int
+        Replicas that there are to be.
+    """
+
+    def __init__(self, config: Autoscaling) -> None:
+        self.config = config
+        self.target = config.initial
+        self._leaning = NOWHERE
+        self._turn = 0
+        self._records = self._tells = 0
+        self._counted: dict[int, list[tuple[float, int]]] = {}
+        self._told: dict[int, list[tuple[float, int]]] = {}
+        self._running: tuple[int, ...] = ()
+        self._ongoing = Ongoing()
+
+    @property
+    def record_s(self) -> float:
+        """When requests are counted next."""
+        return self._records * self.config.record_interval_s
+
+    @property
+    def tell_s(self) -> float:
+        """When the controller is told of that next."""
+        return self._tells * self.config.metrics_interval_s
+
+    def record(self, queued: int, under_way: Mapping[int, int]) -> None:
+        """Count, at ``record_s``: what waits, and what replicas have.
+
+        `under_way` has those of which the router knows: that run and ever had a request, or are to
+        go and have one.
+        """
+        now_s = self.record_s
+        self._records += 1
+        for key, count in {QUEUE: queued, **under_way}.items():
+            self._counted.setdefault(key, []).append((now_s, count))
+
+    def tell(self, under_way: Mapping[int, int]) -> None:
+        """Let the controller know, at ``tell_s``, of what the router knows still.
+
+        What a replica has that was never counted is counted now, for this once.
+        """
+        since_s = self.tell_s - self.config.look_back_period_s
+        tell_s = self.tell_s
+        self._tells += 1
+        kept = {
+            key: [one for one in series if one[0] > since_s]
+            for key, series in self._counted.items()
+        }
+        self._counted = {key: series for key, series in kept.items() if series}
+        self._told = {
+            key: list(self._counted.get(key, ((tell_s, count),)))
+            for key, count in under_way.items()
+        }
+        self._told[QUEUE] = list(self._counted.get(QUEUE, ()))
+        self._sum_up()
+
+    def see(self, running: tuple[int, ...]) -> None:
+        """Let the controller know which replicas run, each by a number of its own."""
+        if running != self._running:
+            self._running = running
+            self._sum_up()
+
+    def decide_before(self, now_s: float) -> None:
+        """Let it decide at all turns before `now_s`, at none of which the target changes."""
+        self._turn, target, self._leaning = self._ahead(_turns_before(self.config, now_s))
+        assert target == self.target
+
+    def decide_at(self, now_s: float) -> None:
+        """Let it decide now, if it is its turn."""
+        if self._turn * self.config.control_loop_interval_s == now_s:
+            self.target, self._leaning = decide(
+                self.config,
+                self._ongoing.at(now_s, self.config.aggregation_function),
+                len(self._running),
+                self.target,
+                self._leaning,
+                now_s,
+            )
+            self._turn += 1
+
+    def next_s(self) -> float:
+        """Return when something happens next: it is counted, told, or the target changes."""
+        soon_s = min(self.record_s, self.tell_s)
+        turns = _turns_before(self.config, soon_s)
+        turn, target, _ = self._ahead(turns)
+        if target == self.target:
+            return soon_s
+        return (turn - 1) * self.config.control_loop_interval_s
+
+    def _sum_up(self) -> None:
+        shown = [self._told.get(key, ()) for key in (QUEUE, *self._running)]
+        self._ongoing = ongoing(shown)
+
+    def _wanted(self, turn: int) -> int:
+        now_s = turn * self.config.control_loop_interval_s
+        total = self._ongoing.at(now_s, self.config.aggregation_function)
+        return wanted(self.config, total, len(self._running), self.target)
+
+    def _ahead(self, turns: int) -> tuple[int, int, Leaning]:
+        """Return what follows from the turns before number `turns`, unless more gets known.
+
+        The turn from which on it is to be continued, the target, and where it leans: where the
+        target changes, just after that. What is wanted only rises or only falls meanwhile, so
+        that it is asked in O(log turns) for each number of replicas that is wanted.
+        """
+        config, leaning, turn, last = self.config, self._leaning, self._turn, turns - 1
+        loop_s = config.control_loop_interval_s
+        while turn <= last:
+            if not self._running:
+                # Without replicas nothing depends on time.
+                total = self._ongoing.at(turn * loop_s, config.aggregation_function)
+                target, leaning = decide(config, total, 0, self.target, leaning, turn * loop_s)
+                turn = turn + 1 if target != self.target else turns
+                return turn, target, leaning
+            many = self._wanted(turn)
+            alike = self._last_alike(turn, last, many)
+            goal = goal_of(config, many, self.target)
+            if goal == self.target:
+                # Where it leans beyond a bound it never gets.
+                leaning = NOWHERE
+                turn = alike + 1
+                continue
+            direction = 1 if many > self.target else -1
+            if direction != leaning.direction:
+                leaning = Leaning(direction, turn * loop_s)
+            due = self._due(leaning, turn, alike)
+            if due <= alike:
+                return due + 1, goal, NOWHERE
+            turn = alike + 1
+        return turn, self.target, leaning
+
+    def _last_alike(self, turn: int, last: int, many: int) -> int:
+        """Return the last turn until which so many are wanted."""
+        if self._wanted(last) == many:
+            return last
+        low, high = turn, last
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._wanted(middle) == many:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _due(self, leaning: Leaning, turn: int, last: int) -> int:
+        """Return the first turn from `turn` on at which the delay is over; beyond `last`: none."""
+        loop_s = self.config.control_loop_interval_s
+
+        def due(at: int) -> bool:
+            return over(self.config, leaning, self.target, at * loop_s)
+
+        if due(turn):
+            return turn
+        if not due(last):
+            return last + 1
+        low, high = turn, last
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if due(middle) else (middle, high)
+        return high
+
+
+def _turns_before(config: Autoscaling, now_s: float) -> int:
+    """Return how many turns of the loop there are before a time."""
+    loop_s = config.control_loop_interval_s
+    turns = math.ceil(now_s / loop_s)
+    while turns * loop_s < now_s:
+        turns += 1
+    while turns > 0 and (turns - 1) * loop_s >= now_s:
+        turns -= 1
+    return turns

@@ -1,0 +1,232 @@
+"""Plans under load whose instances start and stop as Ray Serve's controller decides.
+
+An instance is the place of a replica. It gets batches while a replica runs in it, which routing
+chooses from; what waits for one waits in the model's queue.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.errors import UsageError
+from hetsim.simulation.autoscaling.controller import Controller
+from hetsim.simulation.autoscaling.replicas import Replicas
+from hetsim.simulation.clock import events_of_arrays, events_of_lists
+from hetsim.simulation.clock.playing import Layout
+from hetsim.simulation.clock.rules import ADMITTED, MASK, OLDEST, SHIFT, STARTING, admit
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.setup import Clients, Model, Options, Source
+from hetsim.simulation.serving.tables import FOREIGN, TOLD
+from hetsim.simulation.serving.taking import place
+from hetsim.workloads.autoscaling import Autoscaling
+
+NOT_AT_REST = 1 << 30
+"""Taken from the idle instances of a model while it has more than the fewest replicas, or some
+start or go: nobody who comes then finds everything as it begins anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """How one model is scaled.
+
+    Attributes
+    ----------
+    config : Autoscaling
+    loads : tuple of tuple of int, [instances]
+        Templates that load the weights of a replica in the place of each instance.
+    """
+
+    config: Autoscaling
+    loads: tuple[tuple[int, ...], ...]
+
+
+class ScalingServing(Serving):
+    """Models on one platform, some of whose instances start and stop.
+
+    Parameters
+    ----------
+    layout, duration, models, sources, clients, options
+        As ``Serving`` takes them.
+    scalings : sequence of Scaling or None
+        By model; None: all its instances are there all along.
+
+    Raises
+    ------
+    UsageError
+        Where an instance of a model that is scaled has no limit, or there are too few.
+
+    Complexity: that of ``Serving``, and for each model O(replicas) whenever it is counted how many
+    requests they have.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        duration: NDArray[np.float64],
+        models: Sequence[Model],
+        sources: Sequence[Source],
+        clients: Sequence[Clients] = (),
+        *,
+        scalings: Sequence[Scaling | None],
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(layout, duration, models, sources, clients, **options)
+        self._controllers: dict[int, Controller] = {}
+        self.replicas: dict[int, Replicas] = {}
+        self._loading: dict[int, tuple[int, int]] = {}
+        self._lacks: dict[tuple[int, int], int] = {}
+        self._dealt: dict[int, object] = {}
+        for model, scaling in enumerate(scalings):
+            if scaling is None:
+                continue
+            limits, config = models[model].limits, scaling.config
+            if len(limits) != len(scaling.loads) or config.max_replicas > len(limits):
+                raise UsageError(f"model {model} has {len(limits)} instances to be scaled")
+            if 0 in limits:
+                raise UsageError(f"model {model} is scaled, and an instance has no limit")
+            self._controllers[model] = Controller(config)
+            self.replicas[model] = self._replicas_of(model, scaling)
+            self._deal(model)
+        self._until_s = self._next_s()
+
+    def _replicas_of(self, model: int, scaling: Scaling) -> Replicas:
+        first = int(self._setup.instance_at[model])
+
+        def busy(at: int) -> bool:
+            return bool(self._flow.in_flight[first + at])
+
+        def load(at: int) -> bool:
+            return self._load(model, at, scaling.loads[at])
+
+        return Replicas(scaling.config, len(scaling.loads), load, busy)
+
+    @property
+    def now_s(self) -> float:
+        """When a request last came or was over."""
+        return float(max(self._spans.since))
+
+    def _happen(self) -> None:
+        now = float(self._now[0])
+        self._flow.counts[FOREIGN] = 0
+        counts, left = self._state.counts, self._state.left
+        for batch in list(self._loading):
+            if batch < counts[OLDEST] or not left[self._slot(batch)]:
+                self._loaded(batch, now)
+        for model, controller in self._controllers.items():
+            replicas = self.replicas[model]
+            controller.decide_before(now)
+            replicas.pass_to(now)
+            replicas.scale(controller.target, now)
+            controller.see(replicas.running)
+            if controller.record_s == now:
+                self._count(model)
+            if controller.tell_s == now:
+                controller.tell(self._under_way(model))
+            controller.decide_at(now)
+            replicas.scale(controller.target, now)
+            controller.see(replicas.running)
+            self._deal(model)
+        self._until_s = self._next_s()
+
+    def _next_s(self) -> float:
+        """When something of a model happens next that requests do not make happen."""
+        due = [one.next_s() for one in self._controllers.values()]
+        due += [one.next_s for one in self.replicas.values()]
+        return min(due, default=math.inf)
+
+    def _count(self, model: int) -> None:
+        self._controllers[model].record(int(self._flow.waiting[model]), self._under_way(model))
+
+    def _under_way(self, model: int) -> dict[int, int]:
+        """The requests of each replica that runs and ever had one, or that goes and has some."""
+        replicas, flow = self.replicas[model], self._flow
+        first = int(self._setup.instance_at[model])
+        requests = self._requests(model)
+        found = {}
+        for number in replicas.alive:
+            one = replicas.ever[number]
+            many = requests.get(first + one.place, 0)
+            had = flow.free_s[first + one.place] >= one.up_s
+            if many or (one.runs and had):
+                found[number] = many
+        return found
+
+    def _requests(self, model: int) -> dict[int, int]:
+        """How many requests each instance of a model has under way."""
+        flow, setup = self._flow, self._setup
+        places = range(int(setup.instance_at[model]), int(setup.instance_at[model + 1]))
+        if setup.largest[model] == 1:
+            return {at: int(flow.in_flight[at]) for at in places if flow.in_flight[at]}
+        found: dict[int, int] = {}
+        counts, batches = self._state.counts, self._batches
+        for batch in range(int(counts[OLDEST]), int(counts[ADMITTED])):
+            slot = self._slot(batch)
+            if self._state.left[slot] and batches.model[slot] == model:
+                at = int(batches.instance[slot])
+                size = self._records.size[batches.first[slot] - flow.counts[TOLD]]
+                found[at] = found.get(at, 0) + int(size)
+        return found
+
+    def _deal(self, model: int) -> None:
+        """Let batches go to the replicas that run."""
+        setup, flow, replicas = self._setup, self._flow, self.replicas[model]
+        target = self._controllers[model].target
+        state = (replicas.running, replicas.alive, target)
+        if self._dealt.get(model) == state:
+            return
+        self._dealt[model] = state
+        first, after = int(setup.instance_at[model]), int(setup.instance_at[model + 1])
+        running = replicas.running
+        taking = {first + replicas.ever[number].place for number in running}
+        place(setup, flow, model, range(first, after), taking)
+        idle = sum(1 for at in taking if not flow.in_flight[at])
+        fewest = self._controllers[model].config.min_replicas
+        at_rest = target == len(running) == len(replicas.alive) == fewest
+        flow.idle[model] = idle if at_rest else idle - NOT_AT_REST
+
+    def _load(self, model: int, at: int, templates: Sequence[int]) -> bool:
+        """Let weights come to a place; return whether that takes time."""
+        instance = int(self._setup.instance_at[model]) + at
+        self._flow.free_s[instance] = -math.inf
+        self._lacks[model, at] = 0
+        for template in templates:
+            if self._fetch(template, instance):
+                self._loading[int(self._state.counts[ADMITTED]) - 1] = model, at
+                self._lacks[model, at] += 1
+        return self._lacks[model, at] > 0
+
+    def _fetch(self, template: int, instance: int) -> bool:
+        """Admit what loads weights to the clock, as a batch of nobody; return whether it runs."""
+        counts = self._state.counts
+        batch = int(counts[ADMITTED])
+        if batch - counts[OLDEST] > self._state.window - 1:
+            self._widen()
+        slot, batches = self._slot(batch), self._batches
+        batches.model[slot], batches.instance[slot] = -1, instance
+        batches.begun[slot], batches.needed[slot] = math.inf, 0
+        self._flow.ran[template] += 1
+        state: Any = self._state
+        over = admit(self._structure, state, batch, template, 0)
+        now = float(self._now[0])
+        put: Any = events_of_arrays.put if self._arrays else events_of_lists.put
+        for code in list(state.starting[: state.counts[STARTING]]):
+            put(self._events, now + float(self._duration[int(code) & MASK]), int(code))
+            self._batches.begun[self._slot(int(code) >> SHIFT)] = now
+        state.counts[STARTING] = 0
+        return not over
+
+    def _loaded(self, batch: int, now: float) -> None:
+        """Weights have come to a device; the last of its devices makes a replica complete."""
+        key = self._loading.pop(batch)
+        self._lacks[key] -= 1
+        if not self._lacks[key]:
+            self.replicas[key[0]].loaded(key[1], now)
+
+    def _slot(self, batch: int) -> int:
+        return batch & (self._state.window - 1)
