@@ -40,6 +40,7 @@ def play(
     from hetsim.reporting.tables.service import service_report
     from hetsim.service.bad_end import at_bad_end
     from hetsim.service.cost import Prices, cost_of, priced
+    from hetsim.service.fixed import fixed
     from hetsim.service.serving import serve
 
     invocation = current()
@@ -68,12 +69,14 @@ def play(
     with invocation.progress("simulating what comes"), told:
         service = served(hardware)
         worse = at_bad_end(service, hardware)
+        always = fixed(service, hardware)
         was = served(read_platform(load.platform, as_it_is=True)) if supposed() else None
         moving: tuple[Sensitivities, ...] = ()
         if load.sensitivities:
             moving = served_sensitivities(service, deployment, hardware, asked)
     cost = cost_of(service, hardware, prices)
-    record = service_record(service, worse, cost)
+    beside = [(one, cost_of(one, hardware, prices)) for one in always]
+    record = service_record(service, worse, cost, beside)
     if moving:
         record["sensitivities"] = [sensitivities_record(one) for one in moving]
     if was is not None:
@@ -82,7 +85,7 @@ def play(
     if as_json:
         invocation.show_json(record)
     else:
-        invocation.show(service_report(service, worse, cost))
+        invocation.show(service_report(service, worse, cost, beside))
         if was is not None:
             invocation.say("")
             invocation.show(served_beside_report(was, service))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hetsim.confidence.mean import Mean
 from hetsim.confidence.percentile import Percentile
 from hetsim.problem.record import problem_record
+from hetsim.reporting.tables.scaled import Fixed, scaled_record
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.tables.workload import failing_record
 from hetsim.reporting.words.cost import cost_record
@@ -16,11 +18,15 @@ from hetsim.service.service import ModelService, Part, Service, StreamService, U
 
 
 def service_record(
-    service: Service, worse: Service | None = None, cost: Cost | None = None
+    service: Service,
+    worse: Service | None = None,
+    cost: Cost | None = None,
+    fixed: Sequence[Fixed] = (),
 ) -> dict[str, Any]:
     """Return the record for ``to_json``.
 
-    `worse` is the same at the bad end of what figures may be off by, `cost` what it costs.
+    `worse` is the same at the bad end of what figures may be off by, `cost` what it costs; `fixed`
+    is the same where replicas do not come and go.
     """
     workload = service.workload
     first = service.resolved[0].problem
@@ -93,6 +99,7 @@ def service_record(
             }
             for one in service.loading
         ],
+        **scaled_record(service, fixed),
         **_failures_record(service),
     }
 

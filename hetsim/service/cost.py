@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.price import Price
 from hetsim.hardware.spec import Platform
+from hetsim.service.scaled import seconds_of_any, used_by
 from hetsim.service.service import Service
 
 WHOLE = "platform"
@@ -49,12 +50,16 @@ class Charge:
         None where it is bought for nobody knows how long.
     energy_j : float
         That is paid for beside it; 0 of what is rented.
+    rented_s : float
+        Seconds that are paid for: of a rented device that only replicas use which come and go,
+        while one is alive there; else the whole run.
     """
 
     name: str
     price: Price
     hourly_usd: float | None
     energy_j: float
+    rented_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +131,8 @@ def cost_of(service: Service, platform: Platform, prices: Prices | None = None) 
 
     A platform's own price is that of all its devices; without one theirs add up, whether they are
     used or not. What is bought costs the same every hour of its years, and its electricity, idle
-    or busy, by the tariff; what is rented has electricity in its price.
+    or busy, by the tariff; what is rented has electricity in its price. A rented device that only
+    replicas use which come and go is paid for while one of them starts, runs or goes there.
 
     Raises UsageError where a price is given of nothing that the platform has.
     """
@@ -138,12 +144,14 @@ def cost_of(service: Service, platform: Platform, prices: Prices | None = None) 
     else:
         stated = {name: spec.price for name, spec in platform.devices.items()}
         energy = {name: use.energy_j for name, use in service.devices.items()}
+    rented_s = _rented_s(service)
     charges = tuple(
         Charge(
             name,
             price,
             price.hourly_usd(prices.lifetime_years),
             0.0 if price.rented else energy[name],
+            rented_s.get(name, service.duration_s) if price.rented else service.duration_s,
         )
         for name, price in stated.items()
         if price is not None
@@ -151,9 +159,12 @@ def cost_of(service: Service, platform: Platform, prices: Prices | None = None) 
     unpriced = tuple(name for name, price in stated.items() if price is None)
     unspread = tuple(one.name for one in charges if one.hourly_usd is None)
     hardware = electricity = None
-    hourly = [one.hourly_usd for one in charges if one.hourly_usd is not None]
+    hourly = [(one.hourly_usd, one.rented_s) for one in charges if one.hourly_usd is not None]
     if not unpriced and not unspread:
-        hardware = sum(hourly) * service.duration_s / SECONDS_AN_HOUR
+        if all(seconds == service.duration_s for _, seconds in hourly):
+            hardware = sum(usd for usd, _ in hourly) * service.duration_s / SECONDS_AN_HOUR
+        else:
+            hardware = sum(usd * seconds for usd, seconds in hourly) / SECONDS_AN_HOUR
     joules = sum(one.energy_j for one in charges)
     if joules == 0 and not unpriced:
         electricity = 0.0
@@ -168,3 +179,24 @@ def cost_of(service: Service, platform: Platform, prices: Prices | None = None) 
         electricity,
         service.on_time,
     )
+
+
+def _rented_s(service: Service) -> dict[str, float]:
+    """How long each device is needed that only replicas use which come and go."""
+    always, found = set(), dict[str, list[tuple[float, float]]]()
+    scaled = {one.model: one for one in service.scaled}
+    for one in service.resolved:
+        problem = one.problem
+        if problem.host is not None:
+            always.add(problem.devices[problem.host])
+        if one.served.model not in scaled:
+            always.update(name for names in used_by(one) for name in names)
+            continue
+        names = used_by(one)
+        for each in names:
+            for name in each:
+                found.setdefault(name, [])
+        for replica in scaled[one.served.model].lived:
+            for name in names[replica.instance]:
+                found[name].append((replica.start_s, replica.gone_s))
+    return {name: seconds_of_any(each) for name, each in found.items() if name not in always}

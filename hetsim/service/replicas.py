@@ -12,7 +12,7 @@ import numpy as np
 from hetsim.service.fewest import Asked, Fewest, fewest
 from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
-from hetsim.service.scaled import Lived, Scaled, lived, seconds_of_any
+from hetsim.service.scaled import Lived, Scaled, lived
 from hetsim.simulation.autoscaling.serving import ScalingServing
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.playing import timeline_of
@@ -56,10 +56,6 @@ def _scaled(
     there = lived(ever, duration_s)
     begun = [each for each in ever[config.initial :] if each.up_s < math.inf]
     whole_s = sum(each.gone_s - each.start_s for each in there)
-    spells: dict[str, list[tuple[float, float]]] = {}
-    for each in there:
-        for name in used_by(one)[each.instance]:
-            spells.setdefault(name, []).append((each.start_s, each.gone_s))
     found = Scaled(
         model=one.served.model,
         config=config,
@@ -69,19 +65,9 @@ def _scaled(
         starts=len(ever) - config.initial,
         start_s=float(np.mean([each.up_s - each.start_s for each in begun])) if begun else math.nan,
         replica_s=whole_s,
-        devices_s={name: seconds_of_any(each) for name, each in spells.items()},
         fewest=_fewest(workload, one, setup, at, outcomes),
     )
     return replace(found, most=max((alive for _, alive, _ in found.changes()), default=0))
-
-
-def used_by(one: Resolved) -> list[list[str]]:
-    """Return the devices that each instance uses, in the problem's order."""
-    found = []
-    for entry, rows in zip(one.served.instances, one.plans, strict=True):
-        names = {name for row in rows for plan in row for name in plan.devices_used}
-        found += [[name for name in one.problem.devices if name in names]] * entry.count
-    return found
 
 
 def instances_s(there: Sequence[Lived], instances: int) -> list[float]:

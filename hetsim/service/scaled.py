@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hetsim.service.fewest import Fewest
+from hetsim.service.resolving import Resolved
 from hetsim.simulation.autoscaling.replicas import Replica
 from hetsim.workloads.autoscaling import Autoscaling
 
@@ -48,8 +49,6 @@ class Scaled:
         Mean seconds that a start took, those of replicas that left sooner apart; NaN without any.
     replica_s : float
         Seconds of all replicas from their starts until they were gone, or the end of the run.
-    devices_s : mapping of str to float
-        By device: for how long some replica that uses it was alive.
     fewest : Fewest or None
         What no scaling goes below; None where clients send as they are answered, so that what comes
         is another where replicas are others.
@@ -63,7 +62,6 @@ class Scaled:
     starts: int
     start_s: float
     replica_s: float
-    devices_s: Mapping[str, float]
     fewest: Fewest | None
 
     @property
@@ -106,6 +104,15 @@ def lived(ever: Sequence[Replica], duration_s: float) -> tuple[Lived, ...]:
         for one in ever
         if one.start_s < duration_s or one.start_s == 0
     )
+
+
+def used_by(one: Resolved) -> list[list[str]]:
+    """Return the devices that each instance uses, in the problem's order."""
+    found = []
+    for entry, rows in zip(one.served.instances, one.plans, strict=True):
+        names = {name for row in rows for plan in row for name in plan.devices_used}
+        found += [[name for name in one.problem.devices if name in names]] * entry.count
+    return found
 
 
 def seconds_of_any(spells: Sequence[tuple[float, float]]) -> float:

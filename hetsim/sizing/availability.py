@@ -120,6 +120,7 @@ def availability_as(
             hint="leave the failures out, or give their mean times",
         )
     workload = replace(workload, failures=None)
+    deployment.check_steady("not asked how often objectives hold")
     check_asked(workload)
     known = shares_of(platform, available, failing)
     resolved = resolve(deployment, workload, platform, asked, made)

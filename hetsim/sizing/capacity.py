@@ -90,6 +90,8 @@ def capacity_of(
         deployments = {_name(deployments): deployments}
     if not deployments:
         raise UsageError("no deployment", hint="give one or more")
+    for deployment in deployments.values():
+        deployment.check_steady("no rate is looked for with them")
     if not any(stream.slos for stream in workload.streams):
         raise UsageError("no stream has an objective", hint="give one, e.g. p99=50ms")
     if workload.failures is not None:

@@ -92,6 +92,7 @@ def survive_as(
 ) -> Survived:
     """Return what ``survive`` does, of models read and planned for as `asked`."""
     made = Made() if made is None else made
+    deployment.check_steady("not asked what survives")
     check_asked(workload)
     resolved = resolve(deployment, workload, platform, asked, made)
     found = survived(

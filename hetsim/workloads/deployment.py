@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from hetsim.base.checks import instance, one_of, sequence, text, whole
-from hetsim.errors import WorkloadError, nearest
+from hetsim.errors import UsageError, WorkloadError, nearest
 from hetsim.workloads.autoscaling import Autoscaling
 from hetsim.workloads.workload import MAX_PRIORITY, Workload
 
@@ -305,6 +305,16 @@ class Deployment:
             for served in self.models
         )
         return replace(self, models=models)
+
+    def check_steady(self, what: str) -> None:
+        """Raise UsageError where replicas come and go, which `what` does not know."""
+        for served in self.models:
+            if served.autoscaling is not None:
+                raise UsageError(
+                    f"replicas that come and go are simulated, and {what}",
+                    where=served.model,
+                    hint="leave autoscaling: out of the deployment: all instances are there then",
+                )
 
     def check(self, workload: Workload) -> None:
         """Raise WorkloadError where a stream asks for a model or a priority that is not served."""

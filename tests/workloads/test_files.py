@@ -219,7 +219,8 @@ def test_the_schema_accepts_what_is_read() -> None:
 
 UNSAYABLE = {
     "deployment_batch_sizes_too_small.yaml", "deployment_plan_and_strategy.yaml",
-    "deployment_preferred_above_maximum.yaml", "deployment_served_twice.yaml",
+    "deployment_preferred_above_maximum.yaml", "deployment_scaled_below_the_least.yaml",
+    "deployment_scaled_beyond_instances.yaml", "deployment_served_twice.yaml",
     "deployment_without_levels.yaml", "workload_bucket_too_small.yaml",
     "workload_buckets_descend.yaml", "workload_closed_shared.yaml",
     "workload_dims_without_trace.yaml", "workload_mmpp_of_two_lengths.yaml",

@@ -8,6 +8,7 @@ import pytest
 
 import hetsim
 from hetsim.workloads.arrivals.poisson import Poisson
+from hetsim.workloads.autoscaling import Autoscaling
 from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy, Served
 from hetsim.workloads.files.writing import deployment_yaml
 
@@ -29,6 +30,11 @@ DEPLOYMENTS = [
                 priority_levels=3,
                 default_priority_level=2,
                 dynamic_batching=DynamicBatching(8, (2, 4), 500),
+            ),
+            Served(
+                "nets/n.onnx",
+                instances=(Instances(4),),
+                autoscaling=Autoscaling(2, 4, upscaling_factor=0.5, startup_s=20.0),
             ),
             Served("nets/m.onnx", "single", loading="on_demand", routing="round_robin"),
         )

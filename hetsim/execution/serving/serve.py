@@ -183,6 +183,7 @@ def load_test(
             "failures of a workload are simulated, and not made for real",
             hint="leave failures: out of the workload, or let devices fail in a run of one plan",
         )
+    deployment.check_steady("not served for real")
     for served in deployment.models:
         if served.loading == "on_demand":
             raise UsageError(

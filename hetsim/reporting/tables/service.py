@@ -17,6 +17,7 @@ from hetsim.confidence.percentile import Percentile
 from hetsim.hardware.provenance import weakest
 from hetsim.reporting.tables.comparison import question
 from hetsim.reporting.tables.failed import failed_rows, failed_table
+from hetsim.reporting.tables.scaled import Fixed, scaled_rows, scaled_table
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.cost import cost_text
 from hetsim.reporting.words.text import (
@@ -44,11 +45,15 @@ ROUNDING = 1e-9
 
 
 def service_report(
-    service: Service, worse: Service | None = None, cost: Cost | None = None
+    service: Service,
+    worse: Service | None = None,
+    cost: Cost | None = None,
+    fixed: Sequence[Fixed] = (),
 ) -> RenderableType:
     """Return what was asked, what became of each stream, and what was used.
 
-    `worse` is the same at the bad end of what figures may be off by, `cost` what it costs.
+    `worse` is the same at the bad end of what figures may be off by, `cost` what it costs; `fixed`
+    is the same where replicas do not come and go.
     """
     rows: list[tuple[str, str]] = []
     for one in service.resolved:
@@ -58,6 +63,7 @@ def service_report(
     rows += [(f"{one.model}", _state_text(one)) for one in service.models]
     energy_j = service.energy_per_1000_j
     rows += [("loading", loading_text(service, one)) for one in service.loading]
+    rows += scaled_rows(service)
     if service.failures is not None:
         rows += failed_rows(service.failures)
     rows.append(("bottleneck", f"{service.bottleneck}, {percent(_most_used(service))} of the time"))
@@ -76,6 +82,8 @@ def service_report(
     parts += ["", _parts(service, loading=bool(service.loading))]
     if any(one.objectives for one in service.streams):
         parts += ["", _objectives(service.streams, worse)]
+    if service.scaled:
+        parts += ["", scaled_table(service, cost, fixed)]
     if service.failures is not None and service.failures.devices:
         parts += ["", failed_table(service)]
     parts += ["", _uses(service)]

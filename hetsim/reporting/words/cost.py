@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hetsim.base.text import plain
+from hetsim.reporting.words.text import percent
 from hetsim.service.cost import Charge, Cost
 
 
@@ -36,15 +37,18 @@ def cost_text(cost: Cost) -> str:
         said.append(f"{hardware:.3g} USD for 1000 requests on time without electricity")
     elif not cost.on_time:
         said.append("no request was on time")
-    said += [charge_text(one) for one in cost.charges]
+    longest_s = max(one.rented_s for one in cost.charges)
+    said += [charge_text(one, longest_s) for one in cost.charges]
     return "; ".join(said + asks)
 
 
-def charge_text(one: Charge) -> str:
-    """Return a price and where it is from."""
+def charge_text(one: Charge, longest_s: float) -> str:
+    """Return a price and where it is from; also for how much of the time, where not for all."""
     price = one.price
     if price.rented:
         text = f"{one.name}: {price.usd_per_hour:g} USD an hour"
+        if one.rented_s < longest_s:
+            text += f" for {percent(one.rented_s / longest_s)} of the time"
     else:
         text = f"{one.name}: {price.usd:g} USD"
         if one.hourly_usd is not None:
@@ -71,6 +75,7 @@ def cost_record(cost: Cost) -> dict[str, Any]:
                 "years": one.price.years,
                 "hourly_usd": one.hourly_usd,
                 "energy_j": one.energy_j,
+                "rented_s": one.rented_s,
                 "of": one.price.of,
                 "source": one.price.source,
             }

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from hetsim.workloads.autoscaling import Autoscaling
 from hetsim.workloads.deployment import (
     Deployment,
     DynamicBatching,
@@ -47,6 +48,8 @@ def _served(served: Served, base: Path) -> dict[str, Any]:
             "max_batch_size": batching.max_batch_size,
             **_changed(batching, DynamicBatching(batching.max_batch_size)),
         }
+    if served.autoscaling is not None:
+        found["autoscaling"] = _changed(served.autoscaling, Autoscaling())
     return found
 
 

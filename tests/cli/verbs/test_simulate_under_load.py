@@ -246,3 +246,30 @@ def test_what_is_told_of_an_overloaded_model(cli: Cli, model: Path, platform: Pa
     line = next(line for line in text.splitlines() if line.startswith("requests "))
     assert "p97, 95 %" in text
     assert line.split() == ["requests", "3000", "-", "-", "-", "-"]
+
+
+def test_replicas_that_come_and_go(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text(WORKLOAD.replace("dynamic.onnx", str(model)))
+    scaled = """\
+    instances: [{count: 2}]
+    autoscaling: {max_replicas: 2, target_ongoing_requests: 0.01, upscale_delay_s: 0}
+"""
+    deployment = f"models:\n  - model: {model}\n    strategy: single:cpu\n{scaled}"
+    (tmp_path / "d.yaml").write_text(deployment)
+    words = ["simulate", "--platform", platform, "--workload", tmp_path / "w.yaml"]
+    words += ["--deployment", tmp_path / "d.yaml", "--price", "*=0.5/h"]
+    found = answer(cli, *words)["autoscaling"]
+    [one] = found["models"]
+    assert one["config"]["look_back_period_s"] == 30
+    assert one["starts"] == 1
+    assert one["replica_seconds"] >= one["fewest"]["replica_seconds"] > 0
+    assert max(one["over_time"]["running"]) == one["replicas_most"] == 2
+    assert [each["models"][0]["replicas"] for each in found["fixed"]] == [1, 2]
+    assert all(each["hardware_usd"] > 0 for each in found["fixed"])
+    shown = cli(*words).stdout
+    for word in ("come and go", "2 all along", "replica-hours", "no startup_s given", "fewest"):
+        assert word in shown
+    (tmp_path / "d.yaml").write_text(deployment.replace("max_replicas: 2", "max_replicas: 3"))
+    result = cli(*words)
+    assert result.exit_code == 3
+    assert "d.yaml:5: autoscaling has max_replicas 3, and instances 2" in result.stderr

@@ -17,6 +17,8 @@ from sweeps import sweep
 STATES = 10_000
 OF_SETTINGS = 50
 """Random states of each settings."""
+SEQUENCES = 25
+"""Seeds of a chunk."""
 
 
 def test_it_is_theirs_on_random_states(ray_serve: RayServe) -> None:
@@ -54,10 +56,14 @@ def assert_alike(ray_serve: RayServe, leaning: Leaning, state: dict[str, Any]) -
     assert since is None if math.isnan(leaning.since_s) else since == leaning.since_s
 
 
-@sweep("seed", quick=range(30), full=range(1000))
-def test_it_is_theirs_on_sequences(seed: int, ray_serve: RayServe) -> None:
+@sweep("chunk", quick=range(1), full=range(40))
+def test_it_is_theirs_on_sequences(chunk: int, ray_serve: RayServe) -> None:
     """Delays remember what was wanted before; replicas follow the target after a while."""
-    rng = np.random.default_rng([16, seed])
+    for seed in range(SEQUENCES * chunk, SEQUENCES * (chunk + 1)):
+        assert_theirs_on_a_sequence(np.random.default_rng([16, seed]), ray_serve)
+
+
+def assert_theirs_on_a_sequence(rng: np.random.Generator, ray_serve: RayServe) -> None:
     config = settings(rng)
     theirs = ray_serve.config(config)
     target = ours = config.initial

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
+from hetsim.errors import UsageError
 from hetsim.simulation.autoscaling.serving import Scaling, ScalingServing
+from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
 from hetsim.workloads.autoscaling import Autoscaling
@@ -63,29 +67,27 @@ def case(seed: int) -> Case:
     return Case(config, places, limit, service, int(rng.choice([0, 0, 1, 5])), arrival)
 
 
-def serving(given: Case, *, scale: float = 1.0, machine_code: bool = False) -> ScalingServing:
-    """Instances on devices of their own, whose weights come over one link."""
+def parts(given: Case, scale: float = 1.0) -> Any:
+    """Instances on devices of their own, and last what loads weights over one link."""
     sizes = len(given.service)
     shapes = [Shape([k], [], [[]]) for k in range(given.places) for _ in given.service]
     seconds = [float(s) for _ in range(given.places) for s in given.service]
-    loads: tuple[int, ...] = ()
     if given.load:
-        loads = (len(shapes),)
         shapes.append(Shape([], [(0,)], [[]]))
         seconds.append(float(given.load))
-    return ScalingServing(
+    table = np.arange(given.places * sizes).reshape(1, given.places, sizes)
+    return (
         layout_of(shapes, [1] * given.places, 1),
         np.array(seconds) * scale,
-        [
-            Model(
-                np.arange(given.places * sizes).reshape(1, given.places, sizes),
-                (given.limit,) * given.places,
-            )
-        ],
+        [Model(table, (given.limit,) * given.places)],
         [Source(0)],
-        scalings=[Scaling(given.config, (loads,) * given.places)],
-        machine_code=machine_code,
     )
+
+
+def serving(given: Case, *, scale: float = 1.0, machine_code: bool = False) -> ScalingServing:
+    loads = (given.places * len(given.service),) if given.load else ()
+    scaling = Scaling(given.config, (loads,) * given.places)
+    return ScalingServing(*parts(given, scale), scalings=[scaling], machine_code=machine_code)
 
 
 def played(engine: ScalingServing, arrival: NDArray[np.float64], pieces: int = 1) -> Outcomes:
@@ -96,7 +98,7 @@ def played(engine: ScalingServing, arrival: NDArray[np.float64], pieces: int = 1
     return Outcomes.joined([*told, engine.close()])
 
 
-@sweep("chunk", quick=range(4), full=range(100))
+@sweep("chunk", quick=range(2), full=range(100))
 def test_it_does_what_their_functions_decide(chunk: int, ray_serve: RayServe) -> None:
     changed = 0
     for seed in range(CASES * chunk, CASES * (chunk + 1)):
@@ -134,3 +136,93 @@ def test_machine_code_does_the_same(seed: int) -> None:
     assert plain.replicas[0].ever == compiled.replicas[0].ever
     assert plain.now_s == compiled.now_s
     np.testing.assert_array_equal(plain.ran, compiled.ran)
+
+
+@sweep("seed", quick=range(12), full=range(200))
+def test_all_times_longer_make_all_of_it_longer(seed: int) -> None:
+    """Powers of two keep every bit; what delays are rounded by is a part of the shortest one."""
+    given, by = case(seed), 2.0 ** (seed % 5 - 2)
+    config = given.config
+    longer = {
+        name: getattr(config, name) * by
+        for name in config.__slots__
+        if name.endswith("_s") and getattr(config, name) is not None
+    }
+    arrival = np.array(given.arrival, dtype=float)
+    found = played(serving(given), arrival)
+    engine = serving(given._replace(config=replace(config, **longer)), scale=by)
+    after = played(engine, arrival * by)
+    np.testing.assert_array_equal(after.finish_s, found.finish_s * by)
+    np.testing.assert_array_equal(after.sent_s, found.sent_s * by)
+    np.testing.assert_array_equal(after.instance, found.instance)
+
+
+@sweep("seed", quick=range(12), full=range(200))
+def test_as_many_all_along_are_instances_all_along(seed: int) -> None:
+    given = case(seed)
+    many = given.config.max_replicas
+    config = replace(given.config, min_replicas=many, max_replicas=many, initial_replicas=None)
+    given = given._replace(config=config, places=many)
+    arrival = np.array(given.arrival, dtype=float)
+    scaled = serving(given)
+    plain = Serving(*parts(given), machine_code=False)
+    nowhere = np.zeros(len(arrival), dtype=np.int64)
+    wanted = Outcomes.joined([plain.serve(arrival, nowhere), plain.close()])
+    for mine, theirs in zip(played(scaled, arrival), wanted, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert [one.place for one in scaled.replicas[0].ever] == list(range(many))
+    assert scaled.now_s == plain.now_s
+    # Windows begin at 0, where replicas are counted, not when the first request comes.
+    for one, other in zip(scaled.lengths[2:4], plain.lengths[2:4], strict=True):
+        np.testing.assert_allclose(one.sum(), other.sum())
+
+
+def test_replicas_at_one_link_load_one_after_the_other() -> None:
+    config = Autoscaling(
+        min_replicas=1,
+        max_replicas=3,
+        target_ongoing_requests=1.0,
+        metrics_interval_s=1.0,
+        look_back_period_s=5.0,
+        upscale_delay_s=0.0,
+        startup_s=2.0,
+        control_loop_interval_s=1.0,
+    )
+    engine = serving(Case(config, 3, 1, [100], 5, []))
+    played(engine, np.zeros(3))
+    # At 0 three are wanted; one waits for the other's weights.
+    assert [(one.start_s, one.up_s) for one in engine.replicas[0].ever] == [
+        (0.0, 0.0),
+        (0.0, 7.0),
+        (0.0, 12.0),
+    ]
+    assert engine.ran[-1] == 2
+
+
+def test_one_that_goes_ends_what_it_has() -> None:
+    """It gets nothing more, and is gone at its first look after its last answer."""
+    config = Autoscaling(
+        min_replicas=1,
+        max_replicas=2,
+        initial_replicas=2,
+        target_ongoing_requests=10.0,
+        metrics_interval_s=1.0,
+        look_back_period_s=5.0,
+        downscale_delay_s=1.0,
+        graceful_shutdown_wait_loop_s=2.0,
+        control_loop_interval_s=1.0,
+    )
+    engine = serving(Case(config, 2, 1, [8], 0, []))
+    found = played(engine, np.array([0.0, 0.0, 1.0, 20.0]))
+    goes = engine.replicas[0].ever[1]
+    assert (goes.place, goes.leave_s, goes.gone_s) == (1, 1.0, 9.0)
+    assert found.instance.tolist() == [0, 1, 0, 0]
+    assert found.finish_s.tolist() == [8.0, 8.0, 16.0, 28.0]
+
+
+def test_what_cannot_be_scaled() -> None:
+    given = case(0)
+    with pytest.raises(UsageError, match="instances to be scaled"):
+        serving(given._replace(config=replace(given.config, max_replicas=99)))
+    with pytest.raises(UsageError, match="has no limit"):
+        serving(given._replace(limit=0, service=[1]))

@@ -1,0 +1,172 @@
+"""What became of replicas that come and go, beside as many all along: words, tables, records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.base.text import plain
+from hetsim.base.units import format_seconds
+from hetsim.reporting.words.console import cell, new_table
+from hetsim.reporting.words.text import ABSENT, count, latency_text, percent
+from hetsim.service.cost import Cost
+from hetsim.service.fewest import Fewest
+from hetsim.service.scaled import Scaled
+from hetsim.service.service import Service, StreamService
+from hetsim.workloads.autoscaling import Autoscaling
+
+Fixed: TypeAlias = tuple[Service, Cost]
+"""The same requests with as many replicas all along, and what that costs."""
+
+PERCENTILE = 99.0
+
+BINDS = {
+    "work": "by the work of all requests",
+    "silence": "by their work, and what it takes to be there after each silence",
+    "peaks": "by the fewest replicas, and what of peaks they cannot do in time",
+    "objectives": "more comes than the most replicas can do in time",
+}
+
+
+def scaled_rows(service: Service) -> Iterator[tuple[str, str]]:
+    """Yield how replicas came and went, model by model, and what nobody goes below."""
+    for one in service.scaled:
+        name = f" of {plain(one.model)}" if len(service.scaled) > 1 else ""
+        yield f"replicas{name}", _replicas_text(one)
+        if one.fewest is not None:
+            yield f"fewest{name}", _fewest_text(one, one.fewest)
+
+
+def _replicas_text(one: Scaled) -> str:
+    config = one.config
+    text = f"{config.min_replicas} to {config.max_replicas} by Ray Serve's policy, for "
+    text += f"{config.target_ongoing_requests:g} requests each: {one.mean:.3g} on average, "
+    text += f"{one.most} at most, {count(one.starts, 'start')}"
+    if not math.isnan(one.start_s):
+        text += f" of {format_seconds(one.start_s)}"
+    if not config.startup_s:
+        text += "; no startup_s given: a start takes no longer than its weights over the links"
+    return f"{text}; {one.replica_hours:.4g} replica-hours"
+
+
+def _fewest_text(one: Scaled, fewest: Fewest) -> str:
+    if math.isinf(fewest.replica_s):
+        return f"no scaling keeps every objective: {BINDS[fewest.binds]}"
+    text = f"no scaling that keeps every objective needs fewer than {fewest.replica_s / 3600:.4g} "
+    text += "replica-hours"
+    if one.replica_s > 0:
+        text += f", {percent(fewest.replica_s / one.replica_s)} of these"
+    return f"{text}; {BINDS[fewest.binds]}"
+
+
+def scaled_table(service: Service, cost: Cost | None, fixed: Sequence[Fixed]) -> Table:
+    """Return replica-hours, price and latencies beside those of the fewest and most, all along."""
+    beside = [service, *(one for one, _ in fixed)]
+    costs = [cost, *(each for _, each in fixed)]
+    priced = [each for each in costs if each is not None and each.hardware_usd is not None]
+    table = new_table()
+    table.add_column("replicas", overflow="fold")
+    names = ["on average", "most", "replica-hours"]
+    names += ["USD"] if len(priced) == len(beside) else []
+    for name in names:
+        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    for stream in service.streams:
+        of = f" of {stream.name}" if len(service.streams) > 1 else ""
+        table.add_column(Text(f"p{PERCENTILE:g}{of}", justify="right"), justify="right")
+        if stream.objectives:
+            table.add_column(Text(f"on time{of}", justify="right"), justify="right")
+    for at, one in enumerate(beside):
+        row: list[Text | str] = [
+            cell(_name(one.scaled, fixed=at > 0)),
+            f"{sum(each.mean for each in one.scaled):.3g}",
+            str(sum(each.most for each in one.scaled)),
+            f"{sum(each.replica_hours for each in one.scaled):.4g}",
+        ]
+        if len(priced) == len(beside):
+            row.append(f"{priced[at].hardware_usd:.4g}")
+        for stream in one.streams:
+            row.append(_p99(stream))
+            if stream.objectives:
+                row.append(f"{100 * min(each.on_time for each in stream.objectives):.4g} %")
+        table.add_row(*row)
+    return table
+
+
+def _name(scaled: Sequence[Scaled], *, fixed: bool) -> str:
+    if not fixed:
+        return "come and go"
+    return f"{', '.join(str(each.config.max_replicas) for each in scaled)} all along"
+
+
+def _p99(stream: StreamService) -> str:
+    if not stream.percentiles:
+        return "overloaded" if stream.requests else ABSENT
+    return latency_text(stream.p99_s)
+
+
+def scaled_record(service: Service, fixed: Sequence[Fixed]) -> dict[str, Any]:
+    """Return the record for JSON: nothing where no model is scaled."""
+    if not service.scaled:
+        return {}
+    return {
+        "autoscaling": {
+            "models": [_model_record(one) for one in service.scaled],
+            "fixed": [
+                {
+                    "models": [
+                        {
+                            "model": each.model,
+                            "replicas": each.config.max_replicas,
+                            "replica_seconds": each.replica_s,
+                        }
+                        for each in one.scaled
+                    ],
+                    "hardware_usd": cost.hardware_usd,
+                    "streams": [
+                        {
+                            "name": stream.name,
+                            "p99_s": stream.p99_s,
+                            "on_time": [each.on_time for each in stream.objectives],
+                        }
+                        for stream in one.streams
+                    ],
+                }
+                for one, cost in fixed
+            ],
+        }
+    }
+
+
+def _model_record(one: Scaled) -> dict[str, Any]:
+    changes = one.changes()
+    return {
+        "model": one.model,
+        "config": config_record(one.config),
+        "replicas_mean": one.mean,
+        "replicas_most": one.most,
+        "starts": one.starts,
+        "start_mean_s": one.start_s,
+        "replica_seconds": one.replica_s,
+        "replica_hours": one.replica_hours,
+        "fewest": None
+        if one.fewest is None
+        else {
+            "replica_seconds": one.fewest.replica_s,
+            "work_seconds": one.fewest.work_s,
+            "binds": one.fewest.binds,
+        },
+        "over_time": {
+            "at_s": [at_s for at_s, _, _ in changes],
+            "alive": [alive for _, alive, _ in changes],
+            "running": [running for _, _, running in changes],
+        },
+    }
+
+
+def config_record(config: Autoscaling) -> dict[str, Any]:
+    """Return how a model is scaled, defaults filled in."""
+    return {name: getattr(config, name) for name in Autoscaling.__slots__}
