@@ -1,7 +1,7 @@
 """How many replicas there should be: Ray Serve's own policy, as a pure function.
 
-What Ray Serve 2.60 decides with ``autoscaling_policy.default_autoscaling_policy``, bounds and
-delays included (https://docs.ray.io/en/latest/serve/advanced-guides/advanced-autoscaling.html):
+What Ray Serve 2.60 decides by its default policy, bounds and delays included
+(https://docs.ray.io/en/latest/serve/advanced-guides/advanced-autoscaling.html):
 so many replicas are wanted as bring the requests of each to the target, rounded up; a factor damps
 the change; more, or fewer, must have been wanted for a while before they are had.
 """
