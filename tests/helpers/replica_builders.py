@@ -46,6 +46,12 @@ def random_replicas(seed: int, *, devices: int = 4, models: int = 6, most: int =
             parts.setdefault(name, [nbytes, []])[1].append(at)
             live[at, p] = int(rng.integers(0, 15))
     room = [int(one) for one in rng.uniform(0.25, 1.0, devices) * weights.sum()]
+    # Some devices hold some models' types in half the bytes, but for a few.
+    narrow = rng.random((models, devices)) < 0.2
+    held = tuple(
+        tuple(Held(2, 1, int(rng.integers(0, 30))) if one else Held() for one in row)
+        for row in narrow
+    )
     width = np.ones(devices + 1)
     width[:devices] = rng.integers(1, 3, devices)
     return Replicas(
@@ -64,5 +70,5 @@ def random_replicas(seed: int, *, devices: int = 4, models: int = 6, most: int =
             Part(m, p, nbytes, tuple(which)) for (m, p, _), (nbytes, which) in parts.items()
         ),
         room=tuple(room),
-        held=tuple((Held(),) * devices for _ in range(models)),
+        held=held,
     )

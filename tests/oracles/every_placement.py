@@ -44,12 +44,19 @@ def _fits(replicas: Replicas, every: np.ndarray) -> np.ndarray:
     fits = np.ones(len(every), dtype=bool)
     for p, room in enumerate(replicas.room):
         needed = np.zeros(len(every), dtype=np.int64)
-        for one in range(replicas.count):
-            needed += (every >> one & 1) * replicas.live[one, p]
-        for part in replicas.parts:
-            if part.device == p:
-                having = sum(1 << one for one in part.replicas)
-                needed += ((every & having) > 0) * part.nbytes
+        for model in sorted(set(replicas.model)):
+            stated = np.zeros(len(every), dtype=np.int64)
+            for one in range(replicas.count):
+                if replicas.model[one] == model:
+                    stated += (every >> one & 1) * replicas.live[one, p]
+            for part in replicas.parts:
+                if (part.model, part.device) == (model, p):
+                    having = sum(1 << one for one in part.replicas)
+                    stated += ((every & having) > 0) * part.nbytes
+            # In narrower elements, but for what is kept as wide as it is; whole bytes.
+            held = replicas.held[model][p]
+            kept = np.minimum(held.kept_bytes, stated) * (held.wide_bits - held.bits)
+            needed += np.ceil((stated * held.bits + kept) / held.wide_bits).astype(np.int64)
         fits &= needed <= room
     return fits
 

@@ -34,7 +34,7 @@ from oracles.every_placement import most_carried as of_all
 from platforms import CPU_AND_NPU
 from sweeps import sweep
 
-FEW = 600
+FEW = 400
 
 
 @pytest.fixture(scope="module")
