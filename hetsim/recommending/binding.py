@@ -90,6 +90,9 @@ def says(question: Question, bound: Bound) -> str:
     of = f" of {' and '.join(names)}" if len(question.streams) > 1 else ""
     if bound.by == "pooled":
         return f"any policy answers too few{of} in time, were all devices one: below {_rate(bound)}"
+    if not _alike(bound):
+        brings = "comes" if bound.by == "rate" else "a window brings"
+        return f"the devices that are quick enough carry less{of} than {brings}, in their mixture"
     if bound.by == "window":
         return (
             f"the devices that are quick enough carry less{of} than a window brings: {_rate(bound)}"
@@ -110,10 +113,13 @@ def unit_of(bound: Bound) -> str:
     """What a bound's figures are."""
     if bound.by == "needs":
         return "devices"
+    return "requests/s" if _alike(bound) else "priced seconds a second"
+
+
+def _alike(bound: Bound) -> bool:
+    """Whether all requests that count are worth one."""
     worth = bound.worth[bound.worth > 0]
-    if len(worth) and np.allclose(worth, 1.0):
-        return "requests/s"
-    return "priced seconds a second"
+    return bool(len(worth)) and bool(np.allclose(worth, 1.0))
 
 
 def binding_of(found: Found, most: Counts | None) -> Binding | None:

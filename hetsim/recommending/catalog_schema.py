@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    StrictBool,
+    StrictInt,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from hetsim.hardware.files.figures import (
     Figure,
@@ -39,6 +48,13 @@ class CatalogLinkModel(Strict):
     @classmethod
     def _named(cls, given: Any) -> Any:
         return {"link": given} if isinstance(given, str) else given
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        full = dict(handler.resolve_ref_schema(handler(schema)))
+        return {"anyOf": [{"type": "string", "description": "A link of the catalog."}, full]}
 
     @model_validator(mode="after")
     def _whole(self) -> CatalogLinkModel:

@@ -233,6 +233,10 @@ RUNS = 8
 """Runs of the same length that machine code is likely to be used for."""
 
 
+SEEN = 3
+"""Looks after which a run is long enough to say that a model falls behind for good."""
+
+
 def play_drawn(
     question: Question,
     workload: Workload,
@@ -273,7 +277,12 @@ def _looked(
         told += len(out.arrival_s)
         if told >= due:
             looks += 1
-            if _look(question, parts, said, 1 - confidence_of_look(looks, 1 - error)):
+            each = 1 - confidence_of_look(looks, 1 - error)
+            answered = _look(question, parts, said, each)
+            if not answered and looks >= SEEN:
+                _overloaded(question, workload, parts, said, each)
+                answered = all(one.answer != "undecided" for one in said.values())
+            if answered:
                 return Played(fed, tuple(said.values()))
             due *= 2
     parts.extend(engine.rest())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -204,17 +204,27 @@ def validate_files(files: tuple[str, ...], as_json: bool) -> None:
 
 @devices.command("schema")
 @click.argument(
-    "sort", metavar="[device|link|platform|fitted|kin]", type=click.Choice(SORTS), required=False
+    "sort",
+    metavar="[device|link|platform|fitted|kin|catalog]",
+    type=click.Choice([*SORTS, "catalog"]),
+    required=False,
 )
 @common_options
-def show_schema(sort: Sort | None) -> None:
+def show_schema(sort: Sort | Literal["catalog"] | None) -> None:
     """Print the JSON Schema of a device, link, platform, fitted or kin file, or of all as one.
+
+    That of a catalog is of what `hetsim recommend --catalog` reads.
 
     Editors that check and complete YAML by a schema take it: save it, and name the file on
     the first line, e.g. "# yaml-language-server: $schema=hetsim.schema.json".
     """
     from hetsim.hardware.files.json_schema import json_schema
 
+    if sort == "catalog":
+        from hetsim.recommending.catalog_reader import catalog_schema
+
+        current().show_json(catalog_schema())
+        return
     current().show_json(json_schema(sort))
 
 

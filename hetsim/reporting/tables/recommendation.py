@@ -144,15 +144,19 @@ def _excuses(found: Recommendation) -> Table:
     proved = [one for one in found.excuses if one.proved]
     tried = [one for one in found.excuses if not one.proved]
     for one in proved:
-        table.add_row(f"{big(one.vectors)} platforms", cell(one.what), "proved")
+        table.add_row(_platforms(one.vectors), cell(one.what), "proved")
     for one in tried[:MOST_EXCUSES]:
         table.add_row(cell(counts_text(one.counts or {})), cell(one.what), _how(one))
     if len(tried) > MOST_EXCUSES:
         table.add_row(f"{len(tried) - MOST_EXCUSES} more", "each misses an objective", "tried")
     if found.dearer:
         dearer = "cost more" if found.best is not None else "not looked at"
-        table.add_row(f"{big(found.dearer)} platforms", dearer, "")
+        table.add_row(_platforms(found.dearer), dearer, "")
     return table
+
+
+def _platforms(number: int) -> str:
+    return f"{big(number)} platform{'' if number == 1 else 's'}"
 
 
 def _how(one: Excuse) -> str:
