@@ -97,7 +97,6 @@ class _Writer:
                 for (of_type, of_class), ways in sorted(question.ways.items())
                 for way in ways
             ],
-            "facts": [],
             "bounds": [self._bound(one) for one in found.bounds],
             "templates": self._templates,
             "runs": self._runs,
@@ -126,10 +125,7 @@ class _Writer:
             "error": ERROR,
             "demand": "trace" if question.given else "sampled",
             "warm_up_s": question.warm_up_s,
-            "devices": [
-                {"name": one.name, "streams": one.streams, "memory_bytes": one.memory_bytes}
-                for one in question.types
-            ],
+            "devices": [{"name": one.name, "streams": one.streams} for one in question.types],
             "kinds": [
                 {
                     "name": kind.name,
@@ -142,10 +138,7 @@ class _Writer:
                 for kind in question.kinds
             ],
             "limits": limits,
-            "models": [
-                {"name": name, "weights_bytes": weights}
-                for name, weights in zip(question.models, question.weights_bytes, strict=True)
-            ],
+            "models": [{"name": name} for name in question.models],
             "classes": [
                 {
                     "model": one.model,

@@ -4,7 +4,7 @@ A device of type q has a capacity, and a vector the sum of those of its devices.
 how much there must be. In `rate`, `window` and `pooled` requests are worth something, and a
 second of a device earns no more than its capacity by any way of serving them that can be on
 time (dual feasibility, checked way by way); what must be on time is worth at least so much. In
-`needs`, `quickest` and `memory` something must be there at all.
+`needs` something must be there at all.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ MARGIN = 1e-9
 TICKS = 1 << 60
 """A second."""
 
+Slos = list[int | None]
+"""Which objective of each stream a bound is about, if any."""
+
 
 class Way(NamedTuple):
     """How a device does a piece of a class: what a batch takes it, and a request at least."""
@@ -38,14 +41,6 @@ class Way(NamedTuple):
     batch: int
     seconds: float
     alone_s: float
-
-
-class Fact(NamedTuple):
-    """No plan on these types of devices alone answers a request of a class sooner."""
-
-    of: int
-    devices: frozenset[int]
-    quickest_s: float
 
 
 class Bound(NamedTuple):
@@ -82,37 +77,20 @@ def ways_of(root: Node, question: Question) -> list[Way]:
     return found
 
 
-def facts_of(root: Node, question: Question) -> list[Fact]:
-    """Read how quick types of devices are at most."""
-    found = []
-    for one in root["facts"].rows(100_000):
-        one.fields("class devices quickest_s")
-        devices = frozenset(one["devices"].places(question.streams_of))
-        found.append(
-            Fact(one["class"].place(question.classes), devices, one["quickest_s"].number())
-        )
-    return found
-
-
-def bounds_of(
-    root: Node, question: Question, ways: Sequence[Way], facts: Sequence[Fact]
-) -> list[Bound]:
+def bounds_of(root: Node, question: Question, ways: Sequence[Way]) -> list[Bound]:
     """Read the bounds, and check how each was come by. Raises Untrue."""
     found = []
     for node in root["bounds"].rows(1000):
         by = node.having("by")["by"].text(*CHECKS)
-        error = CHECKS[by](node, question, ways, facts)
-        capacity = _capacity(node, question)
+        rows = node.having("capacity")["capacity"].rows(length=len(question.streams_of))
+        capacity = [one.number() for one in rows]
+        error = CHECKS[by](node, capacity, question, ways)
         by_kind = [sum(capacity[device] for device in kind.devices) for kind in question.kinds]
         found.append(Bound(np.array(by_kind), node["least"].number(), error))
     return found
 
 
-def _capacity(node: Node, question: Question) -> list[float]:
-    return [one.number() for one in node["capacity"].rows(length=len(question.streams_of))]
-
-
-def _slos(node: Node, question: Question) -> list[int | None]:
+def _slos(node: Node, question: Question) -> Slos:
     """The objective of each stream that a bound is about."""
     rows = node["slo"].rows(length=len(question.streams))
     found = [
@@ -125,7 +103,7 @@ def _slos(node: Node, question: Question) -> list[int | None]:
 
 
 def _worth(
-    node: Node, question: Question, ways: Sequence[Way], slos: list[int | None]
+    node: Node, capacity: list[float], question: Question, ways: Sequence[Way], slos: Slos
 ) -> list[float]:
     """Return what each class is worth; no device earns more than its capacity."""
     rows = node["worth"].rows(length=len(question.classes))
@@ -134,7 +112,6 @@ def _worth(
         for row, (_, count) in zip(rows, question.classes, strict=True)
     ]
     limits = [question.limit(of, slos) for of in range(len(rows))]
-    capacity = _capacity(node, question)
     for way in ways:
         if way.alone_s > limits[way.of]:
             continue
@@ -153,12 +130,12 @@ def _least(node: Node, most: float) -> None:
         node["least"].untrue(f"more than {float(most)!r}, which is all that it must be")
 
 
-def _rate(node: Node, question: Question, ways: Sequence[Way], _: Sequence[Fact]) -> float:
+def _rate(node: Node, capacity: list[float], question: Question, ways: Sequence[Way]) -> float:
     node.fields("by capacity least slo worth")
     if not question.sampled:
         node["by"].broken("a trace has no rate")
     slos = _slos(node, question)
-    worth = _worth(node, question, ways, slos)
+    worth = _worth(node, capacity, question, ways, slos)
     total = 0.0
     for stream, slo in enumerate(slos):
         if slo is not None:
@@ -172,12 +149,12 @@ def _rate(node: Node, question: Question, ways: Sequence[Way], _: Sequence[Fact]
     return 0.0
 
 
-def _window(node: Node, question: Question, ways: Sequence[Way], _: Sequence[Fact]) -> float:
+def _window(node: Node, capacity: list[float], question: Question, ways: Sequence[Way]) -> float:
     node.fields("by capacity least slo worth from to")
     if question.sampled or not len(question.time):
         node["by"].broken("arrivals that are drawn, or none")
     slos = _slos(node, question)
-    worth = _worth(node, question, ways, slos)
+    worth = _worth(node, capacity, question, ways, slos)
     first = node["from"].place(question.time)
     last = node["to"].whole(first, len(question.time) - 1)
     total = 0.0
@@ -194,10 +171,10 @@ def _window(node: Node, question: Question, ways: Sequence[Way], _: Sequence[Fac
     return 0.0
 
 
-def _pooled(node: Node, question: Question, ways: Sequence[Way], _: Sequence[Fact]) -> float:
+def _pooled(node: Node, capacity: list[float], question: Question, ways: Sequence[Way]) -> float:
     node.fields("by capacity least slo worth" + " error" * question.sampled)
     slos = _slos(node, question)
-    worth = _worth(node, question, ways, slos)
+    worth = _worth(node, capacity, question, ways, slos)
     streams = [stream for stream, slo in enumerate(slos) if slo is not None]
     for at, (stream, of) in enumerate(question.asks):
         if stream in streams and worth[of] < 1 - CLOSE:
@@ -244,8 +221,9 @@ def greedy(time: Array, rate: float, limit: float) -> tuple[Array, Array]:
     return finish, fresh
 
 
-def _blocks(node: Node, question: Question) -> tuple[int, float]:
-    """Return class and limit of an ask which is, of itself, more than may be late."""
+def _needs(node: Node, capacity: list[float], question: Question, ways: Sequence[Way]) -> float:
+    """This ask is more than may be late, and each device without capacity has no way for it."""
+    node.fields("by capacity least ask slo piece")
     ask = node["ask"].place(question.asks)
     stream, of = question.asks[ask]
     slo = node["slo"].place(question.streams[stream].slos)
@@ -257,47 +235,11 @@ def _blocks(node: Node, question: Question) -> tuple[int, float]:
         enough = int(came.sum()) > question.may_be_late(stream, slo)
     if not enough:
         node["ask"].untrue("so few that all of them may be late")
-    return of, limit
-
-
-def _there(node: Node, question: Question, without: set[int]) -> None:
-    """Check that the vector must have a device that is none of those without."""
     _least(node, 1.0)
-    for device, capacity in enumerate(_capacity(node, question)):
-        if capacity < 1 and device not in without:
-            node["capacity"][device].untrue("less than 1 of what would do")
-
-
-def _needs(node: Node, question: Question, ways: Sequence[Way], _: Sequence[Fact]) -> float:
-    node.fields("by capacity least ask slo piece")
-    of, limit = _blocks(node, question)
     piece = node["piece"].whole(0, question.classes[of][1] - 1)
-    able = {w.device for w in ways if (w.of, w.piece) == (of, piece) and w.alone_s <= limit}
-    _there(node, question, set(range(len(question.streams_of))) - able)
-    return 0.0
-
-
-def _quickest(node: Node, question: Question, _: Sequence[Way], facts: Sequence[Fact]) -> float:
-    node.fields("by capacity least ask slo fact")
-    of, limit = _blocks(node, question)
-    fact = facts[node["fact"].place(facts)]
-    if fact.of != of or not fact.quickest_s > limit:
-        node["fact"].untrue("of another class, or within the limit")
-    _there(node, question, set(fact.devices))
-    return 0.0
-
-
-def _memory(node: Node, question: Question, _: Sequence[Way], __: Sequence[Fact]) -> float:
-    node.fields("by capacity least ask slo")
-    of, _limit = _blocks(node, question)
-    weights = question.weights[question.classes[of][0]]
-    if weights is None:
-        node["ask"].untrue("nobody says how large the model is")
-    _least(node, weights)
-    for device, capacity in enumerate(_capacity(node, question)):
-        memory = question.memory[device]
-        if memory is None or capacity < memory:
-            node["capacity"][device].untrue("less than the device's memory, or nobody knows it")
+    for way in ways:
+        if (way.of, way.piece) == (of, piece) and way.alone_s <= limit and capacity[way.device] < 1:
+            node["capacity"][way.device].untrue("less than 1 of what would do")
     return 0.0
 
 
@@ -306,6 +248,4 @@ CHECKS = {
     "window": _window,
     "pooled": _pooled,
     "needs": _needs,
-    "quickest": _quickest,
-    "memory": _memory,
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.verifying.bounds import bounds_of, facts_of, ways_of
+from hetsim.verifying.bounds import bounds_of, ways_of
 from hetsim.verifying.node import Broken, Node, read
 from hetsim.verifying.question import Array, Question, question_of
 from hetsim.verifying.runs import Run, counts_of, run_of, templates_of
@@ -57,15 +57,15 @@ def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
         The file cannot be read.
     """
     root = read(os.fspath(path)).fields(
-        "certificate made_of question arrivals least facts bounds templates runs tried "
+        "certificate made_of question arrivals least bounds templates runs tried "
         "undecided answer runner_up"
     )
     root["certificate"].text(FORMAT)
     _digests(root["made_of"])
     question = question_of(root)
-    ways, facts = ways_of(root, question), facts_of(root, question)
-    bounds = bounds_of(root, question, ways, facts)
-    templates = templates_of(root, question, ways, facts)
+    ways = ways_of(root, question)
+    bounds = bounds_of(root, question, ways)
+    templates = templates_of(root, question, ways)
     _fits(root, [len(template.tasks) for template in templates], budget)
     runs = [run_of(one, question, ways, templates) for one in root["runs"].rows()]
     errors = sum(run.error for run in runs) + sum(bound.error for bound in bounds)

@@ -67,11 +67,10 @@ class Question:
     sampled: bool
     error: float
     streams_of: list[int]
-    memory: list[int | None]
     kinds: list[Kind]
     limits: list[tuple[list[int], int, int]]
     max_devices: int
-    weights: list[int | None]
+    models: int
     classes: list[tuple[int, int]]
     streams: list[Stream]
     asks: list[tuple[int, int]]
@@ -152,8 +151,8 @@ def question_of(root: Node) -> Question:
     )
     objective = node["objective"].text(*UNITS)
     sampled = node["demand"].text("trace", "sampled") == "sampled"
-    devices = [one.fields("name streams memory_bytes") for one in node["devices"].rows(1000)]
-    models = [one.fields("name weights_bytes") for one in node["models"].rows(1000)]
+    devices = [one.fields("name streams") for one in node["devices"].rows(1000)]
+    models = [one.fields("name") for one in node["models"].rows(1000)]
     for one in (*devices, *models):
         one["name"].text()
     kinds = [_kind(one, objective, len(devices)) for one in node["kinds"].rows(64)]
@@ -201,11 +200,10 @@ def question_of(root: Node) -> Question:
         sampled=sampled,
         error=node["error"].number(0, 0.5),
         streams_of=[one["streams"].whole(1, 10_000) for one in devices],
-        memory=[_maybe(one["memory_bytes"]) for one in devices],
         kinds=kinds,
         limits=limits,
         max_devices=node["max_devices"].whole(0, 10**6),
-        weights=[_maybe(one["weights_bytes"]) for one in models],
+        models=len(models),
         classes=classes,
         streams=streams,
         asks=asks,

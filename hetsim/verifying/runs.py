@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.verifying.bounds import Fact, Way
-from hetsim.verifying.node import Broken, Node
+from hetsim.verifying.bounds import Way
+from hetsim.verifying.node import Node
 from hetsim.verifying.playing import Player, Served, Work, alone_s
 from hetsim.verifying.question import Policy, Question
 from hetsim.verifying.statistic import counted, estimated, latencies, overloaded
+
+Task = tuple[int, float, list[int], list[int]]
+"""Slot, or -1 for a transfer; seconds; links; tasks that must end first."""
 
 CLOSE = 1e-9
 """By how much sums of seconds may be off."""
@@ -27,7 +30,7 @@ class Template:
     batch: int
     devices: list[int]
     links: int
-    tasks: list[tuple[int, float, list[int], list[int]]]
+    tasks: list[Task]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,92 +43,64 @@ class Run:
     error: float
 
 
-def templates_of(
-    root: Node, question: Question, ways: Sequence[Way], facts: Sequence[Fact]
-) -> list[Template]:
+def templates_of(root: Node, question: Question, ways: Sequence[Way]) -> list[Template]:
     """Read the templates, and compare them with what devices take at least. Raises Untrue."""
     least = {way[:4]: way for way in ways}
     found = []
     for node in root["templates"].rows():
         node.fields("class batch devices links tasks")
-        of = node["class"].place(question.classes)
-        batch = node["batch"].whole(1, 10_000)
+        of, batch = node["class"].place(question.classes), node["batch"].whole(1, 10_000)
         devices = node["devices"].places(question.streams_of)
         links = node["links"].whole(0, 10_000)
-        rows = node["tasks"].rows(100_000)
-        tasks: list[tuple[int, float, list[int], list[int]]] = []
-        done: dict[tuple[int, int], float] = {}
-        for at, row in enumerate(rows):
-            parts = row.rows(length=5 if len(row.rows(5)) == 5 else 4)
-            slot = parts[0].whole(-1, len(devices) - 1)
-            seconds = parts[1].number()
-            held = parts[2].places(range(links))
-            before = parts[3].places(rows)
-            if len(set(held)) != len(held) or len(set(before)) != len(before) or at in before:
-                row.broken("a link or task twice, or a task before itself")
-            if slot >= 0 and (held or (tasks and tasks[-1][0] < 0)):
+        pieces: list[set[int]] = [set() for _ in devices]
+        tasks = _tasks(node["tasks"], links, question.classes[of][1], pieces)
+        template = Template(of, batch, devices, links, tasks)
+        _compare(node, template, question, pieces, least)
+        found.append(template)
+    return found
+
+
+def _tasks(node: Node, links: int, of_class: int, pieces: list[set[int]]) -> list[Task]:
+    """Read tasks, and note which pieces of a class are done on each slot."""
+    found: list[Task] = []
+    rows = node.rows(100_000)
+    for row in rows:
+        parts = row.rows(length=5 if len(row.rows(5)) == 5 else 4)
+        slot = parts[0].whole(-1, len(pieces) - 1)
+        held, before = parts[2].places(range(links)), parts[3].places(rows)
+        if len(set(held)) != len(held) or len(set(before)) != len(before):
+            row.broken("a link or a task twice")
+        if slot >= 0:
+            if held or (found and found[-1][0] < 0):
                 row.broken("a subgraph that holds links, or comes after transfers")
-            tasks.append((slot, seconds, held, before))
-            if slot >= 0:
-                pieces = parts[4].places(range(question.classes[of][1])) if parts[4:] else [0]
-                _compare(row, pieces, (devices[slot], of, batch), seconds, least, done, slot)
-        if {piece for piece, _ in done} != set(range(question.classes[of][1])):
-            node["tasks"].untrue("not every piece of the class is done")
-        if question.classes[of][1] == 1:
-            _whole(node, done, (of, batch), devices, least)
-        _quick(node, Template(of, batch, devices, links, tasks), question, done, least, facts)
-        found.append(Template(of, batch, devices, links, tasks))
+            pieces[slot].update(parts[4].places(range(of_class)) if parts[4:] else [0])
+        found.append((slot, parts[1].number(), held, before))
     return found
 
 
 def _compare(
-    row: Node, pieces: list[int], of: tuple[int, int, int], seconds: float,
-    least: dict[Any, Way], done: dict[tuple[int, int], float], slot: int,
-) -> None:  # fmt: skip
-    """A subgraph takes no less than its pieces do at least; each is one that its device can do."""
-    device, at, batch = of
-    total = 0.0
-    for piece in pieces:
-        way = least.get((device, at, piece, batch))
-        if way is None:
-            row.untrue(f"'least' has no way for device {device}, class {at}, batch {batch}")
-        total += way.seconds
-        done[piece, slot] = done.get((piece, slot), 0.0) + seconds
-    if row.rows()[4:] and seconds < total * (1 - CLOSE):
-        row[1].untrue(f"its pieces take {total!r} s at least")
-
-
-def _whole(
-    node: Node, done: dict[tuple[int, int], float], of: tuple[int, int], devices: list[int],
+    node: Node, template: Template, question: Question, pieces: list[set[int]],
     least: dict[Any, Way],
 ) -> None:  # fmt: skip
-    """A class of one piece runs on one device, for as long as it takes at least."""
-    for (_, slot), seconds in done.items():
-        way = least[devices[slot], of[0], 0, of[1]]
-        if seconds < way.seconds * (1 - CLOSE):
-            node["tasks"].untrue(f"{seconds!r} s on slot {slot}, at least {way.seconds!r}")
-
-
-def _quick(
-    node: Node, template: Template, question: Question,
-    done: dict[tuple[int, int], float], least: dict[Any, Way], facts: Sequence[Fact],
-) -> None:  # fmt: skip
-    """Nothing is quicker alone than it can be."""
+    """No slot takes less than what is done on it does at least, nor a request alone."""
+    if set().union(*pieces) != set(range(question.classes[template.of][1])):
+        node["tasks"].untrue("not every piece of the class is done")
     streams = [question.streams_of[device] for device in template.devices]
-    try:
-        alone = alone_s(Work(template.tasks, streams), streams, template.links)
-    except RecursionError:  # pragma: no cover
-        raise Broken(f"{node.where}: too large") from None
+    alone = alone_s(Work(template.tasks, streams), streams, template.links)
     if math.isnan(alone):
         node["tasks"].broken("tasks wait for each other")
-    quickest = [
-        least[template.devices[slot], template.of, piece, template.batch].alone_s
-        for piece, slot in done
-    ]
-    used = {template.devices[slot] for _, slot in done}
-    quickest += [f.quickest_s for f in facts if f.of == template.of and used <= f.devices]
-    if alone < max(quickest) * (1 - CLOSE):
-        node["tasks"].untrue(f"alone it takes {alone!r} s, and at least {max(quickest)!r}")
+    for slot, device in enumerate(template.devices):
+        seconds = 0.0
+        for piece in pieces[slot]:
+            way = least.get((device, template.of, piece, template.batch))
+            if way is None:
+                node.untrue(f"'least' has no way to do piece {piece} on device {device}")
+            seconds += way.seconds
+            if alone < way.alone_s * (1 - CLOSE):
+                node["tasks"].untrue(f"alone it takes {alone!r} s, at least {way.alone_s!r}")
+        busy = sum(task[1] for task in template.tasks if task[0] == slot)
+        if busy < seconds * (1 - CLOSE):
+            node["tasks"].untrue(f"{busy!r} s on slot {slot}, at least {seconds!r}")
 
 
 def run_of(
@@ -145,7 +120,7 @@ def run_of(
     links = node["links"].whole(0, 10_000)
     streams = [question.streams_of[device] for device in devices]
     models = []
-    for model, one in enumerate(node["instances"].rows(length=len(question.weights))):
+    for model, one in enumerate(node["instances"].rows(length=question.models)):
         models.append(_served(one, model, question, policy, ways, templates, devices, links))
     played = node["played"].whole(1, len(question.time))
     if not question.sampled and played != len(question.time):

@@ -386,15 +386,10 @@ class Maker:
                 "error": min(max(spent, 0.05), 0.5) if self.sampled else 0.05,
                 "demand": "sampled" if self.sampled else "trace",
                 "warm_up_s": 0.0,
-                "devices": [
-                    {"name": f"type{q}", "streams": self.streams_of[q], "memory_bytes": None}
-                    for q in range(3)
-                ],
+                "devices": [{"name": f"type{q}", "streams": self.streams_of[q]} for q in range(3)],
                 "kinds": self.kinds,
                 "limits": [{"of": [-3, 1, 1, 0], "at_least": -3, "at_most": 0}],
-                "models": [
-                    {"name": f"model{m}", "weights_bytes": None} for m in range(len(self.streams))
-                ],
+                "models": [{"name": f"model{m}"} for m in range(len(self.streams))],
                 "classes": [
                     {"model": m, "variant": str(v), "pieces": n}
                     for (m, v), n in zip(self.classes, self.pieces, strict=True)
@@ -412,7 +407,6 @@ class Maker:
                 "ask": packed(self.ask, "<u2"),
             },
             "least": [[*key, seconds, seconds] for key, seconds in self.seconds.items()],
-            "facts": [],
             "bounds": bounds,
             "templates": self.templates,
             "runs": self.runs,
