@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import UsageError
-from hetsim.simulation.recursion import kernel, rows
+from hetsim.simulation.recursion import kernel, least, rows
 from hetsim.simulation.recursion.orders import Layout, Order, order_of, rows_of
 from hetsim.simulation.recursion.queues import new_queues, with_room
 from hetsim.simulation.stuck import never_start
@@ -144,6 +144,14 @@ class Recursion:
         self._least = self._own(np.full(len(touched), -math.inf))
         given = routing == "given" and timeout_s == math.inf
         self._rows = self._in_rows(order, seconds, streams, touched) if given else []
+        self._replicas: Any = None
+        if routing == "least_finish" and timeout_s == math.inf:
+            self._replicas = least.replicas_of(order, seconds)
+        if self._replicas is not None:
+            parts: Any = (
+                part if isinstance(part, int) else self._own(part) for part in self._replicas
+            )
+            self._replicas = least.Replicas._make(parts)
 
     def serve(self, arrival: Floats, template: Ints | None = None) -> Served | None:
         """Play the requests that come next, or return None where a later one could overtake.
@@ -211,6 +219,14 @@ class Recursion:
                 ]
                 play(*fixed, *times)
                 block.begun[mine], block.finish[mine] = times[1:]
+            return True
+        if self._replicas is not None:
+            play = least.compiled() if self._machine_code else least.serve_least
+            arrays = [self._own(array) for array in (arrival, *block)]
+            play(self._replicas, *arrays)
+            for part, array in zip(block, arrays[1:], strict=True):
+                if array is not part:
+                    part[:] = array
             return True
         if self._routing == kernel.SHORTEST_QUEUE:
             self._queues = with_room(self._queues, len(arrival), self._machine_code)

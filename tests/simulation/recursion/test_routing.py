@@ -10,6 +10,8 @@ import pytest
 
 from hetsim.simulation.clock.playing import run
 from hetsim.simulation.recursion import playing
+from hetsim.simulation.recursion.least import replicas_of
+from hetsim.simulation.recursion.orders import order_of
 from hetsim.simulation.recursion.playing import Recursion, Routing
 from oracles.random_layouts import Case, Shape, layout_of, random_case
 from sweeps import sweep
@@ -123,3 +125,51 @@ def test_late_requests_never_enter() -> None:
     assert served.template.tolist() == [0, -1, 0, 0]
     assert served.finish[[0, 2, 3]].tolist() == [2.0, 4.0, 6.0]
     assert np.isnan([served.begun[1], served.finish[1]]).all()
+
+
+@sweep("chunk", quick=[0], full=range(10))
+def test_where_it_ends_first_told_without_trying_is_where_trying_says(chunk: int) -> None:
+    """A timeout that nothing reaches lets every replica be tried."""
+    told = 0
+    for seed in range(150 * chunk, 150 * (chunk + 1)):
+        case = random_case(seed, most_requests=60)
+        served = [
+            Recursion(
+                case.layout,
+                case.duration,
+                routing="least_finish",
+                timeout_s=timeout_s,
+                machine_code=machine_code,
+            )
+            for timeout_s, machine_code in ((1e300, False), (math.inf, False), (math.inf, True))
+        ]
+        order = order_of(case.layout, case.duration)
+        assert order is not None
+        if replicas_of(order, case.duration[order.of_layout]) is None:
+            continue
+        told += len(case.layout.first) > 2
+        tried, *others = (one.serve(case.arrival) for one in served)
+        assert tried is not None
+        for other in others:
+            assert other is not None
+            assert all(a.tobytes() == b.tobytes() for a, b in zip(tried, other, strict=True))
+    assert told >= 5
+
+
+def test_replicas_of_unlike_speed_under_load_end_each_request_where_it_ends_first() -> None:
+    """A chain, a fork that joins, and one that holds nothing in between; some of them alike."""
+    chain = Shape([0, 1], [(0,)], [[], [2], [0]])
+    fork = Shape([2, 3, 4], [(1,), ()], [[], [3], [4], [0], [0]])
+    also = Shape([5, 6, 7], [(2,), ()], [[], [3], [4], [0], [0]])
+    layout = layout_of([chain, fork, also], [1] * 8, 3)
+    duration = np.array([1.0, 1 / 3, 0.1, *[0.7, 0.9, 1.1, 0.1, 0.3] * 2])
+    arrival = np.random.default_rng(1).exponential(0.45, 3000).cumsum()
+    tried, told = (
+        Recursion(layout, duration, routing="least_finish", timeout_s=timeout_s).serve(arrival)
+        for timeout_s in (1e300, math.inf)
+    )
+    assert tried is not None
+    assert told is not None
+    assert set(told.template.tolist()) == {0, 1, 2}
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(tried, told, strict=True))
+    assert (told.finish - arrival).max() > 5
