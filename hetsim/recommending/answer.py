@@ -10,6 +10,7 @@ from hetsim.hardware.spec import Platform
 from hetsim.recommending.binding import Binding
 from hetsim.recommending.composing import Pieces
 from hetsim.recommending.deploying import told
+from hetsim.recommending.doubt import Doubt
 from hetsim.recommending.policies import Policy
 from hetsim.recommending.question import UNIT, Counts, Question
 from hetsim.recommending.searching import Found, Tried
@@ -90,6 +91,8 @@ class Recommendation:
         What keeps the nearest cheaper vector out.
     policies : tuple of Policy
         That were tried, where a vector was.
+    doubt : Doubt or None
+        How sure it is; None where that was not asked, or nothing is recommended.
     found : Found
         The search, in numbers.
     pieces : tuple of Pieces
@@ -107,6 +110,7 @@ class Recommendation:
     policies: tuple[Policy, ...]
     found: Found = field(repr=False)
     pieces: tuple[Pieces, ...] = field(repr=False)
+    doubt: Doubt | None = None
 
     @property
     def proved(self) -> bool:

@@ -145,6 +145,20 @@ class Way:
     whole_bytes: int = 0
 
 
+class Off(NamedTuple):
+    """By how much times may be off: logs of factors, as sums of independent sources.
+
+    Attributes
+    ----------
+    device, route : mapping of str to float
+        By source the deviation of the log, of what the device takes and of transfers to it. Two
+        that name the same source are off together.
+    """
+
+    device: Mapping[str, float]
+    route: Mapping[str, float]
+
+
 @dataclass(frozen=True, slots=True)
 class Class:
     """Requests of one model and shape.
@@ -225,6 +239,8 @@ class Question:
         Requests that come before are not judged.
     arrivals : Arrivals or None
         All of them, where they are given.
+    off : mapping of (type, model) to Off
+        What the figures of devices and links leave open; what is not there is exact.
     """
 
     aim: Aim
@@ -241,6 +257,7 @@ class Question:
     given: bool
     warm_up_s: float = 0.0
     arrivals: Arrivals | None = None
+    off: Mapping[tuple[int, int], Off] = field(default_factory=dict)
 
     def cost(self, counts: Counts) -> int:
         """What so many of each kind cost, in ``UNIT``."""
@@ -250,6 +267,17 @@ class Question:
         """What vectors are ordered by: cost, then fewer devices, then the counts themselves."""
         devices = sum(n * kind.counted for n, kind in zip(counts, self.kinds, strict=True))
         return self.cost(counts), devices, counts
+
+    def allows(self, counts: Counts) -> bool:
+        """Whether so many of each may be had: of kinds, of all, and in the slots of one host."""
+        each = list(zip(counts, self.kinds, strict=True))
+        slots = sum(n * kind.slots for n, kind in each)
+        return (
+            all(0 <= n <= kind.most for n, kind in each)
+            and sum(n * kind.counted for n, kind in each) <= self.max_devices
+            and sum(n for n, kind in each if kind.slots) <= 1
+            and sum(n for n, kind in each if kind.in_slot) <= slots
+        )
 
     def classes_of(self, model: int) -> tuple[int, ...]:
         """The classes of a model, in order."""

@@ -20,6 +20,7 @@ from hetsim.recommending.catalog import Catalog
 from hetsim.recommending.catalog_reader import load_catalog
 from hetsim.recommending.composing import Pieces
 from hetsim.recommending.deploying import deployment_of, platform_of, told
+from hetsim.recommending.doubt import AS_SAID, Demand, demand_of_text, doubt_of
 from hetsim.recommending.policies import Placed, policies_of
 from hetsim.recommending.pricing import Terms
 from hetsim.recommending.question import AIMS, Aim, Question
@@ -38,6 +39,7 @@ MAX_DEVICES = 8
     objective=checks.one_of(*AIMS),
     max_devices=checks.whole(1, 4096),
     most_requests=checks.whole(1),
+    draws=checks.whole(0, 10_000),
 )
 def recommend(
     workload: Workload,
@@ -49,6 +51,8 @@ def recommend(
     tariff_usd_per_kwh: float | None = None,
     lifetime_years: float | None = None,
     most_requests: int = BUDGET,
+    draws: int = 0,
+    demand: str | None = None,
 ) -> Recommendation:
     """Return the cheapest platform that meets every objective, and what excludes the rest.
 
@@ -75,6 +79,10 @@ def recommend(
         For what is bought.
     most_requests : int
         Drawn requests after which a run ends undecided.
+    draws : int
+        How many draws of what figures may be off by to look at, see ``doubt``; 0: none.
+    demand : str, optional
+        Factors on what comes, ``0.8,1,1.3`` or ``0.8:0.2,1:0.5,1.3:0.3``, for the same.
 
     Raises
     ------
@@ -101,6 +109,8 @@ def recommend(
         max_devices=max_devices,
         terms=terms,
         budget=most_requests,
+        draws=draws,
+        demand=AS_SAID if demand is None else demand_of_text(demand),
     )
 
 
@@ -113,6 +123,8 @@ def recommended(
     terms: Terms,
     asked: Asked | None = None,
     budget: int = BUDGET,
+    draws: int = 0,
+    demand: Demand = AS_SAID,
     tell: Callable[[str], None] | None = None,
 ) -> Recommendation:
     """Return what ``recommend`` does, of models read and priced as `asked`."""
@@ -133,8 +145,22 @@ def recommended(
         else question.cost(answer.counts)
     )
     excluded, dearer = excluded_by(found, cap)
-    # What costs as much as the answer and comes after it was not looked at either.
     vectors = all_vectors(question)
+    binding = binding_of(found, None if answer is None else answer.counts)
+    doubt = None
+    if draws or demand != AS_SAID:
+        near = None
+        if binding is not None:
+            near = tuple(binding.counts.get(kind.name, 0) for kind in question.kinds)
+        doubt = doubt_of(
+            found,
+            workload,
+            draws=max(draws, 1),
+            demand=demand,
+            budget=budget,
+            near=near,
+            tell=tell,
+        )
     return Recommendation(
         workload,
         None if answer is None else chosen(question, pieces, answer, workload, asked, budget),
@@ -144,10 +170,11 @@ def recommended(
         excuses_of(found, excluded),
         dearer,
         vectors,
-        binding_of(found, None if answer is None else answer.counts),
+        binding,
         found.policies,
         found,
         pieces,
+        doubt,
     )
 
 

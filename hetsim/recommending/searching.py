@@ -254,6 +254,21 @@ class Search:
                 break
         return Tried(counts, tuple(runs))
 
+    def meets(self, counts: Counts, first: int = 0) -> bool:
+        """Whether a vector is seen to meet: by no bound excluded, and by some policy met.
+
+        The policy `first` is tried before the others.
+        """
+        if excludes(self.tests, counts) or self._cut(counts):
+            return False
+        deployments = self._deployments(counts)
+        for group, where in sorted(deployments, key=lambda one: first not in one[0]):
+            if isinstance(where, Placed):
+                played = self._play(where, self.policies[group[0]])
+                if played.answer == "meets":
+                    return True
+        return False
+
     def _deployments(self, counts: Counts) -> list[tuple[tuple[int, ...], Placed | str]]:
         """The deployments that policies come to, each once."""
         found: dict[object, tuple[list[int], Placed | str]] = {}

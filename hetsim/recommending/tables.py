@@ -11,6 +11,7 @@ from hetsim.errors import Infeasible, UsageError, WorkloadError
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.recommending.catalog import Catalog, Entry, HostEntry
 from hetsim.recommending.composing import FRONT, Pieces, composed, pieces_of
 from hetsim.recommending.pricing import Terms, costs_of
@@ -23,6 +24,7 @@ from hetsim.recommending.question import (
     Class,
     DeviceType,
     Kind,
+    Off,
     Question,
     Stream,
     Task,
@@ -152,6 +154,7 @@ def question_of(
         tables.why_not,
         given,
         workload.warm_up_s,
+        off=tables.off,
     )
     if given:
         question = replace(question, arrivals=arrivals_of(workload, question))
@@ -212,6 +215,7 @@ class _Tables:
         self.ways: dict[tuple[int, int], tuple[Way, ...]] = {}
         self.why_not: dict[tuple[int, int], str] = {}
         self.weights_bytes = [0] * len(models)
+        self.off: dict[tuple[int, int], Off] = {}
         self._made: dict[int, Made] = {}
 
     def add(
@@ -251,9 +255,27 @@ class _Tables:
                 ways = _ways(one, unit, names, platform)
                 self.ways.update({(of_type, k): found for k, found in zip(mine, ways, strict=True)})
                 p = one.problem.device_index(name)
+                self.off[of_type, at] = _off(one.problem, p)
                 weights = held((one,))[0].weights[p]
                 least = self.weights_bytes[at]
                 self.weights_bytes[at] = min(least, weights) if least else weights
+
+
+def _off(problem: Problem, p: int) -> Off:
+    """What is left open of a device, and of the way to it; exact where it is at the bad end."""
+    if problem.certain or problem.host is None:
+        return Off({}, {})
+    known = problem.uncertainty
+    return Off(
+        *(
+            {
+                source: weight
+                for source, weight in zip(known.sources, row.tolist(), strict=True)
+                if weight
+            }
+            for row in (known.devices[p], known.routes[problem.host, p])
+        )
+    )
 
 
 def _sizes_of(model: str, classes: Sequence[Class], at: int, asked: Asked) -> tuple[int, ...]:

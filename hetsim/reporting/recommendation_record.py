@@ -56,6 +56,26 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
         ],
         "dearer": found.dearer,
         "proved_infeasible": found.proved,
+        "doubt": None
+        if found.doubt is None
+        else {
+            "draws": found.doubt.draws,
+            "demand": [list(one) for one in found.doubt.demand],
+            "right": found.doubt.right,
+            "none": found.doubt.none,
+            "answer": found.doubt.answer,
+            "least_regret": found.doubt.candidates.index(found.doubt.least_regret),
+            "candidates": [
+                {
+                    "counts": dict(one.counts),
+                    "cost": one.cost,
+                    "meets": one.meets,
+                    "cheapest": one.cheapest,
+                    "regret": one.regret,
+                }
+                for one in found.doubt.candidates
+            ],
+        },
         "binding": None
         if binding is None
         else {

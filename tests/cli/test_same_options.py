@@ -12,6 +12,7 @@ from hetsim.cli.main import main
 OWN_WORDS = {
     "--address": "a run joins a cluster, a check asks one too",
     "--affinity": "a partition heeds its default and priority too",
+    "--draws": "on what is played again",
     "--executor": "who answers the points of a sweep",
     "--explain": "of two nodes in a partition, of the best plan in a comparison",
     "--force": "what it lets be replaced",

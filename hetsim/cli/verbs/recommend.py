@@ -49,6 +49,18 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     help="After how many drawn ones a run ends undecided.  [default: 262144]",
 )
+@click.option(
+    "--draws",
+    type=click.IntRange(min=0, max=100_000),
+    default=0,
+    show_default=True,
+    help="Ask again on so many draws of what figures may be off by how sure the answer is.",
+)
+@click.option(
+    "--demand",
+    metavar="FACTOR,...",
+    help="The same for what comes: 0.8,1,1.3 (weighed 30, 40, 30), or 0.8:0.2,1:0.5,1.3:0.3.",
+)
 @contention_option
 @cost_option
 @pessimistic_option
@@ -78,6 +90,8 @@ def recommend(
     tariff: float | None,
     lifetime: float | None,
     requests: int | None,
+    draws: int,
+    demand: str | None,
     contention: Contention | None,
     certificate_file: Path | None,
     out: Path | None,
@@ -94,6 +108,7 @@ def recommend(
     from hetsim.errors import UsageError
     from hetsim.recommending.catalog_reader import load_catalog
     from hetsim.recommending.certificate import certificate, digests_of
+    from hetsim.recommending.doubt import AS_SAID, demand_of_text
     from hetsim.recommending.pricing import Terms
     from hetsim.recommending.recommend import recommended
     from hetsim.recommending.searching import BUDGET
@@ -110,6 +125,7 @@ def recommend(
         check_file(certificate_file, force=force, option="--certificate")
     if out is not None:
         check_folder(out, force=force)
+    factors = AS_SAID if demand is None else demand_of_text(demand)
     comes = load_workload(workload)
     can_be_had = load_catalog(catalog)
     asked = Asked(
@@ -126,6 +142,8 @@ def recommend(
             terms=Terms(prices, tariff, lifetime),
             asked=asked,
             budget=requests or BUDGET,
+            draws=draws,
+            demand=factors,
             tell=tell,
         )
     record = recommendation_record(found)

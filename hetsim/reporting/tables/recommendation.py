@@ -13,6 +13,7 @@ from hetsim.base.text import plain
 from hetsim.base.units import format_seconds
 from hetsim.recommending.answer import Excuse, Recommendation, nearest
 from hetsim.recommending.binding import Binding
+from hetsim.recommending.doubt import Doubt
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import big, latency_text, percent
@@ -57,8 +58,49 @@ def recommendation_report(found: Recommendation) -> RenderableType:
     parts += ["", _excuses(found)]
     if found.binding is not None:
         parts += ["", *_binding(found.binding)]
+    if found.doubt is not None:
+        parts += ["", _near(found, found.doubt)]
     parts += ["", Text(sentence(found), style="bold")]
+    if found.doubt is not None:
+        parts.append(Text(plain(sure_sentence(found, found.doubt))))
     return Stack(*parts)
+
+
+def sure_sentence(found: Recommendation, doubt: Doubt) -> str:
+    """Return how likely the answer is right, and what is regretted least."""
+    answer, least = doubt.candidates[doubt.answer], doubt.least_regret
+    of = f"{doubt.draws} draws" if doubt.draws > 1 else "what comes"
+    if len(doubt.demand) > 1 and doubt.draws > 1:
+        of += f" by {len(doubt.demand)} demands"
+    text = (
+        f"How sure: over {of} it meets in {percent(answer.meets)}, and is the cheapest near it "
+        f"that does in {percent(doubt.right)}"
+    )
+    if doubt.none:
+        text += f"; in {percent(doubt.none)} nothing near it does"
+    if least is answer:
+        return f"{text}. Nothing near it is regretted less."
+    return (
+        f"{text}. Least regret: {counts_text(least.counts)}, {money(found, least.cost)}, which "
+        f"meets in {percent(least.meets)}."
+    )
+
+
+def _near(found: Recommendation, doubt: Doubt) -> Table:
+    table = new_table()
+    table.add_column("near it", overflow="fold")
+    unit = UNITS[found.found.question.aim]
+    for name in (unit, "meets", "cheapest", "regret"):
+        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    for one in doubt.candidates:
+        table.add_row(
+            cell(counts_text(one.counts)),
+            f"{one.cost:.4g}",
+            percent(one.meets),
+            percent(one.cheapest),
+            f"{one.regret:.3g}",
+        )
+    return table
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
