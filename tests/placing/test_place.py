@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import hetsim
@@ -28,8 +29,11 @@ from hetsim.sizing.ceiling import ceiling_of, rates_of
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.constant import Constant
 from hetsim.workloads.arrivals.poisson import Poisson
+from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.deployment import DynamicBatching
+from hetsim.workloads.dimensions import Follows
 from hetsim.workloads.failing import Failing
+from onnx_builders import make_model, op, value
 from oracles.every_placement import most_carried as of_all
 from platforms import CPU_AND_NPU
 from sweeps import sweep
@@ -269,3 +273,37 @@ def test_a_path_of_the_file_is_of_no_matter(
     again = serve(hetsim.Deployment((served,)), workload, platform)
     assert found.best.service is not None
     assert again.streams[0].p99_s == found.best.service.streams[0].p99_s
+
+
+def test_a_length_that_is_rare_may_take_too_long(platform: hetsim.Platform, tmp_path: Path) -> None:
+    weight = np.zeros((256, 256), dtype=np.float32)
+    made = make_model(
+        [op("MatMul", "x w", "y")],
+        [value("x", (1, "length", 256))],
+        [value("y", (1, "length", 256))],
+        {"w": weight},
+    )
+    onnx.save(made, tmp_path / "m.onnx")
+    model = str(tmp_path / "m.onnx")
+    rows = [f"{at},{8192 if at % 20 == 19 else 8}" for at in range(200)]
+    (tmp_path / "t.csv").write_text("time,size\n" + "\n".join(rows) + "\n")
+    came = Replay(str(tmp_path / "t.csv"), column="time")
+    follows = {"length": Follows("size", (8, 8192))}
+    took = offered(
+        hetsim.Workload((hetsim.Stream("s", model, came, dims=follows),)), platform, Asked(), Made()
+    )
+    # Each kind of request asks for work of its own, as often as it comes.
+    assert took.replicas.demand[0] == pytest.approx(19 * took.replicas.demand[1])
+    short_s, long_s = (row[0] for row in took.instances[0].resolved.seconds[0])
+    assert short_s < long_s
+    between = (short_s + long_s) / 2
+    for share, may in ((0.9, True), (0.96, False)):
+        stream = hetsim.Stream("s", model, came, dims=follows, slos=(hetsim.Slo(share, between),))
+        each = offered(hetsim.Workload((stream,)), platform, Asked(), Made())
+        cpu = [one for one in each.instances if one.devices == took.instances[0].devices]
+        assert bool(cpu) == may
+        # A trace is judged whole, by all of its requests.
+        found = hetsim.place(hetsim.Workload((stream,)), platform, most=1)
+        if found.rows:
+            assert found.best.service is not None
+            assert found.best.service.requests == 200
