@@ -13,6 +13,7 @@ from known_queues import TAKES, batched, open_, takes_all
 from oracles.queueing.batches import BatchServer
 
 
+@pytest.mark.group("machine_code")
 @at_loads(0.5, 0.7, 0.9)
 def test_latency_and_queue(load: float, seeds: int) -> None:
     holds(batched(load), seeds)

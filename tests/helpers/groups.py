@@ -20,7 +20,8 @@ GROUPS = {"judged": "suite", "ray_connection": "ray"}
 
 MARK = "group"
 """Marks a test with its group. That of all that start Rays of their own is ``own_ray``: one process
-waits for them while the others compute."""
+waits for them while the others compute. For each function that is compiled, ``machine_code`` has a
+test that calls it: where no machine code is kept yet, one process makes it, and all find it."""
 
 _FILE = "hetsim_groups"
 

@@ -56,6 +56,7 @@ def predicted(table, precision):
     return math.fsum(seconds * table.counts)
 
 
+@pytest.mark.group("machine_code")
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 @pytest.mark.parametrize("name", zoo.names())
 def test_a_table_is_the_sum_of_the_prices(name, precision):

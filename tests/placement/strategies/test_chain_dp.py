@@ -102,6 +102,7 @@ def test_chains_equal_brute_force(count: int) -> None:
         assert hetsim.simulate(hetsim.plan(problem, "chain-dp")).latency_s == best
 
 
+@pytest.mark.group("machine_code")
 def test_throughput_gives_each_device_one_run() -> None:
     problem = Problem.from_arrays(
         [[4.0, 2.0, 4.0]] * 8, edges=[(v, v + 1, 0) for v in range(7)], contention="none"

@@ -26,6 +26,7 @@ PUBLISHED = {
 }
 
 
+@pytest.mark.group("machine_code")
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_optima(name: str) -> None:
     workload = read(name)

@@ -155,6 +155,7 @@ def test_the_same_answer_under_every_hash_seed(seed: int) -> None:
     assert printed_under(seed, SCRIPT) == printed_here(SCRIPT)
 
 
+@pytest.mark.group("machine_code")
 @examples(quick=10, full=30)
 @given(model_like(problems(max_nodes=10)))
 def test_the_best_pair_is_next(problem: Problem) -> None:

@@ -128,6 +128,7 @@ def test_moves_count_as_the_clock_does_and_never_lose(seed: int, contiguous: boo
         assert bottleneck(replace(plan, problem=roomy)) == pytest.approx(layout.load_s)
 
 
+@pytest.mark.group("machine_code")
 def test_stages_may_return_to_a_device() -> None:
     # The ends suit d0, the middle d1: contiguous stages take 24 or more, others 9.
     problem = Problem.from_arrays(

@@ -54,6 +54,7 @@ def outcome(case: Case, pieces: int, machine_code: bool) -> str:
     return "watched" if engine.doubt else "certain"
 
 
+@pytest.mark.group("machine_code")
 @sweep("chunk", quick=[0, 1], full=range(70))
 @pytest.mark.parametrize("machine_code", [False, True])
 def test_the_same_bits(chunk: int, machine_code: bool) -> None:
