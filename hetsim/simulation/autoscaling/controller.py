@@ -98,7 +98,9 @@ class Controller:
 
     def decide_before(self, now_s: float) -> None:
         """Let it decide at all turns before `now_s`, at none of which the target changes."""
-        self._turn, target, self._leaning = self._ahead(_turns_before(self.config, now_s))
+        self._turn, target, self._leaning = self._ahead(
+            _turns_before(self.config.control_loop_interval_s, now_s)
+        )
         assert target == self.target
 
     def decide_at(self, now_s: float) -> None:
@@ -114,10 +116,39 @@ class Controller:
             )
             self._turn += 1
 
+    def rests(self, under_way: Mapping[int, int]) -> bool:
+        """Return whether nothing changes before a request comes, of which none is under way.
+
+        All that was counted is nothing, all that the router knows of was, and nothing wants another
+        target.
+        """
+        if under_way.keys() - self._counted.keys():
+            return False
+        told = (*self._counted.values(), *self._told.values())
+        if any(count for series in told for _, count in series):
+            return False
+        many = wanted(self.config, 0.0, len(self._running), self.target)
+        return goal_of(self.config, many, self.target) == self.target
+
+    def rest_until(self, time_s: float, under_way: Mapping[int, int]) -> None:
+        """Have nothing counted, and told, as often as it is before `time_s`."""
+        config, every_s = self.config, self.config.record_interval_s
+        records = _turns_before(every_s, time_s)
+        if records <= self._records:
+            return
+        back_s = time_s - config.look_back_period_s - config.metrics_interval_s
+        since = max(_turns_before(every_s, back_s), 0)
+        self._counted = {
+            key: [(k * every_s, 0) for k in range(since, records) if k * every_s >= begin_s]
+            for key, begin_s in ((key, self._counted[key][0][0]) for key in (QUEUE, *under_way))
+        }
+        self._records = records
+        self._tells = max(self._tells, _turns_before(config.metrics_interval_s, time_s))
+
     def next_s(self) -> float:
         """Return when something happens next: it is counted, told, or the target changes."""
         soon_s = min(self.record_s, self.tell_s)
-        turns = _turns_before(self.config, soon_s)
+        turns = _turns_before(self.config.control_loop_interval_s, soon_s)
         turn, target, _ = self._ahead(turns)
         if target == self.target:
             return soon_s
@@ -196,12 +227,11 @@ class Controller:
         return high
 
 
-def _turns_before(config: Autoscaling, now_s: float) -> int:
-    """Return how many turns of the loop there are before a time."""
-    loop_s = config.control_loop_interval_s
-    turns = math.ceil(now_s / loop_s)
-    while turns * loop_s < now_s:
+def _turns_before(every_s: float, time_s: float) -> int:
+    """Return how many multiples of an interval, 0 the first, there are before a time."""
+    turns = math.ceil(time_s / every_s)
+    while turns * every_s < time_s:
         turns += 1
-    while turns > 0 and (turns - 1) * loop_s >= now_s:
+    while turns > 0 and (turns - 1) * every_s >= time_s:
         turns -= 1
     return turns

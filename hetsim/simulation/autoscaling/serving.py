@@ -22,7 +22,7 @@ from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.clock.rules import ADMITTED, MASK, OLDEST, SHIFT, STARTING, admit
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Clients, Model, Options, Source
-from hetsim.simulation.serving.tables import FOREIGN, TOLD
+from hetsim.simulation.serving.tables import FOREIGN, TAKEN, TOLD
 from hetsim.simulation.serving.taking import place
 from hetsim.workloads.autoscaling import Autoscaling
 
@@ -62,7 +62,7 @@ class ScalingServing(Serving):
         Where an instance of a model that is scaled has no limit, or there are too few.
 
     Complexity: that of ``Serving``, and for each model O(replicas) whenever it is counted how many
-    requests they have.
+    requests they have; no more often than requests come where nothing is counted for long.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class ScalingServing(Serving):
         self._loading: dict[int, tuple[int, int]] = {}
         self._lacks: dict[tuple[int, int], int] = {}
         self._dealt: dict[int, object] = {}
+        self._coming: Any = None
         for model, scaling in enumerate(scalings):
             if scaling is None:
                 continue
@@ -132,7 +133,26 @@ class ScalingServing(Serving):
             replicas.scale(controller.target, now)
             controller.see(replicas.running)
             self._deal(model)
+        self._rest()
         self._until_s = self._next_s()
+
+    def _go(self, coming: Any) -> int:
+        self._coming = coming
+        return super()._go(coming)
+
+    def _rest(self) -> None:
+        """Pass over what is counted of models that nothing is asked of, until a request comes."""
+        taken, coming = self._flow.counts[TAKEN], self._coming
+        if taken == len(coming.arrival):
+            return
+        earliest: Any = events_of_arrays.earliest if self._arrays else events_of_lists.earliest
+        comes_s = min(float(coming.arrival[taken]), float(earliest(self._returning)))
+        for model, controller in self._controllers.items():
+            replicas = self.replicas[model]
+            steady = len(replicas.running) == len(replicas.alive) == controller.target
+            under_way = self._under_way(model)
+            if steady and not self._flow.inside[model] and controller.rests(under_way):
+                controller.rest_until(comes_s, under_way)
 
     def _next_s(self) -> float:
         """When something of a model happens next that requests do not make happen."""

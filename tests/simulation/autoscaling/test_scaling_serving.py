@@ -220,6 +220,17 @@ def test_one_that_goes_ends_what_it_has() -> None:
     assert found.finish_s.tolist() == [8.0, 8.0, 16.0, 28.0]
 
 
+@pytest.mark.parametrize("least", [0, 1])
+def test_silence_costs_nothing(least: int) -> None:
+    """Thirty years between two requests, in which a billion counts would be made."""
+    config = Autoscaling(min_replicas=least, max_replicas=2, downscale_delay_s=60.0)
+    engine = serving(Case(config, 2, 1, [3], 5, []))
+    found = played(engine, np.array([0.0, 1e9, 1e9, 2e9]), 2)
+    assert found.finish_s[3] >= 2e9 + 3
+    assert len(engine.replicas[0].ever) < 8
+    assert (found.latency_s < 60).all()
+
+
 def test_what_cannot_be_scaled() -> None:
     given = case(0)
     with pytest.raises(UsageError, match="instances to be scaled"):
