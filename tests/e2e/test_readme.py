@@ -14,6 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from certificates import Maker
 from hetsim import load_affinity, load_platform
 from hetsim.cli.main import main
 from onnx_builders import make_model, op, value
@@ -109,6 +110,8 @@ def test_command_works(
     (tmp_path / "workload.yaml").write_text(block("requests"))
     (tmp_path / "npu.json").write_text(json.dumps([{"count": 9}, _layer("conv1 + relu1")]))
     (tmp_path / "ort.json").write_text(json.dumps([_event("/head/MatMul")]))
+    if command.startswith("hetsim verify "):
+        (tmp_path / "why.json").write_text(json.dumps(Maker(2).certificate()))
     assert hetsim(command)
 
 
