@@ -89,6 +89,8 @@ class Recommendation:
         All that there are.
     binding : Binding or None
         What keeps the nearest cheaper vector out.
+    impossible : str or None
+        Why no vector can, with models cut however one likes, where that is proved.
     policies : tuple of Policy
         That were tried, where a vector was.
     doubt : Doubt or None
@@ -107,6 +109,7 @@ class Recommendation:
     dearer: int
     vectors: int
     binding: Binding | None
+    impossible: str | None
     policies: tuple[Policy, ...]
     found: Found = field(repr=False)
     pieces: tuple[Pieces, ...] = field(repr=False)
@@ -114,8 +117,8 @@ class Recommendation:
 
     @property
     def proved(self) -> bool:
-        """Whether all vectors are excluded by bounds, where none is recommended."""
-        return self.best is None and not self.found.tried
+        """Whether it is proved of all vectors and all plans, where none is recommended."""
+        return self.best is None and self.impossible is not None
 
     def require(self) -> Chosen:
         """Return what is recommended.
@@ -123,21 +126,19 @@ class Recommendation:
         Raises
         ------
         Infeasible
-            Where bounds exclude every vector.
+            Where it is proved that no plan on any vector can.
         ObjectiveMissed
-            Where those that they do not exclude were tried, and miss.
+            Where all vectors are excluded with each model whole on one device, or were tried and
+            miss.
         Undecided
             Where one of these may meet.
         """
         if self.best is not None:
             return self.best
-        near = nearest(self.found)
-        if self.proved:
-            worst = max(self.excuses, key=lambda one: one.vectors, default=None)
-            why = "" if worst is None else f": {worst.what}"
+        hint = "allow more --max-devices or a longer latency, or add kinds to the catalog"
+        if self.impossible is not None:
             raise Infeasible(
-                f"no platform of the catalog meets every objective{why}",
-                hint="allow more --max-devices or a longer latency, or add kinds to the catalog",
+                f"no platform of the catalog meets every objective: {self.impossible}", hint=hint
             )
         if self.undecided:
             raise Undecided(
@@ -145,9 +146,17 @@ class Recommendation:
                 where=told(self.found.question, self.found.undecided[0]),
                 hint="give more --requests",
             )
+        near = nearest(self.found)
+        if not near:
+            worst = max(self.excuses, key=lambda one: one.vectors, default=None)
+            why = "" if worst is None else f": {worst.what}"
+            raise ObjectiveMissed(
+                "with each model whole on one device no platform of the catalog meets every "
+                f"objective{why}",
+                hint=hint,
+            )
         raise ObjectiveMissed(
-            f"every platform that was tried misses an objective; nearest comes {near}",
-            hint="allow more --max-devices or a longer latency, or add kinds to the catalog",
+            f"every platform that was tried misses an objective; nearest comes {near}", hint=hint
         )
 
 

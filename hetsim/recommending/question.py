@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.hardware.price import Price
+from hetsim.recommending.any_plan import AnyPlan
 from hetsim.workloads.slo import Slo
 
 Aim = Literal["cost", "energy", "devices"]
@@ -239,6 +240,8 @@ class Question:
         Requests that come before are not judged.
     arrivals : Arrivals or None
         All of them, where they are given.
+    free : tuple of AnyPlan
+        By class: what no plan goes below, cut however one likes; empty where that is not known.
     off : mapping of (type, model) to Off
         What the figures of devices and links leave open; what is not there is exact.
     """
@@ -257,6 +260,7 @@ class Question:
     given: bool
     warm_up_s: float = 0.0
     arrivals: Arrivals | None = None
+    free: tuple[AnyPlan, ...] = ()
     off: Mapping[tuple[int, int], Off] = field(default_factory=dict)
 
     def cost(self, counts: Counts) -> int:

@@ -21,6 +21,7 @@ from hetsim.recommending.catalog_reader import load_catalog
 from hetsim.recommending.composing import Pieces
 from hetsim.recommending.deploying import deployment_of, platform_of, told
 from hetsim.recommending.doubt import AS_SAID, Demand, demand_of_text, doubt_of
+from hetsim.recommending.impossible import impossible
 from hetsim.recommending.policies import Placed, policies_of
 from hetsim.recommending.pricing import Terms
 from hetsim.recommending.question import AIMS, Aim, Question
@@ -171,6 +172,7 @@ def recommended(
         dearer,
         vectors,
         binding,
+        impossible(question) if answer is None else None,
         found.policies,
         found,
         pieces,

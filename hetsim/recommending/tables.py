@@ -12,6 +12,7 @@ from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.recommending.any_plan import AnyPlan, any_plan
 from hetsim.recommending.catalog import Catalog, Entry, HostEntry
 from hetsim.recommending.composing import FRONT, Pieces, composed, pieces_of
 from hetsim.recommending.pricing import Terms, costs_of
@@ -154,6 +155,7 @@ def question_of(
         tables.why_not,
         given,
         workload.warm_up_s,
+        free=tables.free(),
         off=tables.off,
     )
     if given:
@@ -217,6 +219,19 @@ class _Tables:
         self.weights_bytes = [0] * len(models)
         self.off: dict[tuple[int, int], Off] = {}
         self._made: dict[int, Made] = {}
+
+    def free(self) -> tuple[AnyPlan, ...]:
+        """By class: what no plan goes below on the devices that were added."""
+        found = []
+        for one in self._classes:
+            sized: dict[int, list[Problem]] = {}
+            for made in self._made.values():
+                for (model, size, bound), problem in made.problems.items():
+                    own = model == self._models[one.model]
+                    if own and set(one.variant.items()) <= set(bound):
+                        sized.setdefault(size, []).append(problem)
+            found.append(any_plan(sorted(sized.items())))
+        return tuple(found)
 
     def add(
         self, platform: Platform, unit: Platform, names: Sequence[str], types: Sequence[int]

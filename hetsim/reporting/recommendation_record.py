@@ -55,7 +55,7 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
             for one in found.excuses
         ],
         "dearer": found.dearer,
-        "proved_infeasible": found.proved,
+        "impossible": found.impossible,
         "doubt": None
         if found.doubt is None
         else {

@@ -134,8 +134,15 @@ def test_nothing_is_recommended_that_does_not_meet(folder: Path, catalog: Catalo
     )
     assert found.best is None
     assert found.proved
-    with pytest.raises(hetsim.Infeasible, match=r"no device of them answers .* in 1\.00 ns"):
+    with pytest.raises(
+        hetsim.Infeasible, match=r"no plan of .* takes less than .*, and 1\.00 ns is"
+    ):
         found.require()
+    whole = hetsim.recommend(
+        hetsim.Workload((hetsim.Stream("all", model, Constant(1e9), slos=(Slo(0.5, 0.005),)),),
+                        requests=50_000), catalog, objective="devices", max_devices=1)  # fmt: skip
+    with pytest.raises(hetsim.Infeasible, match=r"what comes keeps .* devices busy"):
+        whole.require()
     # Two come at once, and one device alone cannot do both in time; more may not be had.
     few = hetsim.load_catalog("nvidia-t4")
     alone = hetsim.recommend(

@@ -116,11 +116,13 @@ def money(found: Recommendation, cost: float) -> str:
 def sentence(found: Recommendation) -> str:
     """Return the answer in one sentence."""
     if found.best is None:
-        if found.proved:
-            return f"No platform of the {big(found.vectors)} meets it: proved."
+        if found.impossible is not None:
+            return f"No platform of the {big(found.vectors)} meets it: {found.impossible}: proved."
         if found.undecided:
             return f"Undecided: {_each(found.undecided)} may meet it."
         near = nearest(found.found)
+        if not near:
+            return "None meets it with each model whole on one device: proved of such plans alone."
         return f"None that was tried meets it. Nearest: {near}."
     text = f"Best: {plain(counts_text(found.best.counts))}, {money(found, found.best.cost)}"
     if found.undecided:
