@@ -93,7 +93,11 @@ if TYPE_CHECKING:
     from hetsim.service.service import Service
     from hetsim.simulation.simulate import simulate
     from hetsim.sizing.answer import Capacity, Carried
+    from hetsim.sizing.availability import availability
     from hetsim.sizing.capacity import capacity
+    from hetsim.sizing.outages.answer import Availability
+    from hetsim.sizing.outages.survived import Survived
+    from hetsim.sizing.surviving import survive
     from hetsim.sweeping.files.reader import load_grid
     from hetsim.sweeping.verb import sweep
     from hetsim.workloads.deployment import Deployment
@@ -106,6 +110,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Affinity": "hetsim.partitioning.affinity.affinity",
     "ArtifactError": "hetsim.errors",
+    "Availability": "hetsim.sizing.outages.answer",
     "Cancelled": "hetsim.errors",
     "CertificateRefuted": "hetsim.errors",
     "Capacity": "hetsim.sizing.answer",
@@ -162,6 +167,7 @@ _HOMES = {
     "Slo": "hetsim.workloads.slo",
     "Staging": "hetsim.problem.parts",
     "Stream": "hetsim.workloads.workload",
+    "Survived": "hetsim.sizing.outages.survived",
     "SweepError": "hetsim.errors",
     "TimedOut": "hetsim.errors",
     "Timeline": "hetsim.plans.timeline",
@@ -174,6 +180,7 @@ _HOMES = {
     "WorkloadError": "hetsim.errors",
     "affinity_of_model": "hetsim.partitioning.affinity.affinity",
     "annotate": "hetsim.partitioning.regions",
+    "availability": "hetsim.sizing.availability",
     "capacity": "hetsim.sizing.capacity",
     "check_timeline": "hetsim.checking.timeline",
     "compare": "hetsim.analysis.comparing",
@@ -201,6 +208,7 @@ _HOMES = {
     "sensitivities": "hetsim.analysis.sensitivity",
     "simulate": "hetsim.simulation.simulate",
     "strategies": "hetsim.placement.entries",
+    "survive": "hetsim.sizing.surviving",
     "sweep": "hetsim.sweeping.verb",
     "what_if": "hetsim.hardware.changing.platform",
 }
@@ -209,6 +217,7 @@ _HOMES = {
 __all__ = [
     "Affinity",
     "ArtifactError",
+    "Availability",
     "Cancelled",
     "Capacity",
     "Carried",
@@ -264,6 +273,7 @@ __all__ = [
     "Slo",
     "Staging",
     "Stream",
+    "Survived",
     "SweepError",
     "TimedOut",
     "Timeline",
@@ -277,6 +287,7 @@ __all__ = [
     "__version__",
     "affinity_of_model",
     "annotate",
+    "availability",
     "capacity",
     "check_timeline",
     "compare",
@@ -305,6 +316,7 @@ __all__ = [
     "serve",
     "simulate",
     "strategies",
+    "survive",
     "sweep",
     "what_if",
 ]

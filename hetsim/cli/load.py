@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,13 +52,26 @@ OF_LOAD = (
     "loading",
     "mtbf",
     "mttr",
+    "survive",
+    "availability",
+    "available",
     "prices",
     "tariff",
     "lifetime",
 )
 """Options any of which means that requests come at their own times."""
 
-OF_SIMULATION = ("within", "mtbf", "mttr", "prices", "tariff", "lifetime")
+OF_SIMULATION = (
+    "within",
+    "mtbf",
+    "mttr",
+    "survive",
+    "availability",
+    "available",
+    "prices",
+    "tariff",
+    "lifetime",
+)
 """Those of them that a run for real does not take."""
 
 OF_FILE = {
@@ -128,6 +142,9 @@ class Load:
     failures: tuple[Failure, ...] = ()
     mtbf: ByDevice | None = None
     mttr: ByDevice | None = None
+    survive: int | None = None
+    availability: Fraction | None = None
+    available: Mapping[str, Fraction] = field(default_factory=dict)
     prices: Mapping[str, Price] = field(default_factory=dict)
     tariff: float | None = None
     lifetime: float | None = None

@@ -32,6 +32,7 @@ def play(
 ) -> None:
     """Simulate a workload on a deployment; print what became of it, and leave it in `out`."""
     from hetsim.analysis.sensitivity import served_sensitivities
+    from hetsim.cli.outages import Outages
     from hetsim.cli.question import read_platform, supposed
     from hetsim.cli.trace_and_out import check_targets, leave_service
     from hetsim.reporting.service_record import service_record
@@ -41,6 +42,7 @@ def play(
     from hetsim.service.bad_end import at_bad_end
     from hetsim.service.cost import Prices, cost_of, priced
     from hetsim.service.fixed import fixed
+    from hetsim.service.resolving import Made
     from hetsim.service.serving import serve
 
     invocation = current()
@@ -51,26 +53,35 @@ def play(
     # What is wrong with prices is told before anything is played.
     priced(hardware, prices)
     workload = workload_of(load)
+    outages, as_it_is = Outages(load, workload), Outages(load, workload)
+    workload = outages.played
     deployment = deployment_of(load, workload)
     asked = with_options(asked, (deployment,))
     until_answered = load.workload is None and load.requests is None and load.duration_s is None
+    until_answered = until_answered and bool(load.slos)
 
-    def served(on: Platform) -> Service:
-        return serve(
+    def served(on: Platform, down: Outages) -> Service:
+        made = Made()
+        service = serve(
             deployment,
             workload,
             on,
             asked=asked,
-            until_answered=until_answered and bool(load.slos),
+            made=made,
+            until_answered=until_answered,
             within=load.within,
         )
+        down.find(deployment, on, asked, made, until_answered=until_answered)
+        return service
 
     told = told_where(workload, load.workload, deployment, load.deployment)
     with invocation.progress("simulating what comes"), told:
-        service = served(hardware)
+        service = served(hardware, outages)
         worse = at_bad_end(service, hardware)
         always = fixed(service, hardware)
-        was = served(read_platform(load.platform, as_it_is=True)) if supposed() else None
+        was = None
+        if supposed():
+            was = served(read_platform(load.platform, as_it_is=True), as_it_is)
         moving: tuple[Sensitivities, ...] = ()
         if load.sensitivities:
             moving = served_sensitivities(service, deployment, hardware, asked)
@@ -81,6 +92,7 @@ def play(
         record["sensitivities"] = [sensitivities_record(one) for one in moving]
     if was is not None:
         record["what_if"] = served_beside_record(was, service)
+    outages.record(record)
     leave_service(service, record, out=out, force=force, files=load.files)
     if as_json:
         invocation.show_json(record)
@@ -92,6 +104,9 @@ def play(
         for one in moving:
             invocation.say("")
             invocation.show(sensitivities_report(one))
+        outages.show()
+        as_it_is.show_as_it_is()
+    outages.require()
 
 
 def asked_of(load: Load) -> tuple[Load, Platform, Asked]:

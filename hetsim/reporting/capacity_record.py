@@ -8,6 +8,7 @@ from typing import Any
 from hetsim.problem.record import problem_record
 from hetsim.reporting.service_record import service_record
 from hetsim.reporting.tables.capacity import served_as
+from hetsim.reporting.tables.surviving import choices_record
 from hetsim.sizing.answer import Capacity, Carried
 
 
@@ -42,18 +43,8 @@ def _row_record(row: Carried) -> dict[str, Any]:
         "why_not_one_span": row.one_span,
         "highest_per_s": row.highest_per_s,
         "any_rate": math.isinf(row.highest_per_s),
-        "rates": [
-            {
-                "low_per_s": one.low_per_s,
-                "high_per_s": one.high_per_s,
-                "misses_below_per_s": one.misses_below_per_s,
-                "misses_above_per_s": one.misses_above_per_s,
-            }
-            for one in row.rates
-        ],
-        "exact_factor": None
-        if row.factor is None
-        else [str(row.factor.numerator), str(row.factor.denominator)],
+        "rates": _rates_record(row),
+        "exact_factor": _exact(row),
         "sample_per_s": row.sample_per_s,
         "sample": row.sample,
         "ceiling_per_s": row.ceiling_per_s,
@@ -63,4 +54,36 @@ def _row_record(row: Carried) -> dict[str, Any]:
         "requests": row.requests,
         "at": None if row.at is None else service_record(row.at),
         "refused": None if row.refused is None else str(row.refused),
+        "losses": [
+            {
+                "without": list(one.lost),
+                "stands_for": choices_record(one.sets),
+                "answer": one.carried.answer,
+                "how": one.carried.how,
+                "highest_per_s": one.carried.highest_per_s,
+                "any_rate": math.isinf(one.carried.highest_per_s),
+                "rates": _rates_record(one.carried),
+                "exact_factor": _exact(one.carried),
+                "refused": None if one.carried.refused is None else str(one.carried.refused),
+            }
+            for one in row.losses
+        ],
     }
+
+
+def _rates_record(row: Carried) -> list[dict[str, Any]]:
+    return [
+        {
+            "low_per_s": one.low_per_s,
+            "high_per_s": one.high_per_s,
+            "misses_below_per_s": one.misses_below_per_s,
+            "misses_above_per_s": one.misses_above_per_s,
+        }
+        for one in row.rates
+    ]
+
+
+def _exact(row: Carried) -> list[str] | None:
+    if row.factor is None:
+        return None
+    return [str(row.factor.numerator), str(row.factor.denominator)]

@@ -81,6 +81,9 @@ class Carried:
         That were played in all.
     refused : Infeasible, optional
         Why it cannot be served at all.
+    losses : tuple of Without
+        What it carries with all devices and without some, where that was asked; all else is then
+        the least of these.
     """
 
     name: str
@@ -100,6 +103,7 @@ class Carried:
     ends: str
     requests: int
     refused: Infeasible | None = None
+    losses: tuple[Without, ...] = ()
 
     @property
     def highest_per_s(self) -> float:
@@ -127,6 +131,25 @@ class Carried:
             above = last.misses_above_per_s
             return "misses" if above is not None and rate_per_s >= above else "undecided"
         return "undecided"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Without:
+    """What a deployment carries without some devices.
+
+    Attributes
+    ----------
+    lost : tuple of str
+        Those that were left out; none: all are there.
+    sets : tuple of tuple of (int, tuple of str)
+        What it stands for: so many of devices that are alike, together; each entry another such
+        choice, that leaves the same.
+    carried : Carried
+    """
+
+    lost: tuple[str, ...]
+    sets: tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]
+    carried: Carried
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,6 +21,7 @@ from hetsim.sizing.outages.left import Leaving
 from hetsim.sizing.outages.shares import check_known, shares_of
 from hetsim.sizing.outages.states import lost_in, states_of
 from hetsim.sizing.outages.verdicts import check_asked
+from hetsim.sizing.outages.ways import Choice, choice_of
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
 
@@ -169,14 +170,7 @@ def _answer(
                 for name in leaving.devices
                 if name in lost_in(leaving, found.counts[one.states[0]])
             ),
-            tuple(
-                tuple(
-                    (count, names)
-                    for count, names in zip(found.counts[at], leaving.classes, strict=True)
-                    if count
-                )
-                for at in one.states
-            ),
+            tuple(choice_of(leaving, found.counts[at]) for at in one.states),
             one.chance,
             one.answer,
             one.how,
@@ -201,15 +195,12 @@ def _answer(
                 gain = gains[k, share]
             devices.append(Matter(name, share, known[name].source, gain))
     devices.sort(key=lambda one: -(one.gain or 0))
-    spares = spared = None
+    spares: Choice | None = None
+    spared = None
     if low < target:
         fewest = odds.fewest_spares(target)
         if fewest is not None:
-            spares = tuple(
-                (count, names)
-                for count, names in zip(fewest, leaving.classes, strict=True)
-                if count
-            )
+            spares = choice_of(leaving, fewest)
             spared = odds.with_spares(fewest)[0]
     impossible = _impossible(found, workload, target, made) if high < target else None
     return Availability(target, low, high, states, tuple(devices), spares, spared, impossible)

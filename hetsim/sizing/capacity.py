@@ -16,6 +16,7 @@ from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.sizing.answer import Capacity, Carried
 from hetsim.sizing.carrying import Question, carried, refused
 from hetsim.sizing.ceiling import rates_of
+from hetsim.sizing.enduring import carried_without
 from hetsim.sizing.impossible import impossible_as
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
@@ -32,6 +33,7 @@ GAP = 0.02
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     most_requests=checks.whole(1),
     gap=checks.number(above=0),
+    losses=checks.whole(0),
 )
 def capacity(
     deployments: Deployment | Mapping[str, Deployment],
@@ -40,6 +42,7 @@ def capacity(
     platform: Platform,
     most_requests: int = BUDGET,
     gap: float = GAP,
+    losses: int = 0,
 ) -> Capacity:
     """Return which rates of a workload meet its objectives on a platform, a row a deployment.
 
@@ -62,6 +65,9 @@ def capacity(
         Requests after which a run at one rate ends undecided.
     gap : float
         Ratio, less 1, of the rates that meet and miss, at which they are near enough.
+    losses : int
+        Rates must meet the objectives without any so many devices, too, as ``survive`` has it: each
+        row is the least over these losses, and has them.
 
     Raises
     ------
@@ -72,7 +78,13 @@ def capacity(
     Complexity: that of the plans, and some ten runs a deployment, on traces some ten to 300.
     """
     return capacity_of(
-        deployments, workload, platform, asked=None, most_requests=most_requests, gap=gap
+        deployments,
+        workload,
+        platform,
+        asked=None,
+        most_requests=most_requests,
+        gap=gap,
+        losses=losses,
     )
 
 
@@ -84,6 +96,7 @@ def capacity_of(
     asked: Asked | None,
     most_requests: int = BUDGET,
     gap: float = GAP,
+    losses: int = 0,
 ) -> Capacity:
     """Return what ``capacity`` does, of models read and planned for as `asked`."""
     if isinstance(deployments, Deployment):
@@ -121,12 +134,19 @@ def capacity_of(
         question = Question(
             name, resolved, set_up(resolved, workload, memory), workload, rates_per_s
         )
-        known[same] = carried(question, most_requests=most_requests, gap=gap)
+        if losses:
+            known[same] = carried_without(
+                question, platform, losses, most_requests=most_requests, gap=gap
+            )
+        else:
+            known[same] = carried(question, most_requests=most_requests, gap=gap)
         rows.append(known[same])
     rows.sort(key=lambda one: (one.refused is not None, -one.highest_per_s))
     impossible = None
     if all(one.answer == "misses" for one in rows):
-        impossible = impossible_as(workload, made)
+        lost = [one.lost for row in rows[:1] for one in row.losses if not one.carried.rates]
+        whys = (impossible_as(workload, made, one) for one in ((), *filter(None, lost)))
+        impossible = next((why for why in whys if why is not None), None)
     return Capacity(
         workload, sum(rates_per_s), tuple(rows), _bound_per_s(workload, made), impossible
     )

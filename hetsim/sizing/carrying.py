@@ -19,7 +19,7 @@ from hetsim.service.serving import played
 from hetsim.simulation.serving import compiling
 from hetsim.sizing.answer import Carried, Rates
 from hetsim.sizing.ceiling import Ceiling, ceiling_of, quickest_s
-from hetsim.sizing.judging import Judge
+from hetsim.sizing.judging import CONFIDENCE, Judge
 from hetsim.sizing.monotone import exact_factor, why_not
 from hetsim.sizing.sample import Sample, sample_of, too_many
 from hetsim.sizing.scanning import Span, spans
@@ -116,11 +116,13 @@ def refused(name: str, error: Infeasible) -> Carried:
     )
 
 
-def carried(question: Question, *, most_requests: int, gap: float) -> Carried:
-    """Return what a deployment carries."""
+def carried(
+    question: Question, *, most_requests: int, gap: float, confidence: float = CONFIDENCE
+) -> Carried:
+    """Return what a deployment carries; `confidence`: that none of its verdicts is wrong."""
     if question.given:
         return _of_trace(question)
-    return _in_the_long_run(question, most_requests, gap)
+    return _in_the_long_run(question, most_requests, gap, confidence)
 
 
 def _of_trace(question: Question) -> Carried:
@@ -204,13 +206,13 @@ def _rates(span: Span, rate_per_s: float) -> Rates:
     )
 
 
-def _in_the_long_run(question: Question, budget: int, gap: float) -> Carried:
+def _in_the_long_run(question: Question, budget: int, gap: float, confidence: float) -> Carried:
     setup, workload = question.setup, question.workload
     ceiling = question.ceiling()
     missed = _overloaded(question)
     late = _too_slow(question)
     why = why_not(question.resolved, setup)
-    judge = Judge(question.resolved, setup, workload, budget=budget)
+    judge = Judge(question.resolved, setup, workload, budget=budget, confidence=confidence)
     sample_factor: float | None = None
     found: list[Span] = []
     count = SAMPLE if why is None else ROUGH

@@ -33,7 +33,7 @@ def impossible_as(workload: Workload, made: Made, lost: Sequence[str] = ()) -> s
                 continue
             least_s.append(stated_bound(left) or 0.0)
         if unable and not least_s:
-            return str(unable[0])
+            return f"{unable[0].where}: {unable[0].what}"
         for slo in stream.slos:
             if least_s and min(least_s) > slo.latency_s:
                 least = format_seconds(min(least_s))

@@ -60,6 +60,8 @@ class Judge:
         Its rate is what factors are on; how long it is does not matter.
     budget : int
         Requests after which a run ends that has told nothing.
+    confidence : float
+        That none of its verdicts is wrong.
     """
 
     def __init__(
@@ -69,8 +71,10 @@ class Judge:
         workload: Workload,
         *,
         budget: int,
+        confidence: float = CONFIDENCE,
     ) -> None:
         self._resolved, self._setup = resolved, setup
+        self._confidence = confidence
         self._workload = replace(workload, duration_s=None, requests=budget)
         self.seen: dict[float, Judged] = {}
 
@@ -80,7 +84,7 @@ class Judge:
             workload = self._workload.faster(factor)
             engine = engine_of(workload, self._setup, machine_code=True)
             run = Run(workload, self._setup, engine)
-            confidence = confidence_of_look(len(self.seen) + 1, CONFIDENCE)
+            confidence = confidence_of_look(len(self.seen) + 1, self._confidence)
             end = run.play(until_answered=True, confidence=confidence)
             verdicts = self._verdicts(run)
             answers = {one.answer for one in verdicts}

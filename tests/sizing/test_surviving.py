@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
@@ -20,6 +21,7 @@ from hetsim.service.serving import played, serve
 from hetsim.sizing.outages.left import Leaving
 from hetsim.sizing.surviving import survive
 from hetsim.workloads.arrivals.poisson import Poisson
+from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.deployment import Instances, Served
 from hetsim.workloads.failure import Failure
 from sweeps import sweep
@@ -58,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fleets")
 
 
-@sweep("seed", quick=[2, 3], full=range(60))
+@sweep("seed", quick=[3], full=range(60))
 def test_any_so_many_devices_of_a_class_leave_the_same(seed: int, model: str, folder: Path) -> None:
     rng = np.random.default_rng([seed, 1])
     kinds = rng.permutation(list(KINDS))[: rng.integers(1, 3)]
@@ -224,3 +226,51 @@ def test_exit_codes_and_refusals(model: str, folder: Path) -> None:
     plain = replace(coming(model, 10.0), streams=(hetsim.Stream("all", model, Poisson(3.0)),))
     with pytest.raises(hetsim.UsageError):
         survive(on(model, "t4.0"), plain, platform=platform)
+
+
+@pytest.fixture
+def carries(model: str, folder: Path) -> Callable[..., hetsim.Capacity]:
+    platform = fleet(folder, {"t4": 2, "l4": 1})
+    times = np.cumsum(np.random.default_rng(8).exponential(1e-3, 40)).tolist()
+    (folder / "trace.csv").write_text("time\n" + "".join(f"{one!r}\n" for one in times))
+    replay = Replay(str(folder / "trace.csv"), column="time")
+    slo = hetsim.Slo(0.75, 5e-4)
+    workload = hetsim.Workload((hetsim.Stream("all", model, replay, slos=(slo,)),))
+
+    def call(*devices: str, losses: int = 0, limit: int | None = 1) -> hetsim.Capacity:
+        entries = tuple(Instances(1, (name,), max_in_flight=limit) for name in devices)
+        served = hetsim.Deployment((Served(model, "single", instances=entries),))
+        return hetsim.capacity(served, workload, platform=platform, losses=losses)
+
+    return call
+
+
+def test_what_servers_alike_carry_without_any_is_exact(
+    carries: Callable[..., hetsim.Capacity],
+) -> None:
+    pair = carries("t4.0", "t4.1", losses=1).best
+    assert (pair.how, pair.one_span) == ("exact", None)
+    assert pair.factor is not None
+    assert pair.factor == carries("t4.1").best.factor
+    assert [one.lost for one in pair.losses] == [("t4.0",), ()]
+    assert pair.losses[1].carried.factor == carries("t4.0", "t4.1").best.factor
+    assert pair.ends.endswith("without t4.0")
+    gone = carries("t4.0", losses=1)
+    assert (gone.best.answer, gone.best.proved, gone.best.rates) == ("misses", True, ())
+    with pytest.raises(hetsim.ObjectiveMissed):
+        gone.require()
+
+
+@pytest.mark.sweep
+def test_what_unlike_devices_carry_without_any_is_the_least(
+    carries: Callable[..., hetsim.Capacity],
+) -> None:
+    three = carries("t4.0", "t4.1", "l4.0", losses=1, limit=None).best
+    assert three.how == "scan"
+    apart = [
+        carries(*names, limit=None).best
+        for names in (("t4.1", "l4.0"), ("t4.0", "t4.1"), ("t4.0", "t4.1", "l4.0"))
+    ]
+    assert three.highest_per_s == min(one.highest_per_s for one in apart)
+    assert three.ceiling_per_s == min(one.ceiling_per_s for one in apart)
+    assert three.rates[0].low_per_s >= max(one.rates[0].low_per_s for one in apart)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import click
@@ -76,6 +77,36 @@ def _by_device(
             raise click.BadParameter(f"'{text}': {hint}", ctx, param)
         found[name] = seconds
     return found.get("", found)
+
+
+def _share(ctx: click.Context, param: click.Parameter, text: str | None) -> Fraction | None:
+    """Read a share of time, exactly."""
+    if text is None:
+        return None
+    from hetsim.errors import UsageError
+    from hetsim.hardware.availability import parse_share
+
+    try:
+        return parse_share(text)
+    except UsageError as error:
+        raise UsageError(error.what, where=f"--{param.name}", hint=error.hint) from None
+
+
+def _shares(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str]
+) -> dict[str, Fraction]:
+    """Read ``gpu.0=0.995``, by name, of several the last."""
+    found = {}
+    for text in given:
+        name, equals, word = text.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(
+                f"'{text}' is not NAME=SHARE, e.g. gpu.0=0.995 or gpu=99.5%", ctx, param
+            )
+        share = _share(ctx, param, word)
+        assert share is not None
+        found[name] = share
+    return found
 
 
 def _prices(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, Price]:
@@ -164,6 +195,13 @@ _money = all_of(
     ),
 )
 
+_survive = click.option(
+    "--survive",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Ask whether each --slo holds without any N devices; the worst are named.",
+)
+
 load_options = all_of(
     _workload,
     _deployment,
@@ -219,6 +257,22 @@ load_options = all_of(
         metavar="[DEVICE=]TIME",
         help="The mean time until such a device is back, 5min or npu=10s. Repeatable.",
     ),
+    _survive,
+    click.option(
+        "--availability",
+        callback=_share,
+        metavar="SHARE",
+        help="Ask whether each --slo holds this share of the time, e.g. 0.999, by how often "
+        "devices are up.",
+    ),
+    click.option(
+        "--available",
+        multiple=True,
+        callback=_shares,
+        metavar="NAME=SHARE",
+        help="How much of its time a device is up: gpu.0=0.995, or gpu=0.995 of all of a kind. "
+        "Repeatable.  [default: by --mtbf and --mttr, or its file]",
+    ),
     _instances,
     _loading,
     _money,
@@ -240,6 +294,7 @@ capacity_options = all_of(
     _arrivals,
     _slo,
     _batchings,
+    _survive,
     _instances,
     _loading,
 )

@@ -70,6 +70,7 @@ def capacity(
     requests: int | None,
     workload: str | None,
     slos: tuple[Slo, ...],
+    survive: int | None,
     batchings: tuple[DynamicBatching, ...],
     as_json: bool,
     **of_load: object,
@@ -102,11 +103,12 @@ def capacity(
     first = next(iter(named.values()))
     told = told_where(comes, load.workload, first, load.deployment)
     with invocation.progress("looking for the rates that meet it"), told:
-        found = capacity_of(named, comes, hardware, asked=asked, most_requests=most)
+        limits: dict[str, int] = {"most_requests": most, "losses": survive or 0}
+        found = capacity_of(named, comes, hardware, asked=asked, **limits)
         was = None
         if supposed():
             as_it_is = read_platform(platform, as_it_is=True)
-            was = capacity_of(named, comes, as_it_is, asked=asked, most_requests=most)
+            was = capacity_of(named, comes, as_it_is, asked=asked, **limits)
     if as_json:
         record = capacity_record(found)
         if target_rate is not None:

@@ -14,9 +14,13 @@ from hetsim.base.units import format_seconds
 from hetsim.reporting.tables.comparison import question
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.words.console import cell, new_table, pairs
-from hetsim.reporting.words.text import ABSENT, big, percent
+from hetsim.reporting.words.losses import choices_text
+from hetsim.reporting.words.text import ABSENT, big, count, percent
 from hetsim.service.service import Service
 from hetsim.sizing.answer import Capacity, Carried, nearest_miss
+
+SHOWN = 12
+"""Losses that are listed."""
 
 
 def capacity_report(found: Capacity) -> RenderableType:
@@ -30,6 +34,8 @@ def capacity_report(found: Capacity) -> RenderableType:
             ("bound", f"no plan carries {rate(found.bound_per_s)} or more, however it is served")
         )
     parts: list[RenderableType] = [pairs(rows), "", _table(found), ""]
+    if found.best.losses:
+        parts += [_losses(found.best), ""]
     parts += [Text(f"{plain(row.name)}: {plain(row.ends)}") for row in found.rows]
     reasons: dict[str, list[str]] = {}
     for row in found.rows:
@@ -82,6 +88,27 @@ def sized_by_ceiling(best: Carried) -> str:
     )
 
 
+def _losses(row: Carried) -> Table:
+    """What the best carries without some devices, the least first."""
+    table = new_table()
+    table.add_column(f"{row.name} without", overflow="fold")
+    for name in ("meets", "misses\nfrom"):
+        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    table.add_column("busiest", overflow="fold")
+    for one in row.losses[:SHOWN]:
+        at = one.carried.at
+        busiest = ABSENT if at is None else at.bottleneck
+        if one.carried.refused is not None:
+            busiest = f"cannot be served: {one.carried.refused}"
+        table.add_row(
+            cell(choices_text(one.sets)),
+            _meets(one.carried),
+            _misses(one.carried),
+            cell(busiest),
+        )
+    return table
+
+
 def _asked(found: Capacity) -> str:
     workload = found.workload
     parts = []
@@ -92,6 +119,9 @@ def _asked(found: Capacity) -> str:
         name = f"{plain(stream.name)}: " if len(workload.streams) > 1 else ""
         parts.append(f"{name}{' and '.join(map(str, stream.slos))}, {kind} arrivals")
     told = sum(row.requests for row in found.rows)
+    most = max((len(one.lost) for row in found.rows for one in row.losses), default=0)
+    if most:
+        parts.append(f"without any {count(most, 'device') if most > 1 else 'one device'}")
     return f"{'; '.join(parts)}; seed {workload.seed}, {big(told)} requests played"
 
 

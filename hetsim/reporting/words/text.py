@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hetsim.base.text import plain
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 ABSENT = "-"
 """What stands where there is no figure."""
+
+MOST_PLACES = 30
+"""Of a share in per cent."""
 
 
 def ratio(value: float | None) -> str:
@@ -38,6 +42,23 @@ def percent(share: float | None, *, sign: bool = False) -> str:
     value = 0.0 if abs(value) < 0.05 else value
     digits = 0 if abs(value) >= 9.95 or value == 0.0 else 1
     return f"{value:{'+' if sign else ''}.{digits}f} %"
+
+
+def share_text(share: Fraction) -> str:
+    """Return a share near one with three digits of what it lacks, rounded down.
+
+    >>> share_text(Fraction("0.99994567"))
+    '99.9945 %'
+    """
+    lacks = 1 - share
+    if not lacks or not share:
+        return "0 %" if not share else "100 %"
+    places = 0
+    while lacks * 10 ** (places + 2) < 100 and places < MOST_PLACES:
+        places += 1
+    scaled = math.floor(share * 100 * 10**places)
+    whole, part = divmod(scaled, 10**places)
+    return f"{whole}.{part:0{places}d} %" if places else f"{whole} %"
 
 
 def relative_change(was: float, now: float) -> float | None:

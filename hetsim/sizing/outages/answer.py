@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from hetsim.confidence.verdict import Answer
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.service.service import Service
+from hetsim.sizing.outages.ways import Choice
 
 How: TypeAlias = Literal["played", "follows", "refused", "not asked"]
 
@@ -23,7 +24,7 @@ class State:
     ----------
     lost : tuple of str
         Those that were left out.
-    sets : tuple of tuple of (int, tuple of str)
+    sets : tuple of Choice
         What it stands for: so many down of devices that are alike, none of the others that matter;
         each entry another such state that leaves the same. The first has `lost` in it.
     chance : Fraction
@@ -40,7 +41,7 @@ class State:
     """
 
     lost: tuple[str, ...]
-    sets: tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]
+    sets: tuple[Choice, ...]
     chance: Fraction
     answer: Answer
     how: How
@@ -97,7 +98,7 @@ class Availability:
     high: Fraction
     states: tuple[State, ...]
     devices: tuple[Matter, ...]
-    spares: tuple[tuple[int, tuple[str, ...]], ...] | None = None
+    spares: Choice | None = None
     spared: Fraction | None = None
     impossible: str | None = None
 

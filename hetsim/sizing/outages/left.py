@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from hetsim.errors import Infeasible
+from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
@@ -65,6 +65,8 @@ class Leaving:
         As ``resolve`` gives them.
     platform : Platform
 
+    Raises UsageError where a model is autoscaled: what is left of it depends on what came before.
+
     Attributes
     ----------
     devices : tuple of str
@@ -73,6 +75,13 @@ class Leaving:
     """
 
     def __init__(self, resolved: Sequence[Resolved], platform: Platform) -> None:
+        for one in resolved:
+            if one.served.autoscaling is not None:
+                raise UsageError(
+                    "replicas that come and go, and devices that are lost",
+                    where=one.served.model,
+                    hint="leave autoscaling: out, and write the instances that are there",
+                )
         self._resolved, self._platform = tuple(resolved), platform
         self._shapes = Shapes()
         self.devices = resolved[0].problem.devices

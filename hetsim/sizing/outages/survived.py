@@ -10,6 +10,7 @@ from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.service.service import Service
 from hetsim.sizing.answer import nearest_miss
 from hetsim.sizing.outages.verdicts import ORDER
+from hetsim.sizing.outages.ways import Choice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,7 +21,7 @@ class Loss:
     ----------
     lost : tuple of str
         Those that were left out; none: all are there.
-    sets : tuple of tuple of (int, tuple of str)
+    sets : tuple of Choice
         What it stands for: so many of devices that are alike, together; each entry another such
         choice, that leaves the same. The first has `lost` in it.
     answer : "meets", "misses" or "undecided"
@@ -34,7 +35,7 @@ class Loss:
     """
 
     lost: tuple[str, ...]
-    sets: tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]
+    sets: tuple[Choice, ...]
     answer: Answer
     service: Service | None = field(repr=False)
     anew: tuple[str, ...] = ()
@@ -112,7 +113,7 @@ class Survived:
                 f"the objectives cannot hold {named}: {self.impossible}",
                 hint="add a device, or ask for a longer latency",
             )
-        why = f": {bad.refused}" if bad.refused is not None else ""
+        why = f": {bad.refused.what}" if bad.refused is not None else ""
         raise ObjectiveMissed(
             f"the objectives are missed {named}{why}",
             hint="add a device or an instance, or ask for a longer latency",

@@ -1,0 +1,116 @@
+"""``--survive`` and ``--availability``: whether objectives hold where devices are down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hetsim.cli.invocation import current
+from hetsim.cli.load import Load
+from hetsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from hetsim.hardware.spec import Platform
+    from hetsim.service.asked import Asked
+    from hetsim.service.resolving import Made
+    from hetsim.sizing.outages.answer import Availability
+    from hetsim.sizing.outages.survived import Survived
+    from hetsim.workloads.deployment import Deployment
+    from hetsim.workloads.workload import Workload
+
+
+class Outages:
+    """What is asked of devices that are down, and the answers."""
+
+    def __init__(self, load: Load, workload: Workload) -> None:
+        if load.available and load.availability is None:
+            raise UsageError(
+                "--available without --availability", hint="give --availability SHARE, too"
+            )
+        self._load, self._workload = load, workload
+        self.survived: Survived | None = None
+        self.available: Availability | None = None
+        if load.survive is not None or load.availability is not None:
+            from hetsim.sizing.outages.verdicts import check_asked
+
+            check_asked(self.played)
+
+    @property
+    def played(self) -> Workload:
+        """The workload, its failures left out where they say how often devices are up."""
+        if self._load.availability is None:
+            return self._workload
+        return replace(self._workload, failures=None)
+
+    def find(
+        self,
+        deployment: Deployment,
+        platform: Platform,
+        asked: Asked,
+        made: Made,
+        *,
+        until_answered: bool,
+    ) -> None:
+        """Ask."""
+        from hetsim.sizing.availability import availability_as
+        from hetsim.sizing.surviving import survive_as
+
+        load = self._load
+        common: dict[str, Any] = {
+            "asked": asked,
+            "made": made,
+            "until_answered": until_answered,
+            "within": load.within,
+        }
+        if load.survive is not None:
+            self.survived = survive_as(
+                deployment, self.played, platform, losses=load.survive, **common
+            )
+        if load.availability is not None:
+            self.available = availability_as(
+                deployment,
+                self._workload,
+                platform,
+                target=load.availability,
+                available=load.available,
+                **common,
+            )
+
+    def record(self, record: dict[str, Any]) -> None:
+        """Put the answers into a record."""
+        from hetsim.reporting.tables.availability import availability_record
+        from hetsim.reporting.tables.surviving import surviving_record
+
+        if self.survived is not None:
+            record["survive"] = surviving_record(self.survived)
+        if self.available is not None:
+            record["availability"] = availability_record(self.available)
+
+    def show(self) -> None:
+        """Print the answers."""
+        from hetsim.reporting.tables.availability import availability_report
+        from hetsim.reporting.tables.surviving import surviving_report
+
+        if self.survived is not None:
+            current().say("")
+            current().show(surviving_report(self.survived))
+        if self.available is not None:
+            current().say("")
+            current().show(availability_report(self.available))
+
+    def show_as_it_is(self) -> None:
+        """Print the answers in short, where something is supposed of the platform."""
+        from hetsim.reporting.tables.availability import availability_lines
+        from hetsim.reporting.tables.surviving import surviving_sentence
+
+        if self.survived is not None:
+            current().say(f"As it is: {surviving_sentence(self.survived)}")
+        if self.available is not None:
+            current().say(f"As it is: {availability_lines(self.available)[0]}")
+
+    def require(self) -> None:
+        """Raise where an answer is not what was asked for."""
+        if self.survived is not None:
+            self.survived.require()
+        if self.available is not None:
+            self.available.require()
