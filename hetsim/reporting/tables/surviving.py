@@ -75,8 +75,10 @@ def surviving_sentence(found: Survived) -> str:
         return f"Missed with all devices: {nearest_text(found.intact.service)}."
     worst = found.worst
     if not worst.lost:
-        same = f"without any {of} it is as with all: {nearest_text(worst.service)}"
-        return f"The objectives: {found.answer}; {same}."
+        same = f"which leaves as much as with all: {nearest_text(worst.service)}"
+        if found.answer == "meets":
+            return f"The objectives hold without any {of}, {same}."
+        return f"Whether the objectives hold without any {of}, {same}, is undecided."
     named = f"without {choices_text(worst.sets)} {_worst_text(worst)}"
     if found.answer == "meets":
         return f"The objectives hold without any {of}; worst {named}."
