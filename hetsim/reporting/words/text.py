@@ -48,7 +48,7 @@ def share_text(share: Fraction) -> str:
     """Return a share near one with three digits of what it lacks, rounded down.
 
     >>> share_text(Fraction("0.99994567"))
-    '99.9945 %'
+    '99.99456 %'
     """
     lacks = 1 - share
     if not lacks or not share:
