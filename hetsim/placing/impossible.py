@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -31,12 +31,14 @@ def problems_of(workload: Workload, made: Made) -> dict[str, Sized]:
     return {model: each for model, each in found.items() if each}
 
 
-def why_impossible(workload: Workload, platform: Platform, made: Made) -> str | None:
+def why_impossible(
+    workload: Workload, platform: Platform, made: Made, quick: Collection[str] = ()
+) -> str | None:
     """Return why no placement meets what is asked, where that is proved; None where it is not.
 
     A node that no device takes, weights that all memory does not hold, a latency that no plan
     reaches, and more work on time than devices can do, however it is cut: in the long run, and so
-    not of a trace, which ends.
+    not of a trace, which ends. `quick`: models of which a plan is known that is within all limits.
     """
     each = problems_of(workload, made)
     for model, sized in each.items():
@@ -47,7 +49,7 @@ def why_impossible(workload: Workload, platform: Platform, made: Made) -> str | 
                 return f"{model}: {error}"
     return (
         _too_heavy(each, platform)
-        or _too_slow(workload, each)
+        or _too_slow(workload, {model: each[model] for model in each if model not in quick})
         or (None if workload.traces else _too_much(workload, each))
     )
 

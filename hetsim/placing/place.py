@@ -139,6 +139,7 @@ def place_of(
         placed, resolved, setup = rows[0]
         assert placed.service is not None
         beside = apart(workload, resolved, setup, placed.service, until_answered=early)
+    quick = {one.model for each, _ in found for one in each.instances}
     return Placement(
         workload,
         platform,
@@ -146,7 +147,7 @@ def place_of(
         tuple(row[0] for row in rows),
         tuple(sought),
         beside,
-        None if meets else why_impossible(workload, platform, made),
+        None if meets else why_impossible(workload, platform, made, quick),
     )
 
 
