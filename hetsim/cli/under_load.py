@@ -92,6 +92,7 @@ def play(
         record["sensitivities"] = [sensitivities_record(one) for one in moving]
     if was is not None:
         record["what_if"] = served_beside_record(was, service)
+        as_it_is.record(record["what_if"])
     outages.record(record)
     leave_service(service, record, out=out, force=force, files=load.files)
     if as_json:

@@ -20,8 +20,10 @@ from hetsim.service.service import Service
 from hetsim.service.serving import played, serve
 from hetsim.sizing.outages.left import Leaving
 from hetsim.sizing.surviving import survive
+from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.poisson import Poisson
 from hetsim.workloads.arrivals.replay import Replay
+from hetsim.workloads.autoscaling import Autoscaling
 from hetsim.workloads.deployment import Instances, Served
 from hetsim.workloads.failure import Failure
 from sweeps import sweep
@@ -198,6 +200,41 @@ def test_the_worst_loss_is_named(model: str, folder: Path) -> None:
     )
     # What all of them meet is survived; what none can is infeasible.
     assert survive(on(model, *devices), coming(model, 10.0, 4000, 1.0), platform=platform).require()
+
+
+def test_of_several_models_each_has_what_is_left(model: str, folder: Path, tmp_path: Path) -> None:
+    platform = fleet(folder, {"t4": 1, "l4": 1})
+    other = model_at(tmp_path, "batch", 128)
+    slo = hetsim.Slo(0.9, 1.0)
+    streams = (
+        hetsim.Stream("a", model, Poisson(2000.0), slos=(slo,)),
+        hetsim.Stream("b", other, Closed(2, 1e-4)),
+    )
+    workload = hetsim.Workload(streams, requests=600)
+    one = Served(model, "single", instances=(Instances(1, ("t4.0",)), Instances(1, ("l4.0",))))
+    two = Served(other, "single:l4.0")
+    found = survive(hetsim.Deployment((one, two)), workload, platform=platform)
+    rows = {loss.lost: loss for loss in found.losses}
+    assert set(rows) == {("t4.0",), ("l4.0",)}
+    assert rows["t4.0",].anew == ()
+    assert rows["l4.0",].anew == (other,)
+    assert [loss.service is None for loss in found.losses] == [False, False]
+    # The one that has an instance elsewhere is served there alone, the other by a plan made anew.
+    [left] = [loss.service for loss in found.losses if loss.lost == ("l4.0",)]
+    assert left is not None
+    assert [entry.devices for entry in left.resolved[0].served.instances] == [("t4.0",)]
+    assert left.devices["l4.0"].busy_s == 0
+
+
+def test_models_by_turns_and_autoscaled_ones(model: str, folder: Path) -> None:
+    platform = fleet(folder, {"t4": 2})
+    entries = tuple(Instances(1, (name,)) for name in ("t4.0", "t4.1"))
+    turns = Served(model, "single", instances=entries, loading="on_demand")
+    found = survive(hetsim.Deployment((turns,)), coming(model, 2000.0, 200, 1.0), platform=platform)
+    assert [one.choices for one in found.losses] == [2]
+    scaled = Served(model, "single", instances=entries, autoscaling=Autoscaling(1, 2))
+    with pytest.raises(hetsim.UsageError, match="replicas that come and go"):
+        survive(hetsim.Deployment((scaled,)), coming(model, 10.0), platform=platform)
 
 
 def test_exit_codes_and_refusals(model: str, folder: Path) -> None:
