@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import UsageError
-from hetsim.simulation.recursion import kernel, least, rows
+from hetsim.simulation.recursion import kernel, least, rows, shortest
 from hetsim.simulation.recursion.orders import Layout, Order, order_of, rows_of
 from hetsim.simulation.recursion.queues import new_queues, with_room
 from hetsim.simulation.stuck import never_start
@@ -145,7 +145,7 @@ class Recursion:
         given = routing == "given" and timeout_s == math.inf
         self._rows = self._in_rows(order, seconds, streams, touched) if given else []
         self._replicas: Any = None
-        if routing == "least_finish" and timeout_s == math.inf:
+        if routing != "given" and timeout_s == math.inf:
             self._replicas = least.replicas_of(order, seconds)
         if self._replicas is not None:
             parts: Any = (
@@ -220,18 +220,34 @@ class Recursion:
                 play(*fixed, *times)
                 block.begun[mine], block.finish[mine] = times[1:]
             return True
-        if self._replicas is not None:
-            play = least.compiled() if self._machine_code else least.serve_least
-            arrays = [self._own(array) for array in (arrival, *block)]
-            play(self._replicas, *arrays)
-            for part, array in zip(block, arrays[1:], strict=True):
-                if array is not part:
-                    part[:] = array
-            return True
         if self._routing == kernel.SHORTEST_QUEUE:
             self._queues = with_room(self._queues, len(arrival), self._machine_code)
-        play = kernel.compiled() if self._machine_code else kernel.serve
         arrays = [self._own(array) for array in (arrival, *block)]
+        if self._replicas is not None:
+            self._run(arrays)
+            played = len(arrival)
+        else:
+            played = self._try(arrays)
+        for part, array in zip(block, arrays[1:], strict=True):
+            if array is not part:
+                part[:] = array
+        if played < len(arrival):
+            return False
+        return self.doubt is None or self.instant or self.tells_apart(block.finish)
+
+    def _run(self, arrays: list[Any]) -> None:
+        """Play requests of replicas that share nothing."""
+        play: Any
+        if self._routing == kernel.SHORTEST_QUEUE:
+            play = shortest.compiled() if self._machine_code else shortest.serve_shortest
+            play(self._replicas, self._queues, *arrays)
+        else:
+            play = least.compiled() if self._machine_code else least.serve_least
+            play(self._replicas, *arrays)
+
+    def _try(self, arrays: list[Any]) -> int:
+        """Play requests of any templates; return how many."""
+        play: Any = kernel.compiled() if self._machine_code else kernel.serve
         played: int = play(
             self.tasks,
             self.streams,
@@ -242,12 +258,7 @@ class Recursion:
             self._timeout_s,
             *arrays,
         )
-        for part, array in zip(block, arrays[1:], strict=True):
-            if array is not part:
-                part[:] = array
-        if played < len(arrival):
-            return False
-        return self.doubt is None or self.instant or self.tells_apart(block.finish)
+        return played
 
     def tells_apart(self, finish: Floats) -> bool:
         """Whether every task ended later than it started, up to the last of these times.
