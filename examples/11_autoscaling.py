@@ -22,7 +22,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 slo = hetsim.Slo(0.95, 20.0)
 stream = hetsim.Stream("code", MODEL, Replay(TRACE), slos=(slo,))
-workload = hetsim.Workload((stream,), duration_s=1800.0)
+workload = hetsim.Workload((stream,), duration_s=1200.0)
 boards = tuple(Instances(devices=("gateway", name), strategy=f"single:{name}") for name in names)
 quick = {"metrics_interval_s": 1.0, "look_back_period_s": 10.0}
 quick |= {"upscale_delay_s": 2.0, "downscale_delay_s": 60.0}

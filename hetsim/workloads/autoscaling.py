@@ -121,6 +121,18 @@ class Autoscaling:
             value = getattr(self, name)
             if value is not None:
                 number(least=0)(value, name)
+        if self.target_ongoing_requests < LEAST_ONGOING:
+            raise WorkloadError(
+                f"target_ongoing_requests is {self.target_ongoing_requests:g}, below "
+                f"{LEAST_ONGOING:g}",
+                hint="write how many requests a replica is to have",
+            )
+        if self.look_back_period_s > MOST_COUNTS * self.metrics_interval_s:
+            raise WorkloadError(
+                f"look_back_period_s is {self.look_back_period_s:g} s, more than {MOST_COUNTS:,} "
+                f"times metrics_interval_s, {self.metrics_interval_s:g} s",
+                hint="write a shorter one, or a longer interval",
+            )
         if self.min_replicas > self.max_replicas:
             raise WorkloadError(
                 f"min_replicas is {self.min_replicas}, above max_replicas {self.max_replicas}",
@@ -183,6 +195,8 @@ ABOVE_ZERO = (
     "graceful_shutdown_wait_loop_s",
 )
 LEAST_S = 1e-6
+LEAST_ONGOING = 1e-9
+MOST_COUNTS = 100_000
 OFTEN = (
     "metrics_interval_s",
     "look_back_period_s",

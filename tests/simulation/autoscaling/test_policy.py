@@ -14,15 +14,15 @@ from hetsim.workloads.autoscaling import AGGREGATIONS
 from oracles.ray_serve import RayServe, settings
 from sweeps import sweep
 
-STATES = 10_000
-OF_SETTINGS = 50
+STATES, SEQUENCES = 1_000, 10
+"""Of a chunk."""
+OF_SETTINGS = 25
 """Random states of each settings."""
-SEQUENCES = 25
-"""Seeds of a chunk."""
 
 
-def test_it_is_theirs_on_random_states(ray_serve: RayServe) -> None:
-    rng = np.random.default_rng(16)
+@sweep("chunk", quick=range(2), full=range(10))
+def test_it_is_theirs_on_random_states(chunk: int, ray_serve: RayServe) -> None:
+    rng = np.random.default_rng([16, chunk])
     changes = set()
     for _ in range(STATES // OF_SETTINGS):
         config = settings(rng)
@@ -56,7 +56,7 @@ def assert_alike(ray_serve: RayServe, leaning: Leaning, state: dict[str, Any]) -
     assert since is None if math.isnan(leaning.since_s) else since == leaning.since_s
 
 
-@sweep("chunk", quick=range(1), full=range(40))
+@sweep("chunk", quick=range(1), full=range(100))
 def test_it_is_theirs_on_sequences(chunk: int, ray_serve: RayServe) -> None:
     """Delays remember what was wanted before; replicas follow the target after a while."""
     for seed in range(SEQUENCES * chunk, SEQUENCES * (chunk + 1)):

@@ -98,7 +98,7 @@ def played(engine: ScalingServing, arrival: NDArray[np.float64], pieces: int = 1
     return Outcomes.joined([*told, engine.close()])
 
 
-@sweep("chunk", quick=range(2), full=range(100))
+@sweep("chunk", quick=range(1), full=range(100))
 def test_it_does_what_their_functions_decide(chunk: int, ray_serve: RayServe) -> None:
     changed = 0
     for seed in range(CASES * chunk, CASES * (chunk + 1)):
@@ -126,7 +126,7 @@ def test_it_does_what_their_functions_decide(chunk: int, ray_serve: RayServe) ->
     assert changed
 
 
-@sweep("seed", quick=range(3), full=range(200))
+@sweep("seed", quick=range(1, 3), full=range(200))
 def test_machine_code_does_the_same(seed: int) -> None:
     given = case(seed)
     arrival = np.array(given.arrival, dtype=float)
@@ -138,7 +138,7 @@ def test_machine_code_does_the_same(seed: int) -> None:
     np.testing.assert_array_equal(plain.ran, compiled.ran)
 
 
-@sweep("seed", quick=range(12), full=range(200))
+@sweep("seed", quick=range(6), full=range(200))
 def test_all_times_longer_make_all_of_it_longer(seed: int) -> None:
     """Powers of two keep every bit; what delays are rounded by is a part of the shortest one."""
     given, by = case(seed), 2.0 ** (seed % 5 - 2)
@@ -157,7 +157,7 @@ def test_all_times_longer_make_all_of_it_longer(seed: int) -> None:
     np.testing.assert_array_equal(after.instance, found.instance)
 
 
-@sweep("seed", quick=range(12), full=range(200))
+@sweep("seed", quick=range(6), full=range(200))
 def test_as_many_all_along_are_instances_all_along(seed: int) -> None:
     given = case(seed)
     many = given.config.max_replicas
