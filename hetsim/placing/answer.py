@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from hetsim.confidence.verdict import Answer
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.hardware.spec import Platform
-from hetsim.placing.offered import Instance, Refused
+from hetsim.placing.instances import Instance
+from hetsim.placing.offered import Refused
 from hetsim.service.service import Service, StreamService
 from hetsim.workloads.deployment import Deployment, DynamicBatching
 from hetsim.workloads.workload import Workload
