@@ -16,6 +16,7 @@ from hetsim.verifying.runs import Run, counts_of, run_of, templates_of
 
 FORMAT = "hetsim-certificate/1"
 BLOCK = 1 << 16
+MOST_VECTORS = 1 << 25
 BUDGET = 100_000_000
 """Task events that are played at most, unless more are allowed."""
 
@@ -116,18 +117,27 @@ def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
 
 
 def allowed(question: Question) -> Iterator[Array]:
-    """Yield the vectors that could be had, in lexicographic order, block after block."""
-    sizes = [kind.most + 1 for kind in question.kinds]
-    each = np.array([kind.counts for kind in question.kinds])
-    total = int(np.prod(np.array(sizes, dtype=np.int64)))
-    for first in range(0, total, BLOCK):
-        numbers = np.arange(first, min(first + BLOCK, total))
-        counts = np.stack(np.unravel_index(numbers, sizes), axis=1)
-        fits = counts @ each <= question.max_devices
-        for of, least, most in question.limits:
-            there = counts @ np.array(of)
-            fits &= (least <= there) & (there <= most)
-        yield counts[fits]
+    """Yield the vectors that could be had, each once: kind after kind, as far as devices allow."""
+    kinds = question.kinds
+    each = np.array([kind.counts for kind in kinds])
+    parts, made = [np.zeros((1, 0), np.int64)], 0
+    while parts:
+        rows = parts.pop()
+        done = rows.shape[1]
+        if done == len(kinds):
+            for of, least, most in question.limits:
+                there = rows @ np.array(of)
+                rows = rows[(least <= there) & (there <= most)]
+            yield rows
+            continue
+        new = np.arange(kinds[done].most + 1)
+        rows = np.column_stack([np.repeat(rows, len(new), axis=0), np.tile(new, len(rows))])
+        rows = rows[rows @ each[: done + 1] <= question.max_devices]
+        made += len(rows)
+        if made > MOST_VECTORS:
+            raise Broken(f"/question/kinds: more than {MOST_VECTORS} vectors")
+        following = kinds[done + 1].most + 1 if done + 1 < len(kinds) else 1
+        parts += np.array_split(rows, len(rows) * following // BLOCK + 1)
 
 
 def _order(question: Question, counts: Sequence[int]) -> tuple[int, int, tuple[int, ...]]:

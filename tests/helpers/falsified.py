@@ -415,7 +415,7 @@ def a_kind_is_dropped(given: Json, rng: np.random.Generator) -> str | None:
         # That none meets, none of fewer kinds does either.
         return None
     given["question"]["kinds"].pop(int(rng.integers(len(given["question"]["kinds"]))))
-    return "entries in the place of|/question/kinds: none"
+    return "entries in the place of|/question: no kinds"
 
 
 def fewer_devices_may_be_had(given: Json, rng: np.random.Generator) -> str | None:
@@ -471,6 +471,11 @@ def a_policy_has_no_deployment(given: Json, rng: np.random.Generator) -> str | N
     return "has a deployment on every vector"
 
 
+def no_policy_is_stated(given: Json, rng: np.random.Generator) -> str | None:
+    given["question"]["policies"] = []
+    return "no policies"
+
+
 FALSIFIED: tuple[Falsify, ...] = (
     a_vector_that_was_tried_is_hidden,
     an_undecided_vector_is_hidden,
@@ -517,4 +522,5 @@ FALSIFIED: tuple[Falsify, ...] = (
     verdicts_may_be_wrong_less_often,
     a_verdict_of_the_long_run_is_certain,
     a_policy_has_no_deployment,
+    no_policy_is_stated,
 )

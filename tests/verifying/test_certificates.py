@@ -7,6 +7,8 @@ import json
 import subprocess
 import sys
 import zlib
+from itertools import product
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,10 @@ import numpy as np
 import pytest
 
 from certificates import Maker
-from hetsim.verifying import Broken, Untrue, verify
+from hetsim.verifying import Broken, Untrue, checking, verify
+from hetsim.verifying.checking import allowed
+from hetsim.verifying.node import read
+from hetsim.verifying.question import Question, question_of
 from sweeps import sweep
 
 
@@ -60,6 +65,35 @@ def test_it_is_a_program_of_its_own(tmp_path: Path) -> None:
     # The face of the package, which is light, says its version.
     names = [name for name in names if name not in ("hetsim", "hetsim.version")]
     assert all(name.startswith("hetsim.verifying") for name in names)
+
+
+def question(tmp_path: Path, **changed: Any) -> Question:
+    certificate = Maker(2).certificate()
+    certificate["question"] |= changed
+    return question_of(read(str(left(certificate, tmp_path))))
+
+
+def kind(most: int, counts: int = 1) -> Any:
+    price = {"usd_per_hour": "0.1"}
+    return {"name": "kind", "devices": [0], "counts": counts, "most": most, "price": price,
+            "cost": 10**8}  # fmt: skip
+
+
+def test_vectors_are_those_that_could_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = [{"of": [1, 1, -2, 0], "at_least": -2, "at_most": 1}]
+    kinds = [kind(3), kind(0), kind(4, 2), kind(2, 0)]
+    asked = question(tmp_path, kinds=kinds, limits=limits, max_devices=5)
+    each = product(*(range(one["most"] + 1) for one in kinds))
+    found = np.concatenate(list(allowed(asked))).tolist()
+    assert sorted(found) == [list(one) for one in each if asked.allows(list(one))]
+    # Of ten kinds with eight of each there are 3.5 billion, but few with eight devices in all.
+    many = question(tmp_path, kinds=[kind(8)] * 10, limits=[], max_devices=8)
+    assert sum(map(len, allowed(many))) == comb(18, 8)
+    monkeypatch.setattr(checking, "MOST_VECTORS", 50_000)
+    with pytest.raises(Broken, match="more than 50000 vectors"):
+        list(allowed(many))
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
