@@ -10,6 +10,8 @@ from typing import Any
 from hetsim.errors import PlatformError
 from hetsim.hardware.price import Price
 
+MOST_KINDS = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -87,6 +89,8 @@ class Catalog:
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.kinds] + [one.name for one in self.hosts]
+        if len(names) > MOST_KINDS:
+            raise PlatformError(f"{len(names)} kinds, above {MOST_KINDS}", hint="write fewer")
         if not self.kinds:
             raise PlatformError("a catalog without kinds", hint="write one or more under kinds:")
         for name in dict.fromkeys(name for name in names if names.count(name) > 1):

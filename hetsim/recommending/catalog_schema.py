@@ -29,7 +29,7 @@ from hetsim.hardware.files.figures import (
 from hetsim.hardware.files.price_schema import PriceModel
 from hetsim.recommending.catalog import Entry, HostEntry
 
-MOST = 4096
+MOST = 1024
 """More of one kind than anything is found for."""
 
 Many = Annotated[StrictInt, Field(ge=1, le=MOST)]

@@ -18,6 +18,7 @@ from hetsim.recommending.answer import (
 from hetsim.recommending.binding import binding_of
 from hetsim.recommending.catalog import Catalog
 from hetsim.recommending.catalog_reader import load_catalog
+from hetsim.recommending.catalog_schema import MOST
 from hetsim.recommending.composing import Pieces
 from hetsim.recommending.deploying import deployment_of, platform_of, told
 from hetsim.recommending.doubt import AS_SAID, Demand, demand_of_text, doubt_of
@@ -38,7 +39,7 @@ MAX_DEVICES = 8
 @checks.takes(
     workload=checks.instance("hetsim.workloads.workload:Workload"),
     objective=checks.one_of(*AIMS),
-    max_devices=checks.whole(1, 4096),
+    max_devices=checks.whole(1, MOST),
     most_requests=checks.whole(1),
     draws=checks.whole(0, 10_000),
 )

@@ -87,14 +87,14 @@ def question_of(
     kinds: list[Kind] = []
     names: list[tuple[str, ...]] = []
     for k, (entry, platform) in enumerate(zip(entries, alone, strict=True)):
-        mine = tuple(name for name in platform.devices if name != FRONT)
+        host = k < len(catalog.hosts)
+        mine = tuple(name for name in platform.devices if host or name != FRONT)
         first = len(types)
         for name in mine:
             spec = platform.devices[name]
             types.append(
                 DeviceType(name, spec.streams, spec.memory_bytes, spec.busy_w, spec.idle_w)
             )
-        host = k < len(catalog.hosts)
         most = 1 if host else min(getattr(entry, "most", None) or max_devices, max_devices)
         kinds.append(
             Kind(

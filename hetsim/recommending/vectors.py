@@ -199,6 +199,11 @@ def _of_shelf(
         room = np.minimum(devices, shelf.most[k])
         if in_slot[k]:
             room = np.minimum(room, slots)
+        if costs[k]:
+            # What more of it would cost is not listed.
+            enough = np.maximum((most_cost - cost) // costs[k], 0)
+            dearer += _beyond(counter, k, (devices, slots, room), enough, in_slot=bool(in_slot[k]))
+            room = np.minimum(room, enough)
         times = room + 1
         if int(times.sum()) > MOST_AT_ONCE:
             raise UsageError(
@@ -213,6 +218,33 @@ def _of_shelf(
         devices = np.repeat(devices, times) - number
         slots = np.repeat(slots, times) - number * in_slot[k]
     return rows + base, excluded, dearer
+
+
+def _beyond(
+    counter: _Counter,
+    kind: int,
+    left: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    enough: NDArray[np.int64],
+    *,
+    in_slot: bool,
+) -> int:
+    """How many vectors have more of a kind than is enough, over all boxes; left as they are."""
+    devices, slots, room = left
+    over = enough < room
+    rows = np.column_stack([devices[over], slots[over], enough[over]])
+    total = 0
+    for (has, free, most), many in zip(*_each(rows), strict=True):
+        listed = sum(
+            counter.of_box(kind + 1, has - n, free - (n if in_slot else 0)) for n in range(most + 1)
+        )
+        total += many * (counter.of_box(kind, has, free) - listed)
+    return total
+
+
+def _each(rows: NDArray[np.int64]) -> tuple[list[list[int]], list[int]]:
+    """Rows that differ, and how many there are of each."""
+    found, counts = np.unique(rows, axis=0, return_counts=True)
+    return found.tolist(), counts.tolist()
 
 
 def _sizes(
@@ -243,13 +275,13 @@ def _most_of_rest(
 def cheapest(question: Question, tests: Sequence[Test]) -> Iterator[Counts]:
     """Yield the vectors that no test excludes, in order.
 
-    Those up to a cost are looked at, then up to twice as much, and so on: `tests` may grow
-    meanwhile, and is asked again for each.
+    Those up to the least cost that tests leave are looked at, then up to an eighth more, and so on:
+    `tests` may grow meanwhile, and is asked again for each.
     """
     costs = _costs(question)
     rest = costs[costs > 0]
     dearest = int(sum(kind.cost * kind.most for kind in question.kinds))
-    below, cap = -1, int(rest.min()) if len(rest) else 0
+    below, cap = -1, max(int(rest.min()) if len(rest) else 0, _least_cost(costs, tests))
     while True:
         found = survey(question, tests, cap).left
         total = found @ costs
@@ -259,7 +291,18 @@ def cheapest(question: Question, tests: Sequence[Test]) -> Iterator[Counts]:
                 yield counts
         if cap >= dearest:
             return
-        below, cap = cap, min(2 * cap, dearest)
+        below, cap = cap, min(cap + cap // 8 + 1, dearest)
+
+
+def _least_cost(costs: NDArray[np.int64], tests: Sequence[Test]) -> int:
+    """What no vector costs less than that passes every test: each by what earns it cheapest."""
+    least = 0
+    for test in tests:
+        earns = test.capacity > 0
+        if earns.any() and test.edge > 0:
+            per_unit = float((costs[earns] / test.capacity[earns]).min())
+            least = max(least, int(test.edge * per_unit * (1 - SLACK)))
+    return least
 
 
 def excludes(tests: Sequence[Test], counts: Counts) -> int | None:

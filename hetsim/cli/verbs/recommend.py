@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--max-devices",
-    type=click.IntRange(min=1, max=4096),
+    type=click.IntRange(min=1, max=1024),
     default=8,
     show_default=True,
     help="How many there are at most, hosts not counted.",
