@@ -6,7 +6,7 @@ from hetsim.workloads.arrivals.replay import Replay
 came = Replay("traces/AzureLLMInferenceTrace_conv.csv", speed_up=100)
 slos = (hetsim.Slo(share=0.99, latency_s=0.1),)
 stream = hetsim.Stream("conversation", "zoo:bert_small", came, slos=slos)
-workload = hetsim.Workload((stream,), requests=1500)
+workload = hetsim.Workload((stream,), requests=800)
 
 found = hetsim.recommend(workload, "catalog.yaml", tariff_usd_per_kwh=0.3, lifetime_years=3)
 best = found.require()
