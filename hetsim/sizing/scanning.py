@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-CELLS = 48
+CELLS = 192
 """Of the first grid, each as wide as the others by ratio."""
 
 FINEST = 2.0**-10
@@ -105,8 +105,7 @@ def _refine(seen: dict[float, int], look: Callable[[float], int], finest: float)
             if (a, b) in done or b - a <= least * a:
                 continue
             done.add((a, b))
-            if not moves:
-                moves = max(steps[max(at - 1, 0) : at + 2])
+            moves = max(steps[max(at - 1, 0) : at + 2])
             nearest = min(abs(counts[at]), abs(counts[at + 1]))
             if (counts[at] > 0) != (counts[at + 1] > 0) or nearest <= moves + 1:
                 open_.append((a, b))
