@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from hetsim.base.checks import number
 from hetsim.confidence.arrays import Flags, Latencies
-from hetsim.confidence.batches import LateShare, late_share
+from hetsim.confidence.batches import ENOUGH_LATE, LateShare, late_share
 from hetsim.confidence.innovations import control_of
 from hetsim.confidence.ordered import Ordered
 from hetsim.errors import InvalidInput
@@ -18,6 +20,10 @@ MARGIN = 1.05
 LEAST = 1.1
 """By how much a run grows at least before it is looked at again."""
 
+
+EQUAL_FROM = 4 * ENOUGH_LATE
+"""Requests that must be beyond a percentile before those equal to it count among them: of late
+ones that come 20 together none is seen in so many once in 20,000 runs."""
 
 ASIDE = 1.25
 """Where it is looked how luck differs: at the limit that so many times as many are beyond."""
@@ -155,14 +161,27 @@ class Sample:
         """Return how many are beyond the latency that this share of them is beyond."""
         limit_s = self.beyond(share)
         late = self.late(limit_s)
-        # All of the largest are equal: they are what the percentile rests on.
-        return late if late.late else late_share(self.latency_s >= limit_s, self.fresh)
+        if late.late_periods >= late.needed or self.innovation is not None:
+            return late
+        # Few are beyond it where many are equal to it. As many of these as are missing count as
+        # beyond, evenly spread: the error is no less than that of those few.
+        missing = len(self.latency_s) - 1 - self.place(share) - late.late
+        if late.late + missing < EQUAL_FROM:
+            return late
+        equal = np.flatnonzero(self.latency_s == limit_s)
+        beyond = self.latency_s > limit_s
+        beyond[equal[np.arange(missing) * len(equal) // max(missing, 1)]] = True
+        filled = late_share(beyond, self.fresh)
+        return filled if filled.enough else late
 
     def beyond(self, share: float) -> float:
         """Return the latency that this share of them is beyond."""
+        return self.ordered.at(self.place(share))
+
+    def place(self, share: float) -> int:
+        """Return the place in order, from 0, of the latency that this share of them is beyond."""
         count = len(self.latency_s)
-        place = math.ceil(count * (1 - share)) - 1
-        return self.ordered.at(min(max(place, 0), count - 1))
+        return min(max(math.ceil(count * (1 - share)) - 1, 0), count - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

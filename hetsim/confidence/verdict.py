@@ -63,7 +63,7 @@ def verdict_of(
 
     It *meets* where the latency at that share, at the far end of its interval, is within the
     limit, and *misses* where the near end is beyond it. Neither is said before requests at that
-    percentile were seen in ENOUGH_LATE busy periods.
+    percentile, or else beyond the limit, were seen in ENOUGH_LATE busy periods.
 
     Parameters
     ----------
@@ -92,6 +92,13 @@ def verdict_of(
         return Verdict("meets", late, off, 0, mlperf)
     if found.enough and found.low_s > latency_limit_s:
         return Verdict("misses", late, off, 0, mlperf)
+    if not found.enough and late.enough:
+        # Too few are beyond the percentile where many are equal to it; beyond the limit are enough.
+        below, above = late.reach(2 * confidence - 1)
+        if late.share - late.luck - below > 1 - share:
+            return Verdict("misses", late, off, 0, mlperf)
+        if late.share - late.luck + above < 1 - share:
+            return Verdict("meets", late, off, 0, mlperf)
     return Verdict(
         "undecided", late, off, _more(found.late, late.share - late.luck - (1 - share), off), mlperf
     )

@@ -228,7 +228,7 @@ class Run:
         # One look at a run of a length that was given may err by all that a verdict may.
         answered = self.look(
             confidence_of_look(look + 1, confidence) if early else confidence,
-            whole=self._whole_traces(),
+            whole=self._all_came(),
         )
         if not early:
             return "ended"
@@ -319,11 +319,17 @@ class Run:
         asking = [self.workload.streams[at] for at in streams]
         return own, stability(self.workload, asking, counted)
 
-    def _whole_traces(self) -> bool:
-        """Whether what came is a trace, with others or beside an even stream, from end to end."""
+    def _all_came(self) -> bool:
+        """Whether what came is all that could: traces from end to end, streams without chance.
+
+        An even stream goes on as it came where the models keep up with it.
+        """
         workload = self.workload
-        if workload.drawn or not workload.traces:
+        if workload.drawn:
             return False
+        if not workload.traces:
+            kept_up = [self.of_model(at)[1] for at in range(len(self.setup.models))]
+            return all(one is None or one.state == "stable" for one in kept_up)
         ends_s = max(float(one.trace().arrival_s[-1]) / one.speed_up for one in workload.traces)
         came = self.outcomes().arrival_s
         # Times may be divided in another order than here.

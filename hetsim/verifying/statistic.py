@@ -14,6 +14,7 @@ import numpy as np
 
 NEVER_S = 1e18
 BATCHES, PERIODS, ALIKE = 32, 50, 0.4
+EQUAL_FROM = 200
 LATELY, SIGMAS = 0.1, 3.0
 Array = np.ndarray[Any, Any]
 
@@ -48,19 +49,44 @@ def estimated(latency: Array, fresh: Array, share: float, limit: float, error: f
         rank = math.ceil(len(ordered) * (1 - part))
         return float(ordered[min(max(rank, 1), len(ordered)) - 1])
 
+    begins = np.flatnonzero(fresh)
     at = place(beyond)
-    late = latency > at if (latency > at).any() else latency >= at
-    found = _reach(late, np.flatnonzero(fresh), 1 - error)
+    late = latency > at
+    found = _reach(late, begins, 1 - error)
+    wanted = len(ordered) - math.ceil(len(ordered) * (1 - beyond))
+    missing = wanted - int(late.sum())
+    if found is None and missing and wanted >= EQUAL_FROM and _periods(late, begins) < PERIODS:
+        # Few are beyond it, many equal to it: some of these, evenly spread, count as beyond.
+        equal = np.flatnonzero(latency == at)
+        late[equal[np.arange(missing) * len(equal) // missing]] = True
+        found = _reach(late, begins, 1 - error)
     if found is None or found[1] >= beyond:
-        return "undecided"
+        over = latency > limit
+        found = _reach(over, begins, 1 - error, held=False)
+        if found is None:
+            return "undecided"
+        part = float(over.mean())
+        if part - found[0] > beyond:
+            return "misses"
+        return "meets" if part + found[1] < beyond else "undecided"
     below, above = found
     if place(beyond - above) <= limit:
         return "meets"
     return "misses" if place(min(beyond + below, 1.0)) > limit else "undecided"
 
 
-def _reach(late: Array, begins: Array, sure: float) -> tuple[float, float] | None:
-    """Return how far the share of late requests may be off, down and up; None: nobody knows."""
+def _periods(late: Array, begins: Array) -> int:
+    """Return in how many busy periods somebody was late."""
+    return len(np.unique(np.searchsorted(begins, np.flatnonzero(late), side="right")))
+
+
+def _reach(
+    late: Array, begins: Array, sure: float, *, held: bool = True
+) -> tuple[float, float] | None:
+    """Return how far the share of late requests may be off, down and up; None: nobody knows.
+
+    `held`: the run has just this share where they begin to be late.
+    """
     # Where nothing is drawn, half of the start-up is saved.
     from scipy import special
 
@@ -83,7 +109,7 @@ def _reach(late: Array, begins: Array, sure: float) -> tuple[float, float] | Non
     second, third, fourth = (float((periods.astype(float) ** k).sum()) for k in (2, 3, 4))
     quantile = float(special.stdtrit(2 / (2 / freedom + fourth / second**2), sure))
     skew = third / second**1.5
-    follows = skew - deviation / share
+    follows = skew - deviation / share if held else skew
     bend = (3 * follows - skew) / 6
     shift = follows / 2 - bend
 

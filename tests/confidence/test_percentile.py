@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from scipy import stats
 
 from hetsim.confidence.batches import BATCHES, ENOUGH_LATE, late_share
 from hetsim.confidence.ordered import FROM, Ordered
-from hetsim.confidence.percentile import Percentile, percentile_of
+from hetsim.confidence.percentile import EQUAL_FROM, Percentile, percentile_of
+from hetsim.confidence.verdict import verdict_of
 from hetsim.errors import InvalidInput
 from queues import Kind, beyond, latency_at, sojourns
 from sweeps import sweep
@@ -120,10 +123,51 @@ def test_batches_that_are_alike_are_not_trusted() -> None:
     assert not found.enough
 
 
-def test_latencies_that_are_all_equal_are_sure() -> None:
-    found = percentile_of(np.full(10_000, 0.25), np.ones(10_000, dtype=bool), 99.0)
-    assert found.enough
-    assert (found.low_s, found.estimate_s, found.high_s) == (0.25, 0.25, 0.25)
+def test_latencies_that_are_all_equal_are_sure_once_they_are_many() -> None:
+    for count, enough in ((EQUAL_FROM * 100 - 1, False), (EQUAL_FROM * 100 + 100, True)):
+        found = percentile_of(np.full(count, 0.25), np.ones(count, dtype=bool), 99.0)
+        assert found.enough == enough
+        assert (found.low_s, found.estimate_s) == (0.25, 0.25) or not enough
+    assert found.high_s == 0.25
+
+
+def clusters(seed: int, requests: int, share: float, length: int) -> tuple[Any, Any]:
+    """Requests that take 1 s, and so many at a time that take 2."""
+    begins = np.random.default_rng(seed).random(requests) < share / length
+    late, fresh = begins.copy(), np.ones(requests, dtype=bool)
+    for behind in range(1, length):
+        late[behind:] |= begins[:-behind]
+        fresh[behind:] &= ~begins[:-behind]
+    fresh[0] = True
+    return np.where(late, 2.0, 1.0), fresh
+
+
+@sweep(
+    "requests, length, share",
+    quick=[(2000, 20, 0.0105)],
+    full=[(n, c, s) for n in (2000, 32768) for c in (1, 4, 20) for s in (0.0105, 0.012, 0.015)],
+)
+def test_rare_late_ones_that_come_together_do_not_meet(
+    requests: int, length: int, share: float
+) -> None:
+    """A run that saw few or none of them says nothing, or what is so, in 99 of 100 cases."""
+    told = Counter(
+        verdict_of(*clusters(seed, requests, share, length), 0.99, 1.0).answer
+        for seed in range(400)
+    )
+    assert told["meets"] <= 4
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-4, 0.003])
+def test_many_equal_ones_meet_though_few_or_none_are_later(share: float) -> None:
+    for seed in range(20):
+        assert verdict_of(*clusters(seed, 50_000, share, 1), 0.99, 1.0).answer == "meets"
+        assert verdict_of(*clusters(seed, 50_000, share, 1), 0.99, 0.5).answer == "misses"
+
+
+def test_all_that_are_late_miss_however_few_there_are() -> None:
+    assert verdict_of(np.full(60, 2.0), np.ones(60, dtype=bool), 0.99, 1.0).answer == "misses"
+    assert verdict_of(np.full(60, 2.0), np.ones(60, dtype=bool), 0.99, 3.0).answer == "undecided"
 
 
 def test_an_atom_that_holds_the_percentile_is_the_interval() -> None:

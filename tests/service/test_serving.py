@@ -354,3 +354,17 @@ def test_a_whole_trace_is_told_as_it_was(
     assert hetsim.Workload(
         (stream,), failures=hetsim.Failing(mtbf_s={"*": 1.0}, mttr_s={"*": 1.0})
     ).drawn
+
+
+def test_what_comes_without_chance_is_known(fixed: str, platform: hetsim.Platform) -> None:
+    """An even stream goes on as it came, as long as it is kept up with."""
+    took_s = alone_s(fixed, platform)
+    for rate, limit, answer in (
+        (0.5 / took_s, 1.1 * took_s, "meets"),
+        (0.5 / took_s, 0.9 * took_s, "misses"),
+        (1.5 / took_s, 5 * took_s, "misses"),
+    ):
+        stream = hetsim.Stream("all", fixed, Constant(rate), slos=(hetsim.Slo(0.99, limit),))
+        workload = hetsim.Workload((stream,), requests=60)
+        found = serve(deployed(fixed), workload, platform)
+        assert found.streams[0].objectives[0].verdict.answer == answer

@@ -13,7 +13,7 @@ from cli_calls import Cli
 WORKLOAD = """\
 requests: {requests}
 streams:
-  first: {{model: {model}, arrivals: {{constant: {{rate_per_s: {rate}}}}}, slos: [p90={slo}]}}
+  first: {{model: {model}, arrivals: {{{arrivals}: {{rate_per_s: {rate}}}}}, slos: [p90={slo}]}}
   other: {{model: copy.onnx, arrivals: {{constant: {{rate_per_s: 300}}}}, slos: [p90=50ms]}}
 """
 
@@ -28,7 +28,8 @@ def asked(dynamic_model: Path, platform: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def written(folder: Path, model: Path, **changes: object) -> str:
-    given = {"requests": 600, "model": model.name, "rate": 500, "slo": "50ms", **changes}
+    given = {"requests": 600, "model": model.name, "rate": 500, "slo": "50ms"}
+    given |= {"arrivals": "constant", **changes}
     (folder / "w.yaml").write_text(WORKLOAD.format(**given))
     return "w.yaml"
 
@@ -71,7 +72,7 @@ def test_tables_a_record_and_a_deployment(
     [
         ({"slo": "1ns"}, 4, "takes less than"),
         ({"rate": 1e9, "requests": 300}, 4, "no placement has time for more than"),
-        ({"requests": 20}, 6, "undecided"),
+        ({"requests": 20, "arrivals": "poisson"}, 6, "undecided"),
     ],
 )
 def test_how_it_ends(
