@@ -165,7 +165,8 @@ def binding_of(found: Found, most: Counts | None) -> Binding | None:
             "s",
             _named(question, one.counts),
             False,
-            (limit, *levers),
+            # What is undecided within the limit wants more requests, and no other limit.
+            (limit, *levers) if worst.latency_s > slo.latency_s else tuple(levers),
         )
     return _of_bounds(found, most, levers)
 

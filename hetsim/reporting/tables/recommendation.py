@@ -110,7 +110,8 @@ def counts_text(counts: Mapping[str, int]) -> str:
 
 def money(found: Recommendation, cost: float) -> str:
     """Return a cost with its unit."""
-    return f"{cost:.4g} {UNITS[found.found.question.aim]}"
+    unit = UNITS[found.found.question.aim]
+    return f"{cost:.4g} {unit[:-1] if unit == 'devices' and cost == 1 else unit}"
 
 
 def sentence(found: Recommendation) -> str:
