@@ -15,7 +15,7 @@ STAMP := $(VENV)/.installed
 # Properties are tried on the examples of the day: what fails does so again. SEED=7 draws others.
 SEED ?= $(shell expr $$(date +%s) / 86400)
 # Three processes keep two cores busy: many tests wait for a Ray or for processes of their own.
-PYTEST := -n 3 --dist loadgroup --durations 20 --hypothesis-seed=$(SEED)
+PYTEST := -n 4 --dist loadgroup --durations 20 --hypothesis-seed=$(SEED)
 
 .DEFAULT_GOAL := install
 .PHONY: install demo test test-all coverage check bench fit fidelity format clean
