@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,9 +44,11 @@ class Numbers(q.CalibrationDataReader):
 @cache
 def quantized(name: str, form: str, batch: int = 1) -> Graph:
     """A network of the zoo, quantized."""
-    source = zoo.materialise(name)
+    there = zoo.materialise(name)
     with TemporaryDirectory() as folder:
-        target = Path(folder) / "q.onnx"
+        # The tool writes beside what it reads, and several processes read the zoo.
+        own = shutil.copytree(there.parent, Path(folder) / "floats")
+        source, target = own / there.name, Path(folder) / "q.onnx"
         if form == "dynamic":
             q.quantize_dynamic(source, target)
         else:
