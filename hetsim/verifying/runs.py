@@ -112,8 +112,11 @@ def run_of(
     policy = question.policies[number]
     if "none" in node:
         node.fields("counts policy none")["none"].text()
-        if policy.placement == "all":
-            node["policy"].untrue("this policy has a deployment on every vector")
+        there = set(question.devices_of(list(counts)))
+        if policy.placement == "all" and all(
+            there.intersection(_useful(question, model, ways)) for model in range(question.models)
+        ):
+            node["policy"].untrue("this policy has a deployment there: each model has a device")
         return Run(counts, number, "none", 0.0)
     node.fields("counts policy links instances played judged")
     devices = question.devices_of(list(counts))

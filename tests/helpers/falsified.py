@@ -468,7 +468,7 @@ def a_policy_has_no_deployment(given: Json, rng: np.random.Generator) -> str | N
     for key in ("links", "instances", "played", "judged"):
         del run[key]
     run["none"] = "nobody knows"
-    return "has a deployment on every vector"
+    return "has a deployment there: each model has a device"
 
 
 def no_policy_is_stated(given: Json, rng: np.random.Generator) -> str | None:

@@ -29,7 +29,7 @@ def left(certificate: Any, folder: Path) -> Path:
     return path
 
 
-@sweep("seed", quick=[0, 11], full=range(400))
+@sweep("seed", quick=[0, 11, 108], full=range(400))
 def test_true_ones_hold(seed: int, tmp_path: Path) -> None:
     certificate = Maker(seed).certificate()
     held = verify(left(certificate, tmp_path))
