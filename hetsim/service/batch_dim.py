@@ -50,7 +50,10 @@ def batch_dims(
         if alone or served.sizes == (size,):
             return [{} for _ in served.sizes]
         if size == 1 and served.batch_dim is None:
-            return [{} if b == 1 else dict.fromkeys(_ones(inputs), b) for b in served.sizes]
+            ones = _ones(inputs)
+            return [{} if b == 1 else dict.fromkeys(ones, b) for b in served.sizes]
+        if size == 1 and name is not None and name.endswith("[0]"):
+            return [{} if b == 1 else {name: b} for b in served.sizes]
         has = "has no first dimension" if name is None else f"is {size} in the file"
         first = f"of input '{inputs[0].name}' " if inputs else ""
         sizes = ", ".join(map(str, served.sizes))

@@ -42,6 +42,20 @@ def test_a_model_of_one_request_takes_several(
     assert shapes == [{}, {"x[0]": 2}, {"x[0]": 8}, {"x[0]": 64}]
 
 
+def test_a_batch_dimension_may_be_one_in_the_file(
+    fixed: str, platform: hetsim.Platform, tmp_path: Path
+) -> None:
+    named = deployed(fixed, batch_sizes=(1, 4), batch_dim="x[0]")
+    alike = deployed(fixed, batch_sizes=(1, 4))
+    [found], [same] = (resolve(one, poisson(fixed, 1, 1), platform) for one in (named, alike))
+    assert found.seconds == same.seconds
+    narrow = model_at(tmp_path, 4, width=1)
+    with pytest.raises(hetsim.WorkloadError, match="cannot take batches of 1, 4"):
+        resolve(
+            deployed(narrow, batch_sizes=(1, 4), batch_dim="x[1]"), poisson(narrow, 1, 1), platform
+        )
+
+
 def test_a_model_of_several_requests_takes_no_others(
     platform: hetsim.Platform, tmp_path: Path
 ) -> None:

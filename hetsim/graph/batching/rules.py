@@ -73,6 +73,12 @@ def _images(step: Step) -> int:
     return 0
 
 
+def _normalisation(step: Step) -> int:
+    if step.attribute("training_mode", 0) or any(step.node.outputs[1:]):
+        raise MixedError("it takes means over all requests, as in training")
+    return _images(step)
+
+
 def _pool(step: Step) -> int:
     if len(step.node.outputs) > 1 and step.node.outputs[1]:
         raise MixedError("its second output counts through all requests")
@@ -392,7 +398,7 @@ _EACH = (
 )  # fmt: skip
 
 _LAYERS = (
-    "AveragePool", "BatchNormalization", "Conv", "ConvInteger", "ConvTranspose", "DepthToSpace",
+    "AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DepthToSpace",
     "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "GroupNormalization",
     "InstanceNormalization", "LRN", "LpPool", "QLinearConv", "SpaceToDepth",
     f"{_MS}:QLinearAveragePool", f"{_MS}:QLinearGlobalAveragePool",
@@ -423,6 +429,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys((f"{_MS}:QLinearAdd", f"{_MS}:QLinearMul"), _quantized_pair),
     **dict.fromkeys((f"{_MS}:QLinearLeakyRelu", f"{_MS}:QLinearSigmoid"), _data),
     f"{_MS}:Attention": _attention,
+    "BatchNormalization": _normalisation,
     "Concat": _concat,
     "CumSum": _cumulative,
     "Expand": _expand,

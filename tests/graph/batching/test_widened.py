@@ -239,6 +239,12 @@ MIXED: dict[str, tuple[tuple[int, ...], Nodes, Constants, str]] = {
         {},
         "counts through all requests",
     ),
+    "training": (
+        IMAGE,
+        [op("BatchNormalization", "x s b m v", "y n w", training_mode=1)],
+        {"s": floats(4), "b": floats(4), "m": floats(4), "v": np.ones(4, dtype=np.float32)},
+        "means over all requests",
+    ),
     "one way for all": (
         ROWS,
         [op("RandomNormal", "", "r", shape=[1, 1, 8]), op("Concat", "x r", "y", axis=1)],
