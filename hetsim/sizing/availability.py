@@ -19,9 +19,9 @@ from hetsim.sizing.outages.asking import Asking, ask
 from hetsim.sizing.outages.chances import Counts
 from hetsim.sizing.outages.left import Leaving
 from hetsim.sizing.outages.shares import check_known, shares_of
-from hetsim.sizing.outages.states import lost_in, states_of
+from hetsim.sizing.outages.states import states_of
 from hetsim.sizing.outages.verdicts import check_asked
-from hetsim.sizing.outages.ways import Choice, choice_of
+from hetsim.sizing.outages.ways import Choice, choice_of, names_of
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
 
@@ -165,11 +165,7 @@ def _answer(
     leaving = found.leaving
     states = tuple(
         State(
-            tuple(
-                name
-                for name in leaving.devices
-                if name in lost_in(leaving, found.counts[one.states[0]])
-            ),
+            names_of(leaving, found.counts[one.states[0]]),
             tuple(choice_of(leaving, found.counts[at]) for at in one.states),
             one.chance,
             one.answer,
@@ -212,12 +208,12 @@ def _impossible(found: Asking, workload: Workload, target: Fraction, made: Made)
     reasons: list[str] = []
     missed = [one for one in found.groups if one.answer == "misses"]
     for one in missed[:MOST_PROVED]:
-        lost = lost_in(found.leaving, found.counts[one.states[0]])
-        why = impossible_as(workload, made, sorted(lost))
+        lost = sorted(names_of(found.leaving, found.counts[one.states[0]]))
+        why = impossible_as(workload, made, lost)
         if why is None:
             continue
         proved += one.chance
-        named = f"without {', '.join(sorted(lost))} " if lost else ""
+        named = f"without {', '.join(lost)} " if lost else ""
         reasons.append(f"{named}{why}")
         if proved > 1 - target:
             return "; ".join(dict.fromkeys(reasons))

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from hetsim.confidence.verdict import Answer
 from hetsim.hardware.spec import Platform
-from hetsim.service.layout import set_up
 from hetsim.sizing.answer import Carried, Rates, Without
 from hetsim.sizing.carrying import Question, carried, refused
-from hetsim.sizing.judging import CONFIDENCE
 from hetsim.sizing.outages.left import Leaving
-from hetsim.sizing.outages.ways import choice_of, names_of, ways
+from hetsim.sizing.outages.verdicts import confidence_of_each
+from hetsim.sizing.outages.ways import ways
 
 
 def carried_without(
@@ -22,21 +21,16 @@ def carried_without(
 
     Losses that leave the same are asked once. All verdicts together are right in 95 of 100 cases.
     """
-    leaving = Leaving(question.resolved, platform)
-    rows, _ = ways(leaving, losses)
-    confidence = 1 - (1 - CONFIDENCE) / len(rows)
+    rows, _ = ways(Leaving(question.resolved, platform), losses)
+    confidence = confidence_of_each(len(rows))
     found = []
-    for vectors in rows:
-        lost = names_of(leaving, vectors[0])
-        left = leaving.without(frozenset(lost))
+    for lost, sets, left in rows:
         if left.refused is not None:
             row = refused(question.name, left.refused)
         else:
-            assert left.memory is not None
-            setup = set_up(left.resolved, question.workload, left.memory)
+            setup = left.set_up(question.workload)
             asked = replace(question, resolved=left.resolved, setup=setup)
             row = carried(asked, most_requests=most_requests, gap=gap, confidence=confidence)
-        sets = tuple(choice_of(leaving, vector) for vector in vectors)
         found.append(Without(lost, sets, row))
     return least_of(found)
 

@@ -17,7 +17,7 @@ from hetsim.simulation.serving.tables import SERVED
 from hetsim.workloads.workload import Workload
 
 CONFIDENCE = 0.95
-"""That no verdict of a deployment is wrong, over all rates and all looks at their runs."""
+"""That no verdict is wrong of all that are asked for at once: over rates, looks and losses."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,16 +9,14 @@ from hetsim.base import checks
 from hetsim.confidence.verdict import Answer
 from hetsim.hardware.spec import Platform
 from hetsim.service.asked import Asked
-from hetsim.service.layout import set_up
 from hetsim.service.memory import check_together
 from hetsim.service.resolving import Made, Resolved, resolve
-from hetsim.service.service import Service
 from hetsim.service.serving import played
 from hetsim.sizing.impossible import impossible_as
-from hetsim.sizing.outages.left import Leaving, Left
+from hetsim.sizing.outages.left import Leaving
 from hetsim.sizing.outages.survived import Loss, Survived
-from hetsim.sizing.outages.verdicts import CONFIDENCE, answer_of, check_asked
-from hetsim.sizing.outages.ways import choice_of, names_of, ways
+from hetsim.sizing.outages.verdicts import answer_of, check_asked, confidence_of_each
+from hetsim.sizing.outages.ways import ways
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
 
@@ -111,55 +109,28 @@ def survived(
     losses: int = 1,
     until_answered: bool = False,
     within: float | None = None,
-    machine_code: bool | None = None,
 ) -> Survived:
     """Return whether objectives hold without any `losses` devices of what is resolved.
 
     All verdicts together are right in 95 of 100 cases. Parameters as those of ``serve``.
     """
     check_together(resolved, platform)
-    leaving = Leaving(resolved, platform)
-    rows, unused = ways(leaving, losses)
-    confidence = 1 - (1 - CONFIDENCE) / len(rows)
+    rows, unused = ways(Leaving(resolved, platform), losses)
+    confidence = confidence_of_each(len(rows))
     found = []
-    for vectors in rows:
-        lost = names_of(leaving, vectors[0])
-        left = leaving.without(frozenset(lost))
+    for lost, sets, left in rows:
         service = None
         if left.refused is None:
-            service = played_left(
-                left,
+            service = played(
                 workload,
+                left.resolved,
+                left.set_up(workload),
                 until_answered=until_answered,
                 within=within,
                 confidence=confidence,
-                machine_code=machine_code,
             )
         answer: Answer = "misses" if service is None else answer_of(service)
-        sets = tuple(choice_of(leaving, vector) for vector in vectors)
         found.append(Loss(lost, sets, answer, service, left.anew, left.refused))
     intact, *others = found
     others.sort(key=lambda one: one.badness, reverse=True)
     return Survived(losses, intact, tuple(others), unused)
-
-
-def played_left(
-    left: Left,
-    workload: Workload,
-    *,
-    until_answered: bool,
-    within: float | None = None,
-    confidence: float,
-    machine_code: bool | None = None,
-) -> Service:
-    """Play a workload on what is left, where that can be served."""
-    assert left.memory is not None
-    return played(
-        workload,
-        left.resolved,
-        set_up(left.resolved, workload, left.memory),
-        until_answered=until_answered,
-        within=within,
-        confidence=confidence,
-        machine_code=machine_code,
-    )

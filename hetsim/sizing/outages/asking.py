@@ -8,15 +8,14 @@ from fractions import Fraction
 
 from hetsim.confidence.verdict import Answer
 from hetsim.hardware.availability import DeviceAvailability
-from hetsim.service.layout import set_up
 from hetsim.service.service import Service
 from hetsim.service.serving import played
 from hetsim.sizing.outages.answer import How
 from hetsim.sizing.outages.chances import Counts, Odds, chance_of, counts_down
 from hetsim.sizing.outages.left import Leaving, Left
 from hetsim.sizing.outages.pooled import Pools, no_better, pools_of
-from hetsim.sizing.outages.states import lost_in
-from hetsim.sizing.outages.verdicts import CONFIDENCE, answer_of
+from hetsim.sizing.outages.verdicts import answer_of, confidence_of_each
+from hetsim.sizing.outages.ways import names_of
 from hetsim.workloads.workload import Workload
 
 LEFT = Fraction(1, 100)
@@ -54,7 +53,7 @@ class Asking:
         down = [counts_down(one) for one in self.shares]
         by_shape: dict[object, Group] = {}
         for at, state in enumerate(counts):
-            left = leaving.without(lost_in(leaving, state))
+            left = leaving.without(frozenset(names_of(leaving, state)))
             group = by_shape.setdefault(left.shape, Group(left, [], Fraction(0)))
             group.states.append(at)
             group.chance += chance_of(state, down)
@@ -91,7 +90,7 @@ def ask(
     All verdicts together are right in 95 of 100 cases. Parameters as those of ``serve``.
     """
     open_ = [one for one in odds.groups if one.how == "not asked"]
-    confidence = 1 - (1 - CONFIDENCE) / max(len(open_), 1)
+    confidence = confidence_of_each(len(open_))
     left = sum((one.chance for one in open_), Fraction(0))
     told: list[Group] = []
     for one in open_:
@@ -99,8 +98,7 @@ def ask(
         decided = low >= target or high < target
         if not one.chance or (decided and left <= LEFT * (1 - target)):
             break
-        assert one.left.memory is not None
-        setup = set_up(one.left.resolved, workload, one.left.memory)
+        setup = one.left.set_up(workload)
         one.pools = pools_of(one.left.resolved, setup)
         for other in told:
             worse, better = no_better(one.pools, other.pools), no_better(other.pools, one.pools)

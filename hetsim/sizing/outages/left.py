@@ -10,12 +10,14 @@ from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
+from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import Memory, check_together
 from hetsim.service.resolving import Resolved, no_quicker
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.sizing.outages.alike import alike
 from hetsim.sizing.outages.shapes import Shape, Shapes
 from hetsim.workloads.deployment import Instances
+from hetsim.workloads.workload import Workload
 
 Lost: TypeAlias = frozenset[str]
 Chosen: TypeAlias = tuple[int, ...] | Lost
@@ -48,6 +50,11 @@ class Left:
     used: Lost
     anew: tuple[str, ...] = ()
     refused: Infeasible | None = None
+
+    def set_up(self, workload: Workload) -> Setup:
+        """Return the setup of a workload on what is left, where that can be served."""
+        assert self.memory is not None
+        return set_up(self.resolved, workload, self.memory)
 
 
 class Leaving:

@@ -8,18 +8,10 @@ from itertools import product
 from hetsim.errors import UsageError
 from hetsim.sizing.outages.chances import Counts
 from hetsim.sizing.outages.left import Leaving
+from hetsim.sizing.outages.ways import names_of
 
 MOST = 2**20
 """States of which chances are told."""
-
-
-def lost_in(leaving: Leaving, state: Counts) -> frozenset[str]:
-    """Return the devices that stand for so many of each class: the first ones."""
-    return frozenset(
-        name
-        for count, names in zip(state, leaving.classes, strict=True)
-        for name in names[: count or 0]
-    )
 
 
 def states_of(leaving: Leaving) -> tuple[Counts, ...]:
@@ -35,7 +27,7 @@ def states_of(leaving: Leaving) -> tuple[Counts, ...]:
     open_: list[Counts] = [(None,) * len(leaving.classes)]
     while open_:
         state = open_.pop()
-        used = leaving.without(lost_in(leaving, state)).used
+        used = leaving.without(frozenset(names_of(leaving, state))).used
         need = [
             k for k, names in enumerate(leaving.classes) if state[k] is None and used & set(names)
         ]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from hetsim.confidence.verdict import Answer
 from hetsim.errors import UsageError
 from hetsim.service.service import Service
+from hetsim.sizing.judging import CONFIDENCE
 from hetsim.workloads.workload import Workload
 
-CONFIDENCE = 0.95
-"""That no verdict is wrong, over all that is asked with it."""
-
 ORDER: dict[Answer, int] = {"meets": 0, "undecided": 1, "misses": 2}
+
+
+def confidence_of_each(number: int) -> float:
+    """Return that of each of so many verdicts at which all of them together are right."""
+    return 1 - (1 - CONFIDENCE) / max(number, 1)
 
 
 def answer_of(service: Service) -> Answer:

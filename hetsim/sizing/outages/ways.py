@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from hetsim.errors import UsageError
 from hetsim.sizing.outages.chances import Counts
@@ -19,7 +19,24 @@ Choice: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
 """So many down of devices that are alike, by class."""
 
 
-def ways(leaving: Leaving, losses: int) -> tuple[list[list[Vector]], tuple[str, ...]]:
+class Way(NamedTuple):
+    """One way to lose devices, for all that leave the same.
+
+    Attributes
+    ----------
+    lost : tuple of str
+        Those that were left out, in the platform's order.
+    sets : tuple of Choice
+        What it stands for; the first has `lost` in it.
+    left : Left
+    """
+
+    lost: tuple[str, ...]
+    sets: tuple[Choice, ...]
+    left: Left
+
+
+def ways(leaving: Leaving, losses: int) -> tuple[list[Way], tuple[str, ...]]:
     """Return the ways to lose up to so many devices that leave something else each.
 
     The first is to lose none. Beside them the devices of which the loss alone changes nothing.
@@ -44,21 +61,31 @@ def ways(leaving: Leaving, losses: int) -> tuple[list[list[Vector]], tuple[str, 
             rows.setdefault(left.shape, []).append(vector)
         elif sum(vector) == 1:
             unused += leaving.classes[vector.index(1)]
-    return list(rows.values()), tuple(name for name in leaving.devices if name in unused)
+    found = [
+        Way(
+            names_of(leaving, same[0]),
+            tuple(choice_of(leaving, vector) for vector in same),
+            of_way[same[0]],
+        )
+        for same in rows.values()
+    ]
+    return found, tuple(name for name in leaving.devices if name in unused)
 
 
-def names_of(leaving: Leaving, vector: Vector) -> tuple[str, ...]:
+def names_of(leaving: Leaving, counts: Counts) -> tuple[str, ...]:
     """Return the devices that stand for so many of each class: the first ones."""
     lost = {
-        name for count, names in zip(vector, leaving.classes, strict=True) for name in names[:count]
+        name
+        for count, names in zip(counts, leaving.classes, strict=True)
+        for name in names[: count or 0]
     }
     return tuple(name for name in leaving.devices if name in lost)
 
 
-def choice_of(leaving: Leaving, vector: Counts) -> Choice:
+def choice_of(leaving: Leaving, counts: Counts) -> Choice:
     """Return how many are down of which devices."""
     return tuple(
-        (count, names) for count, names in zip(vector, leaving.classes, strict=True) if count
+        (count, names) for count, names in zip(counts, leaving.classes, strict=True) if count
     )
 
 
