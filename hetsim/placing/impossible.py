@@ -6,16 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.base.units import format_bytes
 from hetsim.errors import UnsupportedNode
 from hetsim.hardware.spec import Platform
-from hetsim.placement.bounding import stated_bound
 from hetsim.placement.bounds.area import prices
 from hetsim.placement.narrowing import check_runnable
 from hetsim.problem.parts import Held
 from hetsim.problem.problem import Problem
 from hetsim.service.resolving import Made
 from hetsim.sizing.ceiling import SLACK, rates_of
+from hetsim.sizing.impossible import too_slow
 from hetsim.workloads.workload import Workload
 
 Sized = Sequence[tuple[int, Problem]]
@@ -74,13 +74,10 @@ def _too_heavy(each: Mapping[str, Sized], platform: Platform) -> str | None:
 
 def _too_slow(workload: Workload, each: Mapping[str, Sized]) -> str | None:
     for stream in workload.streams:
-        if not stream.slos or stream.model not in each:
-            continue
-        least_s = min(stated_bound(problem) or 0.0 for _, problem in each[stream.model])
-        for slo in stream.slos:
-            if least_s > slo.latency_s:
-                least = format_seconds(least_s)
-                return f"no plan of {stream.model} takes less than {least}, and {slo} is asked"
+        if stream.slos and stream.model in each:
+            why = too_slow(stream, [problem for _, problem in each[stream.model]])
+            if why is not None:
+                return why
     return None
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hetsim.base.units import format_seconds
 from hetsim.errors import UnsupportedNode
 from hetsim.placement.bounding import stated_bound
 from hetsim.placement.replan import without
+from hetsim.problem.problem import Problem
 from hetsim.service.resolving import Made
-from hetsim.workloads.workload import Workload
+from hetsim.workloads.workload import Stream, Workload
 
 
 def impossible_as(workload: Workload, made: Made, lost: Sequence[str] = ()) -> str | None:
@@ -21,21 +22,28 @@ def impossible_as(workload: Workload, made: Made, lost: Sequence[str] = ()) -> s
     for stream in workload.streams:
         if not stream.slos:
             continue
-        least_s: list[float] = []
+        able: list[Problem] = []
         unable: list[UnsupportedNode] = []
         for (model, _, _), problem in made.problems.items():
             if model != stream.model:
                 continue
             try:
-                left = without(problem, lost) if lost else problem
+                able.append(without(problem, lost) if lost else problem)
             except UnsupportedNode as error:
                 unable.append(error)
-                continue
-            least_s.append(stated_bound(left) or 0.0)
-        if unable and not least_s:
+        if unable and not able:
             return f"{unable[0].where}: {unable[0].what}"
-        for slo in stream.slos:
-            if least_s and min(least_s) > slo.latency_s:
-                least = format_seconds(min(least_s))
-                return f"no plan of {stream.model} takes less than {least}, and {slo} is asked"
+        why = too_slow(stream, able) if able else None
+        if why is not None:
+            return why
+    return None
+
+
+def too_slow(stream: Stream, problems: Iterable[Problem]) -> str | None:
+    """Return why no plan meets an objective of a stream, by the bounds of its model's problems."""
+    least_s = min(stated_bound(problem) or 0.0 for problem in problems)
+    for slo in stream.slos:
+        if least_s > slo.latency_s:
+            least = format_seconds(least_s)
+            return f"no plan of {stream.model} takes less than {least}, and {slo} is asked"
     return None
