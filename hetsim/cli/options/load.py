@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -92,17 +92,23 @@ def _share(ctx: click.Context, param: click.Parameter, text: str | None) -> Frac
         raise UsageError(error.what, where=f"--{param.name}", hint=error.hint) from None
 
 
+def _named(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str], example: str
+) -> Iterator[tuple[str, str]]:
+    """Give the name and the word of each ``NAME=WORD``."""
+    for text in given:
+        name, equals, word = text.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"'{text}' is not {param.metavar}, {example}", ctx, param)
+        yield name, word
+
+
 def _shares(
     ctx: click.Context, param: click.Parameter, given: Sequence[str]
 ) -> dict[str, Fraction]:
     """Read ``gpu.0=0.995``, by name, of several the last."""
     found = {}
-    for text in given:
-        name, equals, word = text.partition("=")
-        if not equals or not name:
-            raise click.BadParameter(
-                f"'{text}' is not NAME=SHARE, e.g. gpu.0=0.995 or gpu=99.5%", ctx, param
-            )
+    for name, word in _named(ctx, param, given, "e.g. gpu.0=0.995 or gpu=99.5%"):
         share = _share(ctx, param, word)
         assert share is not None
         found[name] = share
@@ -117,16 +123,11 @@ def _prices(ctx: click.Context, param: click.Parameter, given: Sequence[str]) ->
     from hetsim.hardware.price import parse_price
 
     found = {}
-    for text in given:
-        name, equals, price = text.partition("=")
-        if not equals or not name:
-            raise click.BadParameter(
-                f"'{text}' is not NAME=PRICE, e.g. gpu.0=0.53/h or platform=1600/3y", ctx, param
-            )
+    for name, word in _named(ctx, param, given, "e.g. gpu.0=0.53/h or platform=1600/3y"):
         try:
-            found[name] = parse_price(price)
+            found[name] = parse_price(word)
         except UsageError as error:
-            raise UsageError(error.what, where=f"--price {text}", hint=error.hint) from None
+            raise UsageError(error.what, where=f"--price {name}={word}", hint=error.hint) from None
     return found
 
 
