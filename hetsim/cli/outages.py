@@ -52,9 +52,6 @@ class Outages:
         until_answered: bool,
     ) -> None:
         """Ask."""
-        from hetsim.sizing.availability import availability_as
-        from hetsim.sizing.surviving import survive_as
-
         load = self._load
         common: dict[str, Any] = {
             "asked": asked,
@@ -63,10 +60,14 @@ class Outages:
             "within": load.within,
         }
         if load.survive is not None:
+            from hetsim.sizing.surviving import survive_as
+
             self.survived = survive_as(
                 deployment, self.played, platform, losses=load.survive, **common
             )
         if load.availability is not None:
+            from hetsim.sizing.availability import availability_as
+
             self.available = availability_as(
                 deployment,
                 self._workload,
@@ -78,34 +79,37 @@ class Outages:
 
     def record(self, record: dict[str, Any]) -> None:
         """Put the answers into a record."""
-        from hetsim.reporting.tables.availability import availability_record
-        from hetsim.reporting.tables.surviving import surviving_record
-
         if self.survived is not None:
+            from hetsim.reporting.tables.surviving import surviving_record
+
             record["survive"] = surviving_record(self.survived)
         if self.available is not None:
+            from hetsim.reporting.tables.availability import availability_record
+
             record["availability"] = availability_record(self.available)
 
     def show(self) -> None:
         """Print the answers."""
-        from hetsim.reporting.tables.availability import availability_report
-        from hetsim.reporting.tables.surviving import surviving_report
-
         if self.survived is not None:
+            from hetsim.reporting.tables.surviving import surviving_report
+
             current().say("")
             current().show(surviving_report(self.survived))
         if self.available is not None:
+            from hetsim.reporting.tables.availability import availability_report
+
             current().say("")
             current().show(availability_report(self.available))
 
     def show_as_it_is(self) -> None:
         """Print the answers in short, where something is supposed of the platform."""
-        from hetsim.reporting.tables.availability import availability_lines
-        from hetsim.reporting.tables.surviving import surviving_sentence
-
         if self.survived is not None:
+            from hetsim.reporting.tables.surviving import surviving_sentence
+
             current().say(f"As it is: {surviving_sentence(self.survived)}")
         if self.available is not None:
+            from hetsim.reporting.tables.availability import availability_lines
+
             current().say(f"As it is: {availability_lines(self.available)[0]}")
 
     def require(self) -> None:
