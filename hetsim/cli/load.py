@@ -37,30 +37,6 @@ WITHOUT = 2**16
 
 KINDS = ("constant", "poisson", "gamma:CV", "burst:SIZE")
 
-OF_LOAD = (
-    "workload",
-    "deployment",
-    "rate",
-    "arrivals",
-    "concurrency",
-    "think_ms",
-    "slos",
-    "within",
-    "duration_s",
-    "batching",
-    "instances",
-    "loading",
-    "mtbf",
-    "mttr",
-    "survive",
-    "availability",
-    "available",
-    "prices",
-    "tariff",
-    "lifetime",
-)
-"""Options any of which means that requests come at their own times."""
-
 OF_SIMULATION = (
     "within",
     "mtbf",
@@ -72,7 +48,23 @@ OF_SIMULATION = (
     "tariff",
     "lifetime",
 )
-"""Those of them that a run for real does not take."""
+"""Options of requests that come at their own times which a run for real does not take."""
+
+OF_LOAD = (
+    "workload",
+    "deployment",
+    "rate",
+    "arrivals",
+    "concurrency",
+    "think_ms",
+    "slos",
+    "duration_s",
+    "batching",
+    "instances",
+    "loading",
+    *OF_SIMULATION,
+)
+"""Options any of which means that requests come at their own times."""
 
 OF_FILE = {
     "rate": "write rate_per_s: there",
