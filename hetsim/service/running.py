@@ -94,13 +94,17 @@ def engine_of(
     the requests that are `coming`, all that are expected where that is absent.
     """
     of_all = (setup.layout, setup.duration, setup.models, setup.sources)
-    heap = heap or setup.turns is not None or setup.scalings is not None
-    heap = heap or workload.failures is not None
+    heap = heap or _world_changes(workload, setup)
     if heap or why_heap(*of_all, setup.clients) is not None:
         return heap_of(workload, setup, machine_code=machine_code, coming=coming)
     if machine_code is None:
         machine_code = without_heap.pays(expected(workload) if coming is None else coming)
     return WithoutHeap(*of_all, requests=workload.requests, machine_code=machine_code)
+
+
+def _world_changes(workload: Workload, setup: Setup) -> bool:
+    """Whether more than requests goes on: weights, replicas or devices come and go."""
+    return setup.turns is not None or setup.scalings is not None or workload.failures is not None
 
 
 def heap_of(
@@ -259,7 +263,7 @@ class Run:
 
     def _in_order(self) -> bool:
         setup = self.setup
-        if setup.turns is not None or self.workload.failures is not None:
+        if _world_changes(self.workload, setup):
             return False
         return in_order(setup.layout, setup.duration, setup.models, setup.sources, setup.clients)
 

@@ -20,6 +20,7 @@ from hetsim.service.fixed import fixed as all_along
 from hetsim.service.memory import held
 from hetsim.service.resolving import resolve
 from hetsim.service.service import Service
+from hetsim.service.serving import serve
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.sizing.availability import availability
 from hetsim.sizing.capacity import capacity
@@ -195,6 +196,16 @@ def test_of_clients_nothing_is_said_to_be_the_fewest(
     assert found.scaled[0].fewest is None
     assert found.scaled[0].starts > 0
     assert found.requests == 200
+
+
+def test_percentiles_are_those_of_this_run(
+    fixed: str, platform: hetsim.Platform, took_s: float
+) -> None:
+    """What comes later may start a replica that answers who waits: no gap is luck."""
+    workload = poisson(fixed, 0.3 / took_s, 2000)
+    found = serve(of(fixed, quick(took_s)), workload, platform, within=0.05)
+    assert found.scaled[0].starts > 0
+    assert {one.late.luck for one in found.streams[0].percentiles} == {0.0}
 
 
 def test_what_replicas_that_come_and_go_are_not_played_with(
