@@ -42,7 +42,7 @@ def question(kinds: int, most: int, models: int, rate_per_s: float) -> Question:
         for model in range(models):
             alone_s = 0.01 / speed * float(draw.uniform(0.7, 1.3))
             ways[k, model] = tuple(
-                Way(b, (Task(0, alone_s * b**0.8, (), ()),), alone_s * b**0.8, alone_s, alone_s)
+                Way(b, (Task(0, alone_s * b**0.8, (), ()),), alone_s * b**0.8, alone_s)
                 for b in (1, 2, 4)
             )
     gaps = draw.exponential(4 / rate_per_s, REQUESTS // 4)
@@ -53,12 +53,10 @@ def question(kinds: int, most: int, models: int, rate_per_s: float) -> Question:
         tuple(types),
         tuple(found),
         tuple(f"model{k}" for k in range(models)),
-        (0,) * models,
         tuple(Class(k) for k in range(models)),
         tuple(Stream(f"stream{k}", k, (Slo(0.99, 0.05),)) for k in range(models)),
         tuple(Ask(k, k) for k in range(models)),
         ways,
-        {},
         given=True,
         arrivals=Arrivals(time_s, draw.integers(0, models, len(time_s))),
     )

@@ -86,7 +86,7 @@ class _Writer:
             if one.answer == "misses"
         ]
         answer = self._chosen(found.answer)
-        second = self._chosen(found.runner_up)
+        runner_up = self._chosen(found.runner_up)
         return {
             "certificate": FORMAT,
             "made_of": {"hetsim": __version__, "files": files},
@@ -103,7 +103,7 @@ class _Writer:
             "tried": tried,
             "undecided": [list(counts) for counts in found.undecided],
             "answer": answer,
-            "runner_up": second if found.searched_on or answer is None else "unknown",
+            "runner_up": runner_up,
         }
 
     def _asked(self) -> dict[str, Any]:

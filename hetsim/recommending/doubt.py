@@ -234,9 +234,7 @@ def _off_by(way: Way, device: float, route: float) -> Way:
 
     alone_s = max(end(at) for at in range(len(tasks)))
     busy_s = sum(task.seconds for task in tasks if task.slot >= 0)
-    return replace(
-        way, tasks=tasks, seconds=busy_s, alone_s=alone_s * (1 - SLACK), latency_s=alone_s
-    )
+    return replace(way, tasks=tasks, seconds=busy_s, alone_s=alone_s * (1 - SLACK))
 
 
 def _told(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -373,11 +373,3 @@ def margin(played: Played, question: Question) -> float:
         ),
         default=0.0,
     )
-
-
-def in_turn(found: Sequence[Played]) -> Answer:
-    """What several runs on one vector say of it: it meets where one does."""
-    answers = [one.answer for one in found]
-    if "meets" in answers:
-        return "meets"
-    return "undecided" if "undecided" in answers else "misses"

@@ -50,14 +50,11 @@ class DeviceType:
         Its kind, and its name there.
     streams : int
     memory_bytes : int
-    busy_w, idle_w : float
     """
 
     name: str
     streams: int
     memory_bytes: int
-    busy_w: float = 0.0
-    idle_w: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +129,6 @@ class Way:
         That the device takes for it.
     alone_s : float
         No request in it is answered sooner.
-    latency_s : float
-        What it takes where nothing else runs.
     whole_bytes : int
         What the model holds of the device, where batches have up to so many requests.
     """
@@ -142,7 +137,6 @@ class Way:
     tasks: tuple[Task, ...]
     seconds: float
     alone_s: float
-    latency_s: float
     whole_bytes: int = 0
 
 
@@ -223,16 +217,12 @@ class Question:
     kinds : tuple of Kind
         Hosts first.
     models : tuple of str
-    weights_bytes : tuple of int
-        By model: bytes of weights that some device has at least.
     classes : tuple of Class
     streams : tuple of Stream
     asks : tuple of Ask
         In the order of streams.
     ways : mapping of (type, class) to tuple of Way
         By size, ascending; what is not there, the device cannot serve.
-    why_not : mapping of (type, model) to str
-        Why it cannot.
     given : bool
         Whether the requests are given, and late ones are counted; else verdicts are of the long
         run.
@@ -251,12 +241,10 @@ class Question:
     types: tuple[DeviceType, ...]
     kinds: tuple[Kind, ...]
     models: tuple[str, ...]
-    weights_bytes: tuple[int, ...]
     classes: tuple[Class, ...]
     streams: tuple[Stream, ...]
     asks: tuple[Ask, ...]
     ways: Mapping[tuple[int, int], tuple[Way, ...]]
-    why_not: Mapping[tuple[int, int], str]
     given: bool
     warm_up_s: float = 0.0
     arrivals: Arrivals | None = None

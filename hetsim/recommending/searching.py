@@ -100,8 +100,6 @@ class Found:
     tried : tuple of Tried
         In order: what comes before the answer, and between it and the runner-up.
     answer, runner_up : Tried or None
-    searched_on : bool
-        Whether a runner-up was looked for to the end.
     """
 
     question: Question
@@ -111,7 +109,6 @@ class Found:
     tried: tuple[Tried, ...]
     answer: Tried | None
     runner_up: Tried | None
-    searched_on: bool
 
     @property
     def undecided(self) -> tuple[Counts, ...]:
@@ -194,7 +191,7 @@ class Search:
         self.tried: list[Tried] = []
         self._runs = 0
 
-    def found(self, runner_up: bool = True) -> Found:
+    def found(self) -> Found:
         """Look for the answer, and the runner-up."""
         answer: Tried | None = None
         second: Tried | None = None
@@ -208,8 +205,6 @@ class Search:
                 self.tried.append(one)
             elif answer is None:
                 answer = one
-                if not runner_up:
-                    break
             else:
                 second = one
                 break
@@ -221,7 +216,6 @@ class Search:
             tuple(self.tried),
             answer,
             second,
-            answer is not None and runner_up,
         )
 
     def _cut(self, counts: Counts) -> bool:

@@ -92,9 +92,7 @@ def question_of(
         first = len(types)
         for name in mine:
             spec = platform.devices[name]
-            types.append(
-                DeviceType(name, spec.streams, spec.memory_bytes, spec.busy_w, spec.idle_w)
-            )
+            types.append(DeviceType(name, spec.streams, spec.memory_bytes))
         most = 1 if host else min(getattr(entry, "most", None) or max_devices, max_devices)
         kinds.append(
             Kind(
@@ -147,12 +145,10 @@ def question_of(
         tuple(types),
         tuple(kinds),
         models,
-        tuple(tables.weights_bytes),
         tuple(classes),
         streams,
         tuple(asks),
         tables.ways,
-        tables.why_not,
         given,
         workload.warm_up_s,
         free=tables.free(),
@@ -215,8 +211,6 @@ class _Tables:
         self._models, self._classes, self._asked = models, classes, asked
         self._sizes = [_sizes_of(model, classes, at, asked) for at, model in enumerate(models)]
         self.ways: dict[tuple[int, int], tuple[Way, ...]] = {}
-        self.why_not: dict[tuple[int, int], str] = {}
-        self.weights_bytes = [0] * len(models)
         self.off: dict[tuple[int, int], Off] = {}
         self._made: dict[int, Made] = {}
 
@@ -264,16 +258,13 @@ class _Tables:
                         self._asked,
                         made,
                     )
-                except Infeasible as error:
-                    self.why_not[of_type, at] = str(error)
+                except Infeasible:
+                    # A device that cannot serve a model has no way for its classes.
                     continue
                 ways = _ways(one, unit, names, platform)
                 self.ways.update({(of_type, k): found for k, found in zip(mine, ways, strict=True)})
                 p = one.problem.device_index(name)
                 self.off[of_type, at] = _off(one.problem, p)
-                weights = held((one,))[0].weights[p]
-                least = self.weights_bytes[at]
-                self.weights_bytes[at] = min(least, weights) if least else weights
 
 
 def _off(problem: Problem, p: int) -> Off:
@@ -324,23 +315,18 @@ def _ways(
             plans=tuple(tuple(row[: place + 1] for row in rows) for rows in one.plans),
         )
         whole.append(held((part,))[0].whole[p])
-    found = []
-    for row, seconds in zip(one.plans[0], one.seconds[0], strict=True):
-        found.append(
-            tuple(
-                _way(size, plan, took, nbytes, links, device)
-                for size, plan, took, nbytes in zip(
-                    one.served.sizes, row, seconds, whole, strict=True
-                )
-            )
+    return [
+        tuple(
+            _way(size, plan, nbytes, links, device)
+            for size, plan, nbytes in zip(one.served.sizes, row, whole, strict=True)
         )
-    return found
+        for row in one.plans[0]
+    ]
 
 
 def _way(
     size: int,
     plan: Plan,
-    latency_s: float,
     whole_bytes: int,
     links: Mapping[str, int],
     device: Mapping[str, int],
@@ -360,4 +346,4 @@ def _way(
         tasks.append(Task(-1, transfer.seconds, tuple(sorted(holds)), before))
     busy_s = sum(task.seconds for task in tasks if task.slot >= 0)
     quickest_s = timeline_of(plan, contention="none", trace=False).latency_s
-    return Way(size, tuple(tasks), busy_s, quickest_s * (1 - SLACK), latency_s, whole_bytes)
+    return Way(size, tuple(tasks), busy_s, quickest_s * (1 - SLACK), whole_bytes)

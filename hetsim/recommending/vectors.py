@@ -305,10 +305,7 @@ def _least_cost(costs: NDArray[np.int64], tests: Sequence[Test]) -> int:
     return least
 
 
-def excludes(tests: Sequence[Test], counts: Counts) -> int | None:
-    """Return the first test that excludes a vector, from 1 on; 0 or None: none does."""
+def excludes(tests: Sequence[Test], counts: Counts) -> bool:
+    """Return whether any test excludes a vector."""
     row = np.array(counts, dtype=np.float64)
-    for at, test in enumerate(tests):
-        if float(row @ test.capacity) < test.edge:
-            return at + 1
-    return None
+    return any(float(row @ test.capacity) < test.edge for test in tests)

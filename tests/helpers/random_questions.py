@@ -77,14 +77,12 @@ def random_question(
         streams.append(Stream(f"stream{model}", model, tuple(slos)))
         asks += [Ask(model, k) for k in mine]
     ways = {}
-    why_not = {}
     for of_type in range(len(types)):
         kind = next(one for one in kinds if of_type in one.devices)
         slot = kind.devices.index(of_type)
         speed = float(draw.uniform(0.4, 2.5))
         for model in range(models):
             if draw.random() < 0.15:
-                why_not[of_type, model] = "no such op"
                 continue
             for k, one in enumerate(classes):
                 if one.model == model:
@@ -114,12 +112,10 @@ def random_question(
         tuple(types),
         tuple(kinds),
         tuple(f"model{model}" for model in range(models)),
-        (0,) * models,
         tuple(classes),
         tuple(streams),
         tuple(asks),
         ways,
-        why_not,
         given=True,
         warm_up_s=float(time_s[count // 8]) if draw.random() < 0.2 else 0.0,
         arrivals=Arrivals(time_s, draw.integers(0, each, count)),
@@ -133,7 +129,7 @@ def _type(draw: np.random.Generator, name: str) -> DeviceType:
 def _way(size: int, seconds: float, slot: int, links: int, base_s: float) -> Way:
     """One subgraph, and a transfer to it and from it where there is a link."""
     if not links:
-        return Way(size, (Task(slot, seconds, (), ()),), seconds, seconds * (1 - 1e-9), seconds)
+        return Way(size, (Task(slot, seconds, (), ()),), seconds, seconds * (1 - 1e-9))
     moves_s = base_s * 0.05 * size
     back = links - 1
     tasks = (
@@ -142,7 +138,7 @@ def _way(size: int, seconds: float, slot: int, links: int, base_s: float) -> Way
         Task(-1, moves_s, (back,), (0,)),
     )
     whole_s = seconds + 2 * moves_s
-    return Way(size, tasks, seconds, whole_s * (1 - 1e-9), whole_s)
+    return Way(size, tasks, seconds, whole_s * (1 - 1e-9))
 
 
 def every_vector(question: Question) -> list[Counts]:

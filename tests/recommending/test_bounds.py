@@ -82,7 +82,7 @@ def small(seed: int) -> Question:
                 alone = float(draw.integers(2, 9))
                 pair = alone + float(draw.integers(0, 9))
                 ways[k, model] = tuple(
-                    Way(size, (Task(0, took, (), ()),), took, took * (1 - 1e-9), took)
+                    Way(size, (Task(0, took, (), ()),), took, took * (1 - 1e-9))
                     for size, took in ((1, alone), (2, pair))
                 )
     count = int(draw.integers(3, 7))
@@ -92,7 +92,6 @@ def small(seed: int) -> Question:
         tuple(DeviceType(f"d{k}", 1, 1) for k in range(kinds)),
         tuple(Kind(f"d{k}", (k,), 0, int(draw.integers(1, 9)), 2) for k in range(kinds)),
         tuple(f"m{k}" for k in range(models)),
-        (0,) * models,
         tuple(Class(k) for k in range(models)),
         tuple(
             Stream(f"s{k}", k, (Slo(share, float(draw.integers(4, 16))),))
@@ -100,7 +99,6 @@ def small(seed: int) -> Question:
         ),
         tuple(Ask(k, k) for k in range(models)),
         ways,
-        {},
         given=True,
         arrivals=Arrivals(
             np.sort(draw.integers(0, 20, count)).astype(float), draw.integers(0, models, count)
