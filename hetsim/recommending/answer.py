@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.hardware.spec import Platform
-from hetsim.recommending.binding import Binding
+from hetsim.recommending.binding import Binding, says
 from hetsim.recommending.composing import Pieces
 from hetsim.recommending.deploying import told
 from hetsim.recommending.doubt import Doubt
+from hetsim.recommending.playing import margin, worst
 from hetsim.recommending.policies import Policy
-from hetsim.recommending.question import UNIT, Counts, Question
+from hetsim.recommending.question import Question
 from hetsim.recommending.searching import Found, Tried
 from hetsim.service.service import Service
 from hetsim.workloads.deployment import Deployment
@@ -148,8 +149,8 @@ class Recommendation:
             )
         near = nearest(self.found)
         if not near:
-            worst = max(self.excuses, key=lambda one: one.vectors, default=None)
-            why = "" if worst is None else f": {worst.what}"
+            most = max(self.excuses, key=lambda one: one.vectors, default=None)
+            why = "" if most is None else f": {most.what}"
             raise ObjectiveMissed(
                 "with each model whole on one device no platform of the catalog meets every "
                 f"objective{why}",
@@ -162,8 +163,6 @@ class Recommendation:
 
 def nearest(found: Found) -> str:
     """Return the vector that misses by least, in words; empty where none was played."""
-    from hetsim.recommending.playing import margin
-
     question = found.question
 
     def off(one: Tried) -> float:
@@ -184,32 +183,17 @@ def missed(question: Question, one: Tried) -> str:
     best = one.best(question)
     if best is None or best.played is None:
         return str(one.runs[0].placed)
-    worst = max(
-        best.played.said,
-        key=lambda said: said.latency_s / question.streams[said.stream].slos[said.slo].latency_s,
-    )
-    stream = question.streams[worst.stream]
-    slo = stream.slos[worst.slo]
+    said = worst(best.played, question)
+    stream = question.streams[said.stream]
+    slo = stream.slos[said.slo]
     return (
-        f"{stream.name}: p{slo.percentile:g} of {worst.latency_s * 1e3:.4g} ms, "
+        f"{stream.name}: p{slo.percentile:g} of {said.latency_s * 1e3:.4g} ms, "
         f"{slo.latency_s * 1e3:.4g} ms is asked"
     )
 
 
-def named(question: Question, counts: Counts) -> dict[str, int]:
-    """Return a vector by the names of kinds."""
-    return {kind.name: count for count, kind in zip(counts, question.kinds, strict=True) if count}
-
-
-def cost_of(question: Question, counts: Counts) -> float:
-    """Return what a vector costs, in dollars an hour, watts or devices."""
-    return float(question.cost(counts) * UNIT[question.aim])
-
-
 def excuses_of(found: Found, excluded: Sequence[int]) -> tuple[Excuse, ...]:
     """Return why vectors are not the answer: by bound, then each that was played."""
-    from hetsim.recommending.binding import says
-
     question = found.question
     by: dict[str, int] = {}
     for bound, count in zip(found.bounds, excluded, strict=True):
@@ -221,5 +205,5 @@ def excuses_of(found: Found, excluded: Sequence[int]) -> tuple[Excuse, ...]:
         why = missed(question, one)
         if one.answer == "undecided":
             why = f"undecided: {why}"
-        rows.append(Excuse(why, 1, False, named(question, one.counts)))
+        rows.append(Excuse(why, 1, False, question.named(one.counts)))
     return tuple(rows)

@@ -12,7 +12,7 @@ from hetsim.base.units import format_seconds
 from hetsim.errors import UsageError
 from hetsim.recommending.bounds.bound import Bound
 from hetsim.recommending.deploying import told
-from hetsim.recommending.playing import margin
+from hetsim.recommending.playing import margin, worst
 from hetsim.recommending.question import UNIT, Counts, Question
 from hetsim.recommending.searching import Found
 from hetsim.recommending.vectors import survey
@@ -142,42 +142,33 @@ def binding_of(found: Found, most: Counts | None) -> Binding | None:
     if ran:
         _, one, run = min(ran, key=lambda row: (row[0], question.key(row[1].counts)))
         assert run.played is not None
-        worst = max(
-            run.played.said,
-            key=lambda said: (
-                said.latency_s / question.streams[said.stream].slos[said.slo].latency_s
-            ),
-        )
-        stream = question.streams[worst.stream]
-        slo = stream.slos[worst.slo]
+        said = worst(run.played, question)
+        stream = question.streams[said.stream]
+        slo = stream.slos[said.slo]
         name = told(question, one.counts)
         limit = Lever(
             "limit",
-            f"{stream.name} within {format_seconds(worst.latency_s)} in the place of "
+            f"{stream.name} within {format_seconds(said.latency_s)} in the place of "
             f"{format_seconds(slo.latency_s)}: {name}",
-            worst.latency_s,
+            said.latency_s,
             enough=len(run.played.said) == 1,
         )
         return Binding(
             f"p{slo.percentile:g} of {stream.name}",
             slo.latency_s,
-            worst.latency_s,
+            said.latency_s,
             "s",
-            _named(question, one.counts),
+            question.named(one.counts),
             False,
             # What is undecided within the limit wants more requests, and no other limit.
-            (limit, *levers) if worst.latency_s > slo.latency_s else tuple(levers),
+            (limit, *levers) if said.latency_s > slo.latency_s else tuple(levers),
         )
     return _of_bounds(found, most, levers)
 
 
 def _of_bounds(found: Found, most: Counts | None, levers: list[Lever]) -> Binding | None:
     question = found.question
-    cap = (
-        question.cost(most)
-        if most is not None
-        else sum(kind.cost * kind.most for kind in question.kinds)
-    )
+    cap = question.dearest if most is None else question.cost(most)
     try:
         rows = survey(question, [], cap).left
     except UsageError:
@@ -211,7 +202,7 @@ def _of_bounds(found: Found, most: Counts | None, levers: list[Lever]) -> Bindin
         bound.least,
         has,
         unit_of(bound),
-        _named(question, counts),
+        question.named(counts),
         True,
         (*mine_levers, *levers),
     )
@@ -247,7 +238,3 @@ def _prices(found: Found) -> list[Lever]:
                 text = f"{kind.name} below {to:.4g} {unit} ({now:.4g} now): {told(question, other)}"
                 levers.append(Lever("price", text, to, enough=True))
     return levers
-
-
-def _named(question: Question, counts: Counts) -> dict[str, int]:
-    return {kind.name: count for count, kind in zip(counts, question.kinds, strict=True) if count}

@@ -11,7 +11,7 @@ from hetsim.hardware.price import Price
 from hetsim.hardware.spec import Platform
 from hetsim.recommending.composing import Pieces, composed, description
 from hetsim.recommending.policies import Placed, Policy
-from hetsim.recommending.question import BATCHES, UNIT, Counts, Question
+from hetsim.recommending.question import BATCHES, Counts, Question
 from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Served
 
 NAME = "recommended"
@@ -46,15 +46,12 @@ def _price(question: Question, counts: Counts) -> Price | None:
         if count and kind.price is not None
     ]
     source = f"{told(question, counts)}: hours of what is bought, and its electricity where busy"
-    usd = float(question.cost(counts) * UNIT["cost"])
-    return Price(usd_per_hour=usd, of=max(dates) or "2000", source=source)
+    return Price(usd_per_hour=question.amount(counts), of=max(dates) or "2000", source=source)
 
 
 def told(question: Question, counts: Counts) -> str:
     """Return a vector in words: ``2 l4, 1 epyc``."""
-    parts = [
-        f"{count} {kind.name}" for count, kind in zip(counts, question.kinds, strict=True) if count
-    ]
+    parts = (f"{count} {name}" for name, count in question.named(counts).items())
     return ", ".join(parts) or "nothing"
 
 

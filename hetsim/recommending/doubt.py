@@ -15,7 +15,7 @@ import numpy as np
 from hetsim.analysis.draws import normals
 from hetsim.errors import UsageError
 from hetsim.recommending.playing import margin
-from hetsim.recommending.question import SLACK, UNIT, Ask, Counts, Off, Question, Way
+from hetsim.recommending.question import SLACK, Ask, Counts, Off, Question, Way
 from hetsim.recommending.searching import Found, Search
 from hetsim.workloads.workload import Workload
 
@@ -247,7 +247,7 @@ def _told(
 ) -> Doubt:
     question = found.question
     assert found.answer is not None
-    cost = np.array([float(question.cost(counts) * UNIT[question.aim]) for counts in vectors])
+    cost = np.array([question.amount(counts) for counts in vectors])
     some = meets.any(axis=1)
     # Vectors are in order: the first that meets is the cheapest.
     best = meets.argmax(axis=1)
@@ -257,11 +257,7 @@ def _told(
         regret = np.where(meets[:, at], cost[at] - cost[best], cost[best])
         candidates.append(
             Candidate(
-                {
-                    kind.name: count
-                    for count, kind in zip(counts, question.kinds, strict=True)
-                    if count
-                },
+                question.named(counts),
                 float(cost[at]),
                 float(weight[meets[:, at]].sum()),
                 float(weight[is_best].sum()),

@@ -366,10 +366,13 @@ def _overloaded(
 
 def margin(played: Played, question: Question) -> float:
     """The largest of latencies over their limits; above 1 something is missed."""
-    return max(
-        (
-            one.latency_s / question.streams[one.stream].slos[one.slo].latency_s
-            for one in played.said
-        ),
-        default=0.0,
-    )
+    return max((_over(one, question) for one in played.said), default=0.0)
+
+
+def worst(played: Played, question: Question) -> Said:
+    """What a run says of the objective whose latency is the largest part of its limit."""
+    return max(played.said, key=lambda one: _over(one, question))
+
+
+def _over(one: Said, question: Question) -> float:
+    return one.latency_s / question.streams[one.stream].slos[one.slo].latency_s

@@ -255,6 +255,19 @@ class Question:
         """What so many of each kind cost, in ``UNIT``."""
         return sum(n * kind.cost for n, kind in zip(counts, self.kinds, strict=True))
 
+    def amount(self, counts: Counts) -> float:
+        """What so many of each kind cost, in dollars an hour, watts or devices."""
+        return float(self.cost(counts) * UNIT[self.aim])
+
+    @property
+    def dearest(self) -> int:
+        """What no vector costs more than, in ``UNIT``."""
+        return sum(kind.cost * kind.most for kind in self.kinds)
+
+    def named(self, counts: Counts) -> dict[str, int]:
+        """Return a vector by the names of kinds, without those of which it has none."""
+        return {kind.name: n for n, kind in zip(counts, self.kinds, strict=True) if n}
+
     def key(self, counts: Counts) -> tuple[int, int, Counts]:
         """What vectors are ordered by: cost, then fewer devices, then the counts themselves."""
         devices = sum(n * kind.counted for n, kind in zip(counts, self.kinds, strict=True))

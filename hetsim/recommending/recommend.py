@@ -11,9 +11,7 @@ from hetsim.hardware.price import Price, parse_price
 from hetsim.recommending.answer import (
     Chosen,
     Recommendation,
-    cost_of,
     excuses_of,
-    named,
 )
 from hetsim.recommending.binding import binding_of
 from hetsim.recommending.catalog import Catalog
@@ -141,11 +139,7 @@ def recommended(
     )
     found = search.found()
     answer, second = found.answer, found.runner_up
-    cap = (
-        sum(kind.cost * kind.most for kind in question.kinds)
-        if answer is None
-        else question.cost(answer.counts)
-    )
+    cap = question.dearest if answer is None else question.cost(answer.counts)
     excluded, dearer = excluded_by(found, cap)
     vectors = all_vectors(question)
     binding = binding_of(found, None if answer is None else answer.counts)
@@ -166,9 +160,9 @@ def recommended(
     return Recommendation(
         workload,
         None if answer is None else chosen(question, pieces, answer, workload, asked, budget),
-        None if second is None else named(question, second.counts),
-        None if second is None else cost_of(question, second.counts),
-        tuple(named(question, counts) for counts in found.undecided),
+        None if second is None else question.named(second.counts),
+        None if second is None else question.amount(second.counts),
+        tuple(question.named(counts) for counts in found.undecided),
         excuses_of(found, excluded),
         dearer,
         vectors,
@@ -200,8 +194,8 @@ def chosen(
     comes = replace(workload, duration_s=None, requests=budget) if drawn else workload
     service = serve(deployment, comes, platform, asked=asked, until_answered=drawn)
     return Chosen(
-        named(question, one.counts),
-        cost_of(question, one.counts),
+        question.named(one.counts),
+        question.amount(one.counts),
         policy,
         platform,
         deployment,

@@ -280,7 +280,7 @@ def cheapest(question: Question, tests: Sequence[Test]) -> Iterator[Counts]:
     """
     costs = _costs(question)
     rest = costs[costs > 0]
-    dearest = int(sum(kind.cost * kind.most for kind in question.kinds))
+    dearest = question.dearest
     below, cap = -1, max(int(rest.min()) if len(rest) else 0, _least_cost(costs, tests))
     while True:
         found = survey(question, tests, cap).left
