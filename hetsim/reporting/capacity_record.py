@@ -9,6 +9,7 @@ from hetsim.problem.record import problem_record
 from hetsim.reporting.service_record import service_record
 from hetsim.reporting.tables.capacity import served_as
 from hetsim.reporting.tables.surviving import choices_record
+from hetsim.reporting.tables.workload import objectives_record
 from hetsim.sizing.answer import Capacity, Carried
 
 
@@ -21,11 +22,7 @@ def capacity_record(found: Capacity) -> dict[str, Any]:
         "problem": problem_record(resolved[0].problem) if resolved else None,
         "rate_per_s": found.rate_per_s,
         "seed": workload.seed,
-        "objectives": [
-            {"stream": stream.name, "share_on_time": slo.share, "latency_s": slo.latency_s}
-            for stream in workload.streams
-            for slo in stream.slos
-        ],
+        "objectives": objectives_record(workload.streams),
         "bound_per_s": found.bound_per_s,
         "impossible": found.impossible,
         "rows": [_row_record(one) for one in found.rows],

@@ -8,6 +8,7 @@ from typing import Any
 from hetsim.placing.answer import Apart, Placed, Placement, Sought
 from hetsim.problem.record import problem_record
 from hetsim.reporting.service_record import service_record
+from hetsim.reporting.tables.workload import objectives_record
 
 
 def place_record(found: Placement) -> dict[str, Any]:
@@ -19,11 +20,7 @@ def place_record(found: Placement) -> dict[str, Any]:
         "problem": None if first is None else problem_record(first.resolved.problem),
         "rate_per_s": found.rate_per_s,
         "seed": workload.seed,
-        "objectives": [
-            {"stream": stream.name, "share_on_time": slo.share, "latency_s": slo.latency_s}
-            for stream in workload.streams
-            for slo in stream.slos
-        ],
+        "objectives": objectives_record(workload.streams),
         "factor": found.factor,
         "bound": found.bound,
         "gap": found.gap,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -128,6 +128,15 @@ def workload_record(workload: Workload, came: tuple[Came, ...], *, ended: bool) 
             for one in came
         ],
     }
+
+
+def objectives_record(streams: Sequence[Stream]) -> list[dict[str, Any]]:
+    """Return what is asked of the latencies of streams."""
+    return [
+        {"stream": stream.name, "share_on_time": slo.share, "latency_s": slo.latency_s}
+        for stream in streams
+        for slo in stream.slos
+    ]
 
 
 def checked_workload_line(checked: CheckedWorkload) -> str:
