@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hetsim.confidence.verdict import Answer
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.hardware.spec import Platform
+from hetsim.placing.best import gap_of
 from hetsim.placing.instances import Instance
 from hetsim.placing.offered import Refused
 from hetsim.service.service import Service, StreamService
@@ -185,9 +186,7 @@ class Placement:
     @property
     def gap(self) -> float:
         """By how much of the factor a better set may exceed it, at most."""
-        if self.bound <= self.factor:
-            return 0.0
-        return self.bound / self.factor - 1 if self.factor > 0 else math.inf
+        return gap_of(self.factor, self.bound)
 
     def require(self) -> Placed:
         """Return the best placement, which meets every objective.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -40,15 +41,12 @@ class Best:
     calm : tuple of int
         Each model in one place, its requests as far within their limits as is estimated; empty
         where none was found.
-    evaluated : int
-        Sets that were asked what they carry.
     """
 
     sets: tuple[tuple[Chosen, Flow], ...]
     bound: float
     relaxed: float
     calm: Chosen
-    evaluated: int
 
     @property
     def factor(self) -> float:
@@ -58,14 +56,19 @@ class Best:
     @property
     def gap(self) -> float:
         """By how much of its factor a better set may exceed the best one, at most."""
-        if self.bound <= self.factor:
-            return 0.0
-        return self.bound / self.factor - 1 if self.factor > 0 else float("inf")
+        return gap_of(self.factor, self.bound)
 
     @property
     def proved(self) -> bool:
         """Whether no set carries more, but for what the solver's tolerance is."""
         return self.gap <= PROVED
+
+
+def gap_of(factor: float, bound: float) -> float:
+    """Return by how much of a factor another may exceed it, which is `bound` at most."""
+    if bound <= factor:
+        return 0.0
+    return bound / factor - 1 if factor > 0 else math.inf
 
 
 def best_of(
@@ -81,7 +84,7 @@ def best_of(
     """
     everything = tuple(range(replicas.count))
     if not replicas.serves_all(everything) or not replicas.count:
-        return Best((), 0.0, 0.0, (), 0)
+        return Best((), 0.0, 0.0, ())
     most = flow_of(replicas, everything).bound
     seen = Seen(replicas)
     grown = greedy(seen)
@@ -115,10 +118,9 @@ def _best(seen: Seen, bound: float, relaxed: float, calm: Chosen) -> Best:
     if top:
         seen.flow(filled(replicas, top))
     sets = [(one, flow) for one, flow in seen.flows.items() if flow.factor > 0]
-    # Factors that differ by rounding alone count as equal.
-    sets.sort(key=lambda row: (-float(f"{row[1].factor:.9g}"), len(row[0]), row[0]))
+    sets.sort(key=lambda row: (-row[1].rounded, len(row[0]), row[0]))
     reached = sets[0][1].factor if sets else 0.0
-    return Best(tuple(sets), max(bound, reached), max(relaxed, reached), calm, len(seen.flows))
+    return Best(tuple(sets), max(bound, reached), max(relaxed, reached), calm)
 
 
 def few_of(best: Best, replicas: Replicas, most: int) -> list[tuple[Chosen, Flow]]:
@@ -145,7 +147,7 @@ def few_of(best: Best, replicas: Replicas, most: int) -> list[tuple[Chosen, Flow
     for chosen, flow in rows:
         if len(found) < most:
             found.setdefault(chosen, flow)
-    return sorted(found.items(), key=lambda row: -float(f"{row[1].factor:.9g}"))
+    return sorted(found.items(), key=lambda row: -row[1].rounded)
 
 
 def alone_s(replicas: Replicas, flow: Flow) -> float:

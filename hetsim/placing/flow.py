@@ -39,6 +39,11 @@ class Flow:
     use: Floats
     price: Floats
 
+    @property
+    def rounded(self) -> float:
+        """The factor to nine digits: those that differ by rounding alone are equal."""
+        return float(f"{self.factor:.9g}")
+
     def carrying(self, replicas: Replicas) -> Chosen:
         """Return the replicas that get requests."""
         return tuple(np.unique(replicas.way_replica[self.share > CARRIES]).tolist())

@@ -81,7 +81,7 @@ def candidates(
         for each, best in found
         for chosen, flow in few_of(best, each.replicas, most)
     ]
-    rows.sort(key=lambda one: -float(f"{one.flow.factor:.9g}"))
+    rows.sort(key=lambda one: -one.flow.rounded)
     return rows
 
 
