@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hetsim.hardware.spec import Platform
-from hetsim.placing.best import Best, best_of, few_of
+from hetsim.placing.best import Best, few_of
 from hetsim.placing.flow import Flow, flow_of
-from hetsim.placing.offered import SPLITS, Offered, in_one_line, offered
+from hetsim.placing.offered import Offered, in_one_line
 from hetsim.placing.replicas import Chosen
-from hetsim.service.asked import Asked
-from hetsim.service.resolving import Made
-from hetsim.workloads.deployment import Deployment, DynamicBatching, Routing
-from hetsim.workloads.workload import Workload
+from hetsim.workloads.deployment import Deployment, Routing
 
 MOST = 4
 """Sets of instances that are simulated, of each way to batch."""
@@ -27,15 +24,12 @@ class Candidate:
     ----------
     offered : Offered
         What it is chosen from.
-    best : Best
-        What was found of that.
     chosen : tuple of int
     flow : Flow
     routing : "round_robin", "shortest_queue" or "least_finish"
     """
 
     offered: Offered
-    best: Best
     chosen: Chosen
     flow: Flow
     routing: Routing
@@ -46,38 +40,12 @@ class Candidate:
         return self.offered.deployment(self.chosen, self.routing)
 
 
-def placements(
-    platform: Platform,
-    workload: Workload,
-    most: int = MOST,
-    *,
-    asked: Asked | None = None,
-    made: Made | None = None,
-    batchings: Sequence[DynamicBatching | None] = (None,),
-    splits: Sequence[str] = SPLITS,
-    routing: Routing = "least_finish",
-) -> list[Deployment]:
-    """Return deployments of a workload's models that fit, at most so many, the best first.
-
-    The best is what carries the largest multiple of the demand, see ``Replicas``; nothing is
-    simulated. Empty where none of what was tried fits. Raises and costs what ``offered`` does.
-    """
-    asked = Asked() if asked is None else asked
-    made = Made() if made is None else made
-    found = [
-        (each, best_of(each.replicas, each.limit_s))
-        for batching in batchings
-        for each in [offered(workload, platform, asked, made, batching=batching, splits=splits)]
-    ]
-    return [one.deployment for one in candidates(found, most, routing)]
-
-
 def candidates(
     found: Sequence[tuple[Offered, Best]], most: int, routing: Routing
 ) -> list[Candidate]:
     """Return what is worth a simulation, at most so many of each way to batch; best first."""
     rows = [
-        Candidate(each, best, chosen, flow, routing)
+        Candidate(each, chosen, flow, routing)
         for each, best in found
         for chosen, flow in few_of(best, each.replicas, most)
     ]
