@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from hetsim.placing.replicas import Chosen, Floats, Replicas
 
 RARELY = 0.01
 """Of requests: those that wait longer than is counted with."""
+
+Mean: TypeAlias = tuple[Floats, float, float]
+"""Seconds of each resource that a batch takes, its size, and what it takes alone."""
 
 ROUNDS = 20
 """Times that all models look for a better place, at most."""
@@ -30,6 +34,10 @@ def one_each(replicas: Replicas, limit_s: Mapping[int, float]) -> Chosen:
         model: [one for one in range(replicas.count) if replicas.model[one] == model]
         for model in replicas.models
     }
+    mean = {one: _mean(replicas, one) for mine in by_model.values() for one in mine}
+    limit_s = {
+        model: limit_s.get(model, _least(replicas, mine)) for model, mine in by_model.items()
+    }
     best: tuple[float, Chosen] = (np.inf, ())
     for start in ("quickest", "least work"):
         place = {
@@ -40,12 +48,12 @@ def one_each(replicas: Replicas, limit_s: Mapping[int, float]) -> Chosen:
             before = dict(place)
             for model, mine in by_model.items():
                 place[model] = min(
-                    mine, key=lambda one: _worst(replicas, {**place, model: one}, limit_s)
+                    mine, key=lambda one: _worst(replicas, mean, {**place, model: one}, limit_s)
                 )
             if place == before:
                 break
         chosen = tuple(sorted(place.values()))
-        worst = _worst(replicas, place, limit_s)[0]
+        worst = _worst(replicas, mean, place, limit_s)[0]
         if worst < best[0] and replicas.fits(chosen):
             best = (worst, chosen)
     return best[1]
@@ -58,7 +66,10 @@ def _alone(replicas: Replicas, one: int, by: str) -> float:
 
 
 def _worst(
-    replicas: Replicas, place: Mapping[int, int], limit_s: Mapping[int, float]
+    replicas: Replicas,
+    mean: Mapping[int, Mean],
+    place: Mapping[int, int],
+    limit_s: Mapping[int, float],
 ) -> tuple[float, float, float]:
     """The largest latency over its limit; then what does not fit or is not carried."""
     held = replicas.held_bytes(place.values())
@@ -69,7 +80,7 @@ def _worst(
     square_s: Floats = np.zeros(len(replicas.width))
     asked = {}
     for model, one in place.items():
-        visit_s, size, alone_s = _mean(replicas, one)
+        visit_s, size, alone_s = mean[one]
         asked[model] = visit_s, alone_s
         rate = sum(
             float(replicas.demand[k]) for k, at in enumerate(replicas.kind_model) if at == model
@@ -83,13 +94,13 @@ def _worst(
     mean_s = np.divide(square_s, 2 * (1 - busy) * busy, out=np.zeros_like(busy), where=busy > 0)
     wait_s = mean_s * np.log(np.maximum(busy / RARELY, 1))
     ratios = [
-        (alone_s + float(wait_s[visit_s > 0].sum())) / limit_s.get(model, _least(replicas, model))
+        (alone_s + float(wait_s[visit_s > 0].sum())) / limit_s[model]
         for model, (visit_s, alone_s) in asked.items()
     ]
     return (max(ratios), sum(ratios), full)
 
 
-def _mean(replicas: Replicas, one: int) -> tuple[Floats, float, float]:
+def _mean(replicas: Replicas, one: int) -> Mean:
     """Seconds of each resource a batch of a replica's model, its size, and what it takes alone.
 
     In the size that asks for least work; a request alone takes what the least size does.
@@ -109,12 +120,6 @@ def _mean(replicas: Replicas, one: int) -> tuple[Floats, float, float]:
     return visit_s / weight, size / weight, alone_s / weight
 
 
-def _least(replicas: Replicas, model: int) -> float:
-    return max(
-        min(
-            float(replicas.alone_s[replicas.ways_of[one]].min())
-            for one in range(replicas.count)
-            if replicas.model[one] == model
-        ),
-        1e-12,
-    )
+def _least(replicas: Replicas, mine: Sequence[int]) -> float:
+    """What a model takes alone at least, in any of its replicas."""
+    return max(min(float(replicas.alone_s[replicas.ways_of[one]].min()) for one in mine), 1e-12)
