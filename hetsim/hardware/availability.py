@@ -35,17 +35,17 @@ def of_times(mtbf: float, mttr: float) -> Fraction:
     >>> of_times(999.0, 1.0)
     Fraction(999, 1000)
     """
-    works, down = Fraction(repr(float(mtbf))), Fraction(repr(float(mttr)))
+    works, down = exactly(mtbf), exactly(mttr)
     return works / (works + down)
 
 
-def exactly(share: float) -> Fraction:
+def exactly(value: float) -> Fraction:
     """Return the number that is written so.
 
     >>> exactly(0.995)
     Fraction(199, 200)
     """
-    return Fraction(repr(float(share)))
+    return Fraction(repr(float(value)))
 
 
 def parse_share(text: str) -> Fraction:
