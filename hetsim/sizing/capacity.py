@@ -18,6 +18,7 @@ from hetsim.sizing.carrying import Question, carried, refused
 from hetsim.sizing.ceiling import rates_of
 from hetsim.sizing.enduring import carried_without
 from hetsim.sizing.impossible import impossible_as
+from hetsim.sizing.outages.verdicts import check_objectives
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
 
@@ -105,8 +106,7 @@ def capacity_of(
         raise UsageError("no deployment", hint="give one or more")
     for deployment in deployments.values():
         deployment.check_steady("no rate is looked for with them")
-    if not any(stream.slos for stream in workload.streams):
-        raise UsageError("no stream has an objective", hint="give one, e.g. p99=50ms")
+    check_objectives(workload)
     if workload.failures is not None:
         raise UsageError(
             "a rate is not looked for where devices fail",

@@ -25,10 +25,15 @@ def answer_of(service: Service) -> Answer:
     )
 
 
-def check_asked(workload: Workload) -> None:
-    """Raise UsageError where there is no objective, or devices fail anyway."""
+def check_objectives(workload: Workload) -> None:
+    """Raise UsageError where there is no objective."""
     if not any(stream.slos for stream in workload.streams):
         raise UsageError("no stream has an objective", hint="give one, e.g. p99=50ms")
+
+
+def check_asked(workload: Workload) -> None:
+    """Raise UsageError where there is no objective, or devices fail anyway."""
+    check_objectives(workload)
     if workload.failures is not None:
         raise UsageError(
             "devices that fail while requests come, and losses that are for good",
