@@ -8,7 +8,8 @@ every turn of its loop. At one moment the router counts, then tells, then the co
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
 
 from hetsim.simulation.autoscaling.ongoing import Ongoing, ongoing
 from hetsim.simulation.autoscaling.policy import (
@@ -198,33 +199,20 @@ class Controller:
 
     def _last_alike(self, turn: int, last: int, many: int) -> int:
         """Return the last turn until which so many are wanted."""
-        if self._wanted(last) == many:
-            return last
-        low, high = turn, last
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._wanted(middle) == many:
-                low = middle
-            else:
-                high = middle
-        return low
+        return _first(turn, last, lambda at: self._wanted(at) != many) - 1
 
     def _due(self, leaning: Leaning, turn: int, last: int) -> int:
         """Return the first turn from `turn` on at which the delay is over; beyond `last`: none."""
         loop_s = self.config.control_loop_interval_s
+        return _first(turn, last, lambda at: over(self.config, leaning, self.target, at * loop_s))
 
-        def due(at: int) -> bool:
-            return over(self.config, leaning, self.target, at * loop_s)
 
-        if due(turn):
-            return turn
-        if not due(last):
-            return last + 1
-        low, high = turn, last
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if due(middle) else (middle, high)
-        return high
+def _first(turn: int, last: int, holds: Callable[[int], bool]) -> int:
+    """Return the first turn at which it holds, as at all after it; beyond `last`: at none."""
+    # Most often at none.
+    if not holds(last):
+        return last + 1
+    return turn + bisect_left(range(turn, last), True, key=holds)
 
 
 def _turns_before(every_s: float, time_s: float) -> int:
