@@ -71,7 +71,6 @@ class Replicas:
         self._free = list(range(places))
         self._alive: list[int] = []
         self._due_s: dict[int, float] = {}
-        self._loading: set[int] = set()
         self.ever: list[Replica] = []
         for place in self._free[: config.initial]:
             self._alive.append(len(self.ever))
@@ -96,7 +95,6 @@ class Replicas:
     def loaded(self, place: int, now_s: float) -> None:
         """The weights of the replica in a place are there."""
         number = next(k for k in self._alive if self.ever[k].place == place)
-        self._loading.discard(number)
         if self.ever[number].leave_s < math.inf:
             self._gone(number, now_s)
         else:
@@ -132,9 +130,7 @@ class Replicas:
             self._leave(number, now_s)
 
     def _load_or_run(self, number: int, now_s: float) -> None:
-        if self._load(self.ever[number].place):
-            self._loading.add(number)
-        else:
+        if not self._load(self.ever[number].place):
             self.ever[number].up_s = now_s
 
     def _leave(self, number: int, now_s: float) -> None:
@@ -142,9 +138,8 @@ class Replicas:
         one.leave_s = now_s
         if one.up_s < math.inf:
             self._due_s[number] = self._look_s(now_s)
-        elif number not in self._loading:
-            # Its process has not started yet.
-            del self._due_s[number]
+        elif self._due_s.pop(number, None) is not None:
+            # Its process has not started yet: no weights are on their way.
             self._gone(number, now_s)
 
     def _look_s(self, now_s: float) -> float:

@@ -80,7 +80,6 @@ class ScalingServing(Serving):
         self._controllers: dict[int, Controller] = {}
         self.replicas: dict[int, Replicas] = {}
         self._loading: dict[int, tuple[int, int]] = {}
-        self._lacks: dict[tuple[int, int], int] = {}
         self._dealt: dict[int, object] = {}
         self._coming: Any = None
         for model, scaling in enumerate(scalings):
@@ -214,12 +213,10 @@ class ScalingServing(Serving):
         """Let weights come to a place; return whether that takes time."""
         instance = int(self._setup.instance_at[model]) + at
         self._flow.free_s[instance] = -math.inf
-        self._lacks[model, at] = 0
         for template in templates:
             if self._fetch(template, instance):
                 self._loading[int(self._state.counts[ADMITTED]) - 1] = model, at
-                self._lacks[model, at] += 1
-        return self._lacks[model, at] > 0
+        return (model, at) in self._loading.values()
 
     def _fetch(self, template: int, instance: int) -> bool:
         """Admit what loads weights to the clock, as a batch of nobody; return whether it runs."""
@@ -243,10 +240,9 @@ class ScalingServing(Serving):
 
     def _loaded(self, batch: int, now: float) -> None:
         """Weights have come to a device; the last of its devices makes a replica complete."""
-        key = self._loading.pop(batch)
-        self._lacks[key] -= 1
-        if not self._lacks[key]:
-            self.replicas[key[0]].loaded(key[1], now)
+        model, at = self._loading.pop(batch)
+        if (model, at) not in self._loading.values():
+            self.replicas[model].loaded(at, now)
 
     def _slot(self, batch: int) -> int:
         return batch & (self._state.window - 1)
