@@ -149,8 +149,10 @@ class ScalingServing(Serving):
         for model, controller in self._controllers.items():
             replicas = self.replicas[model]
             steady = len(replicas.running) == len(replicas.alive) == controller.target
+            if not steady or self._flow.inside[model]:
+                continue
             under_way = self._under_way(model)
-            if steady and not self._flow.inside[model] and controller.rests(under_way):
+            if controller.rests(under_way):
                 controller.rest_until(comes_s, under_way)
 
     def _next_s(self) -> float:
