@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Properties are tried on the examples of the day: what fails does so again. SEED=7 draws others.
 SEED ?= $(shell expr $$(date +%s) / 86400)
-# Three processes keep two cores busy: many tests wait for a Ray or for processes of their own.
+# Four processes keep two cores busy: many tests wait for a Ray or for processes of their own.
 PYTEST := -n 4 --dist loadgroup --durations 20 --hypothesis-seed=$(SEED)
 
 .DEFAULT_GOAL := install
