@@ -9,7 +9,7 @@ a few milliseconds, as nothing is kept of a request but whether it was late.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,22 +69,35 @@ def best_carried(seconds: Floats, devices: int, limit_s: float) -> Carried:
 
     A few hundred passes over `LOOK` arrivals, and some forty over all.
     """
-    best = Carried(0.0, 1, 1)
-    tried: list[tuple[float, int, int]] = []
-    for instances, batch in sorted(_settings(seconds, limit_s), key=_bound_of(seconds, devices)):
-        takes = seconds[: instances * batch + 1 : instances]
-        rate = carried(takes, devices * instances, limit_s, LOOK, best.rate_per_s)
+    settings = sorted(_settings(seconds, limit_s), key=_bound_of(seconds, devices))
+    looked = _rising(settings, seconds, devices, limit_s, LOOK)
+    nearest = sorted(looked, key=lambda one: (-one.rate_per_s, one.instances, one.batch))[:KEPT]
+    again = [(one.instances, one.batch) for one in nearest]
+    whole = _rising(again, seconds, devices, limit_s, QUERIES)
+    return max(whole, key=lambda one: one.rate_per_s, default=Carried(0.0, 1, 1))
+
+
+def _rising(
+    settings: Iterable[tuple[int, int]],
+    seconds: Floats,
+    devices: int,
+    limit_s: float,
+    queries: int,
+) -> list[Carried]:
+    """Those of the settings, one after the other, that carry what the last of these does."""
+    found: list[Carried] = []
+    for instances, batch in settings:
+        beyond = found[-1].rate_per_s if found else 0.0
+        takes = _takes(seconds, instances, batch)
+        rate = carried(takes, devices * instances, limit_s, queries, beyond)
         if rate:
-            tried.append((rate, instances, batch))
-        if rate > best.rate_per_s:
-            best = Carried(rate, instances, batch)
-    best = Carried(0.0, 1, 1)
-    for _, instances, batch in sorted(tried, key=lambda one: (-one[0], *one[1:]))[:KEPT]:
-        takes = seconds[: instances * batch + 1 : instances]
-        rate = carried(takes, devices * instances, limit_s, QUERIES, best.rate_per_s)
-        if rate > best.rate_per_s:
-            best = Carried(rate, instances, batch)
-    return best
+            found.append(Carried(rate, instances, batch))
+    return found
+
+
+def _takes(seconds: Floats, instances: int, batch: int) -> Floats:
+    """Seconds of a batch by its size up to `batch`, where so many instances share a device."""
+    return seconds[: instances * batch + 1 : instances]
 
 
 def _settings(seconds: Floats, limit_s: float) -> Iterator[tuple[int, int]]:
@@ -103,7 +116,7 @@ def _bound_of(seconds: Floats, devices: int) -> Callable[[tuple[int, int]], tupl
 
     def bound(setting: tuple[int, int]) -> tuple[float, int, int]:
         instances, batch = setting
-        most = _throughput(seconds[: instances * batch + 1 : instances])
+        most = _throughput(_takes(seconds, instances, batch))
         return -most * instances * devices, instances, batch
 
     return bound
