@@ -10,12 +10,12 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.cost.kernels.likeness import Likeness
+from hetsim.cost.kernels.kin import likeness_of
 from hetsim.cost.kernels.table import KernelTable
 from hetsim.cost.kernels.totals import Networks, log_total
 from hetsim.fidelity.points import FidelityPoint, Predicted
 from hetsim.fitting.precisions import ITEM_BYTES
-from hetsim.hardware.catalog import device_names, load_device, load_kin
+from hetsim.hardware.catalog import device_names, load_device
 from hetsim.hardware.kernel_figures import HALF_WIDTH, KernelFigures
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.spec import DeviceSpec
@@ -64,15 +64,15 @@ def with_shipped(
     O(kernels of all points).
     """
     found = [replace(point, shipped=None) for point in points]
-    said: dict[tuple[str, str, int], Likely | None] = {}
+    said: dict[tuple[str, str, str, int], Likely | None] = {}
     asked = []
     for index, point in enumerate(found):
         figures, table = figures_of(point.device, point.precision), tables.get(point.network)
         if figures is None or table is None:
             continue
-        key = (figures.kin if figures.likeness else "", point.network, point.batch)
+        key = (figures.kin, figures.likeness, point.network, point.batch)
         if key not in said:
-            said[key] = _likely(*key, table)
+            said[key] = _likely(figures, table, point.batch)
         asked.append(_Asked(index, point, figures, table, said[key]))
     if not asked:
         return found
@@ -89,22 +89,16 @@ def with_shipped(
     return found
 
 
-def _likely(kin: str, network: str, batch: int, table: KernelTable) -> Likely | None:
-    """What a kin says of a network at a batch, as a problem at that batch asks it."""
-    if not kin:
+def _likely(figures: KernelFigures, table: KernelTable, batch: int) -> Likely | None:
+    """What the kin say of a network at a batch, as a problem at that batch asks it."""
+    if not figures.likeness:
         return None
-    known = _likeness(kin)
-    return known.of_table(table, batch)
+    return likeness_of(figures.kin, figures.likeness).of_table(table, batch)
 
 
 @cache
 def _names() -> frozenset[str]:
     return frozenset(device_names())
-
-
-@cache
-def _likeness(kin: str) -> Likeness:
-    return Likeness.of(load_kin(kin))
 
 
 def figures_of(device: str, precision: str) -> KernelFigures | None:
@@ -123,4 +117,3 @@ def device_of(name: str) -> DeviceSpec:
 def forget() -> None:
     """Forget figures that were read: files of the catalog were written since."""
     device_of.cache_clear()
-    _likeness.cache_clear()

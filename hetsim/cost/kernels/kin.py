@@ -35,7 +35,7 @@ def said_by_kin(graph: Graph, figures: KernelFigures, batch: int) -> Likely | No
     """
     if not figures.likeness:
         return None
-    known = _likeness(figures.kin, figures.likeness)
+    known = likeness_of(figures.kin, figures.likeness)
     try:
         table = _table(graph)
     except UnboundDimension:
@@ -44,8 +44,8 @@ def said_by_kin(graph: Graph, figures: KernelFigures, batch: int) -> Likely | No
 
 
 @lru_cache(maxsize=64)
-def _likeness(kin: str, sha256: str) -> Likeness:
-    """What a kin's file says; `sha256` tells one edition of it from another."""
+def likeness_of(kin: str, sha256: str) -> Likeness:
+    """Return what a kin's file says; `sha256` tells one edition of it from another."""
     return Likeness.of(load_kin(kin))
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.cost.kernels.likeness import Likeness
+from hetsim.cost.kernels.kin import likeness_of
 from hetsim.cost.kernels.table import KernelTable
 from hetsim.cost.kernels.totals import Networks, log_total
 from hetsim.fidelity.server.arrivals_in_batches import MOST
@@ -17,7 +16,6 @@ from hetsim.fidelity.server.systems import ServerSystem
 from hetsim.fidelity.shipped import figures_of
 from hetsim.fitting.comparable import BULK_BATCH
 from hetsim.fitting.precisions import ITEM_BYTES
-from hetsim.hardware.catalog import load_kin
 
 Floats = NDArray[np.float64]
 
@@ -93,18 +91,13 @@ def _priced(device: str, precision: str, table: KernelTable) -> Floats | None:
     of_all = np.zeros(len(GRID), dtype=np.int64)
     seconds = np.exp(log_total(np.log(np.array([figures.values])), networks, of_all))
     if figures.likeness:
-        known = _likeness(figures.kin)
+        known = likeness_of(figures.kin, figures.likeness)
         io_s = networks.io_bytes / figures.value("io_gbytes_s")
         around = figures.dispatch_s + io_s
         likely = [known.of_table(table, batch).factor for batch in GRID]
         seconds = around + (seconds - around) * np.array(likely)
     priced: Floats = seconds
     return priced
-
-
-@functools.cache
-def _likeness(kin: str) -> Likeness:
-    return Likeness.of(load_kin(kin))
 
 
 def batch_times(shape: Floats | None, bulk_s: float | None, alone_s: float | None) -> Floats:
