@@ -41,8 +41,7 @@ class _Asked:
     @property
     def network(self) -> tuple[Floats, Floats, float, float]:
         each = ITEM_BYTES[self.point.precision]
-        rows = self.table.at(self.point.batch, each, each)
-        return rows, self.table.counts, self.table.weight_bytes(each), self.io_bytes
+        return self.table.laid(self.point.batch, each, each)
 
     def predicted(self, seconds: float) -> Predicted:
         """The prediction of which the formula says `seconds`, before the kin's say."""

@@ -26,18 +26,10 @@ class Tables:
 
     def networks(self, points: Iterable[tuple[str, int, int, int]]) -> Networks:
         """Lay points end to end: each a file, a batch, bytes of an activation and of a weight."""
-        found = []
-        for file, batch, item_bytes, weight_bytes in points:
-            table = self.table(file)
-            found.append(
-                (
-                    table.at(batch, item_bytes, weight_bytes),
-                    table.counts,
-                    table.weight_bytes(weight_bytes),
-                    table.io_bytes(batch, item_bytes),
-                )
-            )
-        return Networks.of(found)
+        return Networks.of(
+            self.table(file).laid(batch, item_bytes, weight_bytes)
+            for file, batch, item_bytes, weight_bytes in points
+        )
 
 
 def bytes_of(kin: str, precision: str) -> tuple[int, int]:

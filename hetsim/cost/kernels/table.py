@@ -78,6 +78,20 @@ class KernelTable:
         """Return the bytes of inputs and outputs where a float takes so many."""
         return batch * (self.io_elements * item_bytes + self.io_stored)
 
+    def laid(
+        self, batch: float, item_bytes: float, weight_item_bytes: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
+        """Return what ``Networks.of`` takes: rows, counts, bytes of weights, of inputs and outputs.
+
+        Arguments are as ``at`` takes them. O(k).
+        """
+        return (
+            self.at(batch, item_bytes, weight_item_bytes),
+            self.counts,
+            self.weight_bytes(weight_item_bytes),
+            self.io_bytes(batch, item_bytes),
+        )
+
 
 def network_table(graph: Graph) -> KernelTable:
     """Return the kernels of a float network, as a device with figures of kernels runs it whole.

@@ -79,15 +79,7 @@ def _priced(device: str, precision: str, table: KernelTable) -> Floats | None:
     figures, each = figures_of(device, precision), ITEM_BYTES[precision]
     if figures is None:
         return None
-    networks = Networks.of(
-        (
-            table.at(batch, each, each),
-            table.counts,
-            table.weight_bytes(each),
-            table.io_bytes(batch, each),
-        )
-        for batch in GRID
-    )
+    networks = Networks.of(table.laid(batch, each, each) for batch in GRID)
     of_all = np.zeros(len(GRID), dtype=np.int64)
     seconds = np.exp(log_total(np.log(np.array([figures.values])), networks, of_all))
     if figures.likeness:
