@@ -187,6 +187,9 @@ class Search:
         self.question, self._workload, self._budget, self._tell = question, workload, budget, tell
         self.policies = policies_of(question)
         self.bounds = list(bounds_of(question))
+        # Of one class `alike` has all the prices that matter.
+        several = len(question.classes) > 1
+        self._demands = {slo: demand_of(question, slo) for slo in choices(question) if several}
         self.tests = [bound.test(question) for bound in self.bounds]
         self.tried: list[Tried] = []
         self._runs = 0
@@ -221,10 +224,8 @@ class Search:
     def _cut(self, counts: Counts) -> bool:
         """Whether prices made for a vector exclude it; they are kept for those that follow."""
         question = self.question
-        if len(question.classes) == 1:
-            return False
-        for slo in choices(question):
-            prices = at_vector(question, slo, demand_of(question, slo), counts)
+        for slo, demand in self._demands.items():
+            prices = at_vector(question, slo, demand, counts)
             bound = None if prices is None else bound_of(question, slo, prices)
             if bound is None:
                 continue
