@@ -60,12 +60,15 @@ class Excuse:
         policies that were tried.
     counts : mapping of str to int, optional
         Where it is of one vector alone.
+    undecided : bool
+        Whether it may meet all the same.
     """
 
     what: str
     vectors: int
     proved: bool
     counts: Mapping[str, int] | None = None
+    undecided: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,8 +205,7 @@ def excuses_of(found: Found, excluded: Sequence[int]) -> tuple[Excuse, ...]:
             by[text] = by.get(text, 0) + count
     rows = [Excuse(text, count, True) for text, count in by.items()]
     for one in found.tried:
-        why = missed(question, one)
-        if one.answer == "undecided":
-            why = f"undecided: {why}"
-        rows.append(Excuse(why, 1, False, question.named(one.counts)))
+        undecided = one.answer == "undecided"
+        why = f"{'undecided: ' if undecided else ''}{missed(question, one)}"
+        rows.append(Excuse(why, 1, False, question.named(one.counts), undecided))
     return tuple(rows)

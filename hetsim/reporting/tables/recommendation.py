@@ -11,7 +11,7 @@ from rich.text import Text
 
 from hetsim.base.text import plain
 from hetsim.base.units import format_seconds
-from hetsim.recommending.answer import Excuse, Recommendation, nearest
+from hetsim.recommending.answer import Recommendation, nearest
 from hetsim.recommending.binding import Binding
 from hetsim.recommending.doubt import Doubt
 from hetsim.reporting.tables.service import served_text
@@ -191,7 +191,11 @@ def _excuses(found: Recommendation) -> Table:
     for one in proved:
         table.add_row(_platforms(one.vectors), cell(one.what), "proved")
     for one in tried[:MOST_EXCUSES]:
-        table.add_row(cell(counts_text(one.counts or {})), cell(one.what), _how(one))
+        table.add_row(
+            cell(counts_text(one.counts or {})),
+            cell(one.what),
+            "undecided" if one.undecided else "tried",
+        )
     if len(tried) > MOST_EXCUSES:
         table.add_row(f"{len(tried) - MOST_EXCUSES} more", "each misses an objective", "tried")
     if found.dearer:
@@ -202,10 +206,6 @@ def _excuses(found: Recommendation) -> Table:
 
 def _platforms(number: int) -> str:
     return f"{big(number)} platform{'' if number == 1 else 's'}"
-
-
-def _how(one: Excuse) -> str:
-    return "undecided" if one.what.startswith("undecided") else "tried"
 
 
 def _binding(binding: Binding) -> list[RenderableType]:
