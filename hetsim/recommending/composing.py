@@ -107,11 +107,12 @@ def _of_entry(entry: Entry | HostEntry, folder: Path) -> Pieces:
             entry.name, {"": _absolute(entry.source, folder)}, (), (), "", link, is_host=is_host
         )
     path, shown = find("platform", entry.source, folder)
-    data = read_yaml(path, shown).data
+    read = read_yaml(path, shown)
+    data = read.data
     if describes_device(data):
         return Pieces(entry.name, {"": str(path.resolve())}, (), (), "", link, is_host=is_host)
     # What is wrong with the file is said of the file.
-    platform, wrong = survey(read_yaml(path, shown), entry.source)
+    platform, wrong = survey(read, entry.source)
     if platform is None:
         raise wrong[0].whole
     base = path.parent
@@ -154,9 +155,9 @@ def description(pieces: Sequence[Pieces], counts: Sequence[int], name: str) -> d
     if host is None:
         devices[FRONT] = dict(_FRONT)
     else:
-        front = host.host or _alone(host)
-        own = dict(host.devices) if host.host else {front: host.devices[""]}
-        devices.update(own)
+        called = host.names(0)
+        front = called[host.host]
+        devices.update({called[own]: use for own, use in host.devices.items()})
         links += [dict(one) for one in host.links]
         memories += [dict(one) for one in host.memories]
     for one, count in zip(pieces, counts, strict=True):
@@ -187,10 +188,6 @@ def description(pieces: Sequence[Pieces], counts: Sequence[int], name: str) -> d
     if memories:
         found["memories"] = memories
     return found
-
-
-def _alone(host: Pieces) -> str:
-    return host.name
 
 
 def composed(pieces: Sequence[Pieces], counts: Sequence[int], name: str) -> Platform:
