@@ -21,10 +21,10 @@ from hetsim.recommending.composing import Pieces
 from hetsim.recommending.deploying import deployment_of, platform_of, told
 from hetsim.recommending.doubt import AS_SAID, Demand, demand_of_text, doubt_of
 from hetsim.recommending.impossible import impossible
-from hetsim.recommending.policies import Placed, policies_of
+from hetsim.recommending.policies import Placed
 from hetsim.recommending.pricing import Terms
-from hetsim.recommending.question import AIMS, Aim, Question
-from hetsim.recommending.searching import BUDGET, Search, Tried, excluded_by
+from hetsim.recommending.question import AIMS, Aim
+from hetsim.recommending.searching import BUDGET, Found, Search, Tried, excluded_by
 from hetsim.recommending.tables import question_of
 from hetsim.recommending.vectors import all_vectors
 from hetsim.service.asked import Asked
@@ -159,7 +159,7 @@ def recommended(
         )
     return Recommendation(
         workload,
-        None if answer is None else chosen(question, pieces, answer, workload, asked, budget),
+        None if answer is None else chosen(found, pieces, answer, workload, asked, budget),
         None if second is None else question.named(second.counts),
         None if second is None else question.amount(second.counts),
         tuple(question.named(counts) for counts in found.undecided),
@@ -176,7 +176,7 @@ def recommended(
 
 
 def chosen(
-    question: Question,
+    found: Found,
     pieces: tuple[Pieces, ...],
     one: Tried,
     workload: Workload,
@@ -184,10 +184,11 @@ def chosen(
     budget: int,
 ) -> Chosen:
     """Return a vector that meets, with what becomes of the workload on its platform."""
+    question = found.question
     best = one.best(question)
     assert best is not None
     assert isinstance(best.placed, Placed)
-    policy = policies_of(question)[best.policies[0]]
+    policy = found.policies[best.policies[0]]
     platform = platform_of(question, pieces, one.counts)
     deployment = deployment_of(question, pieces, best.placed, policy)
     drawn = not question.given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,6 @@ from hetsim.cli.options.output import common_options, json_option
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
     from hetsim.problem.parts import Contention
-    from hetsim.recommending.answer import Recommendation
     from hetsim.recommending.question import Aim
 
 
@@ -154,7 +153,7 @@ def recommend(
         write_file(certificate_file, text, force=force, option="--certificate")
         invocation.note(f"wrote {certificate_file}")
     if out is not None:
-        _leave(found, record, out, force=force)
+        _leave(record, out, force=force)
     if as_json:
         invocation.show_json(record)
     else:
@@ -162,22 +161,18 @@ def recommend(
     found.require()
 
 
-def _leave(found: Recommendation, record: Mapping[str, object], out: Path, *, force: bool) -> None:
+def _leave(record: Mapping[str, Any], out: Path, *, force: bool) -> None:
     """Write the folder with the platform and the deployment, which ``simulate`` takes."""
     import yaml
 
     from hetsim.base.text import to_json
-    from hetsim.recommending.deploying import deployment_file, platform_file
     from hetsim.reporting.output import write_folder
 
     made = {"result.json": to_json(record)}
-    answer = found.found.answer
-    if found.best is not None and answer is not None:
-        question = found.found.question
-        for name, data in (
-            ("platform.yaml", platform_file(question, found.pieces, answer.counts)),
-            ("deployment.yaml", deployment_file(found.best.deployment)),
-        ):
-            made[name] = yaml.safe_dump(data, sort_keys=False, width=100, allow_unicode=True)
+    if record["answer"] is not None:
+        for part in ("platform", "deployment"):
+            made[f"{part}.yaml"] = yaml.safe_dump(
+                record["answer"][part], sort_keys=False, width=100, allow_unicode=True
+            )
     write_folder(out, made, force=force)
     current().note(f"wrote {', '.join(made)} to {out}")
