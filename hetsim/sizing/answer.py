@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from hetsim.base import checks
 from hetsim.confidence.percentile import Percentile
@@ -18,6 +18,9 @@ from hetsim.workloads.slo import Slo
 from hetsim.workloads.workload import Workload
 
 How = Literal["exact", "scan", "verdicts"]
+
+Choice: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
+"""So many down of devices that are alike, by class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +144,14 @@ class Without:
     ----------
     lost : tuple of str
         Those that were left out; none: all are there.
-    sets : tuple of tuple of (int, tuple of str)
+    sets : tuple of Choice
         What it stands for: so many of devices that are alike, together; each entry another such
         choice, that leaves the same.
     carried : Carried
     """
 
     lost: tuple[str, ...]
-    sets: tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]
+    sets: tuple[Choice, ...]
     carried: Carried
 
 

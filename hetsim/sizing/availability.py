@@ -13,6 +13,7 @@ from hetsim.hardware.spec import Platform
 from hetsim.service.asked import Asked
 from hetsim.service.memory import check_together
 from hetsim.service.resolving import Made, resolve
+from hetsim.sizing.answer import Choice
 from hetsim.sizing.impossible import impossible_as
 from hetsim.sizing.outages.answer import Availability, Matter, State
 from hetsim.sizing.outages.asking import Asking, ask
@@ -21,7 +22,7 @@ from hetsim.sizing.outages.left import Leaving
 from hetsim.sizing.outages.shares import check_known, shares_of
 from hetsim.sizing.outages.states import states_of
 from hetsim.sizing.outages.verdicts import check_asked
-from hetsim.sizing.outages.ways import Choice, choice_of, names_of
+from hetsim.sizing.outages.ways import choice_of, names_of
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Group as Stack
@@ -15,7 +16,7 @@ from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.losses import choices_text
 from hetsim.reporting.words.text import ABSENT, count, latency_text
 from hetsim.service.service import Service
-from hetsim.sizing.answer import nearest_miss
+from hetsim.sizing.answer import Choice, nearest_miss
 from hetsim.sizing.outages.survived import Loss, Survived
 
 SHOWN = 12
@@ -124,6 +125,6 @@ def _loss_record(one: Loss) -> dict[str, Any]:
     }
 
 
-def choices_record(sets: Any) -> list[list[dict[str, Any]]]:
+def choices_record(sets: Sequence[Choice]) -> list[list[dict[str, Any]]]:
     """Return choices of what is down as a record."""
     return [[{"down": down, "of": list(names)} for down, names in one] for one in sets]

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from hetsim.base.text import plain
 from hetsim.reporting.words.like_devices import folded
+from hetsim.sizing.answer import Choice
 
 SHOWN = 3
 """Choices of what is down that a line has room for."""
-
-Choice = Sequence[tuple[int, tuple[str, ...]]]
-"""So many of devices that are alike, together."""
 
 
 def choice_text(choice: Choice) -> str:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from hetsim.confidence.verdict import Answer
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.service.service import Service
-from hetsim.sizing.outages.ways import Choice
+from hetsim.sizing.answer import Choice
 
 How: TypeAlias = Literal["played", "follows", "refused", "not asked"]
 

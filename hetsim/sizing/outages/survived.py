@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from hetsim.confidence.verdict import Answer
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.service.service import Service
-from hetsim.sizing.answer import nearest_miss
+from hetsim.sizing.answer import Choice, nearest_miss
 from hetsim.sizing.outages.verdicts import ORDER
-from hetsim.sizing.outages.ways import Choice
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from hetsim.errors import UsageError
+from hetsim.sizing.answer import Choice
 from hetsim.sizing.outages.chances import Counts
 from hetsim.sizing.outages.left import Leaving, Left
 
@@ -14,9 +15,6 @@ MOST = 2**20
 
 Vector: TypeAlias = tuple[int, ...]
 """How many devices of each class are down."""
-
-Choice: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
-"""So many down of devices that are alike, by class."""
 
 
 class Way(NamedTuple):
