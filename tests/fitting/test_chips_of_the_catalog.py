@@ -13,6 +13,8 @@ from hetsim.fitting.measured import measured_folder
 from hetsim.hardware.files.catalog_files import catalog_folder
 
 CHIPS = read_chips(measured_folder())
+# Every process that collects reads all of the catalog: in C, where yaml has that.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 OTHERWISE = {
     ("nvidia-rtx-4090", "float16"): "the device has sums in float32, TensorRT has them in float16",
     ("nvidia-a100-sxm4-80g", "bandwidth"): "a series that it stands on is of the card of 40 GB",
@@ -26,7 +28,7 @@ OTHERWISE = {
 def both() -> Iterator[tuple[str, str, float, float]]:
     """Device, figure, what the catalog says, and what the file of chips says of its rows' chip."""
     for path in sorted(catalog_folder().glob("*.yaml")):
-        device: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        device: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), LOADER)
         for entry in device.get("measured", {}).values():
             if "chip" not in entry:
                 continue
