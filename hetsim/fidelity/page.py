@@ -110,7 +110,7 @@ def _unmeasured(points: Sequence[FidelityPoint]) -> str:
         for precision, figures in sorted(kernels.items()):
             if (name, precision) not in measured:
                 error = figures.error()
-                told = f"{percent(error.median)} / {percent(error.p90)}" if error else "-"
+                told = errors_of(error)
                 if error and error.unseen_median is not None and error.unseen_p90 is not None:
                     told += f"; {percent(error.unseen_median)} / {percent(error.unseen_p90)}"
                 lines.append(

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from hetsim.fidelity.summary import Summary
+from typing import Protocol
 
 
-def errors_of(found: Summary | None) -> str:
+class Errors(Protocol):
+    """Errors of many predictions: of times, of rates, or as the catalog states them."""
+
+    @property
+    def median(self) -> float:
+        """Of all of them, as a share."""
+        ...
+
+    @property
+    def p90(self) -> float:
+        """That nine of ten are not above."""
+        ...
+
+
+def errors_of(found: Errors | None) -> str:
     """Return the median and the 90th percentile of errors; a dash where there are none."""
     return "-" if found is None else f"{percent(found.median)} / {percent(found.p90)}"
 

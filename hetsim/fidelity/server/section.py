@@ -20,7 +20,7 @@ from hetsim.fidelity.server.judged import (
 )
 from hetsim.fidelity.server.points import Alone, ServerPoint
 from hetsim.fidelity.server.reasons import reason
-from hetsim.fidelity.words import percent, share
+from hetsim.fidelity.words import errors_of, percent, share
 
 _WORST = 12
 _ERRORS = f"| results | median | 90 % | within {percent(GOAL)} | over measured | naive |"
@@ -147,13 +147,9 @@ def _cells(words: str, found: RateErrors | None, beside: RateErrors | None) -> s
         percent(found.p90),
         share(found.within_goal),
         f"{found.low:.2f}, {found.middle:.2f}, {found.high:.2f}",
-        _both(beside),
+        errors_of(beside),
     ]
     return f"| {' | '.join(cells)} |"
-
-
-def _both(found: RateErrors | None) -> str:
-    return "-" if found is None else f"{percent(found.median)} / {percent(found.p90)}"
 
 
 def _sizing(told: Sequence[ServerPoint]) -> str:
@@ -234,10 +230,10 @@ def _all(points: Iterable[ServerPoint]) -> str:
     ordered = sorted(points, key=lambda p: (p.system.network, p.system.chip, p.key))
     lines = []
     for network, found in grouped(ordered, lambda p: p.system.network).items():
-        told = _both(RateErrors.of(found, anchored))
+        told = errors_of(RateErrors.of(found, anchored))
         lines += [
             f"<details><summary>Server, {network}: {len(found)} results, anchored {told}, naive "
-            f"{_both(RateErrors.of(found, naive))}</summary>\n",
+            f"{errors_of(RateErrors.of(found, naive))}</summary>\n",
             "| round | submitter | system | chip | devices | Offline | SingleStream, ms | measured "
             "| anchored | instances x batch | of the device | of its kin | datasheet |",
             "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
