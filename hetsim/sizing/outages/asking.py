@@ -92,9 +92,9 @@ def ask(
     open_ = [one for one in odds.groups if one.how == "not asked"]
     confidence = confidence_of_each(len(open_))
     left = sum((one.chance for one in open_), Fraction(0))
+    low, high = odds.between()
     told: list[Group] = []
     for one in open_:
-        low, high = odds.between()
         decided = low >= target or high < target
         if not one.chance or (decided and left <= LEFT * (1 - target)):
             break
@@ -114,5 +114,7 @@ def ask(
                 confidence=confidence,
             )
             one.answer, one.how = answer_of(one.service), "played"
+        low += one.chance if one.answer == "meets" else 0
+        high -= one.chance if one.answer == "misses" else 0
         told.append(one)
         left -= one.chance
