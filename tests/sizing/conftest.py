@@ -1,6 +1,8 @@
-"""A platform, and a model of one batch size and one of any."""
+"""A platform, models of one batch size and of any, and a folder for fleets."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -24,3 +26,13 @@ def fixed(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def open_(tmp_path_factory: pytest.TempPathFactory) -> str:
     return model_at(tmp_path_factory.mktemp("models"), "batch")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return model_at(tmp_path_factory.mktemp("models"), "batch", 256)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fleets")

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import hetsim
-from deployments import model_at
 from fleets import KINDS, fleet, random_served
 from hetsim.confidence.verdict import Answer
 from hetsim.service.serving import serve
@@ -138,16 +137,6 @@ def test_k_of_n_is_the_closed_form() -> None:
         exact = sum(math.comb(n, i) * up**i * (1 - up) ** (n - i) for i in range(k, n + 1))
         assert odds.holds() == (exact, exact)
     assert sum(counts_down([Fraction(k, 17) for k in range(1, 17)])) == 1
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return model_at(tmp_path_factory.mktemp("models"), "batch", 256)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("fleets")
 
 
 def traced(folder: Path, model: str, rate: float, slo: hetsim.Slo, seed: int) -> hetsim.Workload:

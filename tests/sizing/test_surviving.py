@@ -52,16 +52,6 @@ def told(service: Service) -> object:
     ]
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return model_at(tmp_path_factory.mktemp("models"), "batch", 256)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("fleets")
-
-
 @sweep("seed", quick=[3], full=range(60))
 def test_any_so_many_devices_of_a_class_leave_the_same(seed: int, model: str, folder: Path) -> None:
     rng = np.random.default_rng([seed, 1])
