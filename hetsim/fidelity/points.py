@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -11,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from hetsim.errors import UsageError
+from hetsim.fidelity.lines import Lines, cell, figure
 
 Key = tuple[str, str, str, int]
 K = TypeVar("K")
@@ -109,38 +107,33 @@ def grouped(points: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     return dict(found)
 
 
-_COLUMNS = (
+_FILE = Lines("points of fidelity", "make fit", (
     "device", "precision", "network", "batch", "kin", "rows",
     "measured_ms", "lowest_ms", "highest_ms",
     "shipped_ms", "shipped_within", "left_out_ms", "left_out_within",
     "unseen_ms", "unseen_within", "datasheet_ms", "datasheet_within",
     "donor_ms", "priced_ms", "roofline_ms",
-)  # fmt: skip
+))  # fmt: skip
 
 
 def points_text(points: Iterable[FidelityPoint]) -> str:
     """Return the file of points, sorted by key: the same text for the same points."""
-    out = io.StringIO()
-    lines = csv.writer(out, lineterminator="\n")
-    lines.writerow(_COLUMNS)
-    for point in sorted(points, key=lambda one: one.key):
-        measured = (point.measured_s, point.lowest_s, point.highest_s)
-        lines.writerow(
-            [
-                *point.key,
-                point.kin,
-                point.rows,
-                *(_ms(seconds) for seconds in measured),
-                *_cells(point.shipped),
-                *_cells(point.left_out),
-                *_cells(point.unseen),
-                *_cells(point.datasheet),
-                _ms(point.donor_s),
-                _ms(point.priced_s),
-                _ms(point.roofline_s),
-            ]
+    return _FILE.text(
+        (
+            *point.key,
+            point.kin,
+            point.rows,
+            *map(_ms, (point.measured_s, point.lowest_s, point.highest_s)),
+            *_cells(point.shipped),
+            *_cells(point.left_out),
+            *_cells(point.unseen),
+            *_cells(point.datasheet),
+            _ms(point.donor_s),
+            _ms(point.priced_s),
+            _ms(point.roofline_s),
         )
-    return out.getvalue()
+        for point in sorted(points, key=lambda one: one.key)
+    )
 
 
 def read_points(path: Path) -> list[FidelityPoint]:
@@ -151,17 +144,7 @@ def read_points(path: Path) -> list[FidelityPoint]:
     UsageError
         Where there is none, or it has other columns.
     """
-    if not path.is_file():
-        raise UsageError(
-            "there are no points of fidelity", where=str(path), hint="'make fit' writes them"
-        )
-    with path.open(encoding="utf-8", newline="") as file:
-        lines = csv.DictReader(file)
-        if tuple(lines.fieldnames or ()) != _COLUMNS:
-            raise UsageError(
-                "the file has other columns", where=str(path), hint="'make fit' writes it anew"
-            )
-        return [_point(line) for line in lines]
+    return [_point(line) for line in _FILE.read(path)]
 
 
 def _point(line: dict[str, str]) -> FidelityPoint:
@@ -190,15 +173,16 @@ def _predicted(line: dict[str, str], name: str) -> Predicted | None:
     return None if seconds is None else Predicted(seconds, float(line[f"{name}_within"]))
 
 
-def _seconds(cell: str) -> float | None:
-    return float(cell) / 1e3 if cell else None
+def _seconds(told_ms: str) -> float | None:
+    found = figure(told_ms)
+    return None if found is None else found / 1e3
 
 
 def _ms(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds * 1e3:.5g}"
+    return cell(None if seconds is None else seconds * 1e3)
 
 
 def _cells(predicted: Predicted | None) -> tuple[str, str]:
     if predicted is None:
         return "", ""
-    return _ms(predicted.seconds), f"{predicted.within:.5g}"
+    return _ms(predicted.seconds), cell(predicted.within)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetsim.errors import UsageError
+from hetsim.fidelity.lines import Lines, cell, figure
 from hetsim.fidelity.server.systems import ServerSystem
 
 
@@ -64,50 +62,47 @@ class ServerPoint:
         return None if rate_per_s is None else rate_per_s / self.system.server_per_s - 1
 
 
-_COLUMNS = (
+_FILE = Lines("points of served rates", "make fidelity", (
     "round", "submitter", "system", "altered", "chip", "unit", "devices", "network", "precision",
     "limit_ms", "server_per_s", "p99_ms", "offline_per_s", "alone_ms", "alone_of",
     "basis", "anchored_per_s", "instances", "batch", "no_shape_per_s",
     "left_out_per_s", "left_out_bulk_per_s", "unseen_per_s", "unseen_bulk_per_s",
     "datasheet_per_s", "datasheet_bulk_per_s",
-)  # fmt: skip
+))  # fmt: skip
 
 
 def server_text(points: Iterable[ServerPoint]) -> str:
     """Return the file of points, sorted by key: the same text for the same points."""
-    out = io.StringIO()
-    lines = csv.writer(out, lineterminator="\n")
-    lines.writerow(_COLUMNS)
-    for point in sorted(points, key=lambda one: one.key):
-        of = point.system
-        lines.writerow(
-            [
-                of.round,
-                of.submitter,
-                of.system,
-                "yes" if of.altered else "",
-                of.chip,
-                of.unit,
-                of.devices,
-                of.network,
-                of.precision,
-                _figure(of.limit_s * 1e3),
-                _figure(of.server_per_s),
-                _figure(of.p99_s * 1e3),
-                _figure(of.offline_per_s),
-                _figure(None if of.alone_s is None else of.alone_s * 1e3),
-                of.alone_of,
-                point.basis,
-                _figure(point.anchored_per_s),
-                point.instances,
-                point.batch,
-                _figure(point.no_shape_per_s),
-                *_cells(point.left_out),
-                *_cells(point.unseen),
-                *_cells(point.datasheet),
-            ]
-        )
-    return out.getvalue()
+    return _FILE.text(_row(point) for point in sorted(points, key=lambda one: one.key))
+
+
+def _row(point: ServerPoint) -> tuple[object, ...]:
+    of = point.system
+    return (
+        of.round,
+        of.submitter,
+        of.system,
+        "yes" if of.altered else "",
+        of.chip,
+        of.unit,
+        of.devices,
+        of.network,
+        of.precision,
+        cell(of.limit_s * 1e3),
+        cell(of.server_per_s),
+        cell(of.p99_s * 1e3),
+        cell(of.offline_per_s),
+        cell(None if of.alone_s is None else of.alone_s * 1e3),
+        of.alone_of,
+        point.basis,
+        cell(point.anchored_per_s),
+        point.instances,
+        point.batch,
+        cell(point.no_shape_per_s),
+        *_cells(point.left_out),
+        *_cells(point.unseen),
+        *_cells(point.datasheet),
+    )
 
 
 def read_server(path: Path) -> list[ServerPoint]:
@@ -118,21 +113,11 @@ def read_server(path: Path) -> list[ServerPoint]:
     UsageError
         Where there is none, or it has other columns.
     """
-    if not path.is_file():
-        raise UsageError(
-            "there are no points of served rates", where=str(path), hint="'make fidelity' writes it"
-        )
-    with path.open(encoding="utf-8", newline="") as file:
-        lines = csv.DictReader(file)
-        if tuple(lines.fieldnames or ()) != _COLUMNS:
-            raise UsageError(
-                "the file has other columns", where=str(path), hint="'make fidelity' writes it anew"
-            )
-        return [_point(line) for line in lines]
+    return [_point(line) for line in _FILE.read(path)]
 
 
 def _point(line: dict[str, str]) -> ServerPoint:
-    alone_ms = _number(line["alone_ms"])
+    alone_ms = figure(line["alone_ms"])
     return ServerPoint(
         system=ServerSystem(
             round=line["round"],
@@ -147,15 +132,15 @@ def _point(line: dict[str, str]) -> ServerPoint:
             limit_s=float(line["limit_ms"]) / 1e3,
             server_per_s=float(line["server_per_s"]),
             p99_s=float(line["p99_ms"]) / 1e3,
-            offline_per_s=_number(line["offline_per_s"]),
+            offline_per_s=figure(line["offline_per_s"]),
             alone_s=None if alone_ms is None else alone_ms / 1e3,
             alone_of=line["alone_of"],
         ),
         basis=line["basis"],
-        anchored_per_s=_number(line["anchored_per_s"]),
+        anchored_per_s=figure(line["anchored_per_s"]),
         instances=int(line["instances"]),
         batch=int(line["batch"]),
-        no_shape_per_s=_number(line["no_shape_per_s"]),
+        no_shape_per_s=figure(line["no_shape_per_s"]),
         left_out=_alone(line, "left_out"),
         unseen=_alone(line, "unseen"),
         datasheet=_alone(line, "datasheet"),
@@ -163,17 +148,9 @@ def _point(line: dict[str, str]) -> ServerPoint:
 
 
 def _alone(line: dict[str, str], name: str) -> Alone | None:
-    served = _number(line[f"{name}_per_s"])
+    served = figure(line[f"{name}_per_s"])
     return None if served is None else Alone(served, float(line[f"{name}_bulk_per_s"]))
 
 
 def _cells(alone: Alone | None) -> tuple[str, str]:
-    return ("", "") if alone is None else (_figure(alone.served_per_s), _figure(alone.bulk_per_s))
-
-
-def _number(cell: str) -> float | None:
-    return float(cell) if cell else None
-
-
-def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:.5g}"
+    return ("", "") if alone is None else (cell(alone.served_per_s), cell(alone.bulk_per_s))
