@@ -100,8 +100,7 @@ def _refine(seen: dict[float, int], look: Callable[[float], int], finest: float)
         for at, (a, b) in enumerate(pairwise(ends)):
             # Where the count changes several requests do at nearly one rate, and in between
             # there may be fewer.
-            moves = abs(counts[at + 1] - counts[at])
-            least = finest * CHANGES if moves else finest
+            least = finest * CHANGES if steps[at] else finest
             if (a, b) in done or b - a <= least * a:
                 continue
             done.add((a, b))
