@@ -96,21 +96,18 @@ def _fewest(
     )
     start_s = config.startup_s + _least_load_s(setup, at)
     # Each objective must hold: any one of each stream gives a bound.
+    objectives = [workload.streams[k].slos for k in mine]
+    quickest = [min(slos, key=lambda slo: slo.latency_s, default=None) for slos in objectives]
+    strictest = [max(slos, key=lambda slo: slo.share, default=None) for slos in objectives]
     bounds = []
-    for strictest in (False, True):
+    for choice in [quickest] if strictest == quickest else [quickest, strictest]:
         asked = []
-        for k, rows in zip(mine, streams, strict=True):
+        for slo, rows in zip(choice, streams, strict=True):
             arrival_s, work = outcomes.arrival_s[rows], work_s[outcomes.variant[rows]]
             counted = arrival_s >= workload.warm_up_s
-            slos = workload.streams[k].slos
-            if not slos:
+            if slo is None:
                 asked.append(Asked(arrival_s, work, len(work), math.inf))
                 continue
-            slo = (
-                max(slos, key=lambda slo: slo.share)
-                if strictest
-                else min(slos, key=lambda slo: slo.latency_s)
-            )
             late = int(np.count_nonzero(counted) * (1 - slo.share) + ALLOWED)
             asked.append(Asked(arrival_s[counted], work[counted], late, slo.latency_s))
             before = work[~counted]
