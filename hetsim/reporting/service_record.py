@@ -14,6 +14,7 @@ from hetsim.reporting.tables.workload import failing_record
 from hetsim.reporting.words.cost import cost_record
 from hetsim.service.cost import Cost
 from hetsim.service.failed import Failed, Period
+from hetsim.service.resolving import devices_of
 from hetsim.service.service import ModelService, Part, Service, StreamService, Use
 
 
@@ -45,9 +46,7 @@ def service_record(
                     {
                         "count": entry.count,
                         "strategy": plans[0][0].strategy,
-                        "devices": sorted(
-                            {d for row in plans for p in row for d in p.devices_used}
-                        ),
+                        "devices": sorted(devices_of(plans)),
                         "max_in_flight": one.served.in_flight(entry) or None,
                         "seconds": [list(row) for row in seconds],
                     }

@@ -70,6 +70,11 @@ class Resolved:
         return self.plans[0][0][0].problem
 
 
+def devices_of(rows: Sequence[Sequence[Plan]]) -> frozenset[str]:
+    """Return the devices that plans [variants][sizes] use, those of one instance."""
+    return frozenset(name for row in rows for plan in row for name in plan.devices_used)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Made:
     """Problems and plans that deployments on one platform have in common, each made once.

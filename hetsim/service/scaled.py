@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hetsim.service.fewest import Fewest
-from hetsim.service.resolving import Resolved
+from hetsim.service.resolving import Resolved, devices_of
 from hetsim.simulation.autoscaling.replicas import Replica
 from hetsim.workloads.autoscaling import Autoscaling
 
@@ -110,7 +110,7 @@ def used_by(one: Resolved) -> list[list[str]]:
     """Return the devices that each instance uses, in the problem's order."""
     found = []
     for entry, rows in zip(one.served.instances, one.plans, strict=True):
-        names = {name for row in rows for plan in row for name in plan.devices_used}
+        names = devices_of(rows)
         found += [[name for name in one.problem.devices if name in names]] * entry.count
     return found
 

@@ -12,7 +12,7 @@ from hetsim.errors import NoRoute
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.service.memory import Memory
-from hetsim.service.resolving import Resolved
+from hetsim.service.resolving import Resolved, devices_of
 from hetsim.simulation.clock.templates import Template, Transfer
 from hetsim.simulation.serving.setup import Turns
 
@@ -66,7 +66,7 @@ def load_s(problem: Problem, device: int, nbytes: int) -> float:
 
 
 def _used(problem: Problem, rows: Sequence[Sequence[Plan]]) -> NDArray[np.bool_]:
-    names = {name for row in rows for plan in row for name in plan.devices_used}
+    names = devices_of(rows)
     return np.array([name in names for name in problem.devices])
 
 

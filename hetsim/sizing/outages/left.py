@@ -12,7 +12,7 @@ from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
 from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import Memory, check_together
-from hetsim.service.resolving import Resolved, no_quicker
+from hetsim.service.resolving import Resolved, devices_of, no_quicker
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.sizing.outages.alike import alike
 from hetsim.sizing.outages.shapes import Shape, Shapes
@@ -93,7 +93,7 @@ class Leaving:
         self._shapes = Shapes()
         self.devices = resolved[0].problem.devices
         self.classes = alike(resolved, self._shapes)
-        self._uses = [[_used(rows) for rows in one.plans] for one in resolved]
+        self._uses = [[devices_of(rows) for rows in one.plans] for one in resolved]
         self._anew: dict[tuple[int, Lost], Resolved | Infeasible] = {}
         self._left: dict[tuple[Chosen, ...], Left] = {}
 
@@ -204,12 +204,8 @@ def _chosen(one: Resolved, stands: Sequence[int]) -> Resolved:
     )
 
 
-def _used(rows: Sequence[Sequence[Plan]]) -> Lost:
-    return frozenset(name for row in rows for plan in row for name in plan.devices_used)
-
-
 def _of_model(one: Resolved) -> Lost:
-    return frozenset().union(*(_used(rows) for rows in one.plans))
+    return frozenset().union(*(devices_of(rows) for rows in one.plans))
 
 
 def _refused(anew: Sequence[str], error: Infeasible) -> Left:
