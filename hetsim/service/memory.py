@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hetsim.base.units import format_bytes
@@ -135,35 +135,37 @@ class InstanceHeld:
     live: tuple[int, ...]
 
 
+def weights_of(rows: Sequence[Sequence[Plan]]) -> tuple[dict[str, int], ...]:
+    """Return what plans [variants][sizes] read: by device, constants by name, and their bytes."""
+    found: tuple[dict[str, int], ...] = tuple({} for _ in rows[0][0].problem.devices)
+    for plan in _each(rows):
+        _merge(found, _constants(plan))
+    return found
+
+
 def held_by_instance(
     one: Resolved, entry: Instances, rows: Sequence[Sequence[Plan]]
 ) -> InstanceHeld:
     """Return what an instance of `entry` holds, whose plans are `rows` [variants][sizes]."""
-    devices = len(one.problem.devices)
-    constants: list[dict[str, int]] = [{} for _ in range(devices)]
-    most = [0] * devices
-    for plan in {id(plan): plan for row in rows for plan in row}.values():
+    most = [0] * len(one.problem.devices)
+    for plan in _each(rows):
         _, peaks = peak_memory(plan)
         weights = resident_weights(tasks_of_plan(plan, plan.problem.contention))
-        for p in range(devices):
-            most[p] = max(most[p], peaks[p] - weights[p])
-        for p, mine in enumerate(_constants(plan)):
-            for name, nbytes in mine.items():
-                constants[p][name] = max(constants[p].get(name, 0), nbytes)
+        for p, peak in enumerate(peaks):
+            most[p] = max(most[p], peak - weights[p])
     times = max(one.served.in_flight(entry), 1)
-    return InstanceHeld(tuple(constants), tuple(times * each for each in most))
+    return InstanceHeld(weights_of(rows), tuple(times * each for each in most))
 
 
 def _held(one: Resolved) -> Held:
     devices = len(one.problem.devices)
-    constants: list[dict[str, int]] = [{} for _ in range(devices)]
+    constants: tuple[dict[str, int], ...] = tuple({} for _ in range(devices))
     live, apart = [0] * devices, [0] * devices
     for entry, rows in zip(one.served.instances, one.plans, strict=True):
         mine = held_by_instance(one, entry, rows)
+        _merge(constants, mine.constants)
         for p, there in enumerate(mine.constants):
             apart[p] += entry.count * sum(there.values())
-            for name, nbytes in there.items():
-                constants[p][name] = max(constants[p].get(name, 0), nbytes)
         live = [total + entry.count * each for total, each in zip(live, mine.live, strict=True)]
     stored = [sum(there.values()) for there in constants]
     if one.served.autoscaling is not None:
@@ -181,6 +183,18 @@ def _held(one: Resolved) -> Held:
         tuple(one.problem.held_bytes(p, size) for p, size in enumerate(whole)),
         sum(elsewhere.values()),
     )
+
+
+def _each(rows: Sequence[Sequence[Plan]]) -> Iterable[Plan]:
+    """Each plan once."""
+    return {id(plan): plan for row in rows for plan in row}.values()
+
+
+def _merge(whole: Sequence[dict[str, int]], more: Sequence[Mapping[str, int]]) -> None:
+    """Take further constants in, by device: of those of one name the largest."""
+    for mine, others in zip(whole, more, strict=True):
+        for name, nbytes in others.items():
+            mine[name] = max(mine.get(name, 0), nbytes)
 
 
 def _constants(plan: Plan) -> list[dict[str, int]]:

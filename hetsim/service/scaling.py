@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetsim.service.memory import held_by_instance
+from hetsim.service.memory import weights_of
 from hetsim.service.resolving import Resolved
 from hetsim.service.turns import load_template
 from hetsim.simulation.autoscaling.serving import Scaling
@@ -32,7 +32,7 @@ def scalings_of(
         each: list[tuple[int, ...]] = []
         for entry, rows in zip(one.served.instances, one.plans, strict=True):
             first = templates + len(loads)
-            for p, there in enumerate(held_by_instance(one, entry, rows).constants):
+            for p, there in enumerate(weights_of(rows)):
                 nbytes = one.problem.held_bytes(p, sum(there.values()))
                 if nbytes and p != one.problem.host:
                     loads.append(load_template(one, p, nbytes))
