@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
 
 from hetsim.errors import UsageError, nearest
-from hetsim.hardware.price import Price
+from hetsim.hardware.price import HOURS_A_YEAR, Price
 from hetsim.hardware.spec import Platform
 from hetsim.recommending.catalog import Entry, HostEntry
 from hetsim.recommending.composing import FRONT
 from hetsim.recommending.question import UNIT, Aim
+from hetsim.service.cost import Prices
 
-HOURS_A_YEAR = 8766
 WATTS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a user says of prices.
-
-    Attributes
-    ----------
-    of : mapping of str to Price
-        By kind, or a pattern of kinds; of several that fit the last. Goes before what files say.
-    tariff_usd_per_kwh : float, optional
-    lifetime_years : float, optional
-        For which all is bought; absent: what each price says.
-    """
-
-    of: Mapping[str, Price] = field(default_factory=dict, hash=False)
-    tariff_usd_per_kwh: float | None = None
-    lifetime_years: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +37,7 @@ class KindCost:
 
 
 def costs_of(
-    aim: Aim, entries: Sequence[Entry | HostEntry], alone: Sequence[Platform], terms: Terms
+    aim: Aim, entries: Sequence[Entry | HostEntry], alone: Sequence[Platform], terms: Prices
 ) -> tuple[KindCost, ...]:
     """Return what one of each costs, rounded half to even from the exact fraction.
 
@@ -103,7 +85,7 @@ def costs_of(
             parts["usd_per_hour"] = str(price.usd_per_hour)
         else:
             years = price.years if terms.lifetime_years is None else terms.lifetime_years
-            exact = Fraction(str(price.usd)) / (Fraction(str(years)) * HOURS_A_YEAR)
+            exact = Fraction(str(price.usd)) / (Fraction(str(years)) * Fraction(HOURS_A_YEAR))
             parts |= {"usd": str(price.usd), "years": str(years)}
             tariff = terms.tariff_usd_per_kwh
             exact += watt / WATTS * Fraction(str(tariff))
@@ -112,7 +94,7 @@ def costs_of(
     return tuple(found)
 
 
-def _check(names: Sequence[str], prices: Sequence[Price | None], terms: Terms) -> None:
+def _check(names: Sequence[str], prices: Sequence[Price | None], terms: Prices) -> None:
     each = list(zip(names, prices, strict=True))
     unpriced = [name for name, price in each if price is None]
     if unpriced:
@@ -137,7 +119,7 @@ def _check(names: Sequence[str], prices: Sequence[Price | None], terms: Terms) -
         )
 
 
-def _price(entry: Entry | HostEntry, platform: Platform, terms: Terms) -> Price | None:
+def _price(entry: Entry | HostEntry, platform: Platform, terms: Prices) -> Price | None:
     """What is asked goes before the catalog's file, and that before those of devices."""
     found = entry.price
     if found is None:

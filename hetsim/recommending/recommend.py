@@ -22,12 +22,12 @@ from hetsim.recommending.deploying import deployment_of, platform_of, told
 from hetsim.recommending.doubt import AS_SAID, Demand, demand_of_text, doubt_of
 from hetsim.recommending.impossible import impossible
 from hetsim.recommending.policies import Placed
-from hetsim.recommending.pricing import Terms
 from hetsim.recommending.question import AIMS, Aim
 from hetsim.recommending.searching import BUDGET, Found, Search, Tried, excluded_by
 from hetsim.recommending.tables import question_of
 from hetsim.recommending.vectors import all_vectors
 from hetsim.service.asked import Asked
+from hetsim.service.cost import Prices
 from hetsim.service.serving import serve
 from hetsim.workloads.workload import Workload
 
@@ -94,7 +94,7 @@ def recommend(
 
     Complexity: the plans of each model on each kind, and some runs of the workload.
     """
-    terms = Terms(
+    terms = Prices(
         {
             name: parse_price(price) if isinstance(price, str) else price
             for name, price in (prices or {}).items()
@@ -120,7 +120,7 @@ def recommended(
     *,
     aim: Aim,
     max_devices: int,
-    terms: Terms,
+    terms: Prices,
     asked: Asked | None = None,
     budget: int = BUDGET,
     draws: int = 0,

@@ -15,7 +15,7 @@ from hetsim.problem.problem import Problem
 from hetsim.recommending.any_plan import AnyPlan, any_plan
 from hetsim.recommending.catalog import Catalog, Entry, HostEntry
 from hetsim.recommending.composing import FRONT, Pieces, composed, pieces_of
-from hetsim.recommending.pricing import Terms, costs_of
+from hetsim.recommending.pricing import costs_of
 from hetsim.recommending.question import (
     BATCHES,
     SLACK,
@@ -33,6 +33,7 @@ from hetsim.recommending.question import (
 )
 from hetsim.service.asked import Asked
 from hetsim.service.batch_dim import batch_dims
+from hetsim.service.cost import Prices
 from hetsim.service.memory import held
 from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.service.running import expected
@@ -55,7 +56,7 @@ def question_of(
     *,
     aim: Aim,
     max_devices: int,
-    terms: Terms,
+    terms: Prices,
     asked: Asked | None = None,
 ) -> tuple[Question, tuple[Pieces, ...]]:
     """Return the question in numbers, and what its kinds bring to a platform.

@@ -26,8 +26,8 @@ class Prices:
     Attributes
     ----------
     of : mapping of str to Price
-        By the name of a device, a pattern of names, or ``platform``; goes before what files say,
-        and of several that fit the last.
+        By the name of a device, a pattern of names, or ``platform``; of a catalog, by kind or a
+        pattern of kinds. Goes before what files say, and of several that fit the last.
     tariff_usd_per_kwh : float, optional
     lifetime_years : float, optional
         For which all is bought; absent: what each price says.

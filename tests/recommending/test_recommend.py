@@ -25,9 +25,9 @@ from hetsim.recommending.deploying import (
 )
 from hetsim.recommending.playing import play_given
 from hetsim.recommending.policies import Placed, placed, policies_of
-from hetsim.recommending.pricing import Terms
 from hetsim.recommending.tables import question_of
 from hetsim.reporting.recommendation_record import recommendation_record
+from hetsim.service.cost import Prices
 from hetsim.service.serving import serve
 from hetsim.verifying import verify
 from hetsim.workloads.arrivals.constant import Constant
@@ -76,7 +76,7 @@ def test_tables_say_what_simulate_says(
     folder: Path, catalog: Catalog, workload: hetsim.Workload
 ) -> None:
     question, pieces = question_of(
-        workload, catalog, aim="cost", max_devices=5, terms=Terms(tariff_usd_per_kwh=0.3)
+        workload, catalog, aim="cost", max_devices=5, terms=Prices(tariff_usd_per_kwh=0.3)
     )
     assert [kind.name for kind in question.kinds] == ["box", "c", "b", "node"]
     played = 0

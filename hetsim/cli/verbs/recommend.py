@@ -108,13 +108,13 @@ def recommend(
     from hetsim.recommending.catalog_reader import load_catalog
     from hetsim.recommending.certificate import certificate, digests_of
     from hetsim.recommending.doubt import AS_SAID, demand_of_text
-    from hetsim.recommending.pricing import Terms
     from hetsim.recommending.recommend import recommended
     from hetsim.recommending.searching import BUDGET
     from hetsim.reporting.output import check_file, check_folder, write_file
     from hetsim.reporting.recommendation_record import recommendation_record
     from hetsim.reporting.tables.recommendation import recommendation_report
     from hetsim.service.asked import Asked
+    from hetsim.service.cost import Prices
     from hetsim.workloads.files.reader import load_workload
 
     invocation = current()
@@ -138,7 +138,7 @@ def recommend(
             can_be_had,
             aim=aim,
             max_devices=max_devices,
-            terms=Terms(prices, tariff, lifetime),
+            terms=Prices(prices, tariff, lifetime),
             asked=asked,
             budget=requests or BUDGET,
             draws=draws,
