@@ -19,7 +19,7 @@ import numpy as np
 from hetsim.graph.loading import load_model
 from hetsim.recommending.bounds.bound import Bound
 from hetsim.recommending.playing import Played, drawn
-from hetsim.recommending.policies import Placed, Policy, up_to
+from hetsim.recommending.policies import Placed, Policy, links_of, up_to
 from hetsim.recommending.question import Arrivals, Way
 from hetsim.recommending.searching import ERROR, Found, Run, Tried
 from hetsim.version import __version__
@@ -231,12 +231,7 @@ class _Writer:
 
     def _deployed(self, where: Placed, policy: Policy, played: Played) -> dict[str, Any]:
         question = self._question
-        first, links = [], 0
-        for place in where.places:
-            if place.slot == 0:
-                begin = links
-                links += question.kinds[place.kind].links
-            first.append(begin)
+        first, links = links_of(question, where.places)
         models = []
         for model, mine in enumerate(where.instances):
             instances = []

@@ -12,7 +12,7 @@ import numpy as np
 
 from hetsim.confidence.until import FIRST_LOOK
 from hetsim.confidence.verdict import Answer, confidence_of_look, verdict_of
-from hetsim.recommending.policies import Placed, Policy, up_to
+from hetsim.recommending.policies import Placed, Policy, links_of, up_to
 from hetsim.recommending.question import Arrivals, Question
 from hetsim.service.figures import chosen, judged, latencies, stability
 from hetsim.simulation.clock.playing import Layout
@@ -89,13 +89,7 @@ class Laid:
 
 def laid(question: Question, where: Placed, policy: Policy) -> Laid:
     """Lay the deployment out for the engine. O(devices, classes, sizes and their tasks)."""
-    first_link: list[int] = []
-    links = 0
-    for place in where.places:
-        if place.slot == 0:
-            first = links
-            links += question.kinds[place.kind].links
-        first_link.append(first)
+    first_link, links = links_of(question, where.places)
     first_device = [at - place.slot for at, place in enumerate(where.places)]
     parts: list[Part] = []
     seconds: list[float] = []

@@ -124,6 +124,17 @@ def places_of(question: Question, counts: Counts) -> tuple[Place, ...]:
     )
 
 
+def links_of(question: Question, places: Sequence[Place]) -> tuple[list[int], int]:
+    """By device: the first of the links that its unit brings; and how many all units bring."""
+    first: list[int] = []
+    links = begin = 0
+    for place in places:
+        if place.slot == 0:
+            begin, links = links, links + question.kinds[place.kind].links
+        first.append(begin)
+    return first, links
+
+
 def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
     """Return where models are served on a vector, or why they cannot be so."""
     places = places_of(question, counts)
