@@ -6,12 +6,17 @@ its rejection must say; None where this certificate has nothing that it could fa
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from certificates import Json, packed, unpacked
+from hetsim.verifying import Broken, Untrue, verify
 
 Falsify = Callable[[Json, np.random.Generator], str | None]
 
@@ -39,6 +44,24 @@ def bounds_by(given: Json, *by: str) -> list[Json]:
 def last(given: Json) -> Json | None:
     found: Json | None = given["runner_up"] or given["answer"]
     return found
+
+
+def called(given: Json, rng: np.random.Generator, was: str, becomes: str) -> bool:
+    """Whether there was a verdict of that kind to call something else."""
+    rows = [row for run in played(given) for row in run["judged"] if row[4] == was]
+    if rows:
+        one_of(rows, rng)[4] = becomes
+    return bool(rows)
+
+
+def a_way(given: Json, rng: np.random.Generator) -> tuple[Json, list[Any]]:
+    """A template, and what `least` says of one of its devices."""
+    template = one_of(given["templates"], rng)
+    slot = int(rng.integers(len(template["devices"])))
+    pieces = given["question"]["classes"][template["class"]]["pieces"]
+    key = [template["devices"][slot], template["class"], min(slot, pieces - 1), template["batch"]]
+    (row,) = (row for row in given["least"] if row[:4] == key)
+    return template, row
 
 
 def a_vector_that_was_tried_is_hidden(given: Json, rng: np.random.Generator) -> str | None:
@@ -129,27 +152,15 @@ def late_requests_are_miscounted(given: Json, rng: np.random.Generator) -> str |
 
 
 def a_miss_is_called_met(given: Json, rng: np.random.Generator) -> str | None:
-    rows = [row for run in played(given) for row in run["judged"] if row[4] == "misses"]
-    if not rows:
-        return None
-    one_of(rows, rng)[4] = "meets"
-    return "are late: misses"
+    return "are late: misses" if called(given, rng, "misses", "meets") else None
 
 
 def what_meets_is_called_a_miss(given: Json, rng: np.random.Generator) -> str | None:
-    rows = [row for run in played(given) for row in run["judged"] if row[4] == "meets"]
-    if not rows:
-        return None
-    one_of(rows, rng)[4] = "misses"
-    return "are late: meets"
+    return "are late: meets" if called(given, rng, "meets", "misses") else None
 
 
 def undecided_is_called_a_miss(given: Json, rng: np.random.Generator) -> str | None:
-    rows = [row for run in played(given) for row in run["judged"] if row[4] == "undecided"]
-    if not rows:
-        return None
-    one_of(rows, rng)[4] = "misses"
-    return "are late: (undecided|meets)"
+    return "are late: (undecided|meets)" if called(given, rng, "undecided", "misses") else None
 
 
 def undecided_is_called_tried(given: Json, rng: np.random.Generator) -> str | None:
@@ -311,37 +322,26 @@ def a_task_is_quicker_than_least_says(given: Json, rng: np.random.Generator) -> 
 
 
 def least_says_more_than_a_task_takes(given: Json, rng: np.random.Generator) -> str | None:
-    template = one_of(given["templates"], rng)
-    if template is None:
+    if not given["templates"]:
         return None
-    slot = int(rng.integers(len(template["devices"])))
-    pieces = given["question"]["classes"][template["class"]]["pieces"]
-    key = [template["devices"][slot], template["class"], min(slot, pieces - 1), template["batch"]]
-    (row,) = (row for row in given["least"] if row[:4] == key)
+    _, row = a_way(given, rng)
     row[4] *= float(rng.uniform(1.01, 5))
     return "at least"
 
 
 def least_says_what_is_slower_than_a_template(given: Json, rng: np.random.Generator) -> str | None:
-    template = one_of(given["templates"], rng)
-    if template is None:
+    if not given["templates"]:
         return None
-    slot = int(rng.integers(len(template["devices"])))
-    pieces = given["question"]["classes"][template["class"]]["pieces"]
-    key = [template["devices"][slot], template["class"], min(slot, pieces - 1), template["batch"]]
-    (row,) = (row for row in given["least"] if row[:4] == key)
+    template, row = a_way(given, rng)
     row[5] = sum(task[1] for task in template["tasks"]) * float(rng.uniform(1.01, 5))
     return "alone it takes|earns|nothing is said|less than 1 of"
 
 
 def a_way_is_dropped(given: Json, rng: np.random.Generator) -> str | None:
-    template = one_of(given["templates"], rng)
-    if template is None:
+    if not given["templates"]:
         return None
-    slot = int(rng.integers(len(template["devices"])))
-    pieces = given["question"]["classes"][template["class"]]["pieces"]
-    key = [template["devices"][slot], template["class"], min(slot, pieces - 1), template["batch"]]
-    given["least"] = [row for row in given["least"] if row[:4] != key]
+    _, row = a_way(given, rng)
+    given["least"].remove(row)
     return "has no way"
 
 
@@ -524,3 +524,19 @@ FALSIFIED: tuple[Falsify, ...] = (
     a_policy_has_no_deployment,
     no_policy_is_stated,
 )
+
+
+def all_rejected(text: str, path: Path, seed: int) -> int:
+    """Check that a certificate is rejected however it is falsified; return in how many ways."""
+    rejected = 0
+    for number, falsify in enumerate(FALSIFIED):
+        given = json.loads(text)
+        reason = falsify(given, np.random.default_rng([seed, number]))
+        if reason is None:
+            continue
+        path.write_text(json.dumps(given))
+        with pytest.raises((Untrue, Broken)) as caught:
+            verify(path)
+        assert re.search(reason, str(caught.value)), (falsify.__name__, str(caught.value))
+        rejected += 1
+    return rejected
