@@ -201,13 +201,23 @@ def _edge_runtime(runtime: str) -> str | None:
     return next((name for name in ("xnnpack", "ruy") if name in runtime), "tflite")
 
 
+def maker_of(row: Row) -> str:
+    """Return who made the runtime of a row of MLPerf: the first of its words."""
+    return re.split(r"[\s,:_]", str(row.get("runtime", "")).lower(), maxsplit=1)[0]
+
+
+def held_back(row: Row) -> bool:
+    """Whether a row of MLPerf is of a board held below its power."""
+    return "maxq" in f"{row['source']} {_config(row).get('system')}".lower()
+
+
 def _mlperf(row: Row, precision: str) -> _Told | LeftOut:
     metric, config = row["metric"], _config(row)
     runtime = str(row.get("runtime", "")).lower()
     unit, cards = row["unit"], max(1, int(config.get("accelerators") or 1))
     if "Server" in metric:
         return LeftOut("a rate under a bound on its tail")
-    if "maxq" in f"{row['source']} {config.get('system')}".lower():
+    if held_back(row):
         return LeftOut("a board held below its power")
     edge = _edge_runtime(runtime) if unit == "cpu" else None
     if edge is not None:
@@ -217,8 +227,7 @@ def _mlperf(row: Row, precision: str) -> _Told | LeftOut:
     elif unit == "gpu" and ("tensorrt" in runtime or "trt" in runtime):
         kin, where = f"tensorrt-{precision}", {}
     else:
-        maker = re.split(r"[\s,:_]", runtime, maxsplit=1)[0]
-        kin, where = f"mlperf-{unit}-{precision}", {"runtime": maker}
+        kin, where = f"mlperf-{unit}-{precision}", {"runtime": maker_of(row)}
     if "MultiStream" in metric:
         if cards > 1:
             return LeftOut("several cards at once")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hetsim.fitting.chips import Chips
+from hetsim.fitting.comparable import held_back, maker_of
 from hetsim.fitting.precisions import precision_of
 
 Row = Mapping[str, Any]
@@ -153,7 +154,7 @@ def _by_whom(rows: Iterable[Row], chips: Chips) -> dict[Hashable, list[float]]:
 
 def _whose(row: Row, chips: Chips) -> tuple[tuple[str, Hashable], ...]:
     """What a row is told of, the nearest first: its system, its submitter's like it, its chip."""
-    like = (_chip(row, chips), _network(row), _precision(row), _maker(row), _held_back(row))
+    like = (_chip(row, chips), _network(row), _precision(row), maker_of(row), held_back(row))
     return (("system", _of(row)), ("chip", (like, _who(row))), ("chip", like))
 
 
@@ -177,14 +178,6 @@ def _network(row: Row) -> str:
 
 def _altered(row: Row) -> bool:
     return ALTERED in row.get("note", "")
-
-
-def _held_back(row: Row) -> bool:
-    return "maxq" in row["config"]["system"].lower()
-
-
-def _maker(row: Row) -> str:
-    return re.split(r"[\s,:_]", str(row.get("runtime", "")).lower(), maxsplit=1)[0]
 
 
 def _chip(row: Row, chips: Chips) -> str:
