@@ -11,7 +11,7 @@ from hetsim.recommending.binding import Binding, says
 from hetsim.recommending.composing import Pieces
 from hetsim.recommending.deploying import told
 from hetsim.recommending.doubt import Doubt
-from hetsim.recommending.playing import margin, worst
+from hetsim.recommending.playing import worst
 from hetsim.recommending.policies import Policy
 from hetsim.recommending.question import Question
 from hetsim.recommending.searching import Found, Tried
@@ -166,18 +166,10 @@ class Recommendation:
 
 def nearest(found: Found) -> str:
     """Return the vector that misses by least, in words; empty where none was played."""
-    question = found.question
-
-    def off(one: Tried) -> float:
-        best = one.best(question)
-        return (
-            float("inf") if best is None or best.played is None else margin(best.played, question)
-        )
-
-    ran = [one for one in found.tried if one.best(question) is not None]
+    question, ran = found.question, found.ran()
     if not ran:
         return ""
-    one = min(ran, key=off)
+    _, one, _ = min(ran, key=lambda row: row[0])
     return f"{told(question, one.counts)}, by {missed(question, one)}"
 
 

@@ -12,7 +12,7 @@ from hetsim.base.units import format_seconds
 from hetsim.errors import UsageError
 from hetsim.recommending.bounds.bound import Bound
 from hetsim.recommending.deploying import told
-from hetsim.recommending.playing import margin, worst
+from hetsim.recommending.playing import worst
 from hetsim.recommending.question import UNIT, Counts, Question
 from hetsim.recommending.searching import Found
 from hetsim.recommending.vectors import survey
@@ -131,18 +131,14 @@ def binding_of(found: Found, most: Counts | None) -> Binding | None:
     """
     question = found.question
     levers = [] if most is None else _prices(found)
-    tried = [(one, one.best(question)) for one in found.tried]
     ran = [
-        (margin(run.played, question), one, run)
-        for one, run in tried
-        if run is not None
-        and run.played is not None
-        and (most is None or question.key(one.counts) < question.key(most))
+        row
+        for row in found.ran()
+        if most is None or question.key(row[1].counts) < question.key(most)
     ]
     if ran:
-        _, one, run = min(ran, key=lambda row: (row[0], question.key(row[1].counts)))
-        assert run.played is not None
-        said = worst(run.played, question)
+        _, one, played = min(ran, key=lambda row: row[0])
+        said = worst(played, question)
         stream = question.streams[said.stream]
         slo = stream.slos[said.slo]
         name = told(question, one.counts)
@@ -151,7 +147,7 @@ def binding_of(found: Found, most: Counts | None) -> Binding | None:
             f"{stream.name} within {format_seconds(said.latency_s)} in the place of "
             f"{format_seconds(slo.latency_s)}: {name}",
             said.latency_s,
-            enough=len(run.played.said) == 1,
+            enough=len(played.said) == 1,
         )
         return Binding(
             f"p{slo.percentile:g} of {stream.name}",

@@ -14,7 +14,6 @@ import numpy as np
 
 from hetsim.analysis.draws import normals
 from hetsim.errors import UsageError
-from hetsim.recommending.playing import margin
 from hetsim.recommending.question import SLACK, Ask, Counts, Off, Question, Way
 from hetsim.recommending.searching import Found, Search
 from hetsim.workloads.workload import Workload
@@ -170,12 +169,7 @@ def _near(found: Found, near: Counts | None) -> list[Counts]:
     """The answer, what comes next, what was nearest of the others, and one more of each kind."""
     question = found.question
     assert found.answer is not None
-    ran = [(one, one.best(question)) for one in found.tried]
-    order = sorted(
-        (margin(run.played, question), one.counts)
-        for one, run in ran
-        if run is not None and run.played is not None
-    )
+    order = sorted((off, one.counts) for off, one, _ in found.ran())
     vectors = {found.answer.counts, *(counts for _, counts in order[:MOST_NEAR])}
     if found.runner_up is not None:
         vectors.add(found.runner_up.counts)

@@ -115,6 +115,18 @@ class Found:
         """What may meet every objective."""
         return tuple(one.counts for one in self.tried if one.answer == "undecided")
 
+    def ran(self) -> list[tuple[float, Tried, Played]]:
+        """Return what was tried and could be played, in order, with its best run.
+
+        First stands how near that came to its limits, see ``margin``.
+        """
+        best = [(one, one.best(self.question)) for one in self.tried]
+        return [
+            (margin(run.played, self.question), one, run.played)
+            for one, run in best
+            if run is not None and run.played is not None
+        ]
+
 
 def bounds_of(question: Question) -> tuple[Bound, ...]:
     """Return the bounds that hold of all vectors, those that say most plainly why first."""
