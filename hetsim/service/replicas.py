@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,18 +55,16 @@ def _scaled(
     there = lived(ever, duration_s)
     begun = [each for each in ever[config.initial :] if each.up_s < math.inf]
     whole_s = sum(each.gone_s - each.start_s for each in there)
-    found = Scaled(
+    return Scaled(
         model=one.served.model,
         config=config,
         lived=there,
         mean=whole_s / duration_s if duration_s > 0 else float(config.initial),
-        most=0,
         starts=len(ever) - config.initial,
         start_s=float(np.mean([each.up_s - each.start_s for each in begun])) if begun else math.nan,
         replica_s=whole_s,
         fewest=_fewest(workload, one, setup, at, outcomes),
     )
-    return replace(found, most=max((alive for _, alive, _ in found.changes()), default=0))
 
 
 def instances_s(there: Sequence[Lived], instances: int) -> list[float]:

@@ -41,8 +41,8 @@ class Scaled:
     config : Autoscaling
     lived : tuple of Lived
         In the order of their starts; those of which the run began were there.
-    mean, most : float, int
-        Replicas that were alive, starting and going ones too: on average, and the most at once.
+    mean : float
+        Replicas that were alive on average, starting and going ones too.
     starts : int
         Of replicas after the begin.
     start_s : float
@@ -58,7 +58,6 @@ class Scaled:
     config: Autoscaling
     lived: tuple[Lived, ...] = field(repr=False)
     mean: float
-    most: int
     starts: int
     start_s: float
     replica_s: float
@@ -68,6 +67,11 @@ class Scaled:
     def replica_hours(self) -> float:
         """What a cloud bills."""
         return self.replica_s / 3600.0
+
+    @property
+    def most(self) -> int:
+        """The most replicas that were alive at once."""
+        return max((alive for _, alive, _ in self.changes()), default=0)
 
     def changes(self) -> list[tuple[float, int, int]]:
         """When the number of replicas changed, and how many were alive and got requests then."""
