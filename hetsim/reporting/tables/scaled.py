@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, TypeAlias
 
 from rich.table import Table
@@ -17,7 +18,6 @@ from hetsim.service.cost import Cost
 from hetsim.service.fewest import Fewest
 from hetsim.service.scaled import Scaled
 from hetsim.service.service import Service, StreamService
-from hetsim.workloads.autoscaling import Autoscaling
 
 Fixed: TypeAlias = tuple[Service, Cost]
 """The same requests with as many replicas all along, and what that costs."""
@@ -115,29 +115,30 @@ def scaled_record(service: Service, fixed: Sequence[Fixed]) -> dict[str, Any]:
     return {
         "autoscaling": {
             "models": [_model_record(one) for one in service.scaled],
-            "fixed": [
-                {
-                    "models": [
-                        {
-                            "model": each.model,
-                            "replicas": each.config.max_replicas,
-                            "replica_seconds": each.replica_s,
-                        }
-                        for each in one.scaled
-                    ],
-                    "hardware_usd": cost.hardware_usd,
-                    "streams": [
-                        {
-                            "name": stream.name,
-                            "p99_s": stream.p99_s,
-                            "on_time": [each.on_time for each in stream.objectives],
-                        }
-                        for stream in one.streams
-                    ],
-                }
-                for one, cost in fixed
-            ],
+            "fixed": [_fixed_record(one, cost) for one, cost in fixed],
         }
+    }
+
+
+def _fixed_record(one: Service, cost: Cost) -> dict[str, Any]:
+    return {
+        "models": [
+            {
+                "model": each.model,
+                "replicas": each.config.max_replicas,
+                "replica_seconds": each.replica_s,
+            }
+            for each in one.scaled
+        ],
+        "hardware_usd": cost.hardware_usd,
+        "streams": [
+            {
+                "name": stream.name,
+                "p99_s": stream.p99_s,
+                "on_time": [each.on_time for each in stream.objectives],
+            }
+            for stream in one.streams
+        ],
     }
 
 
@@ -145,7 +146,7 @@ def _model_record(one: Scaled) -> dict[str, Any]:
     changes = one.changes()
     return {
         "model": one.model,
-        "config": config_record(one.config),
+        "config": asdict(one.config),
         "replicas_mean": one.mean,
         "replicas_most": one.most,
         "starts": one.starts,
@@ -165,8 +166,3 @@ def _model_record(one: Scaled) -> dict[str, Any]:
             "running": [running for _, _, running in changes],
         },
     }
-
-
-def config_record(config: Autoscaling) -> dict[str, Any]:
-    """Return how a model is scaled, defaults filled in."""
-    return {name: getattr(config, name) for name in Autoscaling.__slots__}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +61,10 @@ def _instances(entry: Instances, base: Path) -> dict[str, Any]:
     return found
 
 
-def _changed(one: object, plain: object) -> dict[str, Any]:
+def _changed(one: Any, plain: Any) -> dict[str, Any]:
     """What of a record differs from another, lists in the place of tuples."""
     found = {}
-    for key in type(one).__slots__:  # type: ignore[attr-defined]
+    for key in (field.name for field in fields(one)):
         value = getattr(one, key)
         if value != getattr(plain, key):
             found[key] = list(value) if isinstance(value, tuple) else value
