@@ -114,9 +114,8 @@ class ScalingServing(Serving):
     def _happen(self) -> None:
         now = float(self._now[0])
         self._flow.counts[FOREIGN] = 0
-        counts, left = self._state.counts, self._state.left
         for batch in list(self._loading):
-            if batch < counts[OLDEST] or not left[self._slot(batch)]:
+            if self._is_over(batch):
                 self._loaded(batch, now)
         for model, controller in self._controllers.items():
             replicas = self.replicas[model]
@@ -222,10 +221,7 @@ class ScalingServing(Serving):
 
     def _fetch(self, template: int, instance: int) -> bool:
         """Admit what loads weights to the clock, as a batch of nobody; return whether it runs."""
-        counts = self._state.counts
-        batch = int(counts[ADMITTED])
-        if batch - counts[OLDEST] > self._state.window - 1:
-            self._widen()
+        batch = self._next_batch()
         slot, batches = self._slot(batch), self._batches
         batches.model[slot], batches.instance[slot] = -1, instance
         batches.begun[slot], batches.needed[slot] = math.inf, 0
@@ -245,6 +241,3 @@ class ScalingServing(Serving):
         model, at = self._loading.pop(batch)
         if (model, at) not in self._loading.values():
             self.replicas[model].loaded(at, now)
-
-    def _slot(self, batch: int) -> int:
-        return batch & (self._state.window - 1)

@@ -137,9 +137,6 @@ class ChangingServing(Serving, Changing):
                 begun[slot] = float(self._now[0])
         self._log.size[0] = 0
 
-    def _slot(self, batch: int) -> int:
-        return batch & (self._state.window - 1)
-
     def _deal(self) -> None:
         """Let batches go to the instances that get some."""
         for model, instances in enumerate(self._standing.instances):

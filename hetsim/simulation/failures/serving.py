@@ -14,7 +14,6 @@ from typing import Unpack
 import numpy as np
 
 from hetsim.problem.parts import Contention
-from hetsim.simulation.clock.rules import ADMITTED, OLDEST
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.failures.changing import IS_RUNNING, InFlight, Ints
 from hetsim.simulation.failures.changing_serving import ChangingServing
@@ -112,7 +111,7 @@ class FailingServing(ChangingServing):
         now = float(self._now[0])
         self._flow.counts[FOREIGN] = 0
         for device, batch in list(self._loading.items()):
-            if batch < self._state.counts[OLDEST] or not self._state.left[self._slot(batch)]:
+            if self._is_over(batch):
                 del self._loading[device]
                 self._come_back(device)
                 self._tell_spells()
@@ -171,10 +170,7 @@ class FailingServing(ChangingServing):
 
     def _begin_load(self, device: int) -> None:
         """Let what a device had held come to it; it is over as a batch of nobody."""
-        counts = self._state.counts
-        batch = int(counts[ADMITTED])
-        if batch - counts[OLDEST] > self._state.window - 1:
-            self._widen()
+        batch = self._next_batch()
         slot = self._slot(batch)
         self._loading[device] = batch
         self._batches.model[slot] = -1

@@ -321,6 +321,21 @@ class Serving:
             new[:many] = old[:many]
         self._records = wider
 
+    def _slot(self, batch: int) -> int:
+        """Return where a batch in flight is in tables."""
+        return batch & (self._state.window - 1)
+
+    def _next_batch(self) -> int:
+        """Return the number of the batch that is admitted next, and make room for it."""
+        batch = int(self._state.counts[ADMITTED])
+        if batch - self._state.counts[OLDEST] > self._state.window - 1:
+            self._widen()
+        return batch
+
+    def _is_over(self, batch: int) -> bool:
+        """Whether nothing of a batch that was admitted is under way, or to come."""
+        return bool(batch < self._state.counts[OLDEST] or not self._state.left[self._slot(batch)])
+
     def _widen(self) -> None:
         """Make room for twice the batches in flight."""
         count, old = self._state.counts, self._state.window

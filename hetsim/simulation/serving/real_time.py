@@ -126,8 +126,7 @@ class RealTime(Serving):
 
     def requests_of(self, batch: int) -> tuple[int, ...]:
         """Return the requests of a batch that is not over, in their order within it."""
-        slot = batch & (self._state.window - 1)
-        return tuple(requests_of(self._flow, self._batches, self._records, slot))
+        return tuple(requests_of(self._flow, self._batches, self._records, self._slot(batch)))
 
     def outcomes(self) -> Outcomes:
         """Return what became of all requests that are over, of those before the first open one."""
