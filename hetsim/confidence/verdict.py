@@ -88,19 +88,18 @@ def verdict_of(
     mlperf = early_stopping(count, late.late, share)
     found = at.within(2 * confidence - 1)
     off = found.late.half_width(2 * confidence - 1)
-    if found.enough and found.high_s <= latency_limit_s:
-        return Verdict("meets", late, off, 0, mlperf)
-    if found.enough and found.low_s > latency_limit_s:
-        return Verdict("misses", late, off, 0, mlperf)
-    if not found.enough and late.enough:
+    without_luck = late.share - late.luck
+    meets = misses = False
+    if found.enough:
+        meets, misses = found.high_s <= latency_limit_s, found.low_s > latency_limit_s
+    elif late.enough:
         # Too few are beyond the percentile where many are equal to it; beyond the limit are enough.
         below, above = late.reach(2 * confidence - 1)
-        if late.share - late.luck - below > 1 - share:
-            return Verdict("misses", late, off, 0, mlperf)
-        if late.share - late.luck + above < 1 - share:
-            return Verdict("meets", late, off, 0, mlperf)
+        meets, misses = without_luck + above < 1 - share, without_luck - below > 1 - share
+    if meets or misses:
+        return Verdict("meets" if meets else "misses", late, off, 0, mlperf)
     return Verdict(
-        "undecided", late, off, _more(found.late, late.share - late.luck - (1 - share), off), mlperf
+        "undecided", late, off, _more(found.late, without_luck - (1 - share), off), mlperf
     )
 
 
