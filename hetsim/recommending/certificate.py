@@ -231,24 +231,23 @@ class _Writer:
 
     def _deployed(self, where: Placed, policy: Policy, played: Played) -> dict[str, Any]:
         question = self._question
-        first, links = links_of(question, where.places)
+        _, links = links_of(question, where.places)
         models = []
         for model, mine in enumerate(where.instances):
             instances = []
-            for at in mine:
-                place = where.places[at]
+            for one in mine:
+                of_type = where.places[one.devices[0]].of_type
                 templates = []
                 for of_class in question.classes_of(model):
-                    ways = up_to(question.ways[place.of_type, of_class], policy.max_batch)
+                    ways = up_to(where.ways(question, one, of_class), policy.max_batch)
                     sizes = [way.batch for way in ways]
-                    numbers = [self._template(place.of_type, of_class, way) for way in ways]
+                    numbers = [self._template(of_type, of_class, way) for way in ways]
                     holds = np.searchsorted(sizes, np.arange(1, sizes[-1] + 1)).tolist()
                     templates.append([numbers[which] for which in holds])
-                count = question.kinds[place.kind].links
                 instances.append(
                     {
-                        "devices": [at],
-                        "links": list(range(first[at], first[at] + count)),
+                        "devices": list(one.devices),
+                        "links": where.links(question, one),
                         "templates": templates,
                     }
                 )

@@ -10,7 +10,7 @@ from typing import Any
 from hetsim.hardware.price import Price
 from hetsim.hardware.spec import Platform
 from hetsim.recommending.composing import Pieces, composed, description
-from hetsim.recommending.policies import Placed, Policy
+from hetsim.recommending.policies import Place, Placed, Policy
 from hetsim.recommending.question import BATCHES, Counts, Question
 from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Served
 
@@ -63,12 +63,11 @@ def deployment_of(
     for model, mine in enumerate(where.instances):
         sizes = _sizes(question, where, model, policy)
         instances = []
-        for at in mine:
-            place = where.places[at]
-            piece = pieces[place.kind]
-            own = list(piece.devices)[place.slot]
-            name = piece.names(place.unit)[own]
-            instances.append(Instances(1, (name,), max_in_flight=policy.limit or None))
+        for one in mine:
+            names = tuple(_name(pieces, where.places[at]) for at in one.devices)
+            strategy = None if one.split < 0 else question.splits[one.split].strategy
+            most = policy.limit * len(names) or None
+            instances.append(Instances(1, names, strategy, max_in_flight=most))
         models.append(
             Served(
                 question.models[model],
@@ -82,11 +81,16 @@ def deployment_of(
     return Deployment(tuple(models))
 
 
+def _name(pieces: Sequence[Pieces], place: Place) -> str:
+    """What a device is called on the platform."""
+    piece = pieces[place.kind]
+    return piece.names(place.unit)[list(piece.devices)[place.slot]]
+
+
 def _sizes(question: Question, where: Placed, model: int, policy: Policy) -> tuple[int, ...]:
     """The sizes of batches of a model: those that its file takes, up to the policy's."""
     of_class = question.classes_of(model)[0]
-    first = where.places[where.instances[model][0]].of_type
-    has = [way.batch for way in question.ways[first, of_class]]
+    has = [way.batch for way in where.ways(question, where.instances[model][0], of_class)]
     return tuple(size for size in BATCHES if size in has and size <= policy.max_batch)
 
 
@@ -104,6 +108,7 @@ def deployment_file(deployment: Deployment) -> dict[str, Any]:
             "instances": [
                 {
                     "devices": list(entry.devices),
+                    **({"strategy": entry.strategy} if entry.strategy else {}),
                     **({"max_in_flight": entry.max_in_flight} if entry.max_in_flight else {}),
                 }
                 for entry in served.instances

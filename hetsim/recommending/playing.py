@@ -89,47 +89,40 @@ class Laid:
 
 def laid(question: Question, where: Placed, policy: Policy) -> Laid:
     """Lay the deployment out for the engine. O(devices, classes, sizes and their tasks)."""
-    first_link, links = links_of(question, where.places)
-    first_device = [at - place.slot for at, place in enumerate(where.places)]
+    _, links = links_of(question, where.places)
     parts: list[Part] = []
     seconds: list[float] = []
     models = []
     for model, mine in enumerate(where.instances):
         classes = question.classes_of(model)
         table = np.empty((len(classes), len(mine), policy.max_batch), dtype=np.int64)
-        for row, of_class in enumerate(classes):
-            for column, at in enumerate(mine):
-                ways = up_to(question.ways[where.places[at].of_type, of_class], policy.max_batch)
+        largest = 1
+        for column, one in enumerate(mine):
+            slots, held = where.slots(one), where.links(question, one)
+            for row, of_class in enumerate(classes):
+                ways = up_to(where.ways(question, one, of_class), policy.max_batch)
                 numbers = []
                 for way in ways:
                     numbers.append(len(parts))
                     parts.append(
                         Part(
-                            [
-                                task.slot + first_device[at] if task.slot >= 0 else -1
-                                for task in way.tasks
-                            ],
+                            [slots[task.slot] if task.slot >= 0 else -1 for task in way.tasks],
                             [task.before for task in way.tasks],
                             [
-                                tuple(link + first_link[at] for link in task.links)
+                                tuple(sorted(held[link] for link in task.links))
                                 for task in way.tasks
                             ],
                         )
                     )
                     seconds += [task.seconds for task in way.tasks]
                 sizes = [way.batch for way in ways]
+                largest = max(largest, sizes[-1])
                 holds = np.searchsorted(sizes, np.arange(1, policy.max_batch + 1))
                 # What is above the largest that the model takes runs one by one.
                 table[row, column] = np.array(numbers)[np.minimum(holds, len(sizes) - 1)]
-        largest = max(
-            way.batch
-            for of_class in classes
-            for at in mine
-            for way in up_to(question.ways[where.places[at].of_type, of_class], policy.max_batch)
-        )
-        models.append(
-            Model(table[:, :, :largest], (policy.limit,) * len(mine), routing=policy.routing)
-        )
+        # Each device of an instance may have as many batches under way.
+        limits = tuple(policy.limit * len(one.devices) for one in mine)
+        models.append(Model(table[:, :, :largest], limits, routing=policy.routing))
     streams = [question.types[place.of_type].streams for place in where.places]
     layout = Layout(_named(question, where, links), links, structure_of(parts, streams))
     return Laid(

@@ -55,6 +55,21 @@ class Place(NamedTuple):
     of_type: int
 
 
+class Instance(NamedTuple):
+    """What serves a model.
+
+    Attributes
+    ----------
+    devices : tuple of int
+        One, or those that a split takes, in its order.
+    split : int
+        Which of the question's; -1: one device serves the model whole.
+    """
+
+    devices: tuple[int, ...]
+    split: int = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Placed:
     """Where models are served on a vector by one placement.
@@ -63,12 +78,39 @@ class Placed:
     ----------
     places : tuple of Place
         All devices, kind after kind, one after another.
-    instances : tuple of tuple of int
-        By model: the devices that serve it, ascending.
+    instances : tuple of tuple of Instance
+        By model: what serves it, by first device.
     """
 
     places: tuple[Place, ...]
-    instances: tuple[tuple[int, ...], ...]
+    instances: tuple[tuple[Instance, ...], ...]
+
+    def ways(self, question: Question, one: Instance, of_class: int) -> tuple[Way, ...]:
+        """The ways of an instance to serve a class, by size."""
+        if one.split >= 0:
+            return question.splits[one.split].ways[of_class]
+        return question.ways[self.places[one.devices[0]].of_type, of_class]
+
+    def slots(self, one: Instance) -> dict[int, int]:
+        """The device that stands for each slot of the tasks of an instance."""
+        if one.split >= 0:
+            return dict(enumerate(one.devices))
+        (at,) = one.devices
+        return {self.places[at].slot: at}
+
+    def links(self, question: Question, one: Instance) -> list[int]:
+        """The links that stand for those of the tasks of an instance."""
+        first, _ = links_of(question, self.places)
+        if one.split < 0:
+            firsts = [one.devices[0]]
+        else:
+            units = [unit for unit, _ in question.splits[one.split].devices]
+            firsts = [one.devices[units.index(unit)] for unit in range(max(units) + 1)]
+        return [
+            first[at] + link
+            for at in firsts
+            for link in range(question.kinds[self.places[at].kind].links)
+        ]
 
 
 def policies_of(question: Question) -> tuple[Policy, ...]:
@@ -159,7 +201,7 @@ def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
         )
         if whole > question.types[place.of_type].memory_bytes:
             return f"{question.types[place.of_type].name} does not hold its models together"
-    return Placed(places, tuple(tuple(mine) for mine in able))
+    return Placed(places, tuple(tuple(Instance((at,)) for at in mine) for mine in able))
 
 
 def serves(question: Question, of_type: int, model: int) -> bool:

@@ -7,7 +7,7 @@ are a *class*; what one stream asks of one class is an *ask*.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, NamedTuple
@@ -131,6 +131,8 @@ class Way:
         No request in it is answered sooner.
     whole_bytes : int
         What the model holds of the device, where batches have up to so many requests.
+    bytes_by_slot : tuple of int
+        The same of each device, where there are several.
     """
 
     batch: int
@@ -138,6 +140,24 @@ class Way:
     seconds: float
     alone_s: float
     whole_bytes: int = 0
+    bytes_by_slot: tuple[int, ...] = ()
+
+
+class Mode(NamedTuple):
+    """What a batch asks of devices and links, as bounds take it.
+
+    Attributes
+    ----------
+    batch : int
+    alone_s : float
+        No request in it is answered sooner.
+    uses : tuple of (int, float)
+        By resource, see ``Question.resources``: how long it has all of one of them, in seconds.
+    """
+
+    batch: int
+    alone_s: float
+    uses: tuple[tuple[int, float], ...]
 
 
 class Off(NamedTuple):
@@ -188,6 +208,31 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """How one model is served by several devices together.
+
+    Attributes
+    ----------
+    model : int
+    strategy : str
+        What plans it.
+    kinds : tuple of int
+        It takes one of each; a kind that stands twice is taken twice.
+    devices : tuple of (int, int)
+        Which of `kinds`, and which device of that kind.
+    ways : mapping of int to tuple of Way
+        By class of the model, by size, ascending. Slots of tasks are places in `devices`; links
+        are those of the first of `kinds`, then of the next.
+    """
+
+    model: int
+    strategy: str
+    kinds: tuple[int, ...]
+    devices: tuple[tuple[int, int], ...]
+    ways: Mapping[int, tuple[Way, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
     """Requests that come.
 
@@ -234,6 +279,10 @@ class Question:
         By class: what no plan goes below, cut however one likes; empty where that is not known.
     off : mapping of (type, model) to Off
         What the figures of devices and links leave open; what is not there is exact.
+    splits : tuple of Split
+        Plans over several devices that are looked at, those that carry most first.
+    modes : tuple of tuple of Mode
+        By class: all its ways, as bounds take them.
     """
 
     aim: Aim
@@ -250,6 +299,52 @@ class Question:
     arrivals: Arrivals | None = None
     free: tuple[AnyPlan, ...] = ()
     off: Mapping[tuple[int, int], Off] = field(default_factory=dict)
+    splits: tuple[Split, ...] = ()
+    modes: tuple[tuple[Mode, ...], ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        modes = tuple(tuple(self._modes(at)) for at in range(len(self.classes)))
+        object.__setattr__(self, "modes", modes)
+
+    def _modes(self, of_class: int) -> Iterator[Mode]:
+        for (of_type, other), ways in sorted(self.ways.items()):
+            if other == of_class:
+                kind = next(k for k, one in enumerate(self.kinds) if of_type in one.devices)
+                slot = self.kinds[kind].devices.index(of_type)
+                for way in ways:
+                    yield self._mode(way, (kind,), {slot: of_type})
+        for split in self.splits:
+            types = {slot: self.type_of(split, slot) for slot in range(len(split.devices))}
+            for way in split.ways.get(of_class, ()):
+                yield self._mode(way, split.kinds, types)
+
+    def _mode(self, way: Way, kinds: Sequence[int], types: Mapping[int, int]) -> Mode:
+        """A way whose slots are of these types, and whose links are those of these kinds."""
+        links = [link for kind in kinds for link in self.links_of_kind(kind)]
+        uses: dict[int, float] = {}
+        for task in way.tasks:
+            if task.slot >= 0:
+                of_type = types[task.slot]
+                seconds = task.seconds / self.types[of_type].streams
+                uses[of_type] = uses.get(of_type, 0.0) + seconds
+            for link in task.links:
+                uses[links[link]] = uses.get(links[link], 0.0) + task.seconds
+        return Mode(way.batch, way.alone_s, tuple(sorted(uses.items())))
+
+    @property
+    def resources(self) -> int:
+        """How many sorts of things have time: types of devices, then links, kind after kind."""
+        return len(self.types) + sum(kind.links for kind in self.kinds)
+
+    def links_of_kind(self, kind: int) -> range:
+        """The resources that the links of a kind are."""
+        first = len(self.types) + sum(one.links for one in self.kinds[:kind])
+        return range(first, first + self.kinds[kind].links)
+
+    def type_of(self, split: Split, slot: int) -> int:
+        """The type of one of the devices of a split."""
+        unit, own = split.devices[slot]
+        return self.kinds[split.kinds[unit]].devices[own]
 
     def cost(self, counts: Counts) -> int:
         """What so many of each kind cost, in ``UNIT``."""
@@ -299,3 +394,7 @@ class Question:
         """The ways of a device that answer a request of a class within a limit."""
         ways = self.ways.get((of_type, of_class), ())
         return tuple(way for way in ways if way.alone_s <= limit_s)
+
+    def useful_modes(self, of_class: int, limit_s: float) -> tuple[Mode, ...]:
+        """The ways of all devices, alone or together, that answer a request within a limit."""
+        return tuple(mode for mode in self.modes[of_class] if mode.alone_s <= limit_s)
