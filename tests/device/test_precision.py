@@ -87,6 +87,31 @@ def test_every_type_that_values_are_rounded_to(target: str, near: Any, tmp_path:
         assert found.tobytes() == wanted.tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_operator_sets_without_round_give_the_numbers_of_those_with(dtype: str) -> None:
+    """All quarters up to 127 among them: what is halfway goes to the even number."""
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    x = np.arange(-508, 509).astype(dtype) / 4
+    found = []
+    for opset in (9, 20):
+        typed = [onnx.helper.make_tensor_value_info(name, kind, x.shape) for name in "xy"]
+        proto = make_model([op("Identity", "x", "y")], typed[:1], typed[1:], opset=opset, ir=4)
+        made = rounded(proto, [{dtype: "int8"}], {"x": dtype, "y": dtype})
+        onnx.checker.check_model(made, full_check=True)
+        assert ("Round" in {node.op_type for node in made.graph.node}) == (opset == 20)
+        found.append(open_exactly(made, None).run(None, {"x": x})[0])
+    assert np.array_equal(*found)
+    assert np.array_equal(found[0], np.round(x))
+
+
+def test_a_model_of_operator_set_9_runs_in_integers() -> None:
+    model = hetsim.load_model("zoo:squeezenet")
+    problem = Problem.of(model, hetsim.load_platform("laptop"), execute={"npu": "int8"})
+    done = run(hetsim.plan(problem, "single:npu"), executor="threads", precision="device")
+    assert done.bitwise_equal
+    assert 0 < done.deviations[0].max_abs < 1
+
+
 def test_what_leaves_the_range_is_counted_as_lost(tmp_path: Path) -> None:
     proto = make_model([op("Mul", "x x", "y")], [value("x")], [value("y")])
     problem = Problem.of(load(proto, tmp_path), hetsim.load_platform("laptop"))

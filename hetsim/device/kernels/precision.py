@@ -18,6 +18,11 @@ Rounding = Mapping[str, str]
 
 _INT8_LARGEST = 127.0
 
+_ROUND_SINCE = 11
+
+_LAST_BIT_IS_ONE = {"float32": 1.5 * 2**23, "float64": 1.5 * 2**52}
+"""Beside this number the values of a type are the whole ones: a sum with it is rounded to even."""
+
 
 def check_rounding(rounding: Rounding, where: str) -> None:
     """Raise UsageError for a pair of types between which values cannot be rounded."""
@@ -132,8 +137,6 @@ class _Writer:
         """Nodes that make `result` of `source`, both of `dtype`, by way of `target`."""
         from onnx import helper
 
-        from hetsim.graph.reading.onnx_types import element_type
-
         if target != "int8":
             narrow = self._fresh(f"{result}.cast")
             return [_cast(source, narrow, target), _cast(narrow, result, dtype)]
@@ -142,21 +145,37 @@ class _Writer:
             for part in ("abs", "max", "floor", "top", "limit", "step", "ratio", "whole")
         }
 
-        def constant(name: str, number: float) -> onnx.NodeProto:
-            tensor = helper.make_tensor("value", element_type(dtype), [], [number])
-            return helper.make_node("Constant", [], [name], value=tensor)
-
         # A tensor of nothing but zeros has no scale: any will do.
         return [
-            constant(names["limit"], _INT8_LARGEST),
-            constant(names["floor"], 1e-30),
+            _constant(names["limit"], _INT8_LARGEST, dtype),
+            _constant(names["floor"], 1e-30, dtype),
             helper.make_node("Abs", [source], [names["abs"]]),
             helper.make_node("ReduceMax", [names["abs"]], [names["max"]], keepdims=0),
             helper.make_node("Max", [names["max"], names["floor"]], [names["top"]]),
             helper.make_node("Div", [names["top"], names["limit"]], [names["step"]]),
             helper.make_node("Div", [source, names["step"]], [names["ratio"]]),
-            helper.make_node("Round", [names["ratio"]], [names["whole"]]),
+            *self._to_whole(names["ratio"], names["whole"], dtype),
             helper.make_node("Mul", [names["whole"], names["step"]], [result]),
+        ]
+
+    def _to_whole(self, source: str, result: str, dtype: str) -> list[onnx.NodeProto]:
+        """Nodes that round numbers of at most 127 to whole ones, halves to even.
+
+        Operator sets before 11 have no Round; there a number below 0.5 in size gives 0, never -0.
+        """
+        from onnx import helper
+
+        if self._opsets.get("", self._opsets.get("ai.onnx", 0)) >= _ROUND_SINCE:
+            return [helper.make_node("Round", [source], [result])]
+        if dtype not in _LAST_BIT_IS_ONE:  # kernels may keep sums of short types in float32
+            wide, whole = self._fresh(f"{result}.wide"), self._fresh(f"{result}.whole")
+            rounding = self._to_whole(wide, whole, "float32")
+            return [_cast(source, wide, "float32"), *rounding, _cast(whole, result, dtype)]
+        beside, moved = self._fresh(f"{result}.beside"), self._fresh(f"{result}.moved")
+        return [
+            _constant(beside, _LAST_BIT_IS_ONE[dtype], dtype),
+            helper.make_node("Add", [source, beside], [moved]),
+            helper.make_node("Sub", [moved, beside], [result]),
         ]
 
     def _fresh(self, wanted: str) -> str:
@@ -173,6 +192,15 @@ def _cast(source: str, result: str, dtype: str) -> onnx.NodeProto:
     from hetsim.graph.reading.onnx_types import element_type
 
     return helper.make_node("Cast", [source], [result], to=element_type(dtype))
+
+
+def _constant(name: str, number: float, dtype: str) -> onnx.NodeProto:
+    from onnx import helper
+
+    from hetsim.graph.reading.onnx_types import element_type
+
+    tensor = helper.make_tensor("value", element_type(dtype), [], [number])
+    return helper.make_node("Constant", [], [name], value=tensor)
 
 
 def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
