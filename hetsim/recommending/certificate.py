@@ -19,7 +19,7 @@ import numpy as np
 from hetsim.graph.loading import load_model
 from hetsim.recommending.bounds.bound import Bound
 from hetsim.recommending.playing import Played, drawn
-from hetsim.recommending.policies import Placed, Policy, links_of, up_to
+from hetsim.recommending.policies import Placed, Policy, up_to
 from hetsim.recommending.question import Arrivals, Way
 from hetsim.recommending.searching import ERROR, Found, Run, Tried
 from hetsim.version import __version__
@@ -68,13 +68,17 @@ class _Writer:
 
     def __init__(self, found: Found, workload: Workload | None) -> None:
         self._found, self._question, self._workload = found, found.question, workload
+        self._ways: list[dict[str, Any]] = []
         self._templates: list[dict[str, Any]] = []
-        self._number: dict[tuple[int, int, int], int] = {}
+        # By way: its place, and its template's where it was played.
+        self._place: dict[Way, int] = {}
+        self._number: dict[Way, int] = {}
         self._runs: list[dict[str, Any]] = []
 
     def record(self, files: dict[str, str]) -> dict[str, Any]:
         """Return all of it."""
-        found, question = self._found, self._question
+        found = self._found
+        self._list_ways()
         tried = [
             {
                 "counts": list(one.counts),
@@ -92,11 +96,7 @@ class _Writer:
             "made_of": {"hetsim": __version__, "files": files},
             "question": self._asked(),
             "arrivals": self._arrivals(),
-            "least": [
-                [of_type, of_class, 0, way.batch, way.seconds, way.alone_s]
-                for (of_type, of_class), ways in sorted(question.ways.items())
-                for way in ways
-            ],
+            "ways": self._ways,
             "bounds": [self._bound(one) for one in found.bounds],
             "templates": self._templates,
             "runs": self._runs,
@@ -130,6 +130,7 @@ class _Writer:
                 {
                     "name": kind.name,
                     "devices": list(kind.devices),
+                    "links": kind.links,
                     "counts": kind.counted,
                     "most": kind.most,
                     "price": dict(kind.parts),
@@ -143,7 +144,6 @@ class _Writer:
                 {
                     "model": one.model,
                     "variant": ", ".join(f"{name}={size}" for name, size in one.variant.items()),
-                    "pieces": 1,
                 }
                 for one in question.classes
             ],
@@ -195,15 +195,17 @@ class _Writer:
         }
 
     def _bound(self, bound: Bound) -> dict[str, Any]:
+        question = self._question
+        kinds = range(len(question.kinds))
         one: dict[str, Any] = {
             "by": bound.by,
-            "capacity": bound.capacity.tolist(),
+            "capacity": bound.capacity[: len(question.types)].tolist(),
+            "links": [bound.capacity[list(question.links_of_kind(k))].tolist() for k in kinds],
             "least": bound.least,
         }
         if bound.by == "needs":
-            which = bound.slo[self._question.asks[bound.ask].stream]
-            return {**one, "ask": bound.ask, "slo": which, "piece": 0}
-        one |= {"slo": list(bound.slo), "worth": [[float(each)] for each in bound.worth]}
+            return {**one, "ask": bound.ask, "slo": bound.slo[question.asks[bound.ask].stream]}
+        one |= {"slo": list(bound.slo), "worth": bound.worth.tolist()}
         if bound.by == "window":
             one |= {"from": bound.window[0], "to": bound.window[1]}
         return one
@@ -231,29 +233,21 @@ class _Writer:
 
     def _deployed(self, where: Placed, policy: Policy, played: Played) -> dict[str, Any]:
         question = self._question
-        _, links = links_of(question, where.places)
         models = []
         for model, mine in enumerate(where.instances):
             instances = []
             for one in mine:
-                of_type = where.places[one.devices[0]].of_type
                 templates = []
                 for of_class in question.classes_of(model):
                     ways = up_to(where.ways(question, one, of_class), policy.max_batch)
                     sizes = [way.batch for way in ways]
-                    numbers = [self._template(of_type, of_class, way) for way in ways]
+                    numbers = [self._template(way) for way in ways]
                     holds = np.searchsorted(sizes, np.arange(1, sizes[-1] + 1)).tolist()
                     templates.append([numbers[which] for which in holds])
-                instances.append(
-                    {
-                        "devices": list(one.devices),
-                        "links": where.links(question, one),
-                        "templates": templates,
-                    }
-                )
+                copies = [where.places[at].unit for at in where.units(question, one)]
+                instances.append({"copies": copies, "templates": templates})
             models.append(instances)
         return {
-            "links": links,
             "instances": models,
             "played": played.played,
             "judged": [
@@ -262,20 +256,48 @@ class _Writer:
             ],
         }
 
-    def _template(self, of_type: int, of_class: int, way: Way) -> int:
-        key = (of_type, of_class, way.batch)
-        if key not in self._number:
-            kind = next(one for one in self._question.kinds if of_type in one.devices)
-            self._number[key] = len(self._templates)
+    def _list_ways(self) -> None:
+        question = self._question
+        for (of_type, of_class), ways in sorted(question.ways.items()):
+            kind = next(k for k, one in enumerate(question.kinds) if of_type in one.devices)
+            slot = question.kinds[kind].devices.index(of_type)
+            for way in ways:
+                self._way(of_class, way, (kind,), {slot: (0, slot)})
+        for split in question.splits:
+            for of_class, ways in sorted(split.ways.items()):
+                for way in ways:
+                    self._way(of_class, way, split.kinds, dict(enumerate(split.devices)))
+
+    def _way(
+        self, of_class: int, way: Way, kinds: tuple[int, ...], slots: dict[int, tuple[int, int]]
+    ) -> None:
+        """Write a way down whose slots are devices of kinds."""
+        links = sum(self._question.kinds[kind].links for kind in kinds)
+        busy = [sum(task.seconds for task in way.tasks if task.slot == slot) for slot in slots]
+        held = [sum(task.seconds for task in way.tasks if k in task.links) for k in range(links)]
+        self._place[way] = len(self._ways)
+        self._ways.append(
+            {
+                "class": of_class,
+                "batch": way.batch,
+                "alone_s": way.alone_s,
+                "kinds": list(kinds),
+                "devices": [[*slots[slot], busy[at]] for at, slot in enumerate(slots)],
+                "links": held,
+            }
+        )
+
+    def _template(self, way: Way) -> int:
+        if way not in self._number:
+            devices = self._ways[self._place[way]]["devices"]
+            self._number[way] = len(self._templates)
             self._templates.append(
                 {
-                    "class": of_class,
-                    "batch": way.batch,
-                    "devices": [of_type],
-                    "links": kind.links,
+                    "way": self._place[way],
                     "tasks": [
                         [
-                            0 if task.slot >= 0 else -1,
+                            # Of one device, it is the only one.
+                            min(task.slot, len(devices) - 1),
                             task.seconds,
                             list(task.links),
                             list(task.before),
@@ -284,7 +306,7 @@ class _Writer:
                     ],
                 }
             )
-        return self._number[key]
+        return self._number[way]
 
 
 def _packed(array: np.ndarray[Any, Any]) -> str:

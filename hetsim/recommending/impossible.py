@@ -34,7 +34,9 @@ def impossible(question: Question) -> str | None:
     most = most_devices(question)
     work_s = np.array([one.work_s for one in question.free])
     for slo in choices(question):
-        busy = bound_of(question, slo, (np.ones(len(question.types)), work_s))
+        each = np.zeros(question.resources)
+        each[: len(question.types)] = 1.0
+        busy = bound_of(question, slo, (each, work_s))
         if busy is not None and most < busy.least * (1 - SLACK):
             return _too_much(busy, most)
     return None

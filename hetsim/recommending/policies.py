@@ -98,17 +98,19 @@ class Placed:
         (at,) = one.devices
         return {self.places[at].slot: at}
 
+    def units(self, question: Question, one: Instance) -> list[int]:
+        """A device of each unit that an instance takes, in its order."""
+        if one.split < 0:
+            return [one.devices[0]]
+        units = [unit for unit, _ in question.splits[one.split].devices]
+        return [one.devices[units.index(unit)] for unit in range(max(units) + 1)]
+
     def links(self, question: Question, one: Instance) -> list[int]:
         """The links that stand for those of the tasks of an instance."""
         first, _ = links_of(question, self.places)
-        if one.split < 0:
-            firsts = [one.devices[0]]
-        else:
-            units = [unit for unit, _ in question.splits[one.split].devices]
-            firsts = [one.devices[units.index(unit)] for unit in range(max(units) + 1)]
         return [
             first[at] + link
-            for at in firsts
+            for at in self.units(question, one)
             for link in range(question.kinds[self.places[at].kind].links)
         ]
 

@@ -341,6 +341,10 @@ class Question:
         first = len(self.types) + sum(one.links for one in self.kinds[:kind])
         return range(first, first + self.kinds[kind].links)
 
+    def resources_of(self, kind: int) -> list[int]:
+        """The resources that one of a kind brings: its devices and its links."""
+        return [*self.kinds[kind].devices, *self.links_of_kind(kind)]
+
     def type_of(self, split: Split, slot: int) -> int:
         """The type of one of the devices of a split."""
         unit, own = split.devices[slot]

@@ -13,7 +13,7 @@ from hetsim.recommending.bounds.bound import Bound, choices
 from hetsim.recommending.bounds.capacity import bound_of
 from hetsim.recommending.bounds.needs import needs
 from hetsim.recommending.bounds.pooled import pooled
-from hetsim.recommending.bounds.prices import alike, at_vector
+from hetsim.recommending.bounds.prices import alike, at_vector, matters
 from hetsim.recommending.playing import Played, margin, play_drawn, play_given
 from hetsim.recommending.policies import Placed, Policy, placed, policies_of
 from hetsim.recommending.question import Counts, Question
@@ -133,13 +133,9 @@ def bounds_of(question: Question) -> tuple[Bound, ...]:
     found = list(needs(question))
     several = len(question.classes) > 1
     for slo in choices(question):
-        prices = alike(question, slo)
-        bound = bound_of(question, slo, prices)
-        if bound is not None:
-            found.append(bound)
-        bound = pooled(question, slo)
-        if bound is not None:
-            found.append(bound)
+        bounds = [bound_of(question, slo, prices) for prices in alike(question, slo)]
+        found += [bound for bound in bounds if bound is not None]
+        found += pooled(question, slo)
         if several:
             found += _mixed(question, slo)
     return tuple(found)
@@ -199,8 +195,8 @@ class Search:
         self.question, self._workload, self._budget, self._tell = question, workload, budget, tell
         self.policies = policies_of(question)
         self.bounds = list(bounds_of(question))
-        # Of one class `alike` has all the prices that matter.
-        several = len(question.classes) > 1
+        # Of one class, on devices alone, `alike` has all the prices that matter.
+        several = len(question.classes) > 1 or matters(question)
         self._demands = {slo: demand_of(question, slo) for slo in choices(question) if several}
         self.tests = [bound.test(question) for bound in self.bounds]
         self.tried: list[Tried] = []

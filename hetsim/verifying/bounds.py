@@ -1,10 +1,10 @@
 """Linear bounds: why no deployment on a vector, whatever its policy, meets the objectives.
 
-A device of type q has a capacity, and a vector the sum of those of its devices. Each bound says
-how much there must be. In `rate`, `window` and `pooled` requests are worth something, and a
-second of a device earns no more than its capacity by any way of serving them that can be on
-time (dual feasibility, checked way by way); what must be on time is worth at least so much. In
-`needs` something must be there at all.
+A device of type q has a capacity, so has each link of a kind, and a vector the sum of those of its
+devices and links. Each bound says how much there must be. In `rate`, `window` and `pooled` requests
+are worth something, and what a batch takes of devices and links is worth no less by their capacity
+than its requests, in any way of serving them that can be on time (dual feasibility, checked way by
+way); what must be on time is worth at least so much. In `needs` something must be there at all.
 """
 
 from __future__ import annotations
@@ -33,14 +33,25 @@ Slos = list[int | None]
 
 
 class Way(NamedTuple):
-    """How a device does a piece of a class: what a batch takes it, and a request at least."""
+    """How a batch of a class is served: on one of each of these kinds, what it takes at least.
 
-    device: int
+    `devices`: (which of `kinds`, which device of that, seconds) each; `links`: seconds of those of
+    the first of `kinds`, then of the next.
+    """
+
     of: int
-    piece: int
     batch: int
-    seconds: float
     alone_s: float
+    kinds: list[int]
+    devices: list[tuple[int, int, float]]
+    links: list[float]
+
+
+class Capacity(NamedTuple):
+    """Of a device by type; of the links of a kind."""
+
+    devices: list[float]
+    links: list[list[float]]
 
 
 class Bound(NamedTuple):
@@ -57,23 +68,32 @@ class Bound(NamedTuple):
 
 
 def ways_of(root: Node, question: Question) -> list[Way]:
-    """Read what devices take at least, each way once."""
+    """Read the ways to serve a batch, and what they take at least."""
     found = []
-    for row in root["least"].rows():
-        device, of, piece, batch, seconds, alone_s = row.rows(length=6)
-        at = of.place(question.classes)
+    for node in root["ways"].rows():
+        node.fields("class batch alone_s kinds devices links")
+        kinds = node["kinds"].places(question.kinds)
+        devices = []
+        for row in node["devices"].rows(1000):
+            parts = row.rows(length=3)
+            unit = parts[0].place(kinds)
+            place = parts[1].place(question.kinds[kinds[unit]].devices)
+            devices.append((unit, place, parts[2].number()))
+        if len({one[:2] for one in devices}) != len(devices):
+            node["devices"].broken("a device twice")
+        if {unit for unit, _, _ in devices} != set(range(len(kinds))):
+            node["kinds"].broken("no device, or none of one of them")
+        count = sum(question.kinds[kind].links for kind in kinds)
         found.append(
             Way(
-                device.place(question.streams_of),
-                at,
-                piece.whole(0, question.classes[at][1] - 1),
-                batch.whole(1, 10_000),
-                seconds.number(),
-                alone_s.number(),
+                node["class"].place(question.classes),
+                node["batch"].whole(1, 10_000),
+                node["alone_s"].number(),
+                kinds,
+                devices,
+                [one.number() for one in node["links"].rows(length=count)],
             )
         )
-    if len({way[:4] for way in found}) != len(found):
-        root["least"].broken("a way twice")
     return found
 
 
@@ -83,9 +103,19 @@ def bounds_of(root: Node, question: Question, ways: Sequence[Way]) -> list[Bound
     for node in root["bounds"].rows(1000):
         by = node.having("by")["by"].text(*CHECKS)
         rows = node.having("capacity")["capacity"].rows(length=len(question.streams_of))
-        capacity = [one.number() for one in rows]
+        links = node.having("links")["links"].rows(length=len(question.kinds))
+        capacity = Capacity(
+            [one.number() for one in rows],
+            [
+                [one.number() for one in row.rows(length=kind.links)]
+                for row, kind in zip(links, question.kinds, strict=True)
+            ],
+        )
         error = CHECKS[by](node, capacity, question, ways)
-        by_kind = [sum(capacity[device] for device in kind.devices) for kind in question.kinds]
+        by_kind = [
+            sum(capacity.devices[device] for device in kind.devices) + sum(own)
+            for kind, own in zip(question.kinds, capacity.links, strict=True)
+        ]
         found.append(Bound(np.array(by_kind), node["least"].number(), error))
     return found
 
@@ -103,26 +133,32 @@ def _slos(node: Node, question: Question) -> Slos:
 
 
 def _worth(
-    node: Node, capacity: list[float], question: Question, ways: Sequence[Way], slos: Slos
+    node: Node, capacity: Capacity, question: Question, ways: Sequence[Way], slos: Slos
 ) -> list[float]:
-    """Return what each class is worth; no device earns more than its capacity."""
-    rows = node["worth"].rows(length=len(question.classes))
-    pieces = [
-        [one.number() for one in row.rows(length=count)]
-        for row, (_, count) in zip(rows, question.classes, strict=True)
-    ]
-    limits = [question.limit(of, slos) for of in range(len(rows))]
-    for way in ways:
+    """Return what each class is worth; no way to serve it takes what is worth less."""
+    worth = [one.number() for one in node["worth"].rows(length=len(question.classes))]
+    limits = [question.limit(of, slos) for of in range(len(worth))]
+    for at, way in enumerate(ways):
         if way.alone_s > limits[way.of]:
             continue
-        earns = pieces[way.of][way.piece] * way.batch * question.streams_of[way.device]
-        if capacity[way.device] * way.seconds < earns * (1 - CLOSE):
-            node["capacity"][way.device].untrue(
-                f"a batch of {way.batch} of class {way.of}, piece {way.piece}, takes "
-                f"{way.seconds:.6g} s and earns {earns / way.seconds if way.seconds else 'more'}"
+        takes = _takes(way, capacity, question)
+        if takes < worth[way.of] * way.batch * (1 - CLOSE):
+            node["capacity"].untrue(
+                f"way {at} takes what is worth {takes:.6g}, and a batch of {way.batch} of class "
+                f"{way.of} earns {worth[way.of] * way.batch:.6g}"
             )
     # What has no way at all is worth what it says; what is asked of nobody, nothing.
-    return [sum(row) if limit >= 0 else 0.0 for row, limit in zip(pieces, limits, strict=True)]
+    return [one if limit >= 0 else 0.0 for one, limit in zip(worth, limits, strict=True)]
+
+
+def _takes(way: Way, capacity: Capacity, question: Question) -> float:
+    """What a batch takes of devices and links, by their capacity."""
+    found = 0.0
+    for unit, place, seconds in way.devices:
+        device = question.kinds[way.kinds[unit]].devices[place]
+        found += capacity.devices[device] * seconds / question.streams_of[device]
+    each = [one for kind in way.kinds for one in capacity.links[kind]]
+    return found + sum(one * seconds for one, seconds in zip(each, way.links, strict=True))
 
 
 def _least(node: Node, most: float) -> None:
@@ -130,8 +166,8 @@ def _least(node: Node, most: float) -> None:
         node["least"].untrue(f"more than {float(most)!r}, which is all that it must be")
 
 
-def _rate(node: Node, capacity: list[float], question: Question, ways: Sequence[Way]) -> float:
-    node.fields("by capacity least slo worth")
+def _rate(node: Node, capacity: Capacity, question: Question, ways: Sequence[Way]) -> float:
+    node.fields("by capacity links least slo worth")
     if not question.sampled:
         node["by"].broken("a trace has no rate")
     slos = _slos(node, question)
@@ -149,8 +185,8 @@ def _rate(node: Node, capacity: list[float], question: Question, ways: Sequence[
     return 0.0
 
 
-def _window(node: Node, capacity: list[float], question: Question, ways: Sequence[Way]) -> float:
-    node.fields("by capacity least slo worth from to")
+def _window(node: Node, capacity: Capacity, question: Question, ways: Sequence[Way]) -> float:
+    node.fields("by capacity links least slo worth from to")
     if question.sampled or not len(question.time):
         node["by"].broken("arrivals that are drawn, or none")
     slos = _slos(node, question)
@@ -171,8 +207,8 @@ def _window(node: Node, capacity: list[float], question: Question, ways: Sequenc
     return 0.0
 
 
-def _pooled(node: Node, capacity: list[float], question: Question, ways: Sequence[Way]) -> float:
-    node.fields("by capacity least slo worth" + " error" * question.sampled)
+def _pooled(node: Node, capacity: Capacity, question: Question, ways: Sequence[Way]) -> float:
+    node.fields("by capacity links least slo worth" + " error" * question.sampled)
     slos = _slos(node, question)
     worth = _worth(node, capacity, question, ways, slos)
     streams = [stream for stream, slo in enumerate(slos) if slo is not None]
@@ -221,9 +257,9 @@ def greedy(time: Array, rate: float, limit: float) -> tuple[Array, Array]:
     return finish, fresh
 
 
-def _needs(node: Node, capacity: list[float], question: Question, ways: Sequence[Way]) -> float:
-    """This ask is more than may be late, and each device without capacity has no way for it."""
-    node.fields("by capacity least ask slo piece")
+def _needs(node: Node, capacity: Capacity, question: Question, ways: Sequence[Way]) -> float:
+    """This ask is more than may be late, and the devices of each way for it have 1 or more."""
+    node.fields("by capacity links least ask slo")
     ask = node["ask"].place(question.asks)
     stream, of = question.asks[ask]
     slo = node["slo"].place(question.streams[stream].slos)
@@ -236,10 +272,11 @@ def _needs(node: Node, capacity: list[float], question: Question, ways: Sequence
     if not enough:
         node["ask"].untrue("so few that all of them may be late")
     _least(node, 1.0)
-    piece = node["piece"].whole(0, question.classes[of][1] - 1)
-    for way in ways:
-        if (way.of, way.piece) == (of, piece) and way.alone_s <= limit and capacity[way.device] < 1:
-            node["capacity"][way.device].untrue("less than 1 of what would do")
+    for at, way in enumerate(ways):
+        types = [question.kinds[way.kinds[unit]].devices[place] for unit, place, _ in way.devices]
+        there = sum(capacity.devices[device] for device in types)
+        if way.of == of and way.alone_s <= limit and there < 1 - CLOSE:
+            node["capacity"].untrue(f"{there!r}, less than 1 of what would do: way {at}")
     return 0.0
 
 

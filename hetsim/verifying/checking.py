@@ -58,7 +58,7 @@ def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
         The file cannot be read.
     """
     root = read(os.fspath(path)).fields(
-        "certificate made_of question arrivals least bounds templates runs tried "
+        "certificate made_of question arrivals ways bounds templates runs tried "
         "undecided answer runner_up"
     )
     root["certificate"].text(FORMAT)

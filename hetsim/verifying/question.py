@@ -25,10 +25,11 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What can be had: so many of it at most, devices that one has, what one costs in units."""
+    """What can be had: so many of it at most; devices and links of one, what it costs in units."""
 
     name: str
     devices: list[int]
+    links: int
     counts: int
     most: int
     cost: int
@@ -70,7 +71,7 @@ class Question:
     limits: list[tuple[list[int], int, int]]
     max_devices: int
     models: int
-    classes: list[tuple[int, int]]
+    classes: list[int]
     streams: list[Stream]
     asks: list[tuple[int, int]]
     rates: list[float]
@@ -107,16 +108,24 @@ class Question:
 
     def of_model(self, model: int) -> list[int]:
         """Return the classes of a model."""
-        return [at for at, (own, _) in enumerate(self.classes) if own == model]
+        return [at for at, own in enumerate(self.classes) if own == model]
 
-    def devices_of(self, counts: list[int]) -> list[int]:
-        """Return the types of the devices of a vector, kind after kind, copy after copy."""
+    def devices_of(self, counts: list[int]) -> list[tuple[int, int]]:
+        """Return (kind, place in it) of the devices of a vector, copy after copy of each kind."""
         return [
-            device
-            for kind, count in zip(self.kinds, counts, strict=True)
+            (at, place)
+            for at, (kind, count) in enumerate(zip(self.kinds, counts, strict=True))
             for _ in range(count)
-            for device in kind.devices
+            for place in range(len(kind.devices))
         ]
+
+    def first_of(self, counts: list[int], kind: int, copy: int) -> tuple[int, int]:
+        """Return the first device and the first link of a copy of a kind on a vector."""
+        before = list(zip(self.kinds, counts, strict=True))[:kind]
+        devices = sum(n * len(one.devices) for one, n in before)
+        links = sum(n * one.links for one, n in before)
+        own = self.kinds[kind]
+        return devices + copy * len(own.devices), links + copy * own.links
 
     def cost(self, counts: list[int]) -> int:
         """Return what a vector costs, in units."""
@@ -159,8 +168,8 @@ def question_of(root: Node) -> Question:
         node["kinds"].broken("costs are too large to be added up")
     if not kinds or not node["policies"].rows(1000):
         node.broken("no kinds, or no policies")
-    if sum(kind.most * len(kind.devices) for kind in kinds) > MOST_DEVICES:
-        node["kinds"].broken(f"more than {MOST_DEVICES} devices")
+    if sum(kind.most * (len(kind.devices) + kind.links) for kind in kinds) > MOST_DEVICES:
+        node["kinds"].broken(f"more than {MOST_DEVICES} devices and links")
     limits = []
     for one in node["limits"].rows(1000):
         one.fields("of at_least at_most")
@@ -169,8 +178,8 @@ def question_of(root: Node) -> Question:
         limits.append((of, least, most))
     classes = []
     for one in node["classes"].rows(1000):
-        one.fields("model variant pieces")["variant"].text()
-        classes.append((one["model"].place(models), one["pieces"].whole(1, 100_000)))
+        one.fields("model variant")["variant"].text()
+        classes.append(one["model"].place(models))
     streams = []
     for one in node["streams"].rows(1000):
         one.fields("name model level slos")["name"].text()
@@ -184,7 +193,7 @@ def question_of(root: Node) -> Question:
     for one in node["asks"].rows(10_000):
         one.fields("stream class rate_per_s")
         stream, at = one["stream"].place(streams), one["class"].place(classes)
-        if classes[at][0] != streams[stream].model:
+        if classes[at] != streams[stream].model:
             one["class"].broken("of another model than the stream's")
         if not sampled and one["rate_per_s"].value is not None:
             one["rate_per_s"].broken("a trace has none")
@@ -218,10 +227,11 @@ def _maybe(node: Node) -> int | None:
 
 
 def _kind(node: Node, objective: str, devices: int) -> Kind:
-    node.fields("name devices counts most price cost")["name"].text()
+    node.fields("name devices links counts most price cost")["name"].text()
     found = Kind(
         name=node["name"].text(),
         devices=node["devices"].places(range(devices)),
+        links=node["links"].whole(0, 10_000),
         counts=node["counts"].whole(0, 1000),
         most=node["most"].whole(0, 10_000),
         cost=node["cost"].whole(),

@@ -24,12 +24,9 @@ CLOSE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What a batch does, on slots in the place of devices and links."""
+    """What a batch does in a way to serve it, on its devices and links."""
 
-    of: int
-    batch: int
-    devices: list[int]
-    links: int
+    way: Way
     tasks: list[Task]
 
 
@@ -44,63 +41,52 @@ class Run:
 
 
 def templates_of(root: Node, question: Question, ways: Sequence[Way]) -> list[Template]:
-    """Read the templates, and compare them with what devices take at least. Raises Untrue."""
-    least = {way[:4]: way for way in ways}
+    """Read the templates, and compare them with what ways take at least. Raises Untrue."""
     found = []
     for node in root["templates"].rows():
-        node.fields("class batch devices links tasks")
-        of, batch = node["class"].place(question.classes), node["batch"].whole(1, 10_000)
-        devices = node["devices"].places(question.streams_of)
-        links = node["links"].whole(0, 10_000)
-        pieces: list[set[int]] = [set() for _ in devices]
-        tasks = _tasks(node["tasks"], links, question.classes[of][1], pieces)
-        template = Template(of, batch, devices, links, tasks)
-        _compare(node, template, question, pieces, least)
+        node.fields("way tasks")
+        way = ways[node["way"].place(ways)]
+        template = Template(way, _tasks(node["tasks"], way))
+        _compare(node["tasks"], template, question)
         found.append(template)
     return found
 
 
-def _tasks(node: Node, links: int, of_class: int, pieces: list[set[int]]) -> list[Task]:
-    """Read tasks, and note which pieces of a class are done on each slot."""
+def _tasks(node: Node, way: Way) -> list[Task]:
     found: list[Task] = []
     rows = node.rows(100_000)
     for row in rows:
-        parts = row.rows(length=5 if len(row.rows(5)) == 5 else 4)
-        slot = parts[0].whole(-1, len(pieces) - 1)
-        held, before = parts[2].places(range(links)), parts[3].places(rows)
+        parts = row.rows(length=4)
+        slot = parts[0].whole(-1, len(way.devices) - 1)
+        held, before = parts[2].places(way.links), parts[3].places(rows)
         if len(set(held)) != len(held) or len(set(before)) != len(before):
             row.broken("a link or a task twice")
-        if slot >= 0:
-            if held or (found and found[-1][0] < 0):
-                row.broken("a subgraph that holds links, or comes after transfers")
-            pieces[slot].update(parts[4].places(range(of_class)) if parts[4:] else [0])
+        if slot >= 0 and (held or (found and found[-1][0] < 0)):
+            row.broken("a subgraph that holds links, or comes after transfers")
         found.append((slot, parts[1].number(), held, before))
     return found
 
 
-def _compare(
-    node: Node, template: Template, question: Question, pieces: list[set[int]],
-    least: dict[Any, Way],
-) -> None:  # fmt: skip
-    """No slot takes less than what is done on it does at least, nor a request alone."""
-    if set().union(*pieces) != set(range(question.classes[template.of][1])):
-        node["tasks"].untrue("not every piece of the class is done")
-    streams = [question.streams_of[device] for device in template.devices]
-    alone = alone_s(Work(template.tasks, streams), streams, template.links)
+def _compare(node: Node, template: Template, question: Question) -> None:
+    """No device or link is taken for less than the way takes it, nor a request alone."""
+    way, tasks = template.way, template.tasks
+    streams = [
+        question.streams_of[question.kinds[way.kinds[unit]].devices[place]]
+        for unit, place, _ in way.devices
+    ]
+    alone = alone_s(Work(tasks, streams), streams, len(way.links))
     if math.isnan(alone):
-        node["tasks"].broken("tasks wait for each other")
-    for slot, device in enumerate(template.devices):
-        seconds = 0.0
-        for piece in pieces[slot]:
-            way = least.get((device, template.of, piece, template.batch))
-            if way is None:
-                node.untrue(f"'least' has no way to do piece {piece} on device {device}")
-            seconds += way.seconds
-            if alone < way.alone_s * (1 - CLOSE):
-                node["tasks"].untrue(f"alone it takes {alone!r} s, at least {way.alone_s!r}")
-        busy = sum(task[1] for task in template.tasks if task[0] == slot)
+        node.broken("tasks wait for each other")
+    if alone < way.alone_s * (1 - CLOSE):
+        node.untrue(f"alone it takes {alone!r} s, at least {way.alone_s!r}")
+    for slot, (_, _, seconds) in enumerate(way.devices):
+        busy = sum(task[1] for task in tasks if task[0] == slot)
         if busy < seconds * (1 - CLOSE):
-            node["tasks"].untrue(f"{busy!r} s on slot {slot}, at least {seconds!r}")
+            node.untrue(f"{busy!r} s on slot {slot}, at least {seconds!r}")
+    for link, seconds in enumerate(way.links):
+        busy = sum(task[1] for task in tasks if link in task[2])
+        if busy < seconds * (1 - CLOSE):
+            node.untrue(f"{busy!r} s on link {link}, at least {seconds!r}")
 
 
 def run_of(
@@ -118,13 +104,15 @@ def run_of(
         ):
             node["policy"].untrue("this policy has a deployment there: each model has a device")
         return Run(counts, number, "none", 0.0)
-    node.fields("counts policy links instances played judged")
-    devices = question.devices_of(list(counts))
-    links = node["links"].whole(0, 10_000)
-    streams = [question.streams_of[device] for device in devices]
+    node.fields("counts policy instances played judged")
+    links = sum(n * kind.links for n, kind in zip(counts, question.kinds, strict=True))
+    streams = [
+        question.streams_of[question.kinds[kind].devices[place]]
+        for kind, place in question.devices_of(list(counts))
+    ]
     models = []
     for model, one in enumerate(node["instances"].rows(length=question.models)):
-        models.append(_served(one, model, question, policy, ways, templates, devices, links))
+        models.append(_served(one, model, question, policy, ways, templates, counts, streams))
     played = node["played"].whole(1, len(question.time))
     if not question.sampled and played != len(question.time):
         node["played"].untrue("not the whole trace")
@@ -152,45 +140,44 @@ def counts_of(node: Node, question: Question) -> tuple[int, ...]:
 
 def _served(
     node: Node, model: int, question: Question, policy: Policy, ways: Sequence[Way],
-    templates: Sequence[Template], devices: list[int], links: int,
+    templates: Sequence[Template], counts: tuple[int, ...], streams: list[int],
 ) -> Served:  # fmt: skip
     """Read the instances of a model, which are what the policy says."""
     classes = question.of_model(model)
     largest = max((way.batch for way in ways if way.of in classes), default=1)
     largest = min(largest, policy.max_batch)
     work: list[list[list[Work]]] = []
-    streams = [question.streams_of[device] for device in devices]
+    limits = []
     served = []
     for one in node.rows(10_000):
-        one.fields("devices links templates")
-        placed = one["devices"].places(devices)
-        held = one["links"].places(range(links))
-        if len(set(placed)) != len(placed) or len(set(held)) != len(held):
-            one.broken("a device or link twice")
-        kinds = one["templates"].rows(length=len(classes))
-        work.append([])
-        for of, row in zip(classes, kinds, strict=True):
-            numbers = row.places(templates, length=largest)
-            for size, number in enumerate(numbers, start=1):
-                template = templates[number]
-                if template.of != of or template.batch < size:
-                    row[size - 1].untrue(f"of class {template.of}, for {template.batch}")
-                if template.devices != [devices[place] for place in placed]:
+        one.fields("copies templates")
+        rows = one["templates"].rows(length=len(classes))
+        numbers = [row.places(templates, length=largest) for row in rows]
+        first = templates[numbers[0][0]].way
+        devices, links = _places(one["copies"], question, counts, first)
+        for of, row, each in zip(classes, rows, numbers, strict=True):
+            for size, number in enumerate(each, start=1):
+                way = templates[number].way
+                if way.of != of or way.batch < size:
+                    row[size - 1].untrue(f"of class {way.of}, for {way.batch}")
+                if way.kinds != first.kinds or _slots(way) != _slots(first):
                     row[size - 1].untrue("of other devices")
-                if template.links != len(held):
-                    row[size - 1].broken(f"has {template.links} links")
-            work[-1].append([_placed(templates[n], placed, held, streams) for n in numbers])
-        served += placed
+        work.append(
+            [[_placed(templates[n], devices, links, streams) for n in each] for each in numbers]
+        )
+        limits.append(policy.limit * len(devices))
+        served.append(devices)
     if not work:
         node.broken("no instance")
     if policy.placement == "all":
         useful = _useful(question, model, ways)
-        wanted = [place for place, device in enumerate(devices) if device in useful]
+        there = question.devices_of(list(counts))
+        wanted = [[place] for place, device in enumerate(there) if device in useful]
         if sorted(served) != wanted:
             node.untrue(f"on devices {sorted(served)}, and not on all of {wanted}")
     return Served(
         work,
-        [policy.limit] * len(work),
+        limits,
         policy.routing,
         levels=1 + max((s.level for s in question.streams if s.model == model), default=0),
         room=policy.max_queue_size,
@@ -199,6 +186,33 @@ def _served(
         preferred=[size for size in policy.preferred if size <= largest],
         delay_s=policy.delay_s,
     )
+
+
+def _slots(way: Way) -> list[tuple[int, int]]:
+    return [one[:2] for one in way.devices]
+
+
+def _places(
+    node: Node, question: Question, counts: tuple[int, ...], way: Way
+) -> tuple[list[int], list[int]]:
+    """Return the devices and links of a vector that a way stands on, by the copies of its kinds."""
+    rows = node.rows(length=len(way.kinds))
+    copies = [one.whole() for one in rows]
+    if any(copy >= counts[kind] for kind, copy in zip(way.kinds, copies, strict=True)):
+        node.untrue(f"of kinds {way.kinds}, of which there are not so many")
+    if len(set(zip(way.kinds, copies, strict=True))) != len(copies):
+        node.untrue("one of a kind in the place of two")
+    firsts = [
+        question.first_of(list(counts), kind, copy)
+        for kind, copy in zip(way.kinds, copies, strict=True)
+    ]
+    devices = [firsts[unit][0] + place for unit, place in _slots(way)]
+    links = [
+        first + link
+        for (_, first), kind in zip(firsts, way.kinds, strict=True)
+        for link in range(question.kinds[kind].links)
+    ]
+    return devices, links
 
 
 def _placed(template: Template, devices: list[int], links: list[int], streams: list[int]) -> Work:
@@ -211,9 +225,11 @@ def _placed(template: Template, devices: list[int], links: list[int], streams: l
     )
 
 
-def _useful(question: Question, model: int, ways: Sequence[Way]) -> set[int]:
-    """Types of devices that can serve every class of a model within its largest limit."""
-    useful = set(range(len(question.streams_of)))
+def _useful(question: Question, model: int, ways: Sequence[Way]) -> set[tuple[int, int]]:
+    """Devices of kinds that serve every class of a model whole within its largest limit."""
+    useful = {
+        (at, place) for at, kind in enumerate(question.kinds) for place in range(len(kind.devices))
+    }
     for of in question.of_model(model):
         slos = [
             limit
@@ -222,7 +238,11 @@ def _useful(question: Question, model: int, ways: Sequence[Way]) -> set[int]:
             for _, limit in question.streams[stream].slos
         ]
         limit = max(slos, default=math.inf)
-        useful &= {w.device for w in ways if w[1:4] == (of, 0, 1) and w.alone_s <= limit}
+        useful &= {
+            (way.kinds[0], way.devices[0][1])
+            for way in ways
+            if (way.of, way.batch, len(way.devices)) == (of, 1, 1) and way.alone_s <= limit
+        }
     return useful
 
 

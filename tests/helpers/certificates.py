@@ -64,13 +64,13 @@ class Maker:
             self.kinds.append({
                 "name": f"kind{at}",
                 "devices": devices,
+                "links": int(self.places[at] == CARD),
                 "counts": int(at > 0),
                 "most": most[at],
                 "price": price,
                 "cost": round(exact * 10**9),
             })  # fmt: skip
         self.classes = [(m, v) for m in range(models) for v in range(int(rng.integers(1, 3)))]
-        self.pieces = [2 if split else 1 for _ in self.classes]
         self.sizes = [1, 2]
         self.policies: list[Json] = [
             {"name": "alone", "routing": "least_finish", "max_batch": 1, "delay_s": 0.0},
@@ -82,11 +82,11 @@ class Maker:
                 "max_queue_size": None, "timeout_s": None, "timeout_action": "reject",
             }  # fmt: skip
         work = rng.uniform(0.01, 0.03, len(self.classes))
+        # Of plans over two devices each does a half.
         self.seconds = {
-            (q, c, piece, b): float(work[c] / self.speed[q] * (0.5 + 0.5 * b) / self.pieces[c])
+            (q, c, b): float(work[c] / self.speed[q] * (0.5 + 0.5 * b) / (1 + split))
             for q in range(3)
             for c in range(len(self.classes))
-            for piece in range(self.pieces[c])
             for b in self.sizes
             # The second type of device knows no second variant.
             if not (q == 1 and self.classes[c][1] == 1 and not split)
@@ -105,44 +105,63 @@ class Maker:
             len(self.asks), count, p=np.array(self.rates) / sum(self.rates)
         ).astype(np.uint16)
         self.runs: list[Json] = []
+        self.ways: list[Json] = []
         self.templates: list[Json] = []
         self.number: dict[Any, int] = {}
         self.error = 0.0002
+        self.list_ways()
 
     # Deployments
 
-    def template(self, where: tuple[tuple[int, bool], ...], of: int, batch: int) -> int:
-        """The template of a class on devices, each of a type, and behind a link or not."""
-        key = (where, of, batch)
-        if key not in self.number:
-            groups: list[list[Any]] = []
-            moves: list[list[Any]] = []
-            count = len(where)
-            for slot, (q, linked) in enumerate(where):
-                before = [slot - 1] if slot else []
-                if linked:
-                    moves.append([-1, self.move_s * batch, [slot], before])
-                    before = [count + len(moves) - 1]
-                row = [slot, self.seconds[q, of, min(slot, self.pieces[of] - 1), batch], [], before]
-                groups.append([*row, [slot]] if self.pieces[of] > 1 else row)
-            # Links are numbered as those slots have them that have one.
-            used = [slot for slot, (_, linked) in enumerate(where) if linked]
-            for move in moves:
-                move[2] = [used.index(move[2][0])]
-            self.number[key] = len(self.templates)
-            self.templates.append({
-                "class": of, "batch": batch, "devices": [q for q, _ in where],
-                "links": len(used), "tasks": groups + moves,
-            })  # fmt: skip
-        return self.number[key]
+    def list_ways(self) -> None:
+        """Every device alone, or every two that may stand one after another."""
+        slots = [(k, p) for k, kind in enumerate(self.kinds) for p in range(len(kind["devices"]))]
+        sets: list[tuple[tuple[int, ...], tuple[tuple[int, int], ...]]] = []
+        sets += [((k,), ((0, p),)) for k, p in slots if not self.split]
+        if self.split:
+            sets += [((k, j), ((0, p), (1, r))) for k, p in slots for j, r in slots if k <= j]
+            sets.append(((3,), ((0, 0), (0, 1))))
+        for (kinds, devices), of, batch in itertools.product(
+            sets, range(len(self.classes)), self.sizes
+        ):
+            types = [self.kinds[kinds[unit]]["devices"][place] for unit, place in devices]
+            if all((q, of, batch) in self.seconds for q in types):
+                self.template(kinds, devices, types, of, batch)
 
-    def devices_of(self, counts: tuple[int, ...]) -> list[tuple[int, bool]]:
-        """Type of each device, and whether it is behind a link."""
+    def template(
+        self,
+        kinds: tuple[int, ...],
+        devices: tuple[tuple[int, int], ...],
+        types: list[int],
+        of: int,
+        batch: int,
+    ) -> None:
+        """Devices one after another; in front of each that is a card a transfer to it."""
+        groups: list[list[Any]] = []
+        moves: list[list[Any]] = []
+        cards = [unit for unit, kind in enumerate(kinds) if self.places[kind] == CARD]
+        for slot, q in enumerate(types):
+            before = [slot - 1] if slot else []
+            if devices[slot][0] in cards:
+                moves.append([-1, self.move_s * batch, [cards.index(devices[slot][0])], before])
+                before = [len(devices) + len(moves) - 1]
+            groups.append([slot, self.seconds[q, of, batch], [], before])
+        self.number[kinds, devices, of, batch] = len(self.templates)
+        self.templates.append({"way": len(self.ways), "tasks": groups + moves})
+        self.ways.append({
+            "class": of, "batch": batch, "alone_s": sum(row[1] for row in groups),
+            "kinds": list(kinds),
+            "devices": [[*one, row[1]] for one, row in zip(devices, groups, strict=True)],
+            "links": [self.move_s * batch] * len(cards),
+        })  # fmt: skip
+
+    def devices_of(self, counts: tuple[int, ...]) -> list[tuple[int, int, int]]:
+        """Kind, copy and place in it of each device."""
         return [
-            (q, self.places[k] == CARD)
+            (k, copy, place)
             for k, count in enumerate(counts)
-            for _ in range(count)
-            for q in self.kinds[k]["devices"]
+            for copy in range(count)
+            for place in range(len(self.kinds[k]["devices"]))
         ]
 
     def deployment(self, counts: tuple[int, ...], policy: Json) -> list[Any] | None:
@@ -151,31 +170,45 @@ class Maker:
         found = []
         for m in range(len(self.streams)):
             own = [c for c, (model, _) in enumerate(self.classes) if model == m]
-            groups = [
-                (place,)
-                for place, (q, _) in enumerate(devices)
-                if all((q, c, 0, 1) in self.seconds for c in own) and not self.split
-                and all(self.alone(q, c, 1) <= self.streams[m]["slos"][0][1] for c in own)
-            ]  # fmt: skip
+            groups = [(one,) for one in devices]
             if self.split:
-                groups = [(k, k + 1) for k in range(0, len(devices) - 1, 2)]
-            if not groups:
-                return None
+                groups = [(devices[k], devices[k + 1]) for k in range(0, len(devices) - 1, 2)]  # type: ignore[misc]
             instances = []
             for group in groups:
-                where = tuple(devices[place] for place in group)
-                sizes = self.sizes[: policy["max_batch"]]
+                units = list(dict.fromkeys(one[:2] for one in group))
+                key = (
+                    tuple(kind for kind, _ in units),
+                    tuple((units.index(one[:2]), one[2]) for one in group),
+                )
+                numbers = [[self.number.get((*key, c, b), -1) for b in self.sizes] for c in own]
+                ways = [self.ways[row[0]] for row in numbers if row[0] >= 0]
+                limit = self.streams[m]["slos"][0][1]
+                if len(ways) < len(own) or (
+                    not self.split and any(way["alone_s"] > limit for way in ways)
+                ):
+                    continue
                 instances.append({
-                    "devices": list(group),
-                    "links": [place for place in group if devices[place][1]],
-                    "templates": [[self.template(where, c, b) for b in sizes] for c in own],
+                    "copies": [copy for _, copy in units],
+                    "templates": [row[: policy["max_batch"]] for row in numbers],
                 })  # fmt: skip
+            if not instances:
+                return None
             found.append(instances)
         return found
 
-    def alone(self, q: int, of: int, batch: int, piece: int = 0) -> float:
-        """What a request takes at least."""
-        return self.seconds[q, of, piece, batch]
+    def where(self, counts: tuple[int, ...], instance: Json) -> tuple[list[int], list[int]]:
+        """Devices and links of an instance on a vector, by number."""
+        way = self.ways[self.templates[instance["templates"][0][0]]["way"]]
+        units = list(zip(way["kinds"], instance["copies"], strict=True))
+        every = self.devices_of(counts)
+        links = [
+            (k, copy, link)
+            for k, count in enumerate(counts)
+            for copy in range(count)
+            for link in range(self.kinds[k]["links"])
+        ]
+        devices = [every.index((*units[unit], place)) for unit, place, _ in way["devices"]]
+        return devices, [at for unit in units for at, one in enumerate(links) if one[:2] == unit]
 
     def play(self, counts: tuple[int, ...], models: list[Any], policy: Json) -> Outcomes:
         """By the engine of hetsim."""
@@ -188,25 +221,26 @@ class Maker:
             size = len(instances[0]["templates"][0])
             table = np.zeros((len(own), len(instances), size), int)
             for i, instance in enumerate(instances):
+                own_devices, own_links = self.where(counts, instance)
                 for v, row in enumerate(instance["templates"]):
                     for b, number in enumerate(row):
                         tasks = self.templates[number]["tasks"]
                         table[v, i, b] = len(shapes)
                         shapes.append(Shape(
-                            [instance["devices"][t[0]] for t in tasks if t[0] >= 0],
-                            [tuple(instance["links"][k] for k in t[2]) for t in tasks if t[0] < 0],
+                            [own_devices[t[0]] for t in tasks if t[0] >= 0],
+                            [tuple(own_links[k] for k in t[2]) for t in tasks if t[0] < 0],
                             [t[3] for t in tasks],
                         ))  # fmt: skip
                         duration += [t[1] for t in tasks]
             served.append(
                 Model(
                     table,
-                    (policy["limit"],) * len(instances),
+                    (policy["limit"] * (1 + self.split),) * len(instances),
                     policy["routing"],
                     delay_s=policy["delay_s"],
                 )
             )
-        streams = [self.streams_of[q] for q, _ in devices]
+        streams = [self.streams_of[self.kinds[k]["devices"][place]] for k, _, place in devices]
         serving = Serving(
             layout_of(shapes, streams, len(devices)),
             np.array(duration),
@@ -245,7 +279,6 @@ class Maker:
             late = int(np.count_nonzero(waited > limit))
             judged.append([s, 0, len(self.time), late, verdict.answer, error])
         self.runs[-1] |= {
-            "links": len(self.devices_of(counts)),
             "instances": models,
             "played": len(self.time),
             "judged": judged,
@@ -260,31 +293,46 @@ class Maker:
         found: list[Json] = []
         slos = [0] * len(self.streams)
         limit = {c: self.streams[m]["slos"][0][1] for m, c in self.asks}
+        none = [[0.0] * kind["links"] for kind in self.kinds]
         for ask, (_, c) in enumerate(self.asks):
-            for piece in range(self.pieces[c]):
-                able = [
-                    float(any(key[:3] == (q, c, piece) and self.seconds[key] <= limit[c]
-                              for key in self.seconds))
-                    for q in range(3)
-                ]  # fmt: skip
-                found.append({"by": "needs", "ask": ask, "slo": 0, "piece": piece,
-                              "capacity": able, "least": 1.0})  # fmt: skip
-        for weights in self._weights():
-            worth = [[w / n] * n for w, n in zip(weights, self.pieces, strict=True)]
+            useful = [w for w in self.ways if w["class"] == c and w["alone_s"] <= limit[c]]
+            # Of two devices one, whichever of them, is a half.
+            able = [
+                (0.5 if self.split else 1.0)
+                * any(q in self.types_of(way) for way in useful)
+                for q in range(3)
+            ]  # fmt: skip
+            found.append({"by": "needs", "ask": ask, "slo": 0, "capacity": able, "links": none,
+                          "least": 1.0})  # fmt: skip
+        for with_links, worth in itertools.product((False, True), self._weights()):
             capacity = [0.0] * 3
-            for (q, c, piece, b), seconds in self.seconds.items():
-                if seconds <= limit[c]:
-                    earns = worth[c][piece] * b * self.streams_of[q] / seconds
-                    capacity[q] = max(capacity[q], earns)
-            bound = {"capacity": capacity, "slo": slos, "worth": worth}
+            links = [[0.0] * kind["links"] for kind in self.kinds]
+            for way in self.ways:
+                if way["alone_s"] > limit[way["class"]]:
+                    continue
+                types = self.types_of(way)
+                takes = sum(
+                    one[2] / self.streams_of[q]
+                    for one, q in zip(way["devices"], types, strict=True)
+                ) + with_links * sum(way["links"])  # fmt: skip
+                each = worth[way["class"]] * way["batch"] / takes
+                for q in types:
+                    capacity[q] = max(capacity[q], each)
+                for k in way["kinds"]:
+                    links[k] = [max(one, each * with_links) for one in links[k]]
+            bound = {"capacity": capacity, "links": links, "slo": slos, "worth": worth}
             if self.sampled:
-                found.append({"by": "rate", **bound, "least": self._rate(weights)})
+                found.append({"by": "rate", **bound, "least": self._rate(worth)})
             else:
-                found.append({"by": "window", **bound, **self._window(weights, limit)})
+                found.append({"by": "window", **bound, **self._window(worth, limit)})
                 found.append({"by": "pooled", **bound, "least": self._pooled(max(limit.values()))})
-                if min(weights) < 1 or found[-1]["least"] <= 0:
+                if min(worth) < 1 or found[-1]["least"] <= 0:
                     found.pop()
         return found
+
+    def types_of(self, way: Json) -> list[int]:
+        """The types of the devices of a way."""
+        return [self.kinds[way["kinds"][unit]]["devices"][p] for unit, p, _ in way["devices"]]
 
     def _weights(self) -> list[list[float]]:
         return [[1.0] * len(self.classes), self.rng.uniform(0.5, 2, len(self.classes)).tolist()]
@@ -389,10 +437,7 @@ class Maker:
                 "kinds": self.kinds,
                 "limits": [{"of": [-3, 1, 1, 0], "at_least": -3, "at_most": 0}],
                 "models": [{"name": f"model{m}"} for m in range(len(self.streams))],
-                "classes": [
-                    {"model": m, "variant": str(v), "pieces": n}
-                    for (m, v), n in zip(self.classes, self.pieces, strict=True)
-                ],
+                "classes": [{"model": m, "variant": str(v)} for m, v in self.classes],
                 "streams": self.streams,
                 "asks": [
                     {"stream": s, "class": c, "rate_per_s": rate if self.sampled else None}
@@ -405,7 +450,7 @@ class Maker:
                 "time_s": packed(self.time, "<f8"),
                 "ask": packed(self.ask, "<u2"),
             },
-            "least": [[*key, seconds, seconds] for key, seconds in self.seconds.items()],
+            "ways": self.ways,
             "bounds": bounds,
             "templates": self.templates,
             "runs": self.runs,
@@ -418,7 +463,7 @@ class Maker:
     def excludes(self, bound: Json, counts: tuple[int, ...]) -> bool:
         """Whether a bound excludes a vector."""
         there = sum(
-            n * sum(bound["capacity"][q] for q in kind["devices"])
-            for n, kind in zip(counts, self.kinds, strict=True)
+            n * (sum(bound["capacity"][q] for q in kind["devices"]) + sum(links))
+            for n, kind, links in zip(counts, self.kinds, bound["links"], strict=True)
         )
         return bool(there < bound["least"] * (1 - 1e-9))

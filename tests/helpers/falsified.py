@@ -54,14 +54,50 @@ def called(given: Json, rng: np.random.Generator, was: str, becomes: str) -> boo
     return bool(rows)
 
 
-def a_way(given: Json, rng: np.random.Generator) -> tuple[Json, list[Any]]:
-    """A template, and what `least` says of one of its devices."""
+def types_of(given: Json, way: Json) -> list[int]:
+    """The types of the devices of a way."""
+    kinds = given["question"]["kinds"]
+    return [kinds[way["kinds"][unit]]["devices"][place] for unit, place, _ in way["devices"]]
+
+
+def takes(given: Json, bound: Json, way: Json) -> float:
+    """What a way takes of devices and links, by the capacity of a bound."""
+    devices = given["question"]["devices"]
+    links = [one for kind in way["kinds"] for one in bound["links"][kind]]
+    return sum(
+        bound["capacity"][q] * one[2] / devices[q]["streams"]
+        for q, one in zip(types_of(given, way), way["devices"], strict=True)
+    ) + sum(one * seconds for one, seconds in zip(links, way["links"], strict=True))
+
+
+def counted(given: Json, bound: Json) -> list[Json]:
+    """The ways that a bound is about: what they serve is worth something, in time."""
+    question = given["question"]
+    found = []
+    for way in given["ways"]:
+        limits = [
+            question["streams"][ask["stream"]]["slos"][bound["slo"][ask["stream"]]][1]
+            for ask in question["asks"]
+            if ask["class"] == way["class"] and bound["slo"][ask["stream"]] is not None
+        ]
+        if bound["worth"][way["class"]] > 0 and way["alone_s"] <= max(limits, default=-1):
+            found.append(way)
+    return found
+
+
+def a_way(given: Json, rng: np.random.Generator) -> tuple[Json, Json]:
+    """A template, and the way that it is of."""
     template = one_of(given["templates"], rng)
-    slot = int(rng.integers(len(template["devices"])))
-    pieces = given["question"]["classes"][template["class"]]["pieces"]
-    key = [template["devices"][slot], template["class"], min(slot, pieces - 1), template["batch"]]
-    (row,) = (row for row in given["least"] if row[:4] == key)
-    return template, row
+    return template, given["ways"][template["way"]]
+
+
+def a_played_way(given: Json, rng: np.random.Generator) -> tuple[Json, Json, list[int]] | None:
+    """An instance of a run, its way, and the counts that it is on."""
+    rows = [
+        (one, given["ways"][given["templates"][one["templates"][0][0]]["way"]], run["counts"])
+        for run in played(given) for model in run["instances"] for one in model
+    ]  # fmt: skip
+    return one_of(rows, rng) if rows else None
 
 
 def a_vector_that_was_tried_is_hidden(given: Json, rng: np.random.Generator) -> str | None:
@@ -103,30 +139,59 @@ def a_pooled_server_is_quicker(given: Json, rng: np.random.Generator) -> str | N
 
 
 def a_device_has_less_capacity(given: Json, rng: np.random.Generator) -> str | None:
-    bound = one_of(given["bounds"], rng)
+    bound = one_of(bounds_by(given, "needs"), rng)
+    if bound is None:
+        return None
     devices = [at for at, capacity in enumerate(bound["capacity"]) if capacity > 0]
     if not devices:
         return None
-    device = one_of(devices, rng)
-    bound["capacity"][device] *= float(rng.uniform(0, 0.999))
-    return "earns|less than 1 of what would do"
+    bound["capacity"][one_of(devices, rng)] *= float(rng.uniform(0, 0.999))
+    return "less than 1 of what would do"
+
+
+def what_a_way_takes_has_less_capacity(given: Json, rng: np.random.Generator) -> str | None:
+    bound = one_of(bounds_by(given, "rate", "window", "pooled"), rng)
+    ways = [] if bound is None else counted(given, bound)
+    if not ways:
+        return None
+    way = one_of(ways, rng)
+    earns = bound["worth"][way["class"]] * way["batch"]
+    less = earns / takes(given, bound, way) * float(rng.uniform(0, 0.999))
+    for q in types_of(given, way):
+        bound["capacity"][q] *= less
+    for kind in set(way["kinds"]):
+        bound["links"][kind] = [one * less for one in bound["links"][kind]]
+    return "earns"
+
+
+def a_link_of_capacity_has_none(given: Json, rng: np.random.Generator) -> str | None:
+    bound = one_of([b for b in bounds_by(given, "rate", "window", "pooled")
+                    if any(map(any, b["links"]))], rng)  # fmt: skip
+    if bound is None:
+        return None
+    bound["links"] = [[0.0] * len(row) for row in bound["links"]]
+    short = [
+        way for way in counted(given, bound)
+        if takes(given, bound, way) < bound["worth"][way["class"]] * way["batch"] * (1 - 1e-9)
+    ]  # fmt: skip
+    return "earns" if short else None
 
 
 def a_request_is_worth_more(given: Json, rng: np.random.Generator) -> str | None:
     bound = one_of(bounds_by(given, "rate", "window", "pooled"), rng)
     if bound is None or not any(bound["capacity"]):
         return None
-    # Some way earns all of the capacity, so that it earns more where all is worth twice as much.
-    bound["worth"] = [[2 * one for one in row] for row in bound["worth"]]
-    return "earns"
+    # Ways over several devices may take more than they must; none takes so much.
+    bound["worth"] = [1e9 * one for one in bound["worth"]]
+    return "earns" if counted(given, bound) else None
 
 
 def a_pooled_request_is_worth_less_than_one(given: Json, rng: np.random.Generator) -> str | None:
     bound = one_of(bounds_by(given, "pooled"), rng)
     if bound is None:
         return None
-    row = one_of([row for row in bound["worth"] if sum(row) >= 1], rng)
-    row[:] = [one * float(rng.uniform(0.1, 0.99)) / sum(row) for one in row]
+    at = one_of([at for at, one in enumerate(bound["worth"]) if one >= 1], rng)
+    bound["worth"][at] = float(rng.uniform(0.1, 0.99))
     return "is worth less than 1"
 
 
@@ -271,19 +336,53 @@ def an_instance_is_left_out(given: Json, rng: np.random.Generator) -> str | None
 
 
 def an_instance_is_on_another_device(given: Json, rng: np.random.Generator) -> str | None:
+    found = a_played_way(given, rng)
+    if found is None:
+        return None
+    one, way, counts = found
+    one["copies"][0] = counts[way["kinds"][0]] + int(rng.integers(3))
+    return "there are not so many"
+
+
+def an_instance_takes_one_for_two(given: Json, rng: np.random.Generator) -> str | None:
     rows = []
     for run in played(given):
-        types = [q for kind, n in zip(given["question"]["kinds"], run["counts"], strict=True)
-                 for _ in range(n) for q in kind["devices"]]  # fmt: skip
         for model in run["instances"]:
             for one in model:
-                place = one["devices"][0]
-                rows += [(one, other) for other, q in enumerate(types)
-                         if q != types[place] and other not in one["devices"]]  # fmt: skip
+                way = given["ways"][given["templates"][one["templates"][0][0]]["way"]]
+                if len(way["kinds"]) > len(set(way["kinds"])):
+                    rows.append(one)
     if not rows:
         return None
-    one, other = one_of(rows, rng)
-    one["devices"][0] = other
+    one_of(rows, rng)["copies"][:] = [0, 0]
+    return "in the place of two"
+
+
+def a_device_is_in_a_way_twice(given: Json, rng: np.random.Generator) -> str | None:
+    ways = [way for way in given["ways"] if len(way["devices"]) > 1]
+    if not ways:
+        return None
+    devices = one_of(ways, rng)["devices"]
+    devices[1][:2] = devices[0][:2]
+    return "a device twice"
+
+
+def a_batch_runs_on_other_devices(given: Json, rng: np.random.Generator) -> str | None:
+    found = a_played_way(given, rng)
+    if found is None or len(found[0]["templates"][0]) < 2:
+        return None
+    one, way, _ = found
+    second = given["ways"][given["templates"][one["templates"][0][1]]["way"]]
+    slots = [row[:2] for row in way["devices"]]
+    others = [
+        at for at, template in enumerate(given["templates"])
+        if (other := given["ways"][template["way"]])["class"] == way["class"]
+        and other["batch"] >= second["batch"]
+        and (other["kinds"] != way["kinds"] or [row[:2] for row in other["devices"]] != slots)
+    ]  # fmt: skip
+    if not others:
+        return None
+    one["templates"][0][1] = one_of(others, rng)
     return "of other devices"
 
 
@@ -293,12 +392,12 @@ def a_batch_runs_as_another_class(given: Json, rng: np.random.Generator) -> str 
     if not rows:
         return None
     row = one_of(rows, rng)
-    of = given["templates"][row[0]]["class"]
-    others = [at for at, one in enumerate(given["templates"]) if one["class"] != of]
+    classes = [given["ways"][one["way"]]["class"] for one in given["templates"]]
+    others = [at for at, of in enumerate(classes) if of != classes[row[0]]]
     if not others:
         return None
     row[0] = one_of(others, rng)
-    return "of class"
+    return "of class|there are not so many|entries in the place|in the place of two"
 
 
 def a_small_batch_is_run_in_place_of_a_large_one(
@@ -324,25 +423,33 @@ def a_task_is_quicker_than_least_says(given: Json, rng: np.random.Generator) -> 
 def least_says_more_than_a_task_takes(given: Json, rng: np.random.Generator) -> str | None:
     if not given["templates"]:
         return None
-    _, row = a_way(given, rng)
-    row[4] *= float(rng.uniform(1.01, 5))
+    _, way = a_way(given, rng)
+    one_of(way["devices"], rng)[2] *= float(rng.uniform(1.01, 5))
     return "at least"
+
+
+def a_link_is_held_for_less_than_least_says(given: Json, rng: np.random.Generator) -> str | None:
+    ways = [one["way"] for one in given["templates"] if any(given["ways"][one["way"]]["links"])]
+    if not ways:
+        return None
+    links = given["ways"][one_of(ways, rng)]["links"]
+    links[one_of([at for at, one in enumerate(links) if one], rng)] *= float(rng.uniform(1.01, 5))
+    return "on link .* at least"
 
 
 def least_says_what_is_slower_than_a_template(given: Json, rng: np.random.Generator) -> str | None:
     if not given["templates"]:
         return None
-    template, row = a_way(given, rng)
-    row[5] = sum(task[1] for task in template["tasks"]) * float(rng.uniform(1.01, 5))
+    template, way = a_way(given, rng)
+    way["alone_s"] = sum(task[1] for task in template["tasks"]) * float(rng.uniform(1.01, 5))
     return "alone it takes|earns|nothing is said|less than 1 of"
 
 
-def a_way_is_dropped(given: Json, rng: np.random.Generator) -> str | None:
+def a_template_is_of_no_way(given: Json, rng: np.random.Generator) -> str | None:
     if not given["templates"]:
         return None
-    _, row = a_way(given, rng)
-    given["least"].remove(row)
-    return "has no way"
+    given["templates"][0]["way"] = len(given["ways"])
+    return "whole number"
 
 
 def arrivals_are_thinned(given: Json, rng: np.random.Generator) -> str | None:
@@ -431,14 +538,17 @@ def fewer_devices_may_be_had(given: Json, rng: np.random.Generator) -> str | Non
 
 
 def a_device_runs_more_at_once(given: Json, rng: np.random.Generator) -> str | None:
-    ways = {row[0] for row in given["least"]}
     bound = one_of(bounds_by(given, "rate", "window", "pooled"), rng)
-    if bound is None or not ways:
+    ways = [] if bound is None else counted(given, bound)
+    if not ways:
         return None
-    devices = [q for q in ways if bound["capacity"][q] > 0]
-    if not devices:
+    for device in given["question"]["devices"]:
+        device["streams"] *= 10
+    if not any(
+        takes(given, bound, way) < bound["worth"][way["class"]] * way["batch"] * (1 - 1e-9)
+        for way in ways
+    ):
         return None
-    given["question"]["devices"][one_of(devices, rng)]["streams"] *= 2
     return "earns"
 
 
@@ -465,7 +575,7 @@ def a_policy_has_no_deployment(given: Json, rng: np.random.Generator) -> str | N
     run = one_of(for_all(given), rng)
     if run is None:
         return None
-    for key in ("links", "instances", "played", "judged"):
+    for key in ("instances", "played", "judged"):
         del run[key]
     run["none"] = "nobody knows"
     return "has a deployment there: each model has a device"
@@ -483,6 +593,8 @@ FALSIFIED: tuple[Falsify, ...] = (
     the_least_of_a_bound_is_raised,
     a_pooled_server_is_quicker,
     a_device_has_less_capacity,
+    what_a_way_takes_has_less_capacity,
+    a_link_of_capacity_has_none,
     a_request_is_worth_more,
     a_pooled_request_is_worth_less_than_one,
     a_window_is_shorter,
@@ -504,12 +616,16 @@ FALSIFIED: tuple[Falsify, ...] = (
     a_run_is_said_to_be_of_another_policy,
     an_instance_is_left_out,
     an_instance_is_on_another_device,
+    an_instance_takes_one_for_two,
+    a_device_is_in_a_way_twice,
+    a_batch_runs_on_other_devices,
     a_batch_runs_as_another_class,
     a_small_batch_is_run_in_place_of_a_large_one,
     a_task_is_quicker_than_least_says,
     least_says_more_than_a_task_takes,
+    a_link_is_held_for_less_than_least_says,
     least_says_what_is_slower_than_a_template,
-    a_way_is_dropped,
+    a_template_is_of_no_way,
     arrivals_are_thinned,
     arrivals_come_slower,
     not_all_of_a_trace_is_played,

@@ -183,14 +183,14 @@ def test_prices_of_a_vector_are_safe_and_as_sharp_as_the_program(seed: int) -> N
         demand = demand_of(question, slo) * 4
         for counts in every_vector(question)[:: max(1, all_vectors(question) // 5)]:
             found = at_vector(question, slo, demand, counts)
-            capacity, worth = alike(question, slo) if found is None else found
+            capacity, worth = alike(question, slo)[0] if found is None else found
             again = worth_of(question, slo, capacity)
             assert (worth <= again * (1 + 1e-9)).all() or found is None
             if found is None:
                 continue
             has = sum(
-                count * sum(float(capacity[p]) for p in kind.devices)
-                for count, kind in zip(counts, question.kinds, strict=True)
+                count * sum(float(capacity[one]) for one in question.resources_of(kind))
+                for kind, count in enumerate(counts)
             )
             # The program said that it has too little, and so do its prices.
             assert has < float(demand @ worth) * (1 + 1e-6)

@@ -75,8 +75,8 @@ def question(tmp_path: Path, **changed: Any) -> Question:
 
 def kind(most: int, counts: int = 1) -> Any:
     price = {"usd_per_hour": "0.1"}
-    return {"name": "kind", "devices": [0], "counts": counts, "most": most, "price": price,
-            "cost": 10**8}  # fmt: skip
+    return {"name": "kind", "devices": [0], "links": 0, "counts": counts, "most": most,
+            "price": price, "cost": 10**8}  # fmt: skip
 
 
 def test_vectors_are_those_that_could_be_had(

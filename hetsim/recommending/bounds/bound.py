@@ -1,4 +1,4 @@
-"""One bound: what each device adds, and what is needed at least."""
+"""One bound: what each device and link adds, and what is needed at least."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ By = Literal["needs", "rate", "window", "pooled"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
-    """What a vector must have: ``sum n_k c_k >= least``, c_k the sum over a kind's devices.
+    """What a vector must have: ``sum n_k c_k >= least``, c_k of all devices and links of a kind.
 
     Attributes
     ----------
     by : "needs", "rate", "window" or "pooled"
-    capacity : float array [types]
-        What one device adds.
+    capacity : float array [resources]
+        What one device or link adds.
     least : float
     slo : tuple of int or None
         By stream: which of its objectives is not met otherwise; None: none of them counts.
@@ -45,7 +45,10 @@ class Bound:
 
     def test(self, question: Question) -> Test:
         """Return it as a test of counts."""
-        each = [sum(float(self.capacity[p]) for p in kind.devices) for kind in question.kinds]
+        each = [
+            sum(float(self.capacity[one]) for one in question.resources_of(kind))
+            for kind in range(len(question.kinds))
+        ]
         return Test(np.array(each), self.least)
 
 

@@ -18,11 +18,13 @@ LENGTHS = 1.15
 def bound_of(question: Question, slo: Sequence[int | None], prices: Prices) -> Bound | None:
     """Return the bound that prices give; None where they ask for nothing.
 
-    *Proof.* A device of type p has ``streams`` seconds a second; in them it gathers ``capacity[p]``
-    at most. A request of class c that is answered in time was in a batch of b, on a device with a
-    useful way for that, and its part of that batch, ``seconds / b``, is worth ``worth[c]`` or more
-    by the choice of `worth`; nothing else counts for it. So what is answered in time within a
-    window is worth no more than the vector gathers in it: ``sum n_k c_k`` times its length.
+    *Proof.* A device runs as many subgraphs at once as it has streams, a link carries one transfer
+    at a time: in a second a resource r gathers ``capacity[r]`` at most. A request of class c that
+    is answered in time was in a batch of b that ran in a useful way, on one device or over several,
+    between the request's arrival and its limit; its part of what that takes of all resources,
+    ``uses / b``, is worth ``worth[c]`` or more by the choice of `worth`. So what is answered in
+    time within a window is worth no more than the vector gathers in it: ``sum n_k c_k`` times its
+    length, c_k of all devices and links of a kind.
 
     *In the long run* the share of each stream that is to be on time comes at its rate; of
     its classes those that are worth most may be late.

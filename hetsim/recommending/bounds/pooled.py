@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,11 @@ STEPS = 40
 """Halvings of the rates between which the least lies."""
 
 
-def pooled(question: Question, slo: Sequence[int | None]) -> Bound | None:
-    """Return the rate below which too many are late of any policy; None where there is none.
+def pooled(question: Question, slo: Sequence[int | None]) -> Iterator[Bound]:
+    """Yield the rate below which too many are late of any policy, by prices of devices and links.
 
-    *Proof.* Let device p do ``capacity[p]`` requests a second at most, in whichever useful batch
-    size and of whichever class is best for it. Every request that is answered in time had its
-    part of the devices' time, worth 1 or more by these capacities, between its arrival and the
+    *Proof.* Every request that is answered in time had its part of the time of devices and links,
+    worth 1 or more by `capacity` in whichever useful way it was served, between its arrival and the
     limit after it. So all that were in time are in time on one server that does ``d = sum n_k
     c_k`` requests a second, and may put any of them off and go on later. There, of requests that
     need the same and may take the same time, the first that came may go first (exchange: whenever
@@ -35,10 +34,10 @@ def pooled(question: Question, slo: Sequence[int | None]) -> Bound | None:
     """
     arrivals = question.arrivals
     if arrivals is None:
-        return None
-    capacity, worth = alike(question, slo)
-    if not np.isfinite(capacity).all() or not capacity.any():
-        return None
+        return
+    prices = [row for row in alike(question, slo) if np.isfinite(row[0]).all() and row[0].any()]
+    if not prices:
+        return
     stream_of = np.array([ask.stream for ask in question.asks])
     allowed = 0
     counts = np.zeros(len(arrivals), dtype=np.bool_)
@@ -51,7 +50,9 @@ def pooled(question: Question, slo: Sequence[int | None]) -> Bound | None:
     time_s = arrivals.time_s[counts]
     limit_s = float(np.nanmax(limits_s(question, slo)))
     least = least_rate(time_s, limit_s, allowed)
-    return Bound("pooled", capacity, least, tuple(slo), worth) if least > 0 else None
+    if least > 0:
+        for capacity, worth in prices:
+            yield Bound("pooled", capacity, least, tuple(slo), worth)
 
 
 def least_rate(time_s: NDArray[np.float64], limit_s: float, allowed: int) -> float:

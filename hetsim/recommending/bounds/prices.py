@@ -1,4 +1,4 @@
-"""Prices of devices' time, and what each request is worth by them."""
+"""Prices of the time of devices and links, and what each request is worth by them."""
 
 from __future__ import annotations
 
@@ -9,42 +9,128 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from hetsim.recommending.bounds.bound import limits_s
-from hetsim.recommending.question import Counts, Question
+from hetsim.recommending.question import Counts, Mode, Question
 
 Prices = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""By type: what a second of one device is worth; by class: what a request needs at least."""
+"""By resource: what a second of one is worth; by class: what a request needs at least."""
+
+ROUNDING = 1e-12
+"""By how much products of prices may be off, and more."""
+
+RARE = 1e-6
+"""Of what a vector does not have: how little of it prices are made for."""
 
 
-def alike(question: Question, slo: Sequence[int | None]) -> Prices:
-    """Return prices by which every request is worth 1: what each device does a second at most.
+def alike(question: Question, slo: Sequence[int | None]) -> tuple[Prices, ...]:
+    """Return prices by which every request is worth 1, each way on its own.
 
-    Of one class these are all the prices that matter: a vector does no more a second than
-    its devices do together, each in the batch size that suits it best.
+    First, what each device does a second at most: of models that are whole on one device, and where
+    no link matters, all the prices that there are. Then those by which all kinds together, and what
+    each split takes, do least a second.
     """
-    limits = limits_s(question, slo)
-    capacity = np.zeros(len(question.types))
-    for of_type, spec in enumerate(question.types):
-        for of_class, limit_s in enumerate(limits.tolist()):
-            # Of what nothing is asked, the limit is no number, and no way is useful.
-            for way in question.useful(of_type, of_class, limit_s):
-                rate = way.batch * spec.streams / way.seconds if way.seconds else np.inf
-                capacity[of_type] = max(capacity[of_type], rate)
-    return capacity, np.where(np.isnan(limits), 0.0, 1.0)
+    worth = np.where(np.isnan(limits_s(question, slo)), 0.0, 1.0)
+    modes = _useful(question, slo)
+    found = [_by_device(question, modes)]
+    if matters(question):
+        kinds = range(len(question.kinds))
+        rows = [tuple(1 for _ in kinds)]
+        rows += [tuple(int(k in one.kinds) for k in kinds) for one in question.splits]
+        for counts in dict.fromkeys(rows):
+            capacity = covering(question, slo, counts)
+            if capacity is not None and not any(np.allclose(capacity, one) for one in found):
+                found.append(capacity)
+    return tuple((capacity, worth) for capacity in found)
+
+
+def matters(question: Question) -> bool:
+    """Whether prices depend on more than each device by itself: on links, or on other devices."""
+    types = len(question.types)
+    return bool(question.splits) or any(
+        max((use for one, use in mode.uses if one >= types), default=0.0)
+        > max((use for one, use in mode.uses if one < types), default=0.0)
+        for modes in question.modes
+        for mode in modes
+    )
+
+
+def _useful(question: Question, slo: Sequence[int | None]) -> list[Mode]:
+    # Of what nothing is asked, the limit is no number, and no way is useful.
+    return [
+        mode
+        for of_class, limit_s in enumerate(limits_s(question, slo).tolist())
+        for mode in question.useful_modes(of_class, limit_s)
+    ]
+
+
+def _by_device(question: Question, modes: Sequence[Mode]) -> NDArray[np.float64]:
+    """What each device does a second, alone; then, of splits, the one that is used most."""
+    types = len(question.types)
+    capacity = np.zeros(question.resources)
+    by_devices = [(mode, [(one, use) for one, use in mode.uses if one < types]) for mode in modes]
+    for mode, uses in sorted(by_devices, key=lambda row: len(row[1])):
+        _raise_to(capacity, uses, float(mode.batch))
+    return capacity
+
+
+def _raise_to(
+    capacity: NDArray[np.float64], uses: Sequence[tuple[int, float]], earns: float
+) -> None:
+    """Raise the price of what is used most, so that a batch is worth so much."""
+    missing = earns - sum(float(capacity[one]) * use for one, use in uses)
+    if missing > 0:
+        one, use = max(uses, key=lambda row: (row[1], -row[0]))
+        capacity[one] = capacity[one] + missing / use if use else np.inf
+
+
+def covering(
+    question: Question, slo: Sequence[int | None], counts: Counts
+) -> NDArray[np.float64] | None:
+    """Return the prices, every request worth 1, by which a vector gathers least; None: none found.
+
+    A linear program; its prices are raised by what they may lack, so that its tolerance cannot
+    make a bound of them false.
+    """
+    modes = _useful(question, slo)
+    if not modes or any(not use for mode in modes for use in [max(u for _, u in mode.uses)]):
+        return None
+    each = np.zeros((len(modes), question.resources))
+    for row, mode in enumerate(modes):
+        for one, use in mode.uses:
+            each[row, one] = use / mode.batch
+    scale = float(each.max())
+    weight = np.array(has_of(question, counts)) + RARE
+    solved = optimize.linprog(
+        c=weight, A_ub=-each / scale, b_ub=-np.ones(len(modes)), method="highs"
+    )
+    if solved.status != 0:
+        return None
+    capacity: NDArray[np.float64] = np.maximum(np.asarray(solved.x), 0.0) / scale
+    earns = each @ capacity
+    if not (earns > 0).all():
+        return None
+    return capacity * (max(1.0, float((1 / earns).max())) * (1 + ROUNDING))
+
+
+def has_of(question: Question, counts: Counts) -> list[float]:
+    """By resource: how many of it a vector has."""
+    found = [0.0] * question.resources
+    for kind, count in enumerate(counts):
+        for one in question.resources_of(kind):
+            found[one] += count
+    return found
 
 
 def worth_of(
     question: Question, slo: Sequence[int | None], capacity: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """By class: the least of what a request takes of any device, at these prices."""
-    limits = limits_s(question, slo)
+    """By class: the least of what a request takes in any way, at these prices."""
     worth = np.zeros(len(question.classes))
-    for of_class, limit_s in enumerate(limits.tolist()):
+    for of_class, limit_s in enumerate(limits_s(question, slo).tolist()):
         each = [
-            float(capacity[of_type]) * way.seconds / (way.batch * spec.streams)
-            for of_type, spec in enumerate(question.types)
-            for way in question.useful(of_type, of_class, limit_s)
+            sum(float(capacity[one]) * use for one, use in mode.uses) / mode.batch
+            for mode in question.useful_modes(of_class, limit_s)
         ]
-        worth[of_class] = min(each, default=0.0) * (1 - 1e-12)
+        worth[of_class] = min(each, default=0.0) * (1 - ROUNDING)
     return worth
 
 
@@ -56,8 +142,8 @@ def at_vector(
 ) -> Prices | None:
     """Return the prices by which one vector has the least for a demand; None: it has enough.
 
-    The dual of the linear program that deals requests out to devices and batch sizes, in any
-    parts, so that the device that is used most is used least. What a request is worth is computed
+    The dual of the linear program that deals requests out to ways to serve them, in any parts, so
+    that the device or link that is used most is used least. What a request is worth is computed
     anew from the prices, so that the solver's tolerance cannot make a bound of them false.
 
     Parameters
@@ -66,24 +152,22 @@ def at_vector(
         Requests a second that must be answered in time.
     """
     limits = limits_s(question, slo)
-    has = np.zeros(len(question.types))
-    for count, kind in zip(counts, question.kinds, strict=True):
-        for of_type in kind.devices:
-            has[of_type] += count * question.types[of_type].streams
-    ways = [
-        (of_type, of_class, way.seconds / way.batch)
-        for of_type in np.flatnonzero(has).tolist()
-        for of_class in np.flatnonzero(demand > 0).tolist()
-        for way in question.useful(of_type, of_class, float(limits[of_class]))
-    ]
+    has = np.array(has_of(question, counts))
     wanted = np.flatnonzero(demand > 0).tolist()
+    modes = [
+        (of_class, mode)
+        for of_class in wanted
+        for mode in question.useful_modes(of_class, float(limits[of_class]))
+    ]
+    ways = [(of, mode) for of, mode in modes if all(has[one] for one, _ in mode.uses)]
     there = np.flatnonzero(has).tolist()
-    if {of_class for _, of_class, _ in ways} != set(wanted):
+    if {of_class for of_class, _ in ways} != set(wanted):
         return None
     load = np.zeros((len(there), len(ways) + 1))
     deal = np.zeros((len(wanted), len(ways) + 1))
-    for column, (of_type, of_class, seconds) in enumerate(ways):
-        load[there.index(of_type), column] = seconds
+    for column, (of_class, mode) in enumerate(ways):
+        for one, use in mode.uses:
+            load[there.index(one), column] = use / mode.batch
         deal[wanted.index(of_class), column] = 1.0
     scale = float(load.max()) or 1.0
     load /= scale
@@ -100,25 +184,19 @@ def at_vector(
     )
     if solved.status != 0 or float(solved.fun or 0.0) * most * scale <= 1.0:
         return None
-    price = np.maximum(-np.asarray(solved.ineqlin.marginals), 0.0)
-    capacity = np.zeros(len(question.types))
-    # Of types that the vector has none of, a second is worth what makes no request cheaper.
-    for of_type, value in zip(there, price.tolist(), strict=True):
-        capacity[of_type] = value * question.types[of_type].streams
+    capacity = np.zeros(question.resources)
+    capacity[there] = np.maximum(-np.asarray(solved.ineqlin.marginals), 0.0)
     worth = np.zeros(len(question.classes))
     for of_class in wanted:
         worth[of_class] = min(
-            float(capacity[of_type]) * seconds / question.types[of_type].streams
-            for of_type, other, seconds in ways
+            sum(float(capacity[one]) * use for one, use in mode.uses) / mode.batch
+            for other, mode in ways
             if other == of_class
         )
-    for of_type, spec in enumerate(question.types):
-        if has[of_type]:
-            continue
-        rates = [
-            worth[of_class] * way.batch * spec.streams / way.seconds if way.seconds else np.inf
-            for of_class in wanted
-            for way in question.useful(of_type, of_class, float(limits[of_class]))
-        ]
-        capacity[of_type] = max(rates, default=0.0)
+    # Of what the vector has none of, a second is worth what makes no request cheaper.
+    for of_class, mode in modes:
+        lacks = [(one, use) for one, use in mode.uses if not has[one]]
+        if lacks:
+            rest = sum(float(capacity[one]) * use for one, use in mode.uses if has[one])
+            _raise_to(capacity, lacks, float(worth[of_class]) * mode.batch - rest)
     return capacity, worth_of(question, slo, capacity)
