@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from collecting import Collecting
 from groups import Groups
 from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.execution.transports.ray_connection.connection import ray_connection as connected
@@ -36,9 +37,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Lines for the end; work shared by groups; no process left; the sweep taken out."""
+    """Lines for the end; what processes share; none left over; the sweep taken out."""
     config.pluginmanager.register(Summary())
     config.pluginmanager.register(Groups())
+    config.pluginmanager.register(Collecting(config))
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Leftovers())
     named = all("::" in word for word in config.args)

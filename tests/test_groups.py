@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from groups import Groups, group
+from groups import Groups, group, units
 
 HELPERS = str(Path(__file__).parent / "helpers")
 CONFTEST = """
@@ -108,3 +109,22 @@ def test_without_processes_nothing_is_told_or_reordered() -> None:
     items = [item("b"), item("a")]
     Groups().pytest_collection_modifyitems(SimpleNamespace(), items)  # type: ignore[arg-type]
     assert [each.nodeid for each in items] == ["b", "a"]
+
+
+def test_a_file_stays_together_and_parts_get_smaller() -> None:
+    files = {"a": 60, "b": 30, "c": 30, "d": 5}
+    ids = [f"{name}.py::test[{k}]" for name, count in files.items() for k in range(count)]
+    ids.insert(3, "a.py::test_on_ray")
+    found = units(ids, {"a.py::test_on_ray": "ray"}, processes=1)
+    assert list(found) != ids
+    assert set(found) == set(ids)
+    assert found.pop("a.py::test_on_ray") == "ray"
+    parts = [(unit, len(list(those))) for unit, those in groupby(found.values())]
+    assert len({unit for unit, _ in parts}) == len(parts), "a unit is one run of tests"
+    left = 125
+    for unit, count in parts:
+        assert count <= max(1, left // 4)
+        left -= count
+        assert {id_.split("::")[0] for id_ in ids if found.get(id_) == unit} == {unit.split()[0]}
+    assert parts[0][1] == 31
+    assert parts[-1][1] == 1

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 from hetsim.fitting.kin_fits import FittedKin
 from hetsim.fitting.leaving_out import Unseen
@@ -163,7 +163,7 @@ def _width(own: Sequence[Unseen], pool: Sequence[Unseen]) -> float:
     of_kin = len({one.point.network for one in pool})
     logs = networks * math.log(_inside(own)) + KIN_NETWORKS * math.log(_inside(pool))
     width = math.exp(logs / (networks + KIN_NETWORKS))
-    few = float(student.ppf(0.9, max(of_kin - 1, 1))) / HALF_WIDTH
+    few = float(scipy.stats.t.ppf(0.9, max(of_kin - 1, 1))) / HALF_WIDTH
     return max(width * min(few, 2.0), SD_LEAST)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scipy import stats
+import scipy
 
 from hetsim.confidence.early_stopping import early_stopping, least_on_time
 from hetsim.errors import InvalidInput
@@ -16,7 +16,7 @@ def test_so_many_on_time_are_the_least_that_the_binomial_distribution_allows(
 ) -> None:
     least = least_on_time(late, share)
     for on_time, passes in ((least, True), (least - 1, False)):
-        chance = stats.binom.cdf(late, on_time + late, 1 - share) if on_time else 1.0
+        chance = scipy.stats.binom.cdf(late, on_time + late, 1 - share) if on_time else 1.0
         assert (chance < 0.01) == passes
 
 

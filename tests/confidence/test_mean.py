@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from hetsim.confidence.batches import BATCHES, freedom_of, reach_of, skewness_of
 from hetsim.confidence.mean import mean_of
@@ -28,7 +28,7 @@ def test_the_error_is_that_of_batches_and_the_bend_that_of_busy_periods() -> Non
     each = np.array([rest[a:b].sum() for a, b in pairwise([*begins, 100_000])])
     skewness = (each**3).sum() / (each**2).sum() ** 1.5
     assert skewness_of(each) == pytest.approx(skewness)
-    reach = stats.t.ppf(0.975, freedom_of(BATCHES - 1, each))
+    reach = scipy.stats.t.ppf(0.975, freedom_of(BATCHES - 1, each))
     assert found.estimate == pytest.approx(latency_s.sum() / gaps.sum())
     for end, wanted_reach in ((found.low, reach), (found.high, -reach)):
         off = (found.estimate - end) / error
@@ -41,7 +41,7 @@ def test_without_a_bend_the_reach_is_students(skewness: float) -> None:
     below, above = reach_of(20.0, 0.95, skewness, skewness)
     assert (above > below) == (skewness > 0)
     if skewness == 0:
-        assert below == above == pytest.approx(stats.t.ppf(0.975, 20))
+        assert below == above == pytest.approx(scipy.stats.t.ppf(0.975, 20))
 
 
 def test_a_mean_without_an_end() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+import scipy
 
 from hetsim.confidence.batches import BATCHES, ENOUGH_LATE, late_share
 from hetsim.confidence.ordered import FROM, Ordered
@@ -50,7 +50,7 @@ def test_intervals_of_95_percent_hold_the_true_p99_in_93_to_97_of_100(
 def test_the_binomial_interval_does_not(load: float, most: float) -> None:
     """Of 20,000 requests: 21 % at load 0.8 and 6 % at 0.95 hold it."""
     true = latency_at("M/D/1", load, 99.0)
-    low, high = stats.binom.interval(0.95, 20_000, 0.99)
+    low, high = scipy.stats.binom.interval(0.95, 20_000, 0.99)
     held = 0
     for seed in range(200):
         latency_s = np.sort(sojourns("M/D/1", load, 20_000, seed)[0])

@@ -1,7 +1,8 @@
 """Which tests one process runs, where several share the work.
 
 Tests that share what takes long to make, or that wait for the same kind of thing, are a group,
-which one process runs; all others go to whichever process is free, the long ones first.
+which one process runs. All other tests go out by their files, for those of a file share what they
+make, too: whole at first, in ever smaller parts towards the end, so that all processes end at once.
 pytest-xdist's own groups are part of node ids, which pytest 9.2 does not let it change: here the
 processes tell the groups in a file.
 """
@@ -9,6 +10,8 @@ processes tell the groups in a file.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,9 @@ MARK = "group"
 """Marks a test with its group. That of all that start Rays of their own is ``own_ray``: one process
 waits for them while the others compute. For each function that is compiled, ``machine_code`` has a
 test that calls it: where no machine code is kept yet, one process makes it, and all find it."""
+
+FIRST = ("own_ray", "ray", "machine_code", "suite")
+"""The groups in the order in which they go out, the longest first."""
 
 _FILE = "hetsim_groups"
 
@@ -39,6 +45,25 @@ def group(item: pytest.Item) -> str | None:
     return next((name for fixture, name in GROUPS.items() if fixture in used), None)
 
 
+def units(collection: Sequence[str], groups: Mapping[str, str], processes: int) -> dict[str, str]:
+    """The unit in which each test goes out, by its node id.
+
+    A group is one; else tests of a file that follow each other are, as far as they are no more
+    than a quarter of what a process has before it when they go out.
+    """
+    found = {}
+    alone = [node_id for node_id in collection if node_id not in groups]
+    left = len(alone)
+    for number, (name, those) in enumerate(groupby(alone, key=lambda each: each.split("::")[0])):
+        one_file = list(those)
+        while one_file:
+            size = max(1, left // (4 * processes))
+            part, one_file = one_file[:size], one_file[size:]
+            found.update(dict.fromkeys(part, f"{name} {number} {left}"))
+            left -= len(part)
+    return {**found, **groups}
+
+
 class Groups:
     """A plugin that tells a process's groups to the one that hands out the tests."""
 
@@ -46,12 +71,19 @@ class Groups:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Put long tests first, so that no process is left with one, and tell the groups."""
+        """Put groups and long tests first, so that no process is left with one; tell the groups."""
         told = getattr(config, "workerinput", {}).get(_FILE)
         if told is None:
             return
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
         named = {item.nodeid: name for item in items if (name := group(item))}
+        place = {name: number for number, name in enumerate(FIRST)}
+
+        def turn(item: pytest.Item) -> tuple[int, bool]:
+            name = named.get(item.nodeid)
+            late = len(place) + (name is None)
+            return place.get(name or "", late), item.get_closest_marker("slow") is None
+
+        items.sort(key=turn)
         Path(told).write_text(json.dumps(named))
 
     @pytest.hookimpl(optionalhook=True)
@@ -66,18 +98,45 @@ class Groups:
 
 
 class _ByGroup(LoadScopeScheduling):
-    """Hand out groups whole, the largest first, then the other tests one by one."""
+    """Hand out groups, then the parts of files, in the order in which they were collected."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
+        config.option.loadscopereorder = False
         self._groups: dict[str, str] = {}
+        self._units: dict[str, str] = {}
+        self._number: dict[str, int] = {}
 
     def add_node_collection(self, node: Any, collection: Any) -> None:
         self._groups = json.loads(_told_by(node).read_text())
         super().add_node_collection(node, collection)
 
+    def schedule(self) -> None:
+        if self.collection is None:
+            # All processes have the same tests in the same order, else none is run.
+            collection = next(iter(self.registered_collections.values()))
+            self._units = units(collection, self._groups, len(self.nodes))
+            self._number = {node_id: number for number, node_id in enumerate(collection)}
+        super().schedule()
+
     def _split_scope(self, nodeid: str) -> str:
-        return self._groups.get(nodeid, nodeid)
+        return self._units[nodeid]
+
+    def _assign_work_unit(self, node: Any) -> None:
+        # As in the base class, which looks for each test in the list of them all.
+        unit, tests = self.workqueue.popitem(last=False)
+        self.assigned_work.setdefault(node, {})[unit] = tests
+        node.send_runtest_some([self._number[one] for one, ended in tests.items() if not ended])
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        # What has ended is forgotten: the base class would count it again after each test.
+        node_id = self.registered_collections[node][item_index]
+        unit = self._units[node_id]
+        tests = self.assigned_work[node][unit]
+        del tests[node_id]
+        if not tests:
+            del self.assigned_work[node][unit]
+        self._reschedule(node)
 
 
 def _told_by(node: Any) -> Path:

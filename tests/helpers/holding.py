@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import pytest
-from scipy import stats
+import scipy
 
 from interval_coverage import coverage
 from known_queues import Known
@@ -22,7 +22,7 @@ def bounds(seeds: int) -> tuple[int, int]:
     """
     if seeds >= FULL:
         return round(0.93 * seeds), round(0.97 * seeds)
-    return int(stats.binom.ppf(1e-5, seeds, 0.95)), seeds
+    return int(scipy.stats.binom.ppf(1e-5, seeds, 0.95)), seeds
 
 
 def at_loads(*loads: float) -> Callable[..., pytest.MarkDecorator]:
