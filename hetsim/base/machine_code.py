@@ -15,12 +15,15 @@ from typing import Any
 from warnings import warn
 
 from hetsim.base.cache import cache_dir, private_folder
+from hetsim.base.one_at_a_time import one_at_a_time
 from hetsim.version import __version__
 
 _NAME = "machine-code"
 LAYOUT = 1
 """Of records by reference: another number where machine code that is kept reads them otherwise."""
 _configuring = threading.Lock()
+_holding: set[Path] = set()
+"""Folders of functions that are being compiled here, one inside the other."""
 
 
 def machine_code(
@@ -69,6 +72,7 @@ def machine_code(
                 with suppress(RuntimeError, OSError):
                     made.enable_caching()
                     _forgive(made)
+                    _once(made, folder)
             finally:
                 config.CACHE_DIR = named
     compiled: Callable[..., Any] = made
@@ -150,6 +154,29 @@ def _digest(function: Callable[..., Any], parts: Sequence[Callable[..., Any]], i
         ([(c.co_code, c.co_consts, c.co_names) for c in codes], constants, records, inline, LAYOUT)
     )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _once(made: Any, folder: Path) -> None:
+    """Let one process make what several need: the others wait, and find it kept.
+
+    Who holds the folder has numba's own lock, so that no two threads wait for each other.
+    """
+    from numba.core.compiler_lock import global_compiler_lock
+
+    compile_now = made.compile
+
+    def compiled(signature: Any) -> Any:
+        with global_compiler_lock:
+            if folder in _holding:
+                return compile_now(signature)
+            _holding.add(folder)
+            try:
+                with one_at_a_time(folder):
+                    return compile_now(signature)
+            finally:
+                _holding.discard(folder)
+
+    made.compile = compiled
 
 
 def _forgive(made: Any) -> None:

@@ -297,3 +297,55 @@ def test_tables_of_records_are_kept_and_arrays_are_not(cache: Path) -> None:
     array = ref(first.whole)
     del first, given, plain
     assert array() is None
+
+
+MADE_IN_TWO = """
+import sys
+from pathlib import Path
+from numba.core import event
+from hetsim.base.machine_code import machine_code
+sys.path.insert(0, sys.argv[1])
+from slowly_made import outer, inner
+
+made = machine_code(outer, inner)
+compiled = []
+class Told(event.Listener):
+    def on_start(self, told): pass
+    def on_end(self, told): compiled.append(told.data["dispatcher"].__name__)
+event.register("numba:compile", Told())
+print("ready", flush=True)
+sys.stdin.readline()
+assert made(2.0) == 5.0
+print(*compiled, sum(made.stats.cache_hits.values()))
+"""
+
+
+def test_of_processes_that_start_together_one_makes_it(tmp_path: Path) -> None:
+    (tmp_path / "slowly_made.py").write_text(
+        "def inner(x):\n    return 2.0 * x\n\ndef outer(x):\n    return inner(x) + 1.0\n"
+    )
+    environment = {
+        **os.environ, "HETSIM_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": ""
+    }  # fmt: skip
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", MADE_IN_TWO, str(tmp_path)],
+            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    try:
+        for one in both:
+            assert one.stdout is not None
+            assert one.stdout.readline() == "ready\n"
+        # Each sends its line before either has ended.
+        for one in both:
+            assert one.stdin is not None
+            one.stdin.write("\n")
+            one.stdin.flush()
+        told = sorted(one.communicate(timeout=120)[0].split() for one in both)
+    finally:
+        for one in both:
+            one.kill()
+            one.wait()
+    assert told == [["1"], ["inner", "outer", "0"]]
