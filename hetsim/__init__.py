@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hetsim.analysis.comparing import compare
     from hetsim.analysis.comparison import Comparison, Row
     from hetsim.analysis.explanation import Explanation, explain
+    from hetsim.analysis.nodes.nodes import Nodes, nodes
     from hetsim.analysis.sensitivity import sensitivities
     from hetsim.base.entries import Entry, Option
     from hetsim.checking.timeline import check_timeline
@@ -139,6 +140,7 @@ _HOMES = {
     "ModelError": "hetsim.errors",
     "NoReplacement": "hetsim.errors",
     "NoRoute": "hetsim.errors",
+    "Nodes": "hetsim.analysis.nodes.nodes",
     "NonconformingDevice": "hetsim.errors",
     "NotInstalled": "hetsim.errors",
     "NotOffered": "hetsim.errors",
@@ -200,6 +202,7 @@ _HOMES = {
     "max_load": "hetsim.placement.bounds.max_load",
     "methods": "hetsim.partitioning.methods.registry",
     "model_of": "hetsim.graph.loading",
+    "nodes": "hetsim.analysis.nodes.nodes",
     "partition": "hetsim.partitioning.flow",
     "place": "hetsim.placing.place",
     "plan": "hetsim.placement.planning",
@@ -247,6 +250,7 @@ __all__ = [
     "ModelError",
     "NoReplacement",
     "NoRoute",
+    "Nodes",
     "NonconformingDevice",
     "NotInstalled",
     "NotOffered",
@@ -307,6 +311,7 @@ __all__ = [
     "max_load",
     "methods",
     "model_of",
+    "nodes",
     "partition",
     "place",
     "plan",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -113,40 +114,57 @@ def missing_ops(problem: Problem) -> tuple[Missing, ...]:
 
 
 def with_op(problem: Problem, missing: Missing) -> Problem:
-    """Return the problem where the device runs the nodes of an op that it lacks.
+    """Return the problem where the device runs the nodes of an op that it lacks; see ``taking``."""
+    return taking(problem, missing.device, missing.nodes)
 
-    What they take is the cost model's estimate for that device; in a problem without a model,
-    the least time elsewhere times the mean ratio (geometric) between this device and the best
-    other one over the nodes that both run. No new fusion is assumed.
+
+@checks.takes(
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    nodes=checks.sequence(checks.whole(0)),
+)
+def taking(problem: Problem, device: int, nodes: Sequence[int]) -> Problem:
+    """Return the problem where a device runs `nodes`, which it does not run alone.
+
+    What they take is what ``supposed_seconds`` says; those of which that says nothing stay as
+    they are. No new fusion is assumed. O(n P).
     """
+    checks.whole(0, len(problem.devices) - 1)(device, "device")
     seconds = problem.seconds.copy()
     refusals = list(problem.refusals)
-    for node, estimate in zip(missing.nodes, _estimates(problem, missing), strict=True):
+    for node, estimate in zip(nodes, supposed_seconds(problem, device, nodes), strict=True):
         if not math.isfinite(estimate):
             continue
-        seconds[node, missing.device] = estimate
+        seconds[node, device] = estimate
     if refusals:
-        refusals[missing.device] = {
+        refusals[device] = {
             node: reason
-            for node, reason in refusals[missing.device].items()
-            if not math.isfinite(seconds[node, missing.device])
+            for node, reason in refusals[device].items()
+            if not math.isfinite(seconds[node, device])
         }
     return replace(problem, seconds=seconds, refusals=tuple(refusals))
 
 
-def _estimates(problem: Problem, missing: Missing) -> list[float]:
+def supposed_seconds(problem: Problem, device: int, nodes: Sequence[int]) -> list[float]:
+    """Return what `nodes` would take alone on a device that does not run them, or inf.
+
+    The cost model's estimate for that device; in a problem without a model, the least time
+    elsewhere times the mean ratio (geometric) between this device and the best other one over
+    the nodes that both run.
+    """
+    if not nodes:
+        return []
     if problem.model is not None and problem.platform is not None:
-        spec = problem.platform.devices[problem.devices[missing.device]]
+        spec = problem.platform.devices[problem.devices[device]]
         graph = problem.model.graph
         by = cost_model(problem.cost)
         if isinstance(by, WholeModelCost):
-            by = by.of_works(graph_work(graph), problem.evidence[missing.device].likely)
+            by = by.of_works(graph_work(graph), problem.evidence[device].likely)
         prices = Prices(spec, by)
-        worse = math.exp(Z80 * problem.evidence[missing.device].sd) if problem.pessimistic else 1.0
-        return [worse * prices.node(graph, graph.nodes[node])[0] for node in missing.nodes]
-    others = [p for p in range(len(problem.devices)) if p != missing.device]
+        worse = math.exp(Z80 * problem.evidence[device].sd) if problem.pessimistic else 1.0
+        return [worse * prices.node(graph, graph.nodes[node])[0] for node in nodes]
+    others = [p for p in range(len(problem.devices)) if p != device]
     elsewhere: NDArray[np.float64] = problem.seconds[:, others].min(axis=1, initial=np.inf)
-    own = problem.seconds[:, missing.device]
+    own = problem.seconds[:, device]
     both = np.isfinite(own) & np.isfinite(elsewhere) & (own > 0) & (elsewhere > 0)
     ratio = float(np.exp(np.log(own[both] / elsewhere[both]).mean())) if both.any() else 1.0
-    return [float(elsewhere[node]) * ratio for node in missing.nodes]
+    return [float(elsewhere[node]) * ratio for node in nodes]

@@ -27,6 +27,9 @@ VERBS = {
     "inspect": Verb(
         "hetsim.cli.verbs.inspect:inspect", "What a model is made of, and who supports it."
     ),
+    "nodes": Verb(
+        "hetsim.cli.verbs.nodes:nodes", "Which unit runs each node, why not another, at what cost."
+    ),
     "partition": Verb(
         "hetsim.cli.verbs.partition:partition", "Cut a model into groups that devices take whole."
     ),

@@ -21,6 +21,25 @@ if TYPE_CHECKING:
     from hetsim.graph.shapes.observed import Observed
 
 
+@dataclass(frozen=True, slots=True)
+class FileNode:
+    """A node as the user's file has it.
+
+    Attributes
+    ----------
+    name : str
+        Where the file has none, or has it twice, one that it was given.
+    op : str
+        Op type, with its domain outside the ONNX standard.
+    outputs : tuple of str
+        Tensors that it writes, by position; ``""`` for one that is absent.
+    """
+
+    name: str
+    op: str
+    outputs: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """An ONNX model, ready to be cut and priced.
@@ -45,8 +64,8 @@ class Model:
         ``none``, ``basic`` or ``extended``.
     dims, shapes : mapping
         What was bound, as it was given.
-    original_nodes : tuple of str
-        Names of the file's nodes, those without a name named.
+    file_nodes : tuple of FileNode
+        The file's nodes, those of op type Constant too, in topological order.
     folded : tuple of str
         Those of them that became constants or vanished: no canonical node stands for them.
     device_notes : tuple of DeviceNote
@@ -73,7 +92,7 @@ class Model:
     canonical: str
     dims: Mapping[str, int]
     shapes: Mapping[str, tuple[int, ...]]
-    original_nodes: tuple[str, ...] = field(repr=False)
+    file_nodes: tuple[FileNode, ...] = field(repr=False)
     folded: tuple[str, ...] = field(repr=False)
     device_notes: tuple[DeviceNote, ...] = field(default=(), repr=False)
     extensions: tuple[Extension, ...] = ()
@@ -81,6 +100,11 @@ class Model:
     lowering: Lowering | None = field(default=None, repr=False)
     observed: Observed | None = field(default=None, repr=False)
     unmeasured: str | None = None
+
+    @property
+    def original_nodes(self) -> tuple[str, ...]:
+        """Names of the file's nodes, those without a name named."""
+        return tuple(node.name for node in self.file_nodes)
 
     @property
     def libraries(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from hetsim.graph.canonical.canonical_model import Canonical, canonicalise, chan
 from hetsim.graph.graph import Graph
 from hetsim.graph.inputs.check import check_arrays
 from hetsim.graph.inputs.samples import draw_inputs
-from hetsim.graph.model import Model
+from hetsim.graph.model import FileNode, Model
 from hetsim.graph.reading.device_notes import take_device_notes
 from hetsim.graph.reading.extension import Custom, Extension, extend, load_extension
 from hetsim.graph.reading.onnx_file import OnnxFile, refers_outside
@@ -38,6 +38,7 @@ from hetsim.graph.shapes.observe import (
 )
 from hetsim.graph.shapes.observed import Observed
 from hetsim.graph.shapes.unbound import open_dims, open_ranks
+from hetsim.graph.work.rule import key_of_op
 
 RANDOM = "random inputs"
 
@@ -85,6 +86,11 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
     added = tuple(load_extension(extension) for extension in wishes.extensions)
     custom = extend(proto, added)
     nodes = regularise(proto, source)
+    # What is made of them later has other outputs.
+    in_file = tuple(
+        FileNode(node.name, key_of_op(node.op_type, node.domain), tuple(node.output))
+        for node in nodes
+    )
     check_versions(proto, source, custom.libraries)
     notes = take_device_notes(proto, nodes)
     requests = several(proto.graph, wishes.dims, source)
@@ -146,7 +152,7 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
         canonical=wishes.canonical,
         dims=bound,
         shapes={key: tuple(int(n) for n in shape) for key, shape in wishes.shapes.items()},
-        original_nodes=tuple(node.name for node in nodes),
+        file_nodes=in_file,
         folded=result.folded,
         device_notes=notes,
         extensions=added,

@@ -17,8 +17,9 @@ OWN_WORDS = {
     "--explain": "of two nodes in a partition, of the best plan in a comparison",
     "--force": "what it lets be replaced",
     "--objective": "what plans are for, or what a platform is chosen by",
-    "--out": "what the folder holds; of a placement a file",
+    "--out": "what the folder holds; of a placement a file, of nodes several",
     "--requests": "of a run with --emulate alone",
+    "--schema": "of a grid's file, of what nodes are told as",
     "--set": "rules of a partition, options of strategies",
     "--strategy": "one to plan by, several to compare",
 }

@@ -77,6 +77,14 @@ strategy_options = all_of(
 )
 """How a plan is made."""
 
+device_option = click.option(
+    "--device",
+    metavar="NAME",
+    default=None,
+    help="The device that nodes are wanted on, e.g. npu.  [default: of all the best]",
+)
+"""What a user means by a node that falls back."""
+
 sustained_option = click.option(
     "--sustained",
     is_flag=True,

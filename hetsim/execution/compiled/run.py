@@ -139,7 +139,7 @@ def _stand_in(compiled: CompiledPlan) -> Model:
     )
     return Model(
         name="inputs", source=str(compiled.folder), graph=graph, proto=onnx.ModelProto(),
-        weights_dir=None, sha256="", canonical="none", dims={}, shapes={}, original_nodes=(),
+        weights_dir=None, sha256="", canonical="none", dims={}, shapes={}, file_nodes=(),
         folded=(),
     )  # fmt: skip
 

@@ -1,0 +1,84 @@
+"""What is told of nodes as node data for Model Explorer.
+
+Source: the builder of node data in the package ai-edge-model-explorer, 0.1.34, and how its page
+reads a file that is given for a graph; tried on graphs of model-explorer-onnx 0.4.2. A key is an
+output tensor of a node, where the graph's adapter names tensors (LiteRT's does), or the id of a
+node, which the adapter for ONNX takes from its name: both are written, so that a model is found
+again whose nodes another tool has renamed, and one whose adapter names no tensors. Where a node is
+called like another one's tensor, the tensor has the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hetsim.analysis.nodes.facts import Facts, NodeFacts
+from hetsim.analysis.nodes.forms import What
+from hetsim.base.text import Record
+from hetsim.partitioning.export.pictures import COLOURS
+
+FOLDED = "constant"
+_GREY = "#dddddd"
+_RESERVED = "results"
+"""A key that would make the page read the file as one of several graphs."""
+
+_TITLES: dict[What, str] = {
+    "device": "hetsim: device",
+    "seconds": "hetsim: time, us",
+    "cost": "hetsim: cost of not being on the preferred device, us",
+    "why": "hetsim: why it is not on the preferred device",
+}
+
+
+def model_explorer_record(facts: Facts, what: What) -> Record:
+    """Return node data of one graph, of the nodes of the file; see the top of this file.
+
+    Values are texts for ``device`` (without a plan the preferred one) and ``why``, and microseconds
+    for the others; nodes of which there is nothing to say are left out.
+    """
+    values: dict[str, Record] = {}
+    for node in facts.file_nodes:
+        value = _value(facts, facts.standing_for[node.name], what)
+        if value is not None:
+            values[node.name] = value
+    results: dict[str, Record] = {}
+    tensors = {name for node in facts.file_nodes for name in node.outputs}
+    for node in facts.file_nodes:
+        if node.name not in values:
+            continue
+        output = next((name for name in node.outputs if name), node.name)
+        for key in (output, node.name):
+            if key == output or key not in tensors:
+                results[key] = values[node.name]
+    results.pop(_RESERVED, None)
+    record: Record = {"name": _TITLES[what], "results": results}
+    if what in ("seconds", "cost"):
+        record["gradient"] = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#d55e00"}]
+    else:
+        record["showExpandedSummaryOnGroupNode"] = True
+        record["showLabelCountColumnsInChildrenStatsTable"] = what == "device"
+    return record
+
+
+def _value(facts: Facts, nodes: Sequence[NodeFacts], what: What) -> Record | None:
+    """What is said of one node of the file, for which `nodes` stand; None for nothing."""
+    if what == "device":
+        where = list(dict.fromkeys(one.device or one.preferred or "none" for one in nodes))
+        if not where:
+            return {"value": FOLDED, "bgColor": _GREY}
+        known = facts.problem.devices
+        colour = COLOURS[known.index(where[0]) % len(COLOURS)] if where[0] in known else _GREY
+        return {"value": ", ".join(where), "bgColor": colour if len(where) == 1 else _GREY}
+    if what == "why":
+        reasons = list(dict.fromkeys(one.why for one in nodes if one.why))
+        return {"value": "; ".join(reasons)} if reasons else None
+    if what == "seconds":
+        parts = [one.seconds if one.device is not None else one.preferred_s for one in nodes]
+    else:
+        nodes = [one for one in nodes if one.falls_back]
+        parts = [one.cost_s for one in nodes]
+    # Of what stands for several nodes of the file its part; over replicas the mean.
+    shared = [
+        part / len(one.origins) for one, part in zip(nodes, parts, strict=True) if part is not None
+    ]
+    return {"value": 1e6 * sum(shared) / facts.replicas} if shared else None

@@ -1,0 +1,122 @@
+"""``hetsim nodes``: which unit runs each node, which others could, why not, and what it costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hetsim.cli.given_once import Command
+from hetsim.cli.invocation import current
+from hetsim.cli.options.hardware import platform_options
+from hetsim.cli.options.model import model_options
+from hetsim.cli.options.output import common_options, json_option, wide_option
+from hetsim.cli.options.planning import device_option, strategy_options
+from hetsim.errors import UsageError
+
+if TYPE_CHECKING:
+    from hetsim.cli.question import Canonical
+    from hetsim.placement.objective import Objective
+    from hetsim.plans.plan import Plan
+    from hetsim.problem.parts import Contention
+    from hetsim.problem.problem import Problem
+
+
+@click.command(cls=Command)
+@click.argument("source", metavar="[MODEL|PLAN.json]", required=False)
+@platform_options
+@strategy_options
+@device_option
+@click.option(
+    "-o",
+    "--out",
+    "files",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    multiple=True,
+    help="Write it as .json, .csv, or .model-explorer.json, node data for Model Explorer: of the "
+    "device, or as .seconds, .cost or .why.model-explorer.json. Repeatable.",
+)
+@click.option("--force", is_flag=True, help="Let --out replace files.")
+@click.option(
+    "--schema", is_flag=True, help="Print the JSON Schema of what --json prints, and end."
+)
+@model_options
+@wide_option
+@json_option
+@common_options
+def nodes(
+    source: str | None,
+    platform: str | None,
+    strategy: str | None,
+    objective: Objective | None,
+    contention: Contention | None,
+    device: str | None,
+    files: tuple[Path, ...],
+    force: bool,
+    schema: bool,
+    dims: dict[str, int],
+    shapes: dict[str, tuple[int, ...]],
+    canonical: Canonical | None,
+    wide: bool,
+    as_json: bool,
+) -> None:
+    """Say of each node which devices take it, in how long, and why the others do not.
+
+    With --strategy, or a saved plan: where it runs, and what it costs that it is not on its
+    preferred device, the time there and the transfers. The preferred device is the one that takes a
+    node in the least time; --device wants all of them on one. --wide lists every node.
+    """
+    from hetsim.analysis.nodes.forms import form_of
+    from hetsim.analysis.nodes.nodes import nodes as ask
+    from hetsim.analysis.nodes.record import nodes_record
+    from hetsim.analysis.nodes.schema import nodes_schema
+    from hetsim.reporting.output import check_file, write_file
+    from hetsim.reporting.tables.nodes import nodes_report
+
+    invocation = current()
+    if schema:
+        invocation.show_json(nodes_schema())
+        return
+    if source is None:
+        raise UsageError("no model is given", hint="give MODEL or PLAN.json")
+    for path in files:
+        form_of(path)
+        check_file(path, force=force, option="--out")
+    asked = _asked(source, platform, strategy, objective, contention, dims, shapes, canonical)
+    with invocation.progress("asking every device"):
+        told = ask(asked, device=device)
+    for path in files:
+        write_file(path, told.to_file(path), force=force, option="--out")
+        invocation.note(f"wrote {path}")
+    if as_json:
+        invocation.show_json(nodes_record(told))
+    else:
+        invocation.show(nodes_report(told, wide=wide))
+
+
+def _asked(
+    source: str,
+    platform: str | None,
+    strategy: str | None,
+    objective: Objective | None,
+    contention: Contention | None,
+    dims: dict[str, int],
+    shapes: dict[str, tuple[int, ...]],
+    canonical: Canonical | None,
+) -> Problem | Plan:
+    """Read the plan, or plan where a strategy is named; else ask what could be."""
+    from hetsim.cli.question import read_plan, read_problem
+
+    if source.endswith(".json") or strategy is not None:
+        return read_plan(source, platform, strategy, dims, shapes, canonical, contention, objective)
+    invocation = current()
+    for option, given in (
+        ("--objective", objective),
+        ("--set", invocation.settings),
+        ("--affinity", invocation.affinity),
+    ):
+        if given:
+            raise UsageError(f"{option} is for a plan", hint="name a --strategy, e.g. heft")
+    return read_problem(source, platform, dims, shapes, canonical, contention)

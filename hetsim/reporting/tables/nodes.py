@@ -1,0 +1,173 @@
+"""Which unit runs each node, why not another, and at what cost: as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.analysis.nodes.facts import CHOICE, Facts, NodeFacts
+from hetsim.base.text import plain, tally
+from hetsim.base.units import format_bytes, format_seconds
+from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.like_devices import fold_rows
+from hetsim.reporting.words.text import ABSENT, count
+
+SHOWN = 20
+"""Nodes that are listed: those that cost most, or that some device does not take."""
+
+
+def nodes_report(facts: Facts, *, wide: bool = False) -> RenderableType:
+    """Return a header, and the nodes that fall back, or that not every device takes.
+
+    `wide`: every node, in the graph's order.
+    """
+    listed = _listed(facts)
+    shown = facts.nodes if wide else listed[:SHOWN]
+    parts: list[RenderableType] = [pairs(_header(facts))]
+    if shown:
+        table = _of_plan(shown) if facts.plan is not None else _of_problem(facts, shown)
+        parts += [Text(""), table]
+    left = 0 if wide else len(facts.nodes) - len(shown)
+    if left:
+        more = len(listed) - len(shown)
+        what = "falls back" if facts.plan is not None else "is refused somewhere"
+        whats = "fall back" if facts.plan is not None else "are refused somewhere"
+        those = f", of which {more} {what if more == 1 else whats}" if more else ""
+        parts += [Text(f"and {count(left, 'more node')}{those}: --wide lists all")]
+    return Stack(*parts)
+
+
+def _header(facts: Facts) -> list[tuple[str, str]]:
+    problem = facts.problem
+    folded = sum(not standing for standing in facts.standing_for.values())
+    rows = [
+        ("asked", plain(problem.name)),
+        (
+            "nodes",
+            f"{problem.n} canonical of {len(facts.file_nodes)} in the file, {folded} folded",
+        ),
+    ]
+    if facts.wanted is not None:
+        able = sum(facts.wanted in node.able for node in facts.nodes[: problem.n])
+        rows.append(("wanted on", f"{plain(facts.wanted)}, which takes {able} of {problem.n}"))
+    if facts.plan is None:
+        able_of = fold_rows(
+            [(name, sum(name in node.able for node in facts.nodes)) for name in problem.devices],
+            lambda one: one[0],
+            lambda one: one[1],
+        )
+        rows.append(("takes", ", ".join(f"{plain(name)} {able}" for name, (_, able) in able_of)))
+        return rows
+    replicas = f", {facts.replicas} replicas" if facts.replicas > 1 else ""
+    rows.append(("plan", plain(facts.plan.strategy) + replicas))
+    runs = tally(node.device for node in facts.nodes if node.device is not None)
+    seconds = {
+        name: sum(node.seconds or 0.0 for node in facts.nodes if node.device == name)
+        for name in runs
+    }
+    rows.append(
+        (
+            "runs",
+            "; ".join(
+                f"{plain(name)} {count(number, 'node')}, {format_seconds(seconds[name])}"
+                for name, number in runs.items()
+            ),
+        )
+    )
+    fallen = [node for node in facts.nodes if node.falls_back]
+    moves_s = sum(node.moves_s for node in fallen)
+    moved = sum(node.moved_bytes for node in fallen)
+    lasts_s = sum((node.cost_s or 0.0) - node.moves_s for node in fallen if node.cost_s is not None)
+    rows.append(
+        (
+            "fall back",
+            f"{count(len(fallen), 'node')}: {_signed(lasts_s)} in kernels, {_signed(moves_s)} in "
+            f"transfers ({format_bytes(round(moved))})"
+            if fallen
+            else "none",
+        )
+    )
+    return rows
+
+
+def _listed(facts: Facts) -> list[NodeFacts]:
+    """What is worth a line: what falls back, the dearest first; or what is refused."""
+    if facts.plan is not None:
+        fallen = [node for node in facts.nodes if node.falls_back]
+        return sorted(fallen, key=lambda node: -(node.cost_s or 0.0))
+    return [
+        node
+        for node in facts.nodes
+        if any(one.takes == "no" and facts.wanted in (None, one.device) for one in node.devices)
+    ]
+
+
+def _of_plan(shown: Sequence[NodeFacts]) -> Table:
+    table = new_table()
+    table.add_column(cell("node"), overflow="fold", min_width=8)
+    table.add_column(cell("op"), overflow="fold", min_width=6)
+    for title in ("runs on", "wanted on", "moves", "cost"):
+        table.add_column(cell(title), justify="right", no_wrap=True)
+    table.add_column(cell("why not"), overflow="fold", ratio=1, min_width=9)
+    for node in shown:
+        away = node.falls_back
+        why = "by choice" if node.why.startswith(CHOICE) else node.why
+        table.add_row(
+            cell(node.name),
+            cell(node.op),
+            cell(_on(node.device, node.seconds)),
+            cell(_on(node.preferred, node.preferred_s, supposed=node.supposed)),
+            cell(format_seconds(node.moves_s) if away else ABSENT),
+            cell(_signed(node.cost_s) if away else ABSENT),
+            cell(why),
+        )
+    return table
+
+
+def _on(device: str | None, seconds: float | None, *, supposed: bool = False) -> str:
+    """Return a device and a time on it, in brackets where the device does not take the node."""
+    if device is None or seconds is None:
+        return device or ABSENT
+    return (
+        f"{device} {format_seconds(seconds)}"
+        if not supposed
+        else (f"{device} ({format_seconds(seconds)})")
+    )
+
+
+def _of_problem(facts: Facts, shown: Sequence[NodeFacts]) -> Table:
+    table = new_table()
+    table.add_column(cell("node"), overflow="fold", min_width=8)
+    table.add_column(cell("op"), overflow="fold", min_width=6)
+    devices = fold_rows(
+        range(len(facts.problem.devices)),
+        lambda p: facts.problem.devices[p],
+        lambda p: tuple((one.takes, one.seconds) for one in (n.devices[p] for n in facts.nodes)),
+    )
+    for name, _ in devices:
+        table.add_column(cell(name), justify="right", no_wrap=True)
+    table.add_column(cell("why not"), overflow="fold", ratio=1, min_width=16)
+    for node in shown:
+        said = [(name, node.devices[p]) for name, p in devices]
+        reasons = [f"{name}: {one.reason}" for name, one in said if one.takes == "no"]
+        table.add_row(
+            cell(node.name),
+            cell(node.op),
+            *(
+                cell(ABSENT if one.seconds is None else format_seconds(one.seconds))
+                for _, one in said
+            ),
+            cell(*reasons),
+        )
+    return table
+
+
+def _signed(seconds: float | None) -> str:
+    if seconds is None:
+        return ABSENT
+    text = format_seconds(abs(seconds))
+    return text if seconds == 0 else f"{'+' if seconds > 0 else '-'}{text}"
