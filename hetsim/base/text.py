@@ -42,6 +42,11 @@ def to_json(record: Mapping[str, Any]) -> str:
     return json.dumps(_finite(record), indent=1, allow_nan=False) + "\n"
 
 
+def to_compact_json(value: Any) -> str:
+    """Return `value` as ``to_json`` does, without a blank or a line that is not needed."""
+    return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None

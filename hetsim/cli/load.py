@@ -98,6 +98,7 @@ OF_PLAN = {
     "sustained": "leave it out, or judge one plan so, without a rate",
     "target_ms": "give --slo, e.g. --slo p99=50ms",
     "trace": "leave it out, or trace one plan, without a rate; --out keeps the result",
+    "report": "leave it out, or report of one plan, without a rate; --out keeps the result",
 }
 """Options that are of one plan, or not simulated under load, and what to do."""
 

@@ -18,6 +18,7 @@ OF_RUN = {
     "draws": "leave it out",
     "failures": "leave it out, or let devices fail in a run of one plan, without a rate",
     "trace": "leave it out, or trace a run of one plan, without a rate; --out keeps the result",
+    "report": "leave it out, or report of one plan, without a rate; --out keeps the result",
     "precision": "leave it out, or run one plan so, without a rate",
     "plain": "leave it out, or compare a run of one plan, without a rate",
 }

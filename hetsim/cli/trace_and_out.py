@@ -1,26 +1,33 @@
-"""What a verb leaves on disk: ``--trace`` and ``--out``."""
+"""What a verb leaves on disk: ``--trace``, ``--out`` and ``--report``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hetsim.base.text import to_compact_json
 from hetsim.cli.invocation import current
 from hetsim.reporting.output import check_file, check_folder, write_file, write_folder
 
 if TYPE_CHECKING:
     from hetsim.plans.plan import Plan
     from hetsim.plans.timeline import Event, Timeline
+    from hetsim.reporting.pages.island import Island
     from hetsim.service.service import Service
 
 
-def check_targets(trace: Path | None, out: Path | None, *, force: bool) -> None:
+def check_targets(
+    trace: Path | None, out: Path | None, report: Path | None = None, *, force: bool
+) -> None:
     """Refuse, before any work is done, what could not be written after it."""
     if trace is not None:
         check_file(trace, force=force)
     if out is not None:
         check_folder(out, force=force)
+    if report is not None:
+        check_file(report, force=force, option="--report")
 
 
 def leave(
@@ -59,6 +66,25 @@ def leave(
         invocation.note(
             f"wrote the trace of {plan.strategy} to {trace}; open it in ui.perfetto.dev"
         )
+
+
+def leave_report(
+    island: Callable[[Mapping[str, Any], Sequence[str]], Island],
+    record: Mapping[str, Any],
+    report: Path | None,
+    *,
+    force: bool,
+) -> None:
+    """Write the page of what `island` makes of a record, as JSON has it, and of the command."""
+    if report is None:
+        return
+    from hetsim.reporting.pages.page import write_page
+
+    invocation = current()
+    with invocation.progress(f"writing {report}"):
+        read = json.loads(to_compact_json(record))
+        write_page(island(read, invocation.command), report, force=force)
+    invocation.note(f"wrote the report to {report}; open it in a browser")
 
 
 def leave_service(

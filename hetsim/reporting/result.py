@@ -18,7 +18,8 @@ from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Slower
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
-from hetsim.reporting.tables.sureness import spread_record, sureness_record
+from hetsim.reporting.tables.comparison import verdict
+from hetsim.reporting.tables.sureness import spread_record, sureness_record, sureness_text
 from hetsim.reporting.words.plan_figures import critical_path, latency_spread
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def timeline_record(timeline: Timeline) -> Record:
             "compute_s": path.compute_s,
             "transfer_s": path.transfer_s,
             "transfer_share": path.transfer_share,
+            "shares_s": dict(path.shares_s),
         },
         "energy_j": timeline.energy_j,
         "devices": {
@@ -121,6 +123,10 @@ def comparison_record(comparison: Comparison) -> Record:
         "copies": None
         if comparison.copies is None
         else {"cost_s": comparison.copies.cost_s, **plan_record(comparison.copies.plan)},
+        "verdict": {
+            "say": verdict(comparison),
+            "sure": sureness_text(comparison) if comparison.rows[0].sure is not None else None,
+        },
         "rows": [row_record(row) for row in comparison.rows],
     }
 

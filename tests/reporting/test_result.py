@@ -65,6 +65,7 @@ def test_comparison_of_a_known_instance() -> None:
     assert best["speedup_over_best_single"] == 1.5
     assert best["timeline"]["critical_path"] == {
         "compute_s": 3.0, "transfer_s": 1.0, "transfer_share": 0.25,
+        "shares_s": {"cpu": 2.0, "gpu": 1.0, "cpu>gpu": 0.5, "gpu>cpu": 0.5},
     }  # fmt: skip
     assert best["timeline"]["transferred_bytes"] == 16
     assert best["timeline"]["devices"]["gpu"]["weight_bytes"] == 5

@@ -42,6 +42,14 @@ wide_option = click.option(
     "--wide", is_flag=True, help="All columns, and a line for each device; wants 120 columns."
 )
 
+report_option = click.option(
+    "--report",
+    "report",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the answer as one HTML file, with pictures, to look at and to send.",
+)
+
 output_options = all_of(
     click.option(
         "--trace",
@@ -57,6 +65,9 @@ output_options = all_of(
         metavar="DIR",
         help="Write plan.json, result.json, trace.json and manifest.json to a new folder.",
     ),
-    click.option("--force", is_flag=True, help="Let --trace and --out replace such files."),
+    report_option,
+    click.option(
+        "--force", is_flag=True, help="Let --trace, --out and --report replace such files."
+    ),
 )
 """What is left on disk."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from hetsim.placement.objective import Objective
     from hetsim.plans.plan import Plan
     from hetsim.problem.parts import Contention
+    from hetsim.reporting.pages.island import Island
 
 
 @click.command(cls=Command)
@@ -96,20 +99,22 @@ def compare(
     canonical: Canonical | None,
     trace: Path | None,
     out: Path | None,
+    report: Path | None,
     force: bool,
     wide: bool,
     as_json: bool,
 ) -> None:
     """Compare strategies for MODEL with every device alone, best first.
 
-    ``single`` stands for each device alone. --trace and --out keep the best plan.
+    ``single`` stands for each device alone. --trace and --out keep the best plan; --report shows
+    all of them.
     """
     from hetsim.analysis.comparing import DEFAULT_STRATEGIES
     from hetsim.analysis.comparing import compare as weigh
     from hetsim.base.units import format_seconds
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.question import given_arrays, read_problem, read_strategy_options, with_affinity
-    from hetsim.cli.trace_and_out import check_targets, leave
+    from hetsim.cli.trace_and_out import check_targets, leave, leave_report
     from hetsim.cli.what_if import comparison_beside, show_beside, show_sensitivities
     from hetsim.reporting.result import checked_record, comparison_record
     from hetsim.reporting.tables.comparison import comparison_report
@@ -121,7 +126,7 @@ def compare(
         raise UsageError(
             "--explain tells of devices as fast as alone", hint="leave --sustained out"
         )
-    check_targets(trace, out, force=force)
+    check_targets(trace, out, report, force=force)
     weighed = objective or "latency"
     names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES[weighed]
     given = read_strategy_options(names)
@@ -186,11 +191,25 @@ def compare(
         seed=seed,
         measured=measured,
     )
+    leave_report(partial(_report, comparison), record, report, force=force)
     if as_json:
         invocation.show_json(record)
     for plan, run in done:
         require_equal(run.mismatches, f"plan '{plan.strategy}'")
     comparison.require(target_s)
+
+
+def _report(comparison: Comparison, record: Mapping[str, Any], command: Sequence[str]) -> Island:
+    """What the report shows: every plan's timeline, the best first, as far as there is room."""
+    from hetsim.reporting.pages.islands.compare import comparison_island
+    from hetsim.reporting.pages.pictures.of_plans import pictures_of
+
+    played = [
+        (row.strategy, row.plan, row.timeline)
+        for row in comparison.rows
+        if row.plan is not None and row.timeline is not None
+    ]
+    return comparison_island(record, command, pictures_of(played))
 
 
 def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_json: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,8 +24,11 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
+    from hetsim.execution.run import Run
     from hetsim.placement.objective import Objective
+    from hetsim.plans.plan import Plan
     from hetsim.problem.parts import Contention
+    from hetsim.reporting.pages.island import Island
     from hetsim.workloads.failure import Failure
 
 
@@ -67,6 +72,7 @@ def run(
     canonical: Canonical | None,
     trace: Path | None,
     out: Path | None,
+    report: Path | None,
     force: bool,
     as_json: bool,
     **of_load: object,
@@ -84,7 +90,7 @@ def run(
     from hetsim.cli.load import OF_LOAD, OF_SIMULATION, given, said
     from hetsim.cli.load_test import serve
     from hetsim.cli.question import given_arrays, read_plan
-    from hetsim.cli.trace_and_out import check_targets, leave
+    from hetsim.cli.trace_and_out import check_targets, leave, leave_report
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.reporting.result import run_record
     from hetsim.reporting.tables.plan import run_report
@@ -118,11 +124,12 @@ def run(
         "--inject": bool(failures),
         "--trace": trace is not None,
         "--out": out is not None,
+        "--report": report is not None,
         "--precision device": precision == "device",
         "--plain": plain,
     }
     check_emulate(emulate, time_scale, requests, others)
-    check_targets(trace, out, force=force)
+    check_targets(trace, out, report, force=force)
     arrays = given_arrays()
     if is_compiled(Path(source)):
         _run_folder(Path(source), executor, address, timeout_s, seed, arrays, as_json)
@@ -149,6 +156,7 @@ def run(
         measured={"wall_s": done.wall_s, "compile_s": done.compile_s},
         real=done.events,
     )
+    leave_report(partial(_report, plan, done), record, report, force=force)
     if as_json:
         invocation.note(f"wall clock {format_seconds(done.wall_s)}")
         invocation.show_json(record)
@@ -157,11 +165,23 @@ def run(
     require_equal(done.mismatches, f"plan '{plan.strategy}'")
 
 
+def _report(plan: Plan, done: Run, record: Mapping[str, Any], command: Sequence[str]) -> Island:
+    from hetsim.reporting.pages.islands.plan import run_island
+    from hetsim.reporting.pages.pictures.of_plans import pictures_of
+    from hetsim.reporting.pages.pictures.timeline import timeline_picture
+
+    pictures = pictures_of([("on the virtual clock", plan, done.timeline)])
+    if done.events:
+        real = timeline_picture(plan, done.timeline, "by the wall clock", events=done.events)
+        pictures["timelines"].append(real)
+    return run_island(record, command, pictures, wall_s=done.wall_s)
+
+
 _FIXED = (
     "platform", "execute", "what_if", "without", "strategy", "objective", "contention", "set",
     "affinity", "precision", "dims", "shapes", "canonical", "freeze", "extension", "profiles",
-    "cost", "trace", "out", "force", "failures", "plain", "emulate", "time_scale", "requests",
-    "draws", "pessimistic",
+    "cost", "trace", "out", "report", "force", "failures", "plain", "emulate", "time_scale",
+    "requests", "draws", "pessimistic",
 )  # fmt: skip
 """Options that a compiled plan has fixed, or that need its timeline."""
 

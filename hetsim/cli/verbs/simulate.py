@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,7 +29,10 @@ from hetsim.cli.options.values import from_zero
 if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
     from hetsim.placement.objective import Objective
+    from hetsim.plans.plan import Plan
+    from hetsim.plans.timeline import Timeline
     from hetsim.problem.parts import Contention
+    from hetsim.reporting.pages.island import Island
     from hetsim.workloads.failure import Failure
 
 FOLLOWED = 1000
@@ -81,6 +86,7 @@ def simulate(
     canonical: Canonical | None,
     trace: Path | None,
     out: Path | None,
+    report: Path | None,
     force: bool,
     as_json: bool,
     **of_load: object,
@@ -97,7 +103,7 @@ def simulate(
     from hetsim.cli.inject import cost_lines, cost_record
     from hetsim.cli.load import OF_LOAD, given, said
     from hetsim.cli.question import read_plan
-    from hetsim.cli.trace_and_out import check_targets, leave
+    from hetsim.cli.trace_and_out import check_targets, leave, leave_report
     from hetsim.cli.under_load import play as under_load
     from hetsim.cli.what_if import plan_beside, show_beside, show_sensitivities
     from hetsim.errors import UsageError
@@ -113,7 +119,7 @@ def simulate(
         raise UsageError("no model is given", hint="give MODEL, PLAN.json, or --workload FILE")
     invocation = current()
     requests = requests or 1
-    check_targets(trace, out, force=force)
+    check_targets(trace, out, report, force=force)
     plan = read_plan(
         source, platform, strategy, dims, shapes, canonical, contention, objective, plays=True
     )
@@ -127,7 +133,7 @@ def simulate(
             plan, arrivals_s=arrivals_s, contention=contention, trace=traced, failures=failures
         )
         drawn = timeline
-        if not traced and (trace is not None or out is not None):
+        if not traced and not (trace is out is report is None):
             drawn = play(plan, arrivals_s=arrivals_s, contention=contention)
         calm = timeline
         if failures:
@@ -157,6 +163,7 @@ def simulate(
     if sensitivities:
         show_sensitivities(asked, objective or "latency", record, as_json=as_json)
     leave(asked, drawn, record, trace=trace, out=out, force=force, seed=seed)
+    leave_report(partial(_report, plan, drawn), record, report, force=force)
     if as_json:
         invocation.show_json(record)
     if target_ms is not None:
@@ -164,3 +171,12 @@ def simulate(
         # Every request is to meet it.
         reached_s = max(timeline.latencies_s) if weighed == "latency" else bottleneck(plan)
         check_target(weighed, reached_s, target_ms / 1e3, f"plan '{plan.strategy}'")
+
+
+def _report(
+    plan: Plan, timeline: Timeline, record: Mapping[str, Any], command: Sequence[str]
+) -> Island:
+    from hetsim.reporting.pages.islands.plan import simulation_island
+    from hetsim.reporting.pages.pictures.of_plans import pictures_of
+
+    return simulation_island(record, command, pictures_of([(plan.strategy, plan, timeline)]))

@@ -88,6 +88,11 @@ def _between(low: str, high: str) -> str:
 
 
 def sureness_line(comparison: Comparison) -> Text:
+    """Return ``sureness_text`` after what it is about."""
+    return Text.assemble(("How sure: ", "bold"), sureness_text(comparison))
+
+
+def sureness_text(comparison: Comparison) -> str:
     """Return in a sentence or two how sure the best row is."""
     best = comparison.rows[0]
     sure = best.sure
@@ -101,7 +106,7 @@ def sureness_line(comparison: Comparison) -> Text:
     split = best.plan is not None and best.plan.devices_used != (single,)
     if single is not None and sure.pays is not None and split:
         told += f" {_against(plain(single), sure)}."
-    return Text.assemble(("How sure: ", "bold"), told)
+    return told
 
 
 def _regret(sure: Sureness) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hetsim.base.text import plain
@@ -66,10 +66,14 @@ def device_as_if(problem: Problem, device: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CriticalPath:
-    """What the latency of one request is made of, in seconds along the critical path."""
+    """What the latency of one request is made of, in seconds along the critical path.
+
+    ``shares_s`` has them by device, and by links as they are held together; largest first.
+    """
 
     compute_s: float
     transfer_s: float
+    shares_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def transfer_share(self) -> float:
@@ -83,10 +87,16 @@ def critical_path(timeline: Timeline) -> CriticalPath | None:
     if not timeline.critical_path:
         return None
     spent = {"compute": 0.0, "transfer": 0.0}
+    shares: dict[str, float] = {}
     for index in timeline.critical_path:
         event = timeline.events[index]
-        spent[event.kind] += event.end_s - event.start_s
-    return CriticalPath(spent["compute"], spent["transfer"])
+        seconds = event.end_s - event.start_s
+        spent[event.kind] += seconds
+        held = " + ".join(event.tracks) or f"{event.source}>{event.device}"
+        where = event.device if event.kind == "compute" else held
+        shares[where] = shares.get(where, 0.0) + seconds
+    ordered = dict(sorted(shares.items(), key=lambda share: -share[1]))
+    return CriticalPath(spent["compute"], spent["transfer"], ordered)
 
 
 @dataclass(frozen=True, slots=True)

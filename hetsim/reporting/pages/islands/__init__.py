@@ -1,0 +1,1 @@
+"""From a verb's record to what its report shows."""

@@ -1,0 +1,88 @@
+"""From an island to one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from hetsim.reporting.output import write_file
+from hetsim.reporting.pages.island import Island, told
+from hetsim.reporting.pages.packing import digest, plotly
+from hetsim.version import __version__
+
+BYTES_MOST = 2_500_000
+"""A report is at most so large; what does not fit is cut, and the page says so."""
+
+
+_UNIT = re.compile(r"(?<=\d) (%|[num]?s|[KMG]iB|B|[kmu]?J)(?![\w/])")
+
+
+def page(island: Island) -> str:
+    """Return the report as HTML, the same for the same island.
+
+    The meta element's policy lets the page's own two scripts run, by their digests, and nothing
+    else: no request, and no script that a name may bring.
+    """
+    script = _script()
+    packed, of_plotly = plotly()
+    scripts = " ".join(f"'{one}'" for one in (digest(script.encode()), of_plotly))
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src {scripts}; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    return _template().render(
+        island=island,
+        title=told(island.title),
+        policy=policy,
+        css=Markup(_asset("page.css")),
+        data=Markup(island.text()),
+        script=Markup(script),
+        packed=Markup(packed),
+        sections=sorted(island.sections, key=lambda section: section.order),
+        version=__version__,
+    )
+
+
+def write_page(island: Island, path: Path, *, force: bool = False) -> None:
+    """Write the report to `path`, whole or not at all; see ``write_file``."""
+    write_file(path, page(island), force=force, option="--report")
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters["told"] = told
+    environment.filters["bound"] = _bound
+    return environment.from_string(_asset("page.html"))
+
+
+def _bound(text: str) -> str:
+    """Keep a figure and its unit on one line."""
+    return _UNIT.sub("\N{NO-BREAK SPACE}\\1", text)
+
+
+def _script() -> str:
+    """The core, the views in the order of their names, and the line that starts them."""
+    views = [
+        one.read_text(encoding="utf-8")
+        for one in sorted(_assets().joinpath("views").iterdir(), key=lambda one: one.name)
+        if one.name.endswith(".js")
+    ]
+    text = "\n".join((_asset("core.js"), *views, "hetsim.start();\n"))
+    if "</script" in text.lower() or "<!--" in text:
+        raise AssertionError("a script of the page would end its element")
+    return text
+
+
+def _asset(name: str) -> str:
+    return _assets().joinpath(name).read_text(encoding="utf-8")
+
+
+def _assets() -> Traversable:
+    return files("hetsim.reporting.pages") / "assets"

@@ -1,0 +1,1 @@
+"""What pictures are drawn from, where a record does not hold it."""

@@ -1,0 +1,55 @@
+"""A report that is open in a browser: what tests do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
+WIDTHS = (360, 1280, 2560)
+
+
+@dataclass
+class Opened:
+    """A page of the browser, and what went wrong on it so far."""
+
+    page: Any
+    wrong: list[str] = field(default_factory=list)
+
+    def views(self) -> list[str]:
+        """The ids of the views, in the order of their tabs."""
+        ids = self.page.eval_on_selector_all(
+            "[role=tab]", "tabs => tabs.map(tab => tab.id.slice(4))"
+        )
+        return [str(one) for one in ids]
+
+    def show(self, view: str) -> None:
+        """Click a view's tab, and wait until it is drawn."""
+        self.page.click(f"#tab-{view}")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until every picture that was begun is there."""
+        self.page.wait_for_function("() => hetsim.settled()")
+
+    def screenshot(self, name: str) -> None:
+        """Keep a picture of the whole page as ``build/screenshots/NAME.png``."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+    def too_wide(self) -> int:
+        """By how many pixels the page is wider than its window."""
+        return int(
+            self.page.evaluate(
+                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            )
+        )
+
+
+Open = Callable[..., Opened]
+"""What the fixture ``opened`` gives: a file, and how wide the window is."""
+
+Axe = Callable[[Opened], list[str]]
+"""What the fixture ``axe`` gives."""

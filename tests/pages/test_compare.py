@@ -1,0 +1,75 @@
+"""The report of ``hetsim compare``, in a browser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from browsing import WIDTHS, Axe, Open
+from hetsim.analysis.comparing import compare
+from hetsim.base.text import to_compact_json
+from hetsim.problem.problem import Problem
+from hetsim.reporting.pages.islands.compare import comparison_island
+from hetsim.reporting.pages.page import write_page
+from hetsim.reporting.pages.pictures.of_plans import pictures_of
+from hetsim.reporting.result import comparison_record
+
+
+def three_devices() -> Problem:
+    """Twelve nodes, of which the third device lacks one."""
+    rng = np.random.default_rng(0)
+    seconds = rng.uniform(1e-4, 3e-3, (12, 3))
+    seconds[3, 2] = np.inf
+    edges = [
+        (u, v, int(rng.integers(10**5, 10**6)))
+        for u in range(12)
+        for v in range(u + 1, 12)
+        if v - u < 3
+    ]
+    return Problem.from_arrays(seconds, edges=edges, bytes_per_s=1e9, host=0)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison of which one strategy has no plan."""
+    found = compare(three_devices(), ["single", "heft", "auto"])
+    record = json.loads(to_compact_json(comparison_record(found)))
+    played = [(row.strategy, row.plan, row.timeline) for row in found.rows if row.plan]
+    pictures = pictures_of([(a, b, c) for a, b, c in played if c is not None])
+    path = tmp_path_factory.mktemp("compare") / "report.html"
+    write_page(comparison_island(record, ("hetsim", "compare", "x"), pictures), path)
+    return path
+
+
+def test_the_verdict_and_the_tables_are_there_without_scripts(report: Path, opened: Open) -> None:
+    one = opened(report, java_script_enabled=False)
+    said = one.page.inner_text("main")
+    assert one.page.inner_text(".say") in said
+    assert "Scripts are off" in said
+    assert one.page.locator("#view-strategies table").first.is_visible()
+    assert "'d2' does not support" in said
+
+
+def test_every_view_is_drawn_and_all_can_read_it(report: Path, opened: Open, axe: Axe) -> None:
+    one = opened(report)
+    for view in one.views():
+        one.show(view)
+        assert one.too_wide() <= 0, view
+        assert axe(one) == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_at_every_width_and_in_either_light(
+    report: Path, opened: Open, axe: Axe, width: int, scheme: str
+) -> None:
+    one = opened(report, width=width, color_scheme=scheme)
+    for view in one.views():
+        one.show(view)
+        one.screenshot(f"compare-{view}-{width}-{scheme}")
+        assert one.too_wide() <= 0, view
+        assert axe(one) == []

@@ -1,0 +1,116 @@
+"""What every report holds to: one file that asks for nothing, for every eye, width and key."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetsim.errors import UsageError
+from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
+from hetsim.reporting.pages.packing import packed, plotly
+from hetsim.reporting.pages.page import BYTES_MOST, page, write_page
+
+HOSTILE = (
+    "</script><img src=x onerror=alert(1)>",
+    "<!--<script>",
+    "&lt;b&gt; & \"quoted\" 'text'",
+    "a\x00b\x1b[31mred\nline\u2028end",
+    "\u202ertl\u2066mark",
+    "long" * 2500,
+    "\ud800 alone",
+)
+
+
+def island(names: tuple[str, ...] = ("plain",), **about: Any) -> Island:
+    """A report with every part that a frame has, each with every name."""
+    said: dict[str, Any] = {
+        "kind": "simulate",
+        "title": names[0],
+        "command": ("/usr/bin/hetsim", "simulate", *names),
+        "record": {"names": list(names)},
+        "verdict": Verdict(names[0], names[-1], names, names[0]),
+        "tiles": tuple(Tile(name, name, name) for name in names),
+        "sections": (
+            Section(
+                "some",
+                names[0],
+                names[-1],
+                (table(names[0], (names[0], f"#{names[-1]}"), [(n, n) for n in names], (0,)),),
+            ),
+        ),
+        "pictures": {"packed": packed({"names": list(names)})},
+    }
+    return Island(**(said | about))
+
+
+class Outline(HTMLParser):
+    """The elements of a page and the text of its scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.elements and self.elements[-1][0] == "script":
+            self.scripts.append(data)
+
+
+def test_a_page_is_the_same_each_time_and_small() -> None:
+    one = page(island())
+    assert one == page(island())
+    assert len(one.encode()) < BYTES_MOST - 400_000
+
+
+def test_the_island_is_read_back_whatever_names_there_are() -> None:
+    outline = Outline(page(island(HOSTILE)))
+    data = json.loads(outline.scripts[0])
+    assert data["report"] == "hetsim-report/1"
+    assert data["record"]["names"] == list(HOSTILE)
+    # No element comes from a name: those of the template are all there are.
+    plain = Outline(page(island(("p",) * len(HOSTILE))))
+    assert [tag for tag, _ in outline.elements] == [tag for tag, _ in plain.elements]
+    assert not any(key.startswith("on") for _, keys in outline.elements for key in keys)
+
+
+def test_what_is_shown_of_a_name_is_one_line_without_control_characters() -> None:
+    text = page(island(HOSTILE))
+    shown = text[: text.index('<script type="application/json"')]
+    assert re.search("[\x00-\x09\x0b-\x1f\u2028\u202e\u2066]", shown) is None
+    assert "long" * 500 not in shown
+
+
+def test_the_policy_names_the_scripts_that_are_there() -> None:
+    outline = Outline(page(island()))
+    policy = next(
+        keys["content"]
+        for _, keys in outline.elements
+        if "Content-Security-Policy" in keys.values()
+    )
+    assert policy is not None
+    assert "unsafe-inline' script" not in policy
+    scripts = re.search(r"script-src ([^;]*)", policy)
+    assert scripts is not None
+    assert scripts[1].count("sha256-") == 2
+    assert plotly()[1] in scripts[1]
+    assert "unsafe" not in scripts[1]
+    assert all(("src" not in keys and "href" not in keys) or keys.get("href") == "#views"
+               for _, keys in outline.elements)  # fmt: skip
+
+
+def test_it_is_written_whole_and_over_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_page(island(HOSTILE), path)
+    with pytest.raises(UsageError, match=r"--report .*: it exists"):
+        write_page(island(), path)
+    write_page(island(), path, force=True)
+    assert path.read_text(encoding="utf-8") == page(island())
