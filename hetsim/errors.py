@@ -377,16 +377,22 @@ SHOWN = 16
 """How many choices a hint lists."""
 
 
+def closest(name: str, choices: Iterable[str]) -> str:
+    """Return a hint that names the closest of `choices`; empty where none is close."""
+    close = difflib.get_close_matches(name, sorted(set(choices)), n=1, cutoff=0.6)
+    return f"did you mean '{close[0]}'?" if close else ""
+
+
 def nearest(name: str, choices: Iterable[str]) -> str:
     """Return a hint that names the closest of `choices`, or lists them where none is close.
 
     >>> nearest("latop", ["laptop", "workstation"])
     "did you mean 'laptop'?"
     """
-    ordered = sorted(choices)
-    close = difflib.get_close_matches(name, ordered, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean '{close[0]}'?"
+    ordered = sorted(set(choices))
+    meant = closest(name, ordered)
+    if meant:
+        return meant
     if not ordered:
         return "there is none to choose from"
     shown = ", ".join(ordered[:SHOWN])

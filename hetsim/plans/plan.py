@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hetsim.base import checks
-from hetsim.errors import PlanError
+from hetsim.errors import PlanError, nearest
 from hetsim.graph.shapes.observed import array_record, observed_record
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.validator import check
@@ -296,7 +296,11 @@ class Plan:
         for entry in record["groups"]:
             unknown = [name for name in entry["nodes"] if name not in ids]
             if unknown:
-                raise PlanError(f"the problem has no node '{unknown[0]}'", where=where)
+                raise PlanError(
+                    f"the problem has no node '{unknown[0]}'",
+                    where=where,
+                    hint=nearest(unknown[0], ids),
+                )
             groups.append(Group(entry["device"], tuple(ids[name] for name in entry["nodes"])))
         dealt = record["schema"] == REPLICATED
         plan = cls(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hetsim.errors import InvalidInput
+from hetsim.errors import InvalidInput, nearest
 
 Contention = Literal["none", "fifo"]
 GRAPH_INPUT = -1
@@ -149,4 +149,6 @@ def check_contention(contention: str) -> Contention:
         return "none"
     if contention == "fifo":
         return "fifo"
-    raise InvalidInput(f"unknown contention '{contention}'", hint="use 'fifo' or 'none'")
+    raise InvalidInput(
+        f"unknown contention '{contention}'", hint=nearest(str(contention), ("fifo", "none"))
+    )

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from hetsim.base import checks
-from hetsim.errors import UsageError
+from hetsim.errors import UsageError, nearest
 from hetsim.execution.spreading.ray_tasks import spread, spread_here
 from hetsim.hardware.catalog import load_platform
 from hetsim.sweeping import leftovers
@@ -24,6 +24,7 @@ from hetsim.sweeping.rows import Row, line
 from hetsim.sweeping.store import Store, write_parquet
 
 Spreading = Literal["ray", "threads"]
+EXECUTORS = get_args(Spreading)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,8 +110,10 @@ def sweep(
 
     Complexity: that of the points, over the cores.
     """
-    if executor not in ("ray", "threads"):
-        raise UsageError(f"no executor '{executor}' of sweeps", hint="choose from: ray, threads")
+    if executor not in EXECUTORS:
+        raise UsageError(
+            f"no executor '{executor}' of sweeps", hint=nearest(str(executor), EXECUTORS)
+        )
     if address is not None and executor != "ray":
         raise UsageError("an address is of Ray", hint="leave it out, or choose the executor 'ray'")
     wishes = read_front(front)

@@ -10,7 +10,7 @@ import click
 from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.output import common_options, json_option
-from hetsim.errors import UsageError
+from hetsim.errors import InvalidInput, UsageError, nearest
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|min)?")
 _SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -99,6 +99,8 @@ def calibrate(
             how = "there" if name in there else f"install {package}"
             invocation.say(f"{name:10} {of_runtime:28} {how}")
         return
+    if provider not in PROVIDERS:
+        raise InvalidInput(f"no execution provider '{provider}'", hint=nearest(provider, PROVIDERS))
     if output is None:
         raise UsageError("nowhere to write to", hint=f"give -o my-{provider}.yaml")
     with invocation.progress("measuring") as show:

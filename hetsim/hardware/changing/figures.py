@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hetsim.base.units import GIB, GIGA, MICRO, TERA
-from hetsim.errors import UsageError, nearest
+from hetsim.errors import UsageError, closest
 from hetsim.hardware.kernel_figures import PARAMETERS
 
 
@@ -97,8 +97,5 @@ def figure_called(
         if name in (figure.key, figure.short):
             return figure
     short = {figure.short: None for figure in listed} | dict.fromkeys(more)
-    close = nearest(name, short)
-    asked = f"{close} " if close.startswith("did you") else ""
-    raise UsageError(
-        f"{of} has no figure '{name}'", where=where, hint=f"{asked}it has {', '.join(short)}"
-    )
+    hint = f"{closest(name, short)} it has {', '.join(short)}".lstrip()
+    raise UsageError(f"{of} has no figure '{name}'", where=where, hint=hint)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from hetsim.errors import UsageError
+from hetsim.errors import UsageError, closest
 from hetsim.hardware.changing.figures import KERNELS, OF_DEVICE, OF_LINK, POWER, SPEED
 from hetsim.hardware.spec import Link, Platform, numbered
 
@@ -114,10 +114,13 @@ def unknown(sort: str, name: str, platform: Platform, where: str) -> UsageError:
     if sort != "device":
         kinds = [_shown(link) for link in platform.links]
         there.append(f"the links {_listed(kinds)}" if kinds else "no link")
+    names = [] if sort == "link" else list(platform.devices)
+    # A device's name alone is as near to each of its links.
+    names += [link.name for link in platform.links if "-" in name and sort != "device"]
     return UsageError(
         f"no {sort} '{name}' on {platform.name}",
         where=where,
-        hint=f"there are {' and '.join(there)}",
+        hint=f"{closest(name, names)} there are {' and '.join(there)}".lstrip(),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, StrictStr
 
 from hetsim.base import checks
-from hetsim.errors import UsageError
+from hetsim.errors import UsageError, closest
 from hetsim.hardware.files.complaints import parse, parse_file
 from hetsim.hardware.files.figures import Strict, refusal
 from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
@@ -113,13 +113,17 @@ def load_affinity(source: str | os.PathLike[str]) -> Affinity:
     )
 
 
+KEYS = ("pins", "exclude", "priority", "default")
+PAIRS_OR_KEYS = "write node: device, or use the keys pins, exclude, priority and default"
+
+
 def _of_pairs(source: Source) -> Affinity:
     """Read a file of nothing but ``node: device``."""
     complaints = [
         Complaint(
             source.line((name,)),
             f"'{name}' is given no device",
-            "write node: device, or use the keys pins, exclude, priority and default",
+            f"{closest(name, KEYS)} {PAIRS_OR_KEYS}".lstrip(),
         )
         for name, device in source.data.items()
         if not isinstance(device, str)

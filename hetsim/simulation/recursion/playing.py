@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.errors import UsageError
+from hetsim.errors import UsageError, nearest
 from hetsim.simulation.recursion import kernel, least, rows, shortest
 from hetsim.simulation.recursion.orders import Layout, Order, order_of, rows_of
 from hetsim.simulation.recursion.queues import new_queues, with_room
@@ -89,9 +89,7 @@ class Recursion:
         machine_code: bool = True,
     ) -> None:
         if routing not in _ROUTINGS:
-            raise UsageError(
-                f"no routing '{routing}'", hint=f"give one of {', '.join(map(repr, _ROUTINGS))}"
-            )
+            raise UsageError(f"no routing '{routing}'", hint=nearest(str(routing), _ROUTINGS))
         if not timeout_s >= 0:
             raise UsageError(f"a timeout of {timeout_s} s", hint="give 0 or more, or math.inf")
         order = order_of(layout, duration)

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.errors import UsageError
+from hetsim.errors import UsageError, nearest
 
 Routing = Literal["round_robin", "shortest_queue", "least_finish"]
 ROUTINGS: tuple[Routing, ...] = ("round_robin", "shortest_queue", "least_finish")
@@ -233,4 +233,4 @@ def check_block(
 
 def _known(given: Any, known: tuple[str, ...], what: str) -> None:
     if given not in known:
-        raise UsageError(f"no {what} '{given}'", hint=f"give one of {', '.join(known)}")
+        raise UsageError(f"no {what} '{given}'", hint=nearest(str(given), known))

@@ -163,8 +163,14 @@ def test_what_is_taken_away_is_gone() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("gpux.memory x2", "no device or link 'gpux' on laptop; there are the devices cpu, gpu"),
-        ("link gpu.latency x2", "no link 'gpu' on laptop; there are the links cpu-gpu"),
+        (
+            "gpux.memory x2",
+            "no device or link 'gpux' on laptop; did you mean 'gpu'? there are the",
+        ),
+        (
+            "link gpu.latency x2",
+            "no link 'gpu' on laptop; there are the links cpu-gpu",
+        ),
         ("gpu.memry x2", "has no figure 'memry'; did you mean 'memory'? it has peak, bandwidth"),
         ("gpu.peak.int4 x2", "'peak' has no entry 'int4'; it has"),
         ("gpu.peak =3TFLOPS", "'peak' has several entries; name one: peak."),
