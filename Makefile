@@ -1,5 +1,5 @@
 # make install   set up .venv with hetsim and everything it needs
-# make demo      the main job on a real model
+# make demo      does splitting pay on a ROCK 5B? compared, and run to prove it
 # make test      what must hold each time, in minutes
 # make test-all  all tests, the whole sweep too; with SHARE=3/7 the third of seven shares of it
 # make coverage  what make test runs, and SHARE of the sweep, with the lines and branches they reach
@@ -30,6 +30,7 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 demo: install
+	@echo "GoogLeNet on a ROCK 5B: a CPU, a GPU, and an NPU that lacks one of its ops. Does splitting pay?"
 	$(BIN)/hetsim compare zoo:inception_v1 --platform rock-5b --run
 
 test: install

@@ -161,7 +161,8 @@ def two(seconds: list[list[float]], latency_s: float = 0.0) -> Problem:
         (
             two([[1, 4], [4, 1]]),
             ["single", "heft"],
-            "Best: heft, 2.00 s, 2.50x over a alone, at the lower bound.",
+            "Splitting pays: heft, 2.00 s on a and b, 2.50x over a alone (5.00 s), at the lower "
+            "bound.",
         ),
         (
             two([[1, 4], [2, 1.9]], latency_s=9),

@@ -167,7 +167,10 @@ def compare(
         run = execute(row.plan, how, given_arrays())
         done.append((row.plan, run))
         measured[f"wall_s {row.strategy}"] = run.wall_s
-        wall = f"{row.strategy} on {executor}: {format_seconds(run.wall_s)} wall clock"
+        wall = (
+            f"{row.strategy} on {executor}: {format_seconds(run.wall_s)} by the wall clock of this "
+            "machine"
+        )
         if as_json:
             invocation.note(wall)
         else:

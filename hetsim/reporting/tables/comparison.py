@@ -33,11 +33,11 @@ PAYS = 1.05
 
 
 def comparison_report(comparison: Comparison, *, wide: bool = False) -> RenderableType:
-    """Return what was asked, the bound, the table, what is not feasible, and the verdict.
+    """Return the verdict, the table, what is not feasible, how sure that is, and what was asked.
 
     `wide` adds energy, what is transferred, and a line a device.
     """
-    parts: list[RenderableType] = [comparison_header(comparison), Text("")]
+    parts: list[RenderableType] = [Text(verdict(comparison), style="bold"), Text("")]
     if any(row.feasible for row in comparison.rows):
         parts += [(wide_table if wide else brief_table)(comparison), Text("")]
     dealt = [row for row in comparison.rows if row.plan is not None and row.plan.sizes]
@@ -68,10 +68,8 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
     parts += [*refused, *[Text("")] * bool(refused)]
     if comparison.draws and comparison.rows[0].sure is not None:
         parts += [sureness_table(comparison, wide=wide), Text("")]
-    parts.append(Text(verdict(comparison), style="bold"))
-    if comparison.draws and comparison.rows[0].sure is not None:
-        parts.append(sureness_line(comparison))
-    return Stack(*parts)
+        parts += [sureness_line(comparison), Text("")]
+    return Stack(*parts, comparison_header(comparison))
 
 
 def _slower(problem: Problem, rows: Iterable[Row]) -> dict[str, list[str]]:
@@ -171,10 +169,8 @@ def deal_text(plan: Plan) -> str:
 
 
 def comparison_header(comparison: Comparison) -> Table:
-    """Return model, platform, lower bound, and the proven ceiling on any speed-up."""
-    rows = question(comparison.problem)
-    if comparison.sustained:
-        rows += sustained_rows(comparison.problem)
+    """Return lower bound, the proven ceiling on any speed-up, model, platform and figures."""
+    rows: list[tuple[str, str]] = []
     unpriced = len(comparison.problem.unpriced)
     if comparison.bound_s is None:
         rows.append(("lower bound", f"none: {count(unpriced, 'node is', 'nodes are')} not priced"))
@@ -199,6 +195,9 @@ def comparison_header(comparison: Comparison) -> Table:
             ways = "splitting or copies" if comparison.objective == "throughput" else "splitting"
             gain = f"the most that {ways} can gain over it"
             rows.append(("ceiling", f"{ratio(comparison.ceiling)}: {gain}"))
+    rows += question(comparison.problem)
+    if comparison.sustained:
+        rows += sustained_rows(comparison.problem)
     return pairs(rows)
 
 
@@ -227,7 +226,10 @@ def verdict(comparison: Comparison) -> str:
         return f"Best: {name}, {ratio(gain)} over {alone}{also}{above}."
     if gain < PAYS:
         return f"Splitting hardly pays here: {name}, {ratio(gain)} over {alone}{above}."
-    return f"Best: {name}, {ratio(gain)} over {alone}{above}."
+    over = f"{ratio(gain)} over {alone} ({format_seconds(comparison.single_s[single])})"
+    *others, last = folded(best.plan.devices_used)
+    used = f"{', '.join(others)} and {last}" if others else last
+    return f"Splitting pays: {name} on {used}, {over}{above}."
 
 
 def _over_copies(copies: Copies, best: Row) -> str:

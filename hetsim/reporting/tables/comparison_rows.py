@@ -16,7 +16,7 @@ from hetsim.reporting.words.like_devices import fold_rows, fold_siblings
 from hetsim.reporting.words.plan_figures import critical_path
 from hetsim.reporting.words.text import ABSENT, joules, percent, ratio
 
-NAME_MOST, NAME_WIDTH = 14, 12
+NAME_MOST, NAME_WIDTH = 13, 12
 """Characters beyond which a strategy's argument goes on a line of its own: brief and wide."""
 
 BUSY_MOST = 14
