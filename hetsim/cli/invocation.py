@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from hetsim.partitioning.affinity.affinity import Affinity
 
 
+COMPLETION = "_HETSIM_COMPLETE"
+"""The environment variable by which a shell asks for completions: ``bash_complete``, say."""
+
+
 @dataclass(slots=True)
 class Invocation:
     """Set by the flags that every verb takes.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from hetsim.errors import nearest
 
@@ -44,11 +46,21 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, verb.summary) for name, verb in self.verbs.items()])
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
+        """Offer the verbs by their data, and the options of the group."""
+        verbs = [
+            CompletionItem(name, help=verb.summary)
+            for name, verb in self.verbs.items()
+            if name.startswith(incomplete)
+        ]
+        return verbs + click.Command.shell_complete(self, ctx, incomplete)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb, or fail with the nearest name."""
         name = args[0]
-        if name not in self.verbs and not name.startswith("-"):
+        told = not ctx.resilient_parsing
+        if told and name not in self.verbs and not name.startswith("-"):
             raise click.UsageError(f"no command '{name}'; {nearest(name, self.verbs)}", ctx)
         return super().resolve_command(ctx, args)

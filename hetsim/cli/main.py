@@ -13,10 +13,11 @@ from typing import Any, TextIO
 
 import click
 
-from hetsim.cli.invocation import Invocation, one_line
+from hetsim.cli.greeting import greeting
+from hetsim.cli.invocation import COMPLETION, Invocation, one_line
 from hetsim.cli.lazy import LazyGroup, Verb
 from hetsim.cli.options.output import common_options
-from hetsim.errors import HetsimError
+from hetsim.errors import HetsimError, closest
 from hetsim.version import __version__
 
 INTERNAL_FAULT, USAGE = 1, 2
@@ -62,6 +63,9 @@ VERBS = {
         "hetsim.cli.verbs.strategies:strategies", "The strategies and merge methods."
     ),
     "zoo": Verb("hetsim.cli.verbs.zoo:zoo", "The models that come with hetsim."),
+    "completion": Verb(
+        "hetsim.cli.verbs.completion:completion", "Completion for bash, zsh or fish."
+    ),
 }
 
 
@@ -89,17 +93,29 @@ class App(LazyGroup):
             # A name that the terminal's encoding lacks must not end the program.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
+        asked = os.environ.get(COMPLETION)
         with warnings.catch_warnings():
             warnings.showwarning = _warn(invocation)
-            code = self._run(given, invocation)
+            code = self._run(given, invocation) if not asked else self._complete(asked, invocation)
         try:
             sys.stdout.flush()
         except BrokenPipeError:
             code = _close_pipe()
         sys.exit(code)
 
+    def _complete(self, asked: str, invocation: Invocation) -> int:
+        from hetsim.cli.completing import answer
+
+        invocation.quiet = True
+        return answer(self, invocation, asked)
+
     def _start(self, args: list[str], invocation: Invocation) -> Any:
-        return super().main(args, "hetsim", standalone_mode=False, obj=invocation)
+        if not args:
+            click.echo(greeting())
+            return 0
+        # What a shell asks by its environment is answered above, and not by click.
+        asks_nothing = ""
+        return super().main(args, "hetsim", asks_nothing, standalone_mode=False, obj=invocation)
 
     def _run(self, args: list[str], invocation: Invocation) -> int:
         try:
@@ -143,6 +159,12 @@ def _fail(
 
 def _usage(error: click.ClickException) -> str:
     message = error.format_message().rstrip(".")
+    of = error.param.type if isinstance(error, click.BadParameter) and error.param else None
+    if isinstance(of, click.Choice):
+        # What click says ends in all choices; the nearest is what was meant.
+        typed = error.message.partition("'")[2].partition("'")[0]
+        close = closest(typed, map(str, of.choices))
+        message += f"; {close}" if close else ""
     ctx = getattr(error, "ctx", None)
     return message if ctx is None else f"{message} (see {ctx.command_path} --help)"
 

@@ -52,7 +52,7 @@ def test_version(cli: Cli) -> None:
     assert cli("--version").stdout == f"hetsim, version {__version__}\n"
 
 
-@pytest.mark.parametrize("words", [[], ["devices"], ["zoo"]])
+@pytest.mark.parametrize("words", [["devices"], ["zoo"]])
 def test_no_verb_shows_the_help_and_is_a_usage_error(cli: Cli, words: list[str]) -> None:
     result = cli(*words)
     assert result.exit_code == 2

@@ -12,7 +12,7 @@ from hetsim.cli.options.values import all_of, by_name, shapes, sizes
 
 def _set_inputs(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
     """Take ``FILE.npz``, all inputs in one file, or ``NAME=FILE.npy`` for each of them."""
-    if not given:
+    if not given or ctx.resilient_parsing:
         return
 
     def one(text: str) -> tuple[str, Path]:
@@ -54,7 +54,8 @@ def _set_frozen(ctx: click.Context, param: click.Parameter, given: Sequence[str]
 
 
 def _set_extensions(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
-    if given:
+    # A shell that asks for completions loads no library.
+    if given and not ctx.resilient_parsing:
         from hetsim.graph.reading.extension import load_extension
 
         ctx.find_root().obj.extensions = tuple(load_extension(text) for text in given)

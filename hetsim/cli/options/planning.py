@@ -18,7 +18,7 @@ def _set_settings(ctx: click.Context, param: click.Parameter, given: tuple[str, 
 
 
 def _set_affinity(ctx: click.Context, param: click.Parameter, given: str | None) -> None:
-    if given is not None and given != FROM_MODEL:
+    if given is not None and given != FROM_MODEL and not ctx.resilient_parsing:
         from hetsim.partitioning.affinity.file import load_affinity
 
         ctx.find_root().obj.affinity = load_affinity(given)

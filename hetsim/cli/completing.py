@@ -1,0 +1,292 @@
+"""What a shell's completion of ``hetsim`` offers: names of the catalog, of strategies, of models.
+
+The shell asks by environment variables, as click's scripts do; what bash gives is the line itself,
+as bash takes a colon and an equals sign for the end of a word (``zoo:resnet50``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    _resolve_context,
+    _resolve_incomplete,
+    split_arg_string,
+)
+
+from hetsim.cli.invocation import COMPLETION, Invocation
+from hetsim.errors import HetsimError
+
+ZOO = "zoo:"
+
+Names = Callable[[click.Context], Iterable[str]]
+
+_BASH = """\
+%(complete_func)s() {
+    local IFS=$'\\n' type value
+    COMPREPLY=()
+    while IFS=',' read -r type value; do
+        case $type in
+            plain) COMPREPLY+=("$value") ;;
+            file) COMPREPLY+=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")); compopt -o filenames ;;
+            dir) COMPREPLY+=($(compgen -d -- "${COMP_WORDS[COMP_CWORD]}")); compopt -o filenames ;;
+        esac
+    done < <(env COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_WORDBREAKS="$COMP_WORDBREAKS" \\
+        %(complete_var)s=bash_complete "$1" 2>/dev/null)
+    case ${COMPREPLY[0]} in *=|*.|*:) compopt -o nospace ;; esac
+}
+complete -F %(complete_func)s %(prog_name)s
+"""
+
+
+class Completing(ShellComplete):
+    """Completion by the names that parameters take."""
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[Any]]:
+        """Return what may stand in the place of `incomplete` behind the words `args`."""
+        context = _resolve_context(self.cli, self.ctx_args, self.prog_name, args)
+        asked, incomplete = _resolve_incomplete(context, args, incomplete)
+        if isinstance(asked, click.Parameter):
+            own = offered(context, asked, incomplete)
+            if own is not None:
+                return own
+        return asked.shell_complete(context, incomplete)
+
+
+class Bash(Completing, BashComplete):
+    """Bash, asked by the line up to the cursor."""
+
+    source_template = _BASH
+
+    @staticmethod
+    def _check_version() -> None:
+        """Nothing of bash 4.4 alone is used."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the one that is completed, and that one."""
+        line = os.environ["COMP_LINE"]
+        words = split_arg_string(line)
+        last = "" if line[-1:].isspace() or not words else words.pop()
+        return words[1:], last
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        """Return it without what bash takes for words before it."""
+        if item.type != "plain":
+            return f"{item.type},"
+        _, typed = self.get_completion_args()
+        # Of ``--option=value`` the value alone is offered.
+        option, equals, _ = typed.partition("=")
+        before = f"{option}=" if equals and option.startswith("-") else ""
+        breaks = os.environ.get("COMP_WORDBREAKS", "")
+        done = max((typed.rfind(char) + 1 for char in ":=" if char in breaks), default=0)
+        return f"plain,{(before + item.value)[done:]}"
+
+
+class Zsh(Completing, ZshComplete):
+    """Zsh, by click's script."""
+
+
+class Fish(Completing, FishComplete):
+    """Fish, by click's script."""
+
+
+SHELLS: Mapping[str, type[Completing]] = {"bash": Bash, "zsh": Zsh, "fish": Fish}
+
+
+def script(app: click.Command, shell: str) -> str:
+    """Return what `shell` reads to complete the words of ``hetsim``."""
+    return SHELLS[shell](app, {}, "hetsim", COMPLETION).source()
+
+
+def answer(app: click.Command, invocation: Invocation, asked: str) -> int:
+    """Print what the shell asks for, ``bash_complete``; return the exit code."""
+    shell, _, what = asked.partition("_")
+    if shell not in SHELLS or what not in ("source", "complete"):
+        return 1
+    if what == "source":
+        click.echo(script(app, shell), nl=False)
+        return 0
+    # A name that cannot be read offers nothing: TAB never prints an error.
+    with suppress(HetsimError, OSError):
+        click.echo(SHELLS[shell](app, {"obj": invocation}, "hetsim", COMPLETION).complete())
+    return 0
+
+
+def offered(
+    context: click.Context, asked: click.Parameter, incomplete: str
+) -> list[CompletionItem[Any]] | None:
+    """Return the names that a parameter takes, and files where it takes them.
+
+    None where it has no names of its own: click knows choices and paths.
+    """
+    verb = context.command_path.partition(" ")[2]
+    names = OF_VERB.get((verb, str(asked.name))) or NAMES.get(str(asked.name))
+    takes_files = str(asked.name) in FILES or (verb, str(asked.name)) in FILES_OF_VERB
+    if names is None and not takes_files:
+        return None
+    head, sep, last = (
+        incomplete.rpartition(",") if str(asked.name) in LISTS else ("", "", incomplete)
+    )
+    found = [
+        CompletionItem(f"{head}{sep}{name}")
+        for name in (names(context) if names is not None else ())
+        if name.startswith(last)
+    ]
+    if takes_files and not incomplete.startswith(ZOO):
+        found.append(CompletionItem(incomplete, type="file"))
+    return found
+
+
+def _models(context: click.Context) -> list[str]:
+    from hetsim.graph.zoo.models import names
+
+    return [f"{ZOO}{name}" for name in names()]
+
+
+def _platforms(context: click.Context) -> list[str]:
+    from hetsim.hardware.catalog import device_names, platform_names
+
+    return [*platform_names(), *device_names()]
+
+
+def _catalog(context: click.Context) -> list[str]:
+    from hetsim.hardware.catalog import device_names, link_names, platform_names
+
+    return [*platform_names(), *device_names(), *link_names()]
+
+
+def _fitted(context: click.Context) -> list[str]:
+    from hetsim.hardware.catalog import device_names
+
+    return list(device_names())
+
+
+def _devices(context: click.Context) -> list[str]:
+    """Names of the devices of the platform that stands on the line."""
+    from hetsim.hardware.catalog import load_platform
+
+    platform = context.params.get("platform")
+    return [] if platform is None else list(load_platform(platform).devices)
+
+
+def _strategies(context: click.Context) -> list[str]:
+    from hetsim.placement.registry import strategy_names
+
+    return [*strategy_names(), *(f"single:{name}" for name in _devices(context))]
+
+
+def _methods(context: click.Context) -> list[str]:
+    from hetsim.partitioning.methods.registry import methods
+
+    return [*(one.name for one in methods()), "all"]
+
+
+def _both(context: click.Context) -> list[str]:
+    from hetsim.partitioning.methods.registry import methods
+    from hetsim.placement.registry import strategy_names
+
+    return [*strategy_names(), *(one.name for one in methods())]
+
+
+def _costs(context: click.Context) -> Iterable[str]:
+    from hetsim.cost.registry import cost_models
+
+    return cost_models()
+
+
+def _executed(context: click.Context) -> list[str]:
+    return [
+        f"{device}={precision}"
+        for device in _devices(context)
+        for precision in ("int8", "float16", "bfloat16", "float32")
+    ]
+
+
+def _keyed(context: click.Context) -> list[str]:
+    return [f"{device}=" for device in _devices(context)]
+
+
+def _changes(context: click.Context) -> list[str]:
+    return [f"{device}." for device in _devices(context)]
+
+
+def _settings(context: click.Context) -> list[str]:
+    from hetsim.cli.question import DEFAULT_STRATEGY
+    from hetsim.placement.options import option_types
+
+    given = context.params.get("strategies") or context.params.get("strategy") or DEFAULT_STRATEGY
+    named = (given,) if isinstance(given, str) else given
+    return sorted({f"{key}=" for name in named for key in option_types(name)})
+
+
+def _rules(context: click.Context) -> list[str]:
+    from hetsim.cli.partition_rules import KEYS
+
+    return [f"{key}=" for key in KEYS]
+
+
+def _columns(context: click.Context) -> Iterable[str]:
+    from hetsim.sweeping.front import NUMBERS
+
+    return NUMBERS
+
+
+def _providers(context: click.Context) -> Iterable[str]:
+    from hetsim.device.kernels.timing import PROVIDERS
+
+    return PROVIDERS
+
+
+NAMES: Mapping[str, Names] = {
+    "model": _models,
+    "source": _models,
+    "platform": _platforms,
+    "strategy": _strategies,
+    "strategies": _strategies,
+    "cost": _costs,
+    "execute": _executed,
+    "profiles": _keyed,
+    "mtbf": _keyed,
+    "mttr": _keyed,
+    "available": _keyed,
+    "prices": _keyed,
+    "what_if": _changes,
+    "without": _devices,
+    "priority": _devices,
+    "set": _settings,
+    "method": _methods,
+    "front": _columns,
+    "provider": _providers,
+    "models": _models,
+}
+"""By the name of a parameter, wherever it is."""
+
+OF_VERB: Mapping[tuple[str, str], Names] = {
+    ("devices show", "name"): _catalog,
+    ("devices query", "name"): _platforms,
+    ("devices fit", "names"): _fitted,
+    ("strategies", "name"): _both,
+    ("recommend", "catalog"): _platforms,
+    ("partition", "settings"): _rules,
+}
+"""By the verb and the name of a parameter."""
+
+LISTS = ("execute", "without", "priority", "front", "catalog")
+"""Parameters that take several names with commas between them."""
+
+FILES = frozenset(
+    {"model", "source", "platform", "affinity", "workload", "deployment", "file", "files",
+     "input", "extension", "catalog"}
+)  # fmt: skip
+"""Parameters that take the path of a file."""
+
+FILES_OF_VERB = frozenset({("devices show", "name"), ("devices query", "name")})

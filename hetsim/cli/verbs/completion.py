@@ -1,0 +1,29 @@
+"""``hetsim completion``: what a shell reads to complete the words of hetsim."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from hetsim.cli.given_once import Command
+from hetsim.cli.options.output import common_options
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(cls=Command)
+@click.argument("shell", type=click.Choice(SHELLS))
+@common_options
+def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
+    r"""Print what a shell reads to complete verbs, options, platforms, strategies and models.
+
+    \b
+    bash:  eval "$(hetsim completion bash)"   in ~/.bashrc
+    zsh:   eval "$(hetsim completion zsh)"    in ~/.zshrc, behind compinit
+    fish:  hetsim completion fish > ~/.config/fish/completions/hetsim.fish
+    """
+    from hetsim.cli.completing import script
+
+    root = click.get_current_context().find_root().command
+    click.echo(script(root, shell), nl=False)
