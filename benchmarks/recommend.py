@@ -79,7 +79,8 @@ def main() -> None:
             "requests": REQUESTS,
             "bounds": len(found.bounds),
             "tried": len(found.tried),
-            "runs": sum(len(one.runs) for one in found.tried),
+            "policies": sum(len(one.runs) for one in found.tried),
+            "played": sum(run.played is not None for one in found.tried for run in one.runs),
             "answer": None if found.answer is None else list(found.answer.counts),
             "cpu_s": round(took_s, 3),
         }

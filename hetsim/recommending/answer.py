@@ -13,7 +13,6 @@ from hetsim.recommending.deploying import told
 from hetsim.recommending.doubt import Doubt
 from hetsim.recommending.playing import worst
 from hetsim.recommending.policies import Policy
-from hetsim.recommending.question import Question
 from hetsim.recommending.searching import Found, Tried
 from hetsim.service.service import Service
 from hetsim.workloads.deployment import Deployment
@@ -170,13 +169,17 @@ def nearest(found: Found) -> str:
     if not ran:
         return ""
     _, one, _ = min(ran, key=lambda row: row[0])
-    return f"{told(question, one.counts)}, by {missed(question, one)}"
+    return f"{told(question, one.counts)}, by {missed(found, one)}"
 
 
-def missed(question: Question, one: Tried) -> str:
-    """Return what the best run of a vector misses by."""
+def missed(found: Found, one: Tried) -> str:
+    """Return what the best run of a vector misses by; what excludes each policy where none ran."""
+    question = found.question
     best = one.best(question)
     if best is None or best.played is None:
+        bounds = [run.bound for run in one.runs if run.bound is not None]
+        if bounds:
+            return f"as each policy uses them, {says(question, found.bounds[bounds[-1]])}"
         return str(one.runs[0].placed)
     said = worst(best.played, question)
     stream = question.streams[said.stream]
@@ -198,6 +201,6 @@ def excuses_of(found: Found, excluded: Sequence[int]) -> tuple[Excuse, ...]:
     rows = [Excuse(text, count, True) for text, count in by.items()]
     for one in found.tried:
         undecided = one.answer == "undecided"
-        why = f"{'undecided: ' if undecided else ''}{missed(question, one)}"
+        why = f"{'undecided: ' if undecided else ''}{missed(found, one)}"
         rows.append(Excuse(why, 1, False, question.named(one.counts), undecided))
     return tuple(rows)

@@ -223,13 +223,32 @@ class _Writer:
 
     def _run(self, one: Tried, run: Run, which: int) -> int:
         record: dict[str, Any] = {"counts": list(one.counts), "policy": which}
-        if isinstance(run.placed, str) or run.played is None:
-            record["none"] = str(run.placed)
+        if isinstance(run.placed, str):
+            record["none"] = run.placed
+        elif run.bound is not None:
+            record |= {"bound": run.bound, "places": self._places(run.placed)}
         else:
+            assert run.played is not None
             policy = self._found.policies[which]
             record |= self._deployed(run.placed, policy, run.played)
         self._runs.append(record)
         return len(self._runs) - 1
+
+    def _places(self, where: Placed) -> list[list[dict[str, Any]]]:
+        """By model, what serves it: one of its ways, and the copies of its kinds."""
+        question = self._question
+        return [
+            [
+                {
+                    "copies": [where.places[at].unit for at in where.units(question, one)],
+                    "way": self._place[where.ways(question, one, of_class)[0]],
+                }
+                for one in mine
+            ]
+            for mine, of_class in (
+                (mine, question.classes_of(model)[0]) for model, mine in enumerate(where.instances)
+            )
+        ]
 
     def _deployed(self, where: Placed, policy: Policy, played: Played) -> dict[str, Any]:
         question = self._question

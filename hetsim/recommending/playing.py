@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,12 +14,13 @@ import numpy as np
 from hetsim.confidence.until import FIRST_LOOK
 from hetsim.confidence.verdict import Answer, confidence_of_look, verdict_of
 from hetsim.recommending.policies import Placed, Policy, links_of, up_to
-from hetsim.recommending.question import Arrivals, Question
+from hetsim.recommending.question import Arrivals, Question, Task
 from hetsim.service.figures import chosen, judged, latencies, stability
 from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.clock.structure import Part, structure_of
 from hetsim.simulation.serving import compiling
 from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.flattening import loads, seconds_alone
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
 from hetsim.simulation.serving.tables import SERVED
@@ -77,14 +79,18 @@ class Played:
         return "meets" if answers == {"meets"} else "undecided"
 
 
+Seconds = np.ndarray[Any, np.dtype[np.float64]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Laid:
-    """What the engine takes."""
+    """What the engine takes; `known`: seconds alone and loads of templates, where asked for."""
 
     layout: Layout
-    seconds: np.ndarray[Any, np.dtype[np.float64]]
+    seconds: Seconds
     models: tuple[Model, ...]
     sources: tuple[Source, ...]
+    known: tuple[Seconds, Seconds] | None
 
 
 def laid(question: Question, where: Placed, policy: Policy) -> Laid:
@@ -92,6 +98,8 @@ def laid(question: Question, where: Placed, policy: Policy) -> Laid:
     _, links = links_of(question, where.places)
     parts: list[Part] = []
     seconds: list[float] = []
+    known: list[tuple[float, float]] = []
+    looks = policy.routing == "least_finish"
     models = []
     for model, mine in enumerate(where.instances):
         classes = question.classes_of(model)
@@ -99,6 +107,10 @@ def laid(question: Question, where: Placed, policy: Policy) -> Laid:
         largest = 1
         for column, one in enumerate(mine):
             slots, held = where.slots(one), where.links(question, one)
+            streams = tuple(
+                question.types[where.places[slots[slot]].of_type].streams if slot in slots else 1
+                for slot in range(max(slots) + 1)
+            )
             for row, of_class in enumerate(classes):
                 ways = up_to(where.ways(question, one, of_class), policy.max_batch)
                 numbers = []
@@ -115,6 +127,8 @@ def laid(question: Question, where: Placed, policy: Policy) -> Laid:
                         )
                     )
                     seconds += [task.seconds for task in way.tasks]
+                    if looks:
+                        known.append(_known(way.tasks, streams))
                 sizes = [way.batch for way in ways]
                 largest = max(largest, sizes[-1])
                 holds = np.searchsorted(sizes, np.arange(1, policy.max_batch + 1))
@@ -123,14 +137,32 @@ def laid(question: Question, where: Placed, policy: Policy) -> Laid:
         # Each device of an instance may have as many batches under way.
         limits = tuple(policy.limit * len(one.devices) for one in mine)
         models.append(Model(table[:, :, :largest], limits, routing=policy.routing))
-    streams = [question.types[place.of_type].streams for place in where.places]
-    layout = Layout(_named(question, where, links), links, structure_of(parts, streams))
+    of_all = [question.types[place.of_type].streams for place in where.places]
+    layout = Layout(_named(question, where, links), links, structure_of(parts, of_all))
     return Laid(
         layout,
         np.array(seconds),
         tuple(models),
         tuple(Source(stream.model) for stream in question.streams),
+        (np.array([one for one, _ in known]), np.array([one for _, one in known]))
+        if looks
+        else None,
     )
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _known(tasks: tuple[Task, ...], streams: tuple[int, ...]) -> tuple[float, float]:
+    """What a batch takes where nothing else is, and of what it asks the most of."""
+    part = Part(
+        [task.slot for task in tasks],
+        [task.before for task in tasks],
+        [task.links for task in tasks],
+    )
+    links = 1 + max((link for task in tasks for link in task.links), default=-1)
+    alone: Any = SimpleNamespace(strategy="single")
+    layout = Layout(alone, links, structure_of([part], streams))
+    seconds = np.array([task.seconds for task in tasks])
+    return float(seconds_alone(layout, seconds)[0]), float(loads(layout, seconds)[0])
 
 
 def _named(question: Question, where: Placed, links: int) -> Any:
@@ -142,10 +174,17 @@ def _named(question: Question, where: Placed, links: int) -> Any:
     )
 
 
-def play_given(question: Question, where: Placed, policy: Policy) -> Played:
-    """Play all requests of a workload that are given, and count who is late."""
+RUNS = 8
+"""Runs of the same length that machine code is likely to be used for."""
+
+
+def play_given(question: Question, where: Placed, policy: Policy, runs: int = RUNS) -> Played:
+    """Play all requests of a workload that are given, and count who is late.
+
+    `runs`: as many more are likely to come; the answer does not depend on it.
+    """
     assert question.arrivals is not None
-    outcomes = _outcomes(question, laid(question, where, policy), question.arrivals)
+    outcomes = _outcomes(question, laid(question, where, policy), question.arrivals, runs)
     return Played(len(question.arrivals), tuple(_counted(question, outcomes)))
 
 
@@ -177,12 +216,12 @@ def _at_share(latency_s: np.ndarray[Any, Any], share: float) -> float:
     return float(np.partition(latency_s, needed - 1)[needed - 1])
 
 
-def _outcomes(question: Question, one: Laid, arrivals: Arrivals) -> Outcomes:
+def _outcomes(question: Question, one: Laid, arrivals: Arrivals, runs: int) -> Outcomes:
     stream, variant = columns(question, arrivals.ask)
-    engine = engine_for(one, len(arrivals))
+    engine = engine_for(one, len(arrivals) * runs)
     told = engine.serve(arrivals.time_s, stream, variant)
     if told is None:
-        engine = engine_for(one, len(arrivals), heap=True)
+        engine = engine_for(one, len(arrivals) * runs, heap=True)
         told = engine.serve(arrivals.time_s, stream, variant)
         assert told is not None
     return Outcomes.joined([told, engine.close()])
@@ -204,20 +243,17 @@ def columns(
 
 
 def engine_for(one: Laid, requests: float, *, heap: bool = False) -> Serving | WithoutHeap:
-    """Return the engine that plays it, compiled where so many requests make it worth it."""
+    """Return the engine that plays it, compiled where so many requests to come make it worth it."""
     of_all = (one.layout, one.seconds, one.models, one.sources)
     tasks = float(np.diff(one.layout.first).mean())
     if heap or why_heap(*of_all) is not None:
-        pays_off = compiling.pays(requests * tasks * RUNS)
-        return Serving(*of_all, window_s=WINDOW_S, machine_code=pays_off)
-    return WithoutHeap(*of_all, window_s=WINDOW_S, machine_code=pays(requests * RUNS))
+        pays_off = compiling.pays(requests * tasks)
+        return Serving(*of_all, window_s=WINDOW_S, machine_code=pays_off, known=one.known)
+    return WithoutHeap(*of_all, window_s=WINDOW_S, machine_code=pays(requests), known=one.known)
 
 
 WINDOW_S = 1e9
 """Queue lengths are not asked for: one window has all of them."""
-
-RUNS = 8
-"""Runs of the same length that machine code is likely to be used for."""
 
 
 SEEN = 3
@@ -249,7 +285,7 @@ def play_drawn(
 def _looked(
     question: Question, workload: Workload, one: Laid, error: float, budget: int, *, heap: bool
 ) -> Played | None:
-    engine = engine_for(one, min(budget, 2 * FIRST_LOOK), heap=heap)
+    engine = engine_for(one, min(budget, 2 * FIRST_LOOK) * RUNS, heap=heap)
     parts: list[Outcomes] = []
     said: dict[tuple[int, int], Said] = {}
     fed = told = looks = 0

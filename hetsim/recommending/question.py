@@ -312,13 +312,13 @@ class Question:
                 kind = next(k for k, one in enumerate(self.kinds) if of_type in one.devices)
                 slot = self.kinds[kind].devices.index(of_type)
                 for way in ways:
-                    yield self._mode(way, (kind,), {slot: of_type})
+                    yield self.mode(way, (kind,), {slot: of_type})
         for split in self.splits:
             types = {slot: self.type_of(split, slot) for slot in range(len(split.devices))}
             for way in split.ways.get(of_class, ()):
-                yield self._mode(way, split.kinds, types)
+                yield self.mode(way, split.kinds, types)
 
-    def _mode(self, way: Way, kinds: Sequence[int], types: Mapping[int, int]) -> Mode:
+    def mode(self, way: Way, kinds: Sequence[int], types: Mapping[int, int]) -> Mode:
         """A way whose slots are of these types, and whose links are those of these kinds."""
         links = [link for kind in kinds for link in self.links_of_kind(kind)]
         uses: dict[int, float] = {}

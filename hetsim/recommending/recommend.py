@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from hetsim.analysis.draws import MOST_DRAWS
 from hetsim.base import checks
 from hetsim.hardware.price import Price, parse_price
 from hetsim.recommending.answer import (
@@ -39,7 +40,7 @@ MAX_DEVICES = 8
     objective=checks.one_of(*AIMS),
     max_devices=checks.whole(1, MOST),
     most_requests=checks.whole(1),
-    draws=checks.whole(0, 10_000),
+    draws=checks.whole(0, MOST_DRAWS),
 )
 def recommend(
     workload: Workload,

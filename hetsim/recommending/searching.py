@@ -14,7 +14,8 @@ from hetsim.recommending.bounds.capacity import bound_of
 from hetsim.recommending.bounds.needs import needs
 from hetsim.recommending.bounds.pooled import pooled
 from hetsim.recommending.bounds.prices import alike, at_vector, matters
-from hetsim.recommending.playing import Played, margin, play_drawn, play_given
+from hetsim.recommending.bounds.under import Under
+from hetsim.recommending.playing import RUNS, Played, margin, play_drawn, play_given
 from hetsim.recommending.policies import Placed, Policy, placed, policies_of
 from hetsim.recommending.question import Counts, Question
 from hetsim.recommending.vectors import Test, cheapest, excludes, survey
@@ -37,16 +38,19 @@ class Run:
     placed : Placed or str
         Or why there is none.
     played : Played or None
-        None where there is none.
+        None where there is none, or a bound excludes it.
+    bound : int or None
+        Which of the search's, as the policy uses the devices.
     """
 
     policies: tuple[int, ...]
     placed: Placed | str
     played: Played | None
+    bound: int | None = None
 
     @property
     def answer(self) -> Answer:
-        """Of all objectives; what cannot be deployed misses."""
+        """Of all objectives; what cannot be deployed misses, and what a bound excludes."""
         return "misses" if self.played is None else self.played.answer
 
 
@@ -131,19 +135,19 @@ class Found:
 def bounds_of(question: Question) -> tuple[Bound, ...]:
     """Return the bounds that hold of all vectors, those that say most plainly why first."""
     found = list(needs(question))
-    several = len(question.classes) > 1
     for slo in choices(question):
         bounds = [bound_of(question, slo, prices) for prices in alike(question, slo)]
         found += [bound for bound in bounds if bound is not None]
         found += pooled(question, slo)
-        if several:
-            found += _mixed(question, slo)
+        found += _mixed(question, slo)
     return tuple(found)
 
 
 def _mixed(question: Question, slo: Sequence[int | None]) -> Iterator[Bound]:
     """Bounds by the prices of each kind alone, where classes are unlike."""
     demand = demand_of(question, slo)
+    if np.count_nonzero(demand > 0) < 2:
+        return
     for at in range(len(question.kinds)):
         counts = tuple(int(k == at) for k in range(len(question.kinds)))
         prices = at_vector(question, slo, demand * 1e6, counts)
@@ -196,11 +200,16 @@ class Search:
         self.policies = policies_of(question)
         self.bounds = list(bounds_of(question))
         # Of one class, on devices alone, `alike` has all the prices that matter.
-        several = len(question.classes) > 1 or matters(question)
-        self._demands = {slo: demand_of(question, slo) for slo in choices(question) if several}
+        demands = {slo: demand_of(question, slo) for slo in choices(question)}
+        self._demands = {
+            slo: each
+            for slo, each in demands.items()
+            if np.count_nonzero(each > 0) > 1 or matters(question)
+        }
         self.tests = [bound.test(question) for bound in self.bounds]
         self.tried: list[Tried] = []
-        self._runs = 0
+        self._under = Under(question, self.bounds)
+        self._runs = self._played = 0
 
     def found(self) -> Found:
         """Look for the answer, and the runner-up."""
@@ -252,6 +261,10 @@ class Search:
             if isinstance(where, str):
                 runs.append(Run(group, where, None))
                 continue
+            bound = self._under.excludes(where, policy)
+            if bound is not None:
+                runs.append(Run(group, where, None, bound))
+                continue
             runs.append(Run(group, where, self._play(where, policy)))
             if runs[-1].answer == "meets" and not to_the_end:
                 break
@@ -266,10 +279,11 @@ class Search:
             return False
         deployments = self._deployments(counts)
         for group, where in sorted(deployments, key=lambda one: first not in one[0]):
-            if isinstance(where, Placed):
-                played = self._play(where, self.policies[group[0]])
-                if played.answer == "meets":
-                    return True
+            policy = self.policies[group[0]]
+            if isinstance(where, str) or self._under.excludes(where, policy) is not None:
+                continue
+            if self._play(where, policy).answer == "meets":
+                return True
         return False
 
     def _deployments(self, counts: Counts) -> list[tuple[tuple[int, ...], Placed | str]]:
@@ -286,7 +300,9 @@ class Search:
 
     def _play(self, where: Placed, policy: Policy) -> Played:
         if self._workload is None or self.question.given:
-            return play_given(self.question, where, policy)
+            self._played += 1
+            # After so many there are as many more to come, as far as one knows.
+            return play_given(self.question, where, policy, max(RUNS, self._played))
         self._runs += 1
         return play_drawn(
             self.question,

@@ -55,16 +55,30 @@ class Capacity(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """Vectors of less capacity, summed over kinds, are excluded; what verdicts in it may err by."""
+    """Vectors of less capacity, summed over kinds, are excluded; what verdicts in it may err by.
+
+    `prices` are the capacity of each device and link, `worth` that of each class, and `limits`
+    within which it is; the last two are empty of `needs`.
+    """
 
     capacity: Array
     least: float
     error: float
+    prices: Capacity
+    worth: list[float]
+    limits: list[float]
 
     def excludes(self, counts: Array) -> Array:
         """Return which of the vectors [vectors, kinds] it excludes."""
         found: Array = counts @ self.capacity < self.least * (1 - MARGIN)
         return found
+
+    def earned(self, way: Way, question: Question) -> float:
+        """What a batch earns of what it takes by the capacity; 0 where it is late."""
+        if way.alone_s > self.limits[way.of] or not self.worth[way.of]:
+            return 0.0
+        takes = _takes(way, self.prices, question)
+        return min(self.worth[way.of] * way.batch / takes, 1.0) if takes else 1.0
 
 
 def ways_of(root: Node, question: Question) -> list[Way]:
@@ -116,7 +130,14 @@ def bounds_of(root: Node, question: Question, ways: Sequence[Way]) -> list[Bound
             sum(capacity.devices[device] for device in kind.devices) + sum(own)
             for kind, own in zip(question.kinds, capacity.links, strict=True)
         ]
-        found.append(Bound(np.array(by_kind), node["least"].number(), error))
+        worth, limits = [], []
+        if by != "needs":
+            worth = [one.number() for one in node["worth"].rows()]
+            slos = _slos(node, question)
+            limits = [question.limit(of, slos) for of in range(len(question.classes))]
+        found.append(
+            Bound(np.array(by_kind), node["least"].number(), error, capacity, worth, limits)
+        )
     return found
 
 

@@ -67,8 +67,8 @@ def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
     ways = ways_of(root, question)
     bounds = bounds_of(root, question, ways)
     templates = templates_of(root, question, ways)
-    _fits(root, [len(template.tasks) for template in templates], budget)
-    runs = [run_of(one, question, ways, templates) for one in root["runs"].rows()]
+    _fits(root, [len(template.tasks) for template in templates], len(ways), budget)
+    runs = [run_of(one, question, ways, bounds, templates) for one in root["runs"].rows()]
     errors = sum(run.error for run in runs) + sum(bound.error for bound in bounds)
     if errors > question.error * (1 + 1e-9):
         root["question"]["error"].untrue(f"verdicts may be wrong by {errors:.6g} together")
@@ -168,7 +168,7 @@ def _digests(node: Node) -> None:
             digest.broken("no sha256 in hex")
 
 
-def _fits(root: Node, tasks: Sequence[int], budget: int) -> None:
+def _fits(root: Node, tasks: Sequence[int], ways: int, budget: int) -> None:
     """Check that what is to be played is within the budget: the longest template each request."""
     total, most = 0, max(tasks, default=1)
     for run in root["runs"].rows():
@@ -176,6 +176,8 @@ def _fits(root: Node, tasks: Sequence[int], budget: int) -> None:
             named = _leaves(run["instances"].value)
             # Each request may be looked for a place for among all instances.
             total += run["played"].whole(1) * (most + named // 64) + named * most
+        elif isinstance(run.value, dict) and "bound" in run:
+            total += _leaves(run["places"].value) * (1 + ways // 16) if "places" in run else 0
     if total > budget:
         raise Broken(f"/runs: up to {total:,} task events are to be played; allow them (--events)")
 

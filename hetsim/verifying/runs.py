@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.verifying.bounds import Way
+from hetsim.verifying.bounds import MARGIN, Bound, Way
 from hetsim.verifying.node import Node
 from hetsim.verifying.playing import Player, Served, Work, alone_s
 from hetsim.verifying.question import Policy, Question
@@ -90,8 +90,9 @@ def _compare(node: Node, template: Template, question: Question) -> None:
 
 
 def run_of(
-    node: Node, question: Question, ways: Sequence[Way], templates: Sequence[Template]
-) -> Run:
+    node: Node, question: Question, ways: Sequence[Way], bounds: Sequence[Bound],
+    templates: Sequence[Template],
+) -> Run:  # fmt: skip
     """Read a run, play it, and check what is said of it. Raises Untrue."""
     counts = counts_of(node.having("counts")["counts"], question)
     number = node.having("policy")["policy"].place(question.policies)
@@ -103,6 +104,9 @@ def run_of(
             there.intersection(_useful(question, model, ways)) for model in range(question.models)
         ):
             node["policy"].untrue("this policy has a deployment there: each model has a device")
+        return Run(counts, number, "none", 0.0)
+    if "bound" in node:
+        _excluded(node, question, policy, ways, bounds, counts)
         return Run(counts, number, "none", 0.0)
     node.fields("counts policy instances played judged")
     links = sum(n * kind.links for n, kind in zip(counts, question.kinds, strict=True))
@@ -128,6 +132,50 @@ def run_of(
     if np.isnan(finish).any():
         node["instances"].broken("requests never end: subgraphs wait for each other's turn")
     return Run(counts, number, *_judged(node, question, finish, np.array(fresh)))
+
+
+def _excluded(
+    node: Node, question: Question, policy: Policy, ways: Sequence[Way], bounds: Sequence[Bound],
+    counts: tuple[int, ...],
+) -> None:  # fmt: skip
+    """Check that a bound excludes what a policy makes of devices and links. Raises Untrue.
+
+    Each has the part of its capacity that the best way on it earns; so no way takes what is worth
+    less than its requests.
+    """
+    node.fields("counts policy bound places")
+    bound = bounds[node["bound"].place(bounds)]
+    if not bound.worth:
+        node["bound"].broken("in it requests are worth nothing")
+    part: dict[tuple[bool, int, int, int], float] = {}
+    for model, row in enumerate(node["places"].rows(length=question.models)):
+        served = []
+        for one in row.rows(10_000):
+            one.fields("copies way")
+            first = ways[one["way"].place(ways)]
+            served.append(_places(one["copies"], question, counts, first)[0])
+            units = list(zip(first.kinds, one["copies"].value, strict=True))
+            links = [(*unit, k) for unit in units for k in range(question.kinds[unit[0]].links)]
+            for way in ways:
+                same = way.kinds == first.kinds and _slots(way) == _slots(first)
+                if not same or way.batch > policy.max_batch:
+                    continue
+                if question.classes[way.of] != model:
+                    continue
+                earned = bound.earned(way, question)
+                uses = [(False, *units[unit], at) for unit, at, seconds in way.devices if seconds]
+                for (kind, copy, k), seconds in zip(links, way.links, strict=True):
+                    uses += [(True, kind, copy, k)] if seconds else []
+                for use in uses:
+                    part[use] = max(part.get(use, 0.0), earned)
+        _on_all(row, served, model, question, policy, ways, counts)
+    total = 0.0
+    for (link, kind, _, at), earned in part.items():
+        device = question.kinds[kind].devices[at] if not link else 0
+        price = bound.prices.links[kind][at] if link else bound.prices.devices[device]
+        total += price * earned
+    if not total < bound.least * (1 - MARGIN):
+        node["bound"].untrue("it does not exclude what this policy makes of the devices")
 
 
 def counts_of(node: Node, question: Question) -> tuple[int, ...]:
@@ -169,12 +217,7 @@ def _served(
         served.append(devices)
     if not work:
         node.broken("no instance")
-    if policy.placement == "all":
-        useful = _useful(question, model, ways)
-        there = question.devices_of(list(counts))
-        wanted = [[place] for place, device in enumerate(there) if device in useful]
-        if sorted(served) != wanted:
-            node.untrue(f"on devices {sorted(served)}, and not on all of {wanted}")
+    _on_all(node, served, model, question, policy, ways, counts)
     return Served(
         work,
         limits,
@@ -186,6 +229,19 @@ def _served(
         preferred=[size for size in policy.preferred if size <= largest],
         delay_s=policy.delay_s,
     )
+
+
+def _on_all(
+    node: Node, served: list[list[int]], model: int, question: Question, policy: Policy,
+    ways: Sequence[Way], counts: tuple[int, ...],
+) -> None:  # fmt: skip
+    """Check that a model is on all devices that can serve it, where the policy says so."""
+    if policy.placement == "all":
+        useful = _useful(question, model, ways)
+        there = question.devices_of(list(counts))
+        wanted = [[place] for place, device in enumerate(there) if device in useful]
+        if sorted(served) != wanted:
+            node.untrue(f"on devices {sorted(served)}, and not on all of {wanted}")
 
 
 def _slots(way: Way) -> list[tuple[int, int]]:

@@ -109,6 +109,7 @@ class Maker:
         self.templates: list[Json] = []
         self.number: dict[Any, int] = {}
         self.error = 0.0002
+        self.found: list[Json] = []
         self.list_ways()
 
     # Deployments
@@ -258,6 +259,17 @@ class Maker:
         policy = self.policies[at]
         models = self.deployment(counts, policy)
         self.runs.append({"counts": list(counts), "policy": at})
+        bound = None if models is None else self.too_little(models, policy)
+        if bound is not None and (sum(counts) + at) % 2:
+            places = [
+                [
+                    {"copies": one["copies"], "way": self.templates[one["templates"][0][0]]["way"]}
+                    for one in row
+                ]
+                for row in models or []
+            ]
+            self.runs[-1] |= {"bound": bound, "places": places}
+            return len(self.runs) - 1, "misses"
         if models is None:
             self.runs[-1]["none"] = "fewer than two devices"
             return len(self.runs) - 1, "misses"
@@ -378,6 +390,48 @@ class Maker:
             low, high = (rate, high) if late > most else (low, rate)
         return low
 
+    def too_little(self, models: list[Any], policy: Json) -> int | None:
+        """The first bound that excludes what a policy makes of devices and links."""
+        limit = [self.streams[m]["slos"][0][1] for m, _ in self.classes]
+        for number, bound in enumerate(self.found):
+            if bound["by"] == "needs":
+                continue
+            worth: dict[tuple[int, ...], float] = {}
+            for m, instances in enumerate(models):
+                for one in instances:
+                    first = self.ways[self.templates[one["templates"][0][0]]["way"]]
+                    for way in self.ways:
+                        on = [row[:2] for row in way["devices"]]
+                        if (
+                            (way["kinds"], on)
+                            != (first["kinds"], [d[:2] for d in first["devices"]])
+                            or self.classes[way["class"]][0] != m
+                            or way["batch"] > policy["max_batch"]
+                            or way["alone_s"] > limit[way["class"]]
+                        ):
+                            continue
+                        self._add(worth, bound, way, one["copies"])
+            if sum(worth.values()) < bound["least"] * (1 - 1e-9):
+                return number
+        return None
+
+    def _add(
+        self, worth: dict[tuple[int, ...], float], bound: Json, way: Json, copies: list[int]
+    ) -> None:
+        """Raise what devices and links are worth to the part that a way earns of them."""
+        prices: dict[tuple[int, ...], tuple[float, float]] = {}
+        for (unit, place, seconds), q in zip(way["devices"], self.types_of(way), strict=True):
+            key = (way["kinds"][unit], copies[unit], 0, place)
+            prices[key] = bound["capacity"][q], seconds / self.streams_of[q]
+        links = iter(way["links"])
+        for kind, copy in zip(way["kinds"], copies, strict=True):
+            for link, price in enumerate(bound["links"][kind]):
+                prices[kind, copy, 1, link] = price, next(links)
+        takes = sum(price * seconds for price, seconds in prices.values())
+        part = bound["worth"][way["class"]] * way["batch"] / takes
+        for key, (price, _) in prices.items():
+            worth[key] = max(worth.get(key, 0.0), price * part)
+
     # All of it
 
     def vectors(self) -> list[tuple[int, ...]]:
@@ -397,7 +451,7 @@ class Maker:
 
     def certificate(self) -> Json:
         """Enumerate, and write down what was found."""
-        bounds = self.bounds()
+        bounds = self.found = self.bounds()
         meets: list[Json] = []
         tried, undecided = [], []
         for counts in self.vectors():

@@ -28,7 +28,12 @@ def one_of(rows: list[Any], rng: np.random.Generator) -> Any:
 
 
 def played(given: Json) -> list[Json]:
-    return [run for run in given["runs"] if "none" not in run]
+    return [run for run in given["runs"] if "none" not in run and "bound" not in run]
+
+
+def by_bound(given: Json) -> list[Json]:
+    """Runs that a bound excludes."""
+    return [run for run in given["runs"] if "bound" in run]
 
 
 def for_all(given: Json) -> list[Json]:
@@ -119,7 +124,7 @@ def bounds_are_hidden(given: Json, rng: np.random.Generator) -> str | None:
     if not given["bounds"]:
         return None
     given["bounds"] = []
-    return "nothing is said of"
+    return "/bound: no whole number" if by_bound(given) else "nothing is said of"
 
 
 def the_least_of_a_bound_is_raised(given: Json, rng: np.random.Generator) -> str | None:
@@ -323,7 +328,10 @@ def a_run_is_said_to_be_of_another_policy(given: Json, rng: np.random.Generator)
     run = given["runs"][one_of(one_of(given["tried"], rng)["runs"], rng)]
     others = [at for at in range(len(given["question"]["policies"])) if at != run["policy"]]
     run["policy"] = one_of(others, rng)
-    return "was not tried|entries in the place of|are late|and not on all of|has a deployment"
+    return (
+        "was not tried|entries in the place of|are late|and not on all of|has a deployment|"
+        "does not exclude what"
+    )
 
 
 def an_instance_is_left_out(given: Json, rng: np.random.Generator) -> str | None:
@@ -522,7 +530,7 @@ def a_kind_is_dropped(given: Json, rng: np.random.Generator) -> str | None:
         # That none meets, none of fewer kinds does either.
         return None
     given["question"]["kinds"].pop(int(rng.integers(len(given["question"]["kinds"]))))
-    return "entries in the place of|/question: no kinds"
+    return r"entries in the place of|/question: no kinds|/kinds/\d+: no whole number"
 
 
 def fewer_devices_may_be_had(given: Json, rng: np.random.Generator) -> str | None:
@@ -579,6 +587,44 @@ def a_policy_has_no_deployment(given: Json, rng: np.random.Generator) -> str | N
         del run[key]
     run["none"] = "nobody knows"
     return "has a deployment there: each model has a device"
+
+
+def what_meets_is_excluded(given: Json, rng: np.random.Generator) -> str | None:
+    bounds = [at for at, one in enumerate(given["bounds"]) if one["by"] != "needs"]
+    if not given["answer"] or not bounds:
+        return None
+    run = given["runs"][given["answer"]["run"]]
+    places = [
+        [
+            {"copies": one["copies"], "way": given["templates"][one["templates"][0][0]]["way"]}
+            for one in row
+        ]
+        for row in run["instances"]
+    ]
+    for key in ("instances", "played", "judged"):
+        del run[key]
+    run |= {"bound": one_of(bounds, rng), "places": places}
+    return "does not exclude what"
+
+
+def what_is_excluded_serves_on_fewer_devices(given: Json, rng: np.random.Generator) -> str | None:
+    policies = given["question"]["policies"]
+    rows = [row for run in by_bound(given) for row in run["places"]
+            if policies[run["policy"]]["placement"] == "all"]  # fmt: skip
+    if not rows:
+        return None
+    row = one_of(rows, rng)
+    row.remove(one_of(row, rng))
+    return "and not on all of"
+
+
+def a_policy_is_excluded_by_what_is_needed(given: Json, rng: np.random.Generator) -> str | None:
+    needs = [at for at, one in enumerate(given["bounds"]) if one["by"] == "needs"]
+    run = one_of(by_bound(given), rng)
+    if run is None or not needs:
+        return None
+    run["bound"] = one_of(needs, rng)
+    return "worth nothing"
 
 
 def no_policy_is_stated(given: Json, rng: np.random.Generator) -> str | None:
@@ -638,6 +684,9 @@ FALSIFIED: tuple[Falsify, ...] = (
     verdicts_may_be_wrong_less_often,
     a_verdict_of_the_long_run_is_certain,
     a_policy_has_no_deployment,
+    what_meets_is_excluded,
+    what_is_excluded_serves_on_fewer_devices,
+    a_policy_is_excluded_by_what_is_needed,
     no_policy_is_stated,
 )
 

@@ -43,6 +43,13 @@ def test_the_answer_is_that_of_brute_force(seed: int) -> None:
         if len(first) < 2 and answer is not None and counts == answer:
             continue
         assert counts in tried or counts == answer or excludes(found.tests, counts), counts
+    for one in found.tried:
+        for run in one.runs:
+            if run.bound is not None:
+                # What a bound excludes of a policy is not played; it would miss.
+                assert isinstance(run.placed, Placed)
+                policy = found.policies[run.policies[0]]
+                assert play_given(question, run.placed, policy).answer == "misses"
     excluded, dearer = excluded_by(found, question.cost(vectors[-1]))
     assert dearer == 0
     assert sum(excluded) == sum(excludes(found.tests, counts) for counts in vectors)

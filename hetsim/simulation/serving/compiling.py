@@ -54,6 +54,9 @@ LOADED_FROM, MADE_FROM = 150_000, 3_000_000
 """Task events from which machine code that is kept, or has to be made, costs less CPU time than it
 saves."""
 
+LOADED = 500
+"""The same of what this process has loaded: what it takes to hand over what is played."""
+
 
 @functools.cache
 def compiled() -> Callable[..., int]:
@@ -63,6 +66,8 @@ def compiled() -> Callable[..., int]:
 
 def pays(events: float) -> bool:
     """Return whether machine code costs less CPU time than it saves over so many task events."""
+    if compiled.cache_info().currsize:
+        return events >= LOADED
     if events < LOADED_FROM:
         return False
     return events >= MADE_FROM or is_kept(driver.advance, *INLINED, inline=True)

@@ -80,6 +80,8 @@ class Serving:
         Length of the first windows of ``lengths``, which double as they are used up.
     machine_code : bool
         Whether numba compiles the driver. The answer is the same, bit for bit.
+    known : two float arrays [templates], optional
+        What ``flattening.seconds_alone`` and ``loads`` give, where that is known.
 
     Raises
     ------
@@ -102,6 +104,7 @@ class Serving:
         turns: Turns | None = None,
         window_s: float | None = None,
         machine_code: bool = True,
+        known: tuple[Floats, Floats] | None = None,
     ) -> None:
         check_sources(len(models), [len(model.ranks) for model in models], tuple(sources))
         if requests is None and until_s == math.inf and clients:
@@ -128,7 +131,9 @@ class Serving:
         self._place = [(k, at) for k, one in enumerate(clients) for at in range(one.concurrency)]
         self._fetched = [0] * len(self._place)
         most = 1 << 62 if requests is None else requests
-        setup = setup_of(layout, duration, models, sources, clients, thoughts, most, until_s, turns)
+        setup = setup_of(
+            layout, duration, models, sources, clients, thoughts, most, until_s, turns, known
+        )
         flow = new_flow(setup, templates, think)
         spans = new_spans(len(models), window_s)
         self._state = new_state(layout.structure, layout.links, arrays=machine_code)

@@ -43,8 +43,9 @@ def setup_of(
     most: int,
     until: float,
     turns_in_memory: Turns | None = None,
+    known: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
 ) -> Setup:
-    """Put models one after another."""
+    """Put models one after another. `known`: what ``seconds_alone`` and ``loads`` give."""
     memory = turns_in_memory or _no_turns(models)
     places = [list(places) for instances in memory.places for places in instances]
     shapes = [model.template.shape for model in models]
@@ -56,7 +57,7 @@ def setup_of(
     ]
     alone = load = np.zeros(len(layout.first) - 1)
     if any(model.routing == "least_finish" for model in models):
-        alone, load = seconds_alone(layout, duration), loads(layout, duration)
+        alone, load = known or (seconds_alone(layout, duration), loads(layout, duration))
     return Setup(
         model_of=[source.model for source in sources],
         queue_of=[queue_at[source.model] + source.level for source in sources],

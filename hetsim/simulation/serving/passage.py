@@ -37,7 +37,13 @@ class Passage:
     """One model's requests so far."""
 
     def __init__(
-        self, layout: Layout, duration: Floats, model: Model, *, machine_code: bool
+        self,
+        layout: Layout,
+        duration: Floats,
+        model: Model,
+        *,
+        machine_code: bool,
+        known: tuple[Floats, Floats] | None = None,
     ) -> None:
         self.recursion = Recursion(layout, duration, machine_code=machine_code)
         self._arrays = machine_code
@@ -51,14 +57,15 @@ class Passage:
         self._came = 0
         self._busy = np.full(instances, -math.inf)
         self.ran = np.zeros(templates, dtype=np.int64)
-        least = model.routing == "least_finish"
-        nothing = np.zeros(templates)
+        alone = load = np.zeros(templates)
+        if model.routing == "least_finish":
+            alone, load = known or (seconds_alone(layout, duration), loads(layout, duration))
         made: Any = gates.Gates(
             table=self._table.reshape(-1).tolist(),
             limit=list(model.limits),
             cycle=cycle.tolist(),
-            alone=(seconds_alone(layout, duration) if least else nothing).tolist(),
-            load=(loads(layout, duration) if least else nothing).tolist(),
+            alone=alone.tolist(),
+            load=load.tolist(),
             routing=ROUTINGS.index(model.routing),
             gated=int(model.gated),
             room=-1 if model.max_queue_size is None else model.max_queue_size,

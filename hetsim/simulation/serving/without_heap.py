@@ -115,7 +115,7 @@ class WithoutHeap:
 
     Parameters
     ----------
-    layout, duration, models, sources, requests, window_s, machine_code
+    layout, duration, models, sources, requests, window_s, machine_code, known
         As there.
     """
 
@@ -129,6 +129,7 @@ class WithoutHeap:
         requests: int | None = None,
         window_s: float | None = None,
         machine_code: bool = True,
+        known: tuple[Floats, Floats] | None = None,
     ) -> None:
         self._models = models
         self.machine_code = machine_code
@@ -136,7 +137,7 @@ class WithoutHeap:
         self._variants = np.array([models[one.model].template.shape[0] for one in sources])
         self._left = math.inf if requests is None else requests
         self._passages = {
-            at: Passage(layout, duration, models[at], machine_code=machine_code)
+            at: Passage(layout, duration, models[at], machine_code=machine_code, known=known)
             for at in sorted(set(self._model_of.tolist()))
         }
         self._templates = len(layout.first) - 1
