@@ -39,7 +39,7 @@ def test_a_tree_of_processes_is_found_and_ended() -> None:
         assert command_line(found[grandchild]) == ""
 
 
-def test_ctrl_c_is_held_back_until_the_end() -> None:
+def test_ctrl_c_is_held_back_until_the_end(ctrl_c: None) -> None:
     reached: list[str] = []
 
     def work() -> None:
@@ -55,13 +55,13 @@ def test_ctrl_c_is_held_back_until_the_end() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_without_ctrl_c_nothing_happens() -> None:
+def test_without_ctrl_c_nothing_happens(ctrl_c: None) -> None:
     with held_interrupts():
         pass
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_other_threads_hold_nothing_back() -> None:
+def test_other_threads_hold_nothing_back(ctrl_c: None) -> None:
     handlers: list[object] = []
 
     def work() -> None:

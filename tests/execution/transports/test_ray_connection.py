@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -31,7 +31,11 @@ from hetsim.execution.transports.ray_connection.connection import (
     temp_base,
 )
 from hetsim.execution.transports.ray_connection.connection import ray_connection as connected
-from hetsim.execution.transports.ray_connection.processes import Process, descendants
+from hetsim.execution.transports.ray_connection.processes import (
+    Process,
+    descendants,
+    end_all,
+)
 
 GIB = 2**30
 # ONNX Runtime's telemetry keeps a file among the temporary ones.
@@ -62,7 +66,12 @@ WITH_SMALL_SHARED_MEMORY = ["unshare", "--mount", "sh", "-c", SMALL, "sh"] if CA
 
 
 class Child:
-    """A Python process of its own session, whose Ray lies in a folder of its own."""
+    """A Python process of its own session, whose Ray lies in a folder of its own.
+
+    It ends with the folder at the latest, where a test that fails leaves it.
+    """
+
+    of_folder: ClassVar[dict[Path, list[Child]]] = {}
 
     def __init__(
         self,
@@ -82,6 +91,7 @@ class Child:
             start_new_session=True,
             env={**os.environ, **QUIET, "TMPDIR": str(folder), **environment},
         )
+        self.of_folder.setdefault(folder, []).append(self)
 
     def line(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -97,14 +107,26 @@ class Child:
         """Wait for the end; return stderr."""
         return self.process.communicate(timeout=120)[1]
 
+    def ended(self) -> None:
+        """End it and what it started, where it has not ended."""
+        if self.process.poll() is None:
+            below = self.below()
+            self.process.kill()
+            end_all(below, 1.0)
+        self.process.communicate()
+
 
 @contextmanager
 def short_folder() -> Iterator[Path]:
     """A folder with a short path, which must be empty at the end."""
     path = Path(tempfile.mkdtemp(prefix="ht", dir="/tmp"))
-    yield path
-    left = sorted(entry.name for entry in path.iterdir())
-    shutil.rmtree(path, ignore_errors=True)
+    try:
+        yield path
+        left = sorted(entry.name for entry in path.iterdir())
+    finally:
+        for child in Child.of_folder.pop(path, ()):
+            child.ended()
+        shutil.rmtree(path, ignore_errors=True)
     assert left == []
 
 
@@ -223,7 +245,7 @@ def test_a_small_shared_memory_does(told: list[dict[str, Any]]) -> None:
 @pytest.mark.group("own_ray")
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["starting", "running"])
-def test_ctrl_c_leaves_nothing_behind(folder: Path, stage: str) -> None:
+def test_ctrl_c_leaves_nothing_behind(folder: Path, ctrl_c: None, stage: str) -> None:
     child = Child(
         """
 from hetsim.execution.session import Session

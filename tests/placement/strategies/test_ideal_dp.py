@@ -112,6 +112,7 @@ def test_ideals_are_the_sets_closed_under_predecessors() -> None:
     assert topological_order(dag.succs) is not None
 
 
+@pytest.mark.group("machine_code")
 def test_a_search_that_is_cut_short_says_so() -> None:
     # Thirteen nodes on three devices: five on one of them, where the area bound says 13 / 3.
     problem = Problem.from_arrays(

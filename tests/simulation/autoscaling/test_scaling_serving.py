@@ -126,6 +126,7 @@ def test_it_does_what_their_functions_decide(chunk: int, ray_serve: RayServe) ->
     assert changed
 
 
+@pytest.mark.group("machine_code")
 @sweep("seed", quick=range(1, 3), full=range(200))
 def test_machine_code_does_the_same(seed: int) -> None:
     given = case(seed)

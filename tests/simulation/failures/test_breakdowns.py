@@ -40,6 +40,7 @@ def one_server(seconds: float, failing: Failing, loads: bool = False) -> Failing
     )
 
 
+@pytest.mark.group("machine_code")
 @sweep("rate", quick=[0.4], full=[0.1, 0.4, 1.0])
 def test_what_is_lost_begins_again(rate: float) -> None:
     """Work of D with failures at rate f, repaired in R, takes (e^(f D) - 1) (1/f + R) on average.

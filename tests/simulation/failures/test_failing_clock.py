@@ -120,6 +120,7 @@ def test_every_request_ends_and_nothing_reads_what_is_not_there(
     assert [e.kind for e in timeline.events].count("failure") == len(played.happened)
 
 
+@pytest.mark.group("machine_code")
 @examples(quick=15, full=60)
 @given(failing(), st.sampled_from([0, 17, 40]))
 def test_machine_code_gives_the_same_bits(
