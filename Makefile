@@ -5,6 +5,7 @@
 # make coverage  what make test runs, and SHARE of the sweep, with the lines and branches they reach
 # make check     ruff, mypy --strict, import-linter
 # make bench     the benchmarks, as JSON lines
+# make docs      build/site, all of its blocks run; RENEW=1 writes what they print into the pages
 # make fit       devices/fitted and data/fidelity, out of data/measured
 # make fidelity  docs/fidelity.md and the points that the guard holds; ACCEPT=1 where worse is meant
 
@@ -18,7 +19,7 @@ SEED ?= $(shell expr $$(date +%s) / 86400)
 PYTEST := -n 4 --dist loadgroup --durations 20 --hypothesis-seed=$(SEED)
 
 .DEFAULT_GOAL := install
-.PHONY: install demo test test-all coverage check bench fit fidelity format clean
+.PHONY: install demo test test-all coverage check bench docs fit fidelity format clean
 
 install: $(STAMP)
 
@@ -52,6 +53,19 @@ check: install
 bench: install
 	@for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
 
+DOCS := $(VENV)/.docs
+
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $(DOCS)
+
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: export OMP_NUM_THREADS := 1
+docs: $(DOCS)
+	$(BIN)/python tests/helpers/page_blocks.py $(if $(RENEW),,--check) $$(git ls-files 'docs/*.md')
+	$(BIN)/python tests/helpers/notebooks.py $(if $(RENEW),,--check) docs/notebooks/*.ipynb
+	$(BIN)/mkdocs build
+
 fit: install
 	OMP_NUM_THREADS=1 $(BIN)/hetsim devices fit
 
@@ -66,4 +80,4 @@ format: install
 test test-all coverage: export PYTHONDONTWRITEBYTECODE :=
 
 clean:
-	rm -rf $(VENV) .coverage .coverage.json .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) build .cache .coverage .coverage.json .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
