@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
+from hetsim.base.going import say
 from hetsim.errors import Infeasible
 from hetsim.hardware.spec import unnumbered
 from hetsim.partitioning.flow import partition
@@ -110,6 +111,7 @@ def best_changes(
     def trying(what: str) -> None:
         nonlocal done
         done += 1
+        say((done - 1) / total)
         tell(f"{done} of {total}: {what}")
 
     def note(kind: str, what: str, reached: tuple[float, str] | None) -> None:

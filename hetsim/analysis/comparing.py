@@ -11,6 +11,7 @@ from hetsim.analysis.draws import DRAWS, MOST_DRAWS, draw
 from hetsim.analysis.sureness import Sureness, how_sure
 from hetsim.analysis.sustaining import Sustaining
 from hetsim.base import checks
+from hetsim.base.going import each, part
 from hetsim.errors import Infeasible, OutOfMemory, UsageError, nearest
 from hetsim.partitioning.affinity.affinity import Affinity
 from hetsim.placement.bounding import stated_bound
@@ -36,6 +37,12 @@ DEFAULT_STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
     "throughput": ("single", "multi", "hetero", "heft", "auto"),
 }
 """What is compared by an objective where nothing is named."""
+
+PLANNING = 0.8
+"""About the part of the time of a comparison that plans are made in; draws take the rest."""
+
+LONG: Mapping[str, float] = {"auto": 10.0, "exact": 10.0, "local-search": 5.0}
+"""About how long strategies that search take beside those that do not."""
 
 COPIES = "multi"
 """The strategy that ``copies`` are of."""
@@ -143,18 +150,20 @@ def compare(
     names: dict[str, None] = {}
     for strategy in strategies:
         names.update(dict.fromkeys(alone if strategy == "single" else (strategy,)))
-    for name in names:
-        if name not in attempts:
-            attempts[name] = attempt(name)
     drawn = 0 if problem.certain else draws
+    asked = [name for name in names if name not in attempts]
+    with part(0.0, PLANNING if drawn else 1.0):
+        for name in each(asked, weight=lambda name: LONG.get(name.partition(":")[0], 1.0)):
+            attempts[name] = attempt(name)
     sure: dict[str, Sureness] = {}
     if drawn:
-        sure = how_sure(
-            {name: one.judged for name, one in attempts.items() if one.judged},
-            None if best_single is None else f"single:{best_single}",
-            draw(problem.uncertainty, drawn, draw_seed),
-            objective,
-        )
+        with part(PLANNING, 1.0, f"{drawn} draws"):
+            sure = how_sure(
+                {name: one.judged for name, one in attempts.items() if one.judged},
+                None if best_single is None else f"single:{best_single}",
+                draw(problem.uncertainty, drawn, draw_seed),
+                objective,
+            )
     under_these = " (under the pins, exclusions and memory given)" if limits.given() else ""
     rows: list[Row] = []
     for name in names:

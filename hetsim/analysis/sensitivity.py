@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from hetsim.base import checks
+from hetsim.base.going import each
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform, unnumbered
@@ -142,7 +143,7 @@ def sensitivities(
         )
     before_s = measure(plan, objective)
     found = []
-    for change in levers(platform, plan.problem.profiles):
+    for change in each(tuple(levers(platform, plan.problem.profiles))):
         if tell is not None:
             tell(change)
         problem = repriced(plan.problem, what_if(platform, change))
@@ -182,7 +183,7 @@ def served_sensitivities(
     changes: list[list[Sensitivity]] = [[] for _ in service.streams]
     fixed = any(entry.plan for model in deployment.models for entry in model.instances)
     measured = {name for one in service.resolved for name in one.problem.profiles}
-    for change in levers(platform, measured):
+    for change in each(tuple(levers(platform, measured))):
         if tell is not None:
             tell(change)
         on = what_if(platform, change)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.analysis.draws import DRAWS, Draws, draw
+from hetsim.base.going import each
 from hetsim.placement.objective import Objective
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
@@ -159,7 +160,8 @@ def how_sure(
         return {}
     known: dict[object, NDArray[np.float64]] = {}
     costs: dict[str, NDArray[np.float64]] = {}
-    for name, plan in plans.items():
+    for name in each(tuple(plans)):
+        plan = plans[name]
         same = (plan.groups, plan.sizes, plan.deal)
         if same not in known:
             known[same] = costs_over(plan, draws, objective)

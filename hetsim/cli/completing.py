@@ -277,6 +277,7 @@ OF_VERB: Mapping[tuple[str, str], Names] = {
     ("strategies", "name"): _both,
     ("recommend", "catalog"): _platforms,
     ("partition", "settings"): _rules,
+    ("nodes", "device"): _devices,
 }
 """By the verb and the name of a parameter."""
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from hetsim.base.going import heard_by
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from hetsim.cli.going import Going
     from hetsim.graph.reading.extension import Extension
     from hetsim.partitioning.affinity.affinity import Affinity
 
@@ -101,20 +105,21 @@ class Invocation:
             click.echo(one_line(text), err=True)
 
     @contextmanager
-    def progress(self, text: str) -> Iterator[Callable[[str], None]]:
-        """Show what is going on while it does, where stderr is a terminal.
+    def progress(self, text: str) -> Iterator[Going]:
+        """Show what is going on while it does, and how long still, where stderr is a terminal.
 
-        What the block is given takes how far it is, and shows it behind `text`.
+        What the block is given takes how far it is; what works within it may say so itself, as
+        ``hetsim.base.going`` tells.
         """
-        if self.quiet or not sys.stderr.isatty():
-            yield lambda step: None
+        from hetsim.cli.going import Going, line_of
+
+        going = Going(text)
+        dumb = os.environ.get("TERM", "") in ("dumb", "unknown")
+        if self.quiet or dumb or not sys.stderr.isatty():
+            yield going
             return
-        from rich.text import Text
-
-        from hetsim.reporting.words.console import console
-
-        with console(sys.stderr).status(Text(one_line(text))) as status:
-            yield lambda step: status.update(Text(one_line(f"{text}: {step}")))
+        with line_of(going, sys.stderr), heard_by(going.hear):
+            yield going
 
 
 def one_line(text: str) -> str:

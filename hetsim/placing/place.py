@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetsim.base import checks
+from hetsim.base import checks, going
 from hetsim.confidence.verdict import Answer
 from hetsim.errors import UsageError
 from hetsim.hardware.spec import Platform
@@ -106,7 +106,7 @@ def place_of(
     ways: list[DynamicBatching | None] = [None, *dict.fromkeys(batchings)]
     found = []
     sought = []
-    for batching in ways:
+    for batching in going.each(ways, lambda one: "placements", high=0.3):
         each = offered(workload, platform, asked, made, batching=batching, splits=strategies)
         best = best_of(each.replicas, each.limit_s)
         found.append((each, best))
@@ -126,7 +126,8 @@ def place_of(
     asks = any(stream.slos for stream in workload.streams)
     early = asks and not workload.traces
     rows: list[tuple[Placed, tuple[Resolved, ...], Setup]] = []
-    for candidate in candidates(found, most, routing or "least_finish"):
+    looked_at = tuple(candidates(found, most, routing or "least_finish"))
+    for candidate in going.each(looked_at, lambda one: "simulating", low=0.3, high=0.9):
         for one in served_ways(candidate, platform, routing=routing):
             resolved = resolve(one.deployment, workload, platform, asked, made)
             setup = set_up(resolved, workload, check_together(resolved, platform))

@@ -7,12 +7,13 @@ are excluded or played again, each by the same policies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hetsim.analysis.draws import normals
+from hetsim.base.going import say
 from hetsim.errors import UsageError
 from hetsim.recommending.question import SLACK, Ask, Counts, Off, Question, Way
 from hetsim.recommending.searching import Found, Search
@@ -121,7 +122,6 @@ def doubt_of(
     budget: int,
     near: Counts | None = None,
     seed: int = 0,
-    tell: Callable[[str], None] | None = None,
 ) -> Doubt | None:
     """Return how sure what was found is; None where nothing is recommended.
 
@@ -153,8 +153,7 @@ def doubt_of(
     for at in range(draws):
         value = dict(zip(sources, z[at].tolist(), strict=True))
         for factor, _ in demand:
-            if tell is not None:
-                tell(f"draw {row + 1} of {len(weight)}")
+            say(row / len(weight), f"draw {row + 1} of {len(weight)}")
             other = drawn(question, value, factor)
             comes = workload.faster(factor)
             search = Search(other, comes, budget=budget)

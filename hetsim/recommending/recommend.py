@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from hetsim.analysis.draws import MOST_DRAWS
 from hetsim.base import checks
+from hetsim.base.going import part, say
 from hetsim.hardware.price import Price, parse_price
 from hetsim.recommending.answer import (
     Chosen,
@@ -126,38 +127,31 @@ def recommended(
     budget: int = BUDGET,
     draws: int = 0,
     demand: Demand = AS_SAID,
-    tell: Callable[[str], None] | None = None,
 ) -> Recommendation:
     """Return what ``recommend`` does, of models read and priced as `asked`."""
     question, pieces = question_of(
         workload, catalog, aim=aim, max_devices=max_devices, terms=terms, asked=asked
     )
+    asks_again = draws or demand != AS_SAID
     search = Search(
-        question,
-        workload,
-        budget=budget,
-        tell=None if tell is None else lambda counts: tell(told(question, counts)),
+        question, workload, budget=budget, tell=lambda counts: say(0.0, told(question, counts))
     )
-    found = search.found()
+    with part(0.0, 0.3 if asks_again else 1.0):
+        found = search.found()
     answer, second = found.answer, found.runner_up
     cap = question.dearest if answer is None else question.cost(answer.counts)
     excluded, dearer = excluded_by(found, cap)
     vectors = all_vectors(question)
     binding = binding_of(found, None if answer is None else answer.counts)
     doubt = None
-    if draws or demand != AS_SAID:
+    if asks_again:
         near = None
         if binding is not None:
             near = tuple(binding.counts.get(kind.name, 0) for kind in question.kinds)
-        doubt = doubt_of(
-            found,
-            workload,
-            draws=max(draws, 1),
-            demand=demand,
-            budget=budget,
-            near=near,
-            tell=tell,
-        )
+        with part(0.3, 1.0):
+            doubt = doubt_of(
+                found, workload, draws=max(draws, 1), demand=demand, budget=budget, near=near
+            )
     return Recommendation(
         workload,
         None if answer is None else chosen(found, pieces, answer, workload, asked, budget),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hetsim.base import checks
+from hetsim.base.going import each
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.bounding import stated_bound
@@ -120,7 +121,8 @@ def capacity_of(
     made = Made()
     rows: list[Carried] = []
     known: dict[object, Carried] = {}
-    for name, deployment in deployments.items():
+    for name in each(tuple(deployments)):
+        deployment = deployments[name]
         try:
             resolved = resolve(deployment, workload, platform, asked, made)
             memory = check_together(resolved, platform)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
+from hetsim.base.going import say
 from hetsim.confidence.verdict import Answer
 
 FIRST_STEP = 0.06
@@ -59,8 +60,15 @@ def upper_end(answer: Callable[[float], Answer], guess: float, missed: float, ga
     meets: float | None = None
     undecided: list[float] = []
 
+    def halvings() -> float:
+        """About how many more looks there are."""
+        known = meets is not None and math.isfinite(missed)
+        ratio = missed / meets if known and meets else (1 + FIRST_STEP) ** 2
+        return max(math.log2(max(math.log(ratio), 1e-9) / math.log1p(gap)), 1.0)
+
     def look(factor: float) -> Answer:
         nonlocal looks, meets, missed
+        say(looks / (looks + halvings()))
         looks += 1
         said = answer(factor)
         if said == "meets":

@@ -75,7 +75,6 @@ def calibrate(
     the installed onnxruntime has are listed. Generated networks are measured, the parameters of
     the cost model fitted to them, and judged by zoo models. Stop what else runs meanwhile.
     """
-    from hetsim.base.units import format_seconds
     from hetsim.calibration.calibrate import calibrate as measure_and_fit
     from hetsim.calibration.measuring import Progress
     from hetsim.device.kernels.timing import PROVIDERS, available
@@ -106,8 +105,8 @@ def calibrate(
     with invocation.progress("measuring") as show:
 
         def report(progress: Progress) -> None:
-            left = f", {format_seconds(progress.left_s)} left" if progress.left_s else ""
-            show(f"{progress.network}, {progress.measured} measured{left}")
+            told = f"{progress.network}, {progress.measured} measured"
+            show(told, left_s=progress.left_s or None)
 
         done = measure_and_fit(
             provider,

@@ -59,10 +59,10 @@ def fit_devices(
             )
     figures: dict[str, list[KernelFigures]] = {}
     with invocation.progress("fitting") as step:
-        for asked in measurements.asks:
-            if not names or asked.device in names:
-                step(asked.kin)
-                figures.setdefault(asked.device, []).append(figures_of(measurements, asked))
+        wanted = [one for one in measurements.asks if not names or one.device in names]
+        for at, asked in enumerate(wanted):
+            step(asked.kin, share=at / len(wanted))
+            figures.setdefault(asked.device, []).append(figures_of(measurements, asked))
     folder = out or catalog_folder() / "fitted"
     kins = sorted({one.kin for found in figures.values() for one in found})
     records = [record_of(measurements, kin) for kin in kins]

@@ -132,7 +132,7 @@ def recommend(
         cost=invocation.cost or DEFAULT_COST,
         pessimistic=invocation.pessimistic,
     )
-    with invocation.progress("looking for the cheapest platform") as tell:
+    with invocation.progress("looking for the cheapest platform"):
         found = recommended(
             comes,
             can_be_had,
@@ -143,7 +143,6 @@ def recommend(
             budget=requests or BUDGET,
             draws=draws,
             demand=factors,
-            tell=tell,
         )
     record = recommendation_record(found)
     if certificate_file is not None:

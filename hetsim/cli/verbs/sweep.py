@@ -76,7 +76,7 @@ def sweep(
             executor=executor,
             address=address,
             front=wishes,
-            tell=lambda so_far: tell(progress_text(so_far)),
+            tell=lambda so_far: tell(progress_text(so_far), left_s=so_far.left_s),
         )
     if as_json:
         invocation.show_json(sweep_record(found))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from hetsim.base.going import each, part
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
@@ -96,7 +97,7 @@ class Auto(Constrained):
         except Infeasible as error:
             refused.append(error)
         left_out = [name for name in CONSTRUCTIVE if not affordable(name, coarse.problem)]
-        for name in _others():
+        for name in each(_others(), low=0.1, high=0.35):
             if not self._tries(name, coarse):
                 left_out.append(name)
                 continue
@@ -113,7 +114,8 @@ class Auto(Constrained):
             if not any(isinstance(error, OutOfMemory) for error in refused):
                 raise refused[0]
             coarse, found = start_that_fits(coarse, self.objective)
-        searched = self._searched(coarse, found)
+        with part(0.35, 0.95, "local-search"):
+            searched = self._searched(coarse, found)
         if searched is not None:
             found.append(searched)
         if not found:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from hetsim.base.going import say
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
@@ -260,6 +261,7 @@ def anneal(
     while spent < 1.0:
         if tried % 16 == 0:
             spent = progress(tried)
+            say(spent)
             temperature = scale * HOT * (COLD / HOT) ** min(spent, 1.0)
             if fresh and spent >= next_look:
                 judge(estimator.groups(best_draft), last=False)

@@ -21,12 +21,10 @@ FRONT_SHOWN = 20
 
 
 def progress_text(so_far: Progress) -> str:
-    """Return how far a sweep is, and how long it takes from here."""
+    """Return how far a sweep is."""
     text = f"{so_far.done} of {so_far.total}"
     if so_far.failed:
         text += f", {so_far.failed} failed"
-    if so_far.left_s is not None:
-        text += f", {format_seconds(so_far.left_s)} left"
     return text
 
 

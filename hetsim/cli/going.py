@@ -1,0 +1,110 @@
+"""The line in a terminal that says what is going on, since when, and about how long still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TextIO
+
+PATIENCE_S = 2.0
+"""Seconds after which times are told."""
+
+ENOUGH = 0.02
+"""Share of the work from which on what is left is told by what was done."""
+
+
+@dataclass(slots=True)
+class Going:
+    """What is known of some work that is under way.
+
+    Attributes
+    ----------
+    text : str
+    now : function
+        The clock, in seconds.
+    step : str
+        What of it is worked on; empty where that is not known.
+    share : float
+        Which part of it is done, in [0, 1]; 0 where that is not known. It never falls.
+    left_s : float or None
+        What the work itself says is left, and when it said so.
+    """
+
+    text: str
+    now: Callable[[], float] = monotonic
+    step: str = ""
+    share: float = 0.0
+    left_s: float | None = None
+    began_s: float = field(init=False)
+    _said_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began_s = self._said_s = self.now()
+
+    def __call__(
+        self, step: str, *, share: float | None = None, left_s: float | None = None
+    ) -> None:
+        """Take how far it is: in words, as a share of all, or by what is left."""
+        self.step = step
+        if share is not None:
+            self.share = max(self.share, share)
+        self.left_s, self._said_s = left_s, self.now()
+
+    def hear(self, share: float, what: str) -> None:
+        """Take what the work says of itself, as `hetsim.base.going` tells it."""
+        self(what, share=share)
+
+    def __str__(self) -> str:
+        passed_s = self.now() - self.began_s
+        told = f"{self.text}: {self.step}" if self.step else self.text
+        if passed_s < PATIENCE_S:
+            return told
+        told = f"{told}; {_short(passed_s)}"
+        left_s = self._left_s(passed_s)
+        return told if left_s is None else f"{told}, about {_short(left_s)} left"
+
+    def _left_s(self, passed_s: float) -> float | None:
+        if self.left_s is not None:
+            return max(self.left_s - (self.now() - self._said_s), 0.0)
+        if not ENOUGH <= self.share < 1.0:
+            return None
+        return passed_s * (1.0 - self.share) / self.share
+
+
+def _short(seconds: float) -> str:
+    """Whole seconds, as nobody reads more of them while they pass: ``1 min 5 s``."""
+    whole = max(round(seconds), 1)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 10:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(round(whole / 60), 60)
+    return " ".join(([f"{hours} h"] if hours else []) + ([f"{minutes} min"] if minutes else []))
+
+
+@contextmanager
+def line_of(going: Going, stream: TextIO) -> Iterator[None]:
+    """Show `going` on one line of the terminal `stream`, and take it away in the end."""
+    from rich.live import Live
+    from rich.spinner import Spinner
+    from rich.table import Table
+    from rich.text import Text
+
+    from hetsim.base.text import plain
+    from hetsim.reporting.words.console import console
+
+    target = console(stream)
+    utf = (target.encoding or "").startswith("utf")
+    spinner = Spinner("dots" if utf else "line")
+
+    def drawn() -> Table:
+        text = Text(plain(str(going)), no_wrap=True, overflow="ellipsis" if utf else "crop")
+        row = Table.grid(padding=(0, 1, 0, 0))
+        row.add_row(spinner, text)
+        return row
+
+    with Live(console=target, get_renderable=drawn, transient=True, refresh_per_second=8):
+        yield
