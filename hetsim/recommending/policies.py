@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from hetsim.recommending.question import Counts, Question, Way
+from hetsim.recommending.gathering import gathered, strategies
+from hetsim.recommending.instances import Instance, Place
+from hetsim.recommending.question import Counts, Question, Split, Way
 
 Routing = Literal["least_finish", "shortest_queue"]
-Placement = Literal["all", "together", "apart"]
+Placement = Literal["all", "together", "apart", "split", "beside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,53 +23,39 @@ class Policy:
 
     Attributes
     ----------
-    placement : "all", "together" or "apart"
+    placement : "all", "together", "apart", "split" or "beside"
         Each device serves every model for all of whose shapes it is quick enough; where that
         may leave a model out, or not fit a device's memory, it is called "together". Or each
         device serves one model, dealt out so that the least is short of devices, see ``apart``.
+        Or a model is split over devices, and whole on those that are left over; or whole where
+        it can be, and split beside that: see ``gathered``.
     routing : "least_finish" or "shortest_queue"
     max_batch : int
         1: each request goes at once, and is not batched. Else requests that wait run as batches
-        of up to so many, and an instance has one under way.
+        of up to so many, and an instance has one under way for each of its devices.
+    strategy : str
+        What plans models that are split; empty where none is.
     """
 
     placement: Placement
     routing: Routing
     max_batch: int
+    strategy: str = ""
 
     @property
     def limit(self) -> int:
-        """Batches that an instance has under way; 0: any number."""
+        """Batches that an instance has under way for each of its devices; 0: any number."""
         return 0 if self.max_batch == 1 else 1
 
     def __str__(self) -> str:
         routing = self.routing.replace("_", " ")
         batches = f", batches of up to {self.max_batch}" if self.max_batch > 1 else ""
-        return f"{routing}{batches}{', models apart' if self.placement == 'apart' else ''}"
-
-
-class Place(NamedTuple):
-    """One device of a vector: its kind, which of that kind, which device of it, and its type."""
-
-    kind: int
-    unit: int
-    slot: int
-    of_type: int
-
-
-class Instance(NamedTuple):
-    """What serves a model.
-
-    Attributes
-    ----------
-    devices : tuple of int
-        One, or those that a split takes, in its order.
-    split : int
-        Which of the question's; -1: one device serves the model whole.
-    """
-
-    devices: tuple[int, ...]
-    split: int = -1
+        where = {
+            "apart": ", models apart",
+            "split": f", split by {self.strategy}",
+            "beside": f", split by {self.strategy} beside whole",
+        }
+        return f"{routing}{batches}{where.get(self.placement, '')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +106,24 @@ class Placed:
 def policies_of(question: Question) -> tuple[Policy, ...]:
     """Return what is tried, in order: unbatched first, and all devices for all models."""
     whole: Placement = "all" if _never_fails(question) else "together"
-    placements: tuple[Placement, ...] = (whole,) if len(question.models) == 1 else (whole, "apart")
+    placements: list[tuple[Placement, str]] = []
+    if (
+        all(
+            any(serves(question, of_type, model) for of_type in range(len(question.types)))
+            for model in range(len(question.models))
+        )
+        or not question.splits
+    ):
+        placements += [(whole, "")]
+        if len(question.models) > 1:
+            placements += [("apart", "")]
+    for strategy in strategies(question):
+        placements += [("split", strategy), ("beside", strategy)]
     routings: tuple[Routing, ...] = ("least_finish", "shortest_queue")
     return tuple(
-        Policy(placement, routing, batch)
+        Policy(placement, routing, batch, strategy)
         for batch in (1, *useful_batches(question))
-        for placement in placements
+        for placement, strategy in placements
         for routing in routings
     )
 
@@ -155,7 +155,26 @@ def useful_batches(question: Question) -> tuple[int, ...]:
             if way.batch > 1 and way.seconds / way.batch < best * (1 - 1e-9):
                 found.add(way.batch)
                 best = way.seconds / way.batch
+    for split in question.splits:
+        limit_s = question.limit_s(split.model)
+        for ways in split.ways.values():
+            best = carried_s(question, split, ways[0])
+            for way in ways:
+                each = carried_s(question, split, way) / way.batch
+                if way.batch > 1 and way.alone_s <= limit_s and each < best * (1 - 1e-9):
+                    found.add(way.batch)
+                    best = each
     return tuple(sorted(found))
+
+
+def carried_s(question: Question, split: Split, way: Way) -> float:
+    """How long a set is taken by a batch: that of its devices which is taken longest."""
+    busy = [0.0] * len(split.devices)
+    for task in way.tasks:
+        if task.slot >= 0:
+            of_type = question.type_of(split, task.slot)
+            busy[task.slot] += task.seconds / question.types[of_type].streams
+    return max(busy)
 
 
 def places_of(question: Question, counts: Counts) -> tuple[Place, ...]:
@@ -188,22 +207,40 @@ def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
     ]
     if policy.placement == "apart":
         able = apart(question, places, able)
-    for model, mine in enumerate(able):
-        if not mine:
-            return f"no device for {question.models[model]}"
-    for at, place in enumerate(places):
-        whole = sum(
-            max(
-                way.whole_bytes
-                for of_class in question.classes_of(model)
-                for way in up_to(question.ways[place.of_type, of_class], policy.max_batch)
-            )
+    if policy.strategy:
+        instances = tuple(
+            gathered(question, places, model, mine, policy.strategy,
+                     split_first=policy.placement == "split")
             for model, mine in enumerate(able)
-            if at in mine
-        )
+        )  # fmt: skip
+    else:
+        instances = tuple(tuple(Instance((at,)) for at in mine) for mine in able)
+    for model, serving in enumerate(instances):
+        if not serving:
+            return f"no device for {question.models[model]}"
+    where = Placed(places, instances)
+    for place, whole in zip(places, _held(question, where, policy), strict=True):
         if whole > question.types[place.of_type].memory_bytes:
             return f"{question.types[place.of_type].name} does not hold its models together"
-    return Placed(places, tuple(tuple(Instance((at,)) for at in mine) for mine in able))
+    return where
+
+
+def _held(question: Question, where: Placed, policy: Policy) -> list[int]:
+    """By device: bytes that all models hold of it."""
+    found = [0] * len(where.places)
+    for model, serving in enumerate(where.instances):
+        for one in serving:
+            ways = [
+                way
+                for of_class in question.classes_of(model)
+                for way in up_to(where.ways(question, one, of_class), policy.max_batch)
+            ]
+            for slot, device in enumerate(one.devices):
+                found[device] += max(
+                    way.bytes_by_slot[slot] if way.bytes_by_slot else way.whole_bytes
+                    for way in ways
+                )
+    return found
 
 
 def serves(question: Question, of_type: int, model: int) -> bool:

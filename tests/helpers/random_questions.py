@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -14,6 +15,7 @@ from hetsim.recommending.question import (
     DeviceType,
     Kind,
     Question,
+    Split,
     Stream,
     Task,
     Way,
@@ -120,6 +122,82 @@ def random_question(
         warm_up_s=float(time_s[count // 8]) if draw.random() < 0.2 else 0.0,
         arrivals=Arrivals(time_s, draw.integers(0, each, count)),
     )
+
+
+def with_splits(question: Question, seed: int) -> Question:
+    """The same with plans over two devices or three; often some devices serve no model whole.
+
+    Of one kind, of two, or of two of one kind; quicker or slower than whole on any; two strategies.
+    """
+    draw = np.random.default_rng([seed, 78])
+    keep = float(draw.choice([0.0, 0.4, 1.0]))
+    ways = {key: each for key, each in question.ways.items() if draw.random() < keep}
+    sizes = [way.batch for way in next(iter(question.ways.values()), ())] or [1]
+    base_s = min((each[0].seconds for each in question.ways.values()), default=0.01)
+    slots = [
+        (k, slot) for k, kind in enumerate(question.kinds) for slot in range(len(kind.devices))
+    ]
+    splits = []
+    for model in range(len(question.models)):
+        for _ in range(int(draw.integers(1, 4))):
+            count = min(int(draw.choice([2, 2, 3])), 2 if len(slots) < 2 else 3)
+            chosen = [slots[int(draw.integers(len(slots)))] for _ in range(count)]
+            units: list[tuple[int, list[int]]] = []
+            devices = []
+            for kind, slot in chosen:
+                # A device of a unit that is there already, or one more unit.
+                there = [u for u, (k, own) in enumerate(units) if k == kind and slot not in own]
+                if not there:
+                    units.append((kind, []))
+                    there = [len(units) - 1]
+                units[there[0]][1].append(slot)
+                devices.append((there[0], slot))
+            order = sorted(range(len(units)), key=lambda at: units[at][0])
+            kinds = tuple(units[at][0] for at in order)
+            devices = [(order.index(unit), slot) for unit, slot in devices]
+            first = np.cumsum([0] + [question.kinds[kind].links for kind in kinds]).tolist()
+            seconds = base_s * draw.uniform(0.2, 1.0, count)
+            moves_s = base_s * float(draw.choice([0.02, 0.1, 0.5]))
+            pays = float(draw.choice([0.3, 0.7, 1.0]))
+            splits.append(
+                Split(
+                    model,
+                    str(draw.choice(["heft", "pipeline"])),
+                    kinds,
+                    tuple(devices),
+                    {
+                        of_class: tuple(
+                            _chain(
+                                size,
+                                (seconds * size**pays).tolist(),
+                                [first[unit] for unit, _ in devices],
+                                [question.kinds[kinds[unit]].links for unit, _ in devices],
+                                moves_s * size,
+                            )
+                            for size in sizes
+                        )
+                        for of_class in question.classes_of(model)
+                    },
+                )
+            )
+    return replace(question, ways=ways, splits=tuple(splits))
+
+
+def _chain(
+    size: int, seconds: list[float], first: list[int], links: list[int], moves_s: float
+) -> Way:
+    """Devices one after another; a transfer to each that is behind a link, over its first link."""
+    groups, moves = [], []
+    for slot, each in enumerate(seconds):
+        before: tuple[int, ...] = (slot - 1,) if slot else ()
+        if links[slot]:
+            held = {first[slot]} | ({first[slot - 1] + links[slot - 1] - 1} if slot and
+                                    links[slot - 1] else set())  # fmt: skip
+            moves.append(Task(-1, moves_s, tuple(sorted(held)), before))
+            before = (len(seconds) + len(moves) - 1,)
+        groups.append(Task(slot, each, (), before))
+    whole_s = sum(seconds) + moves_s * len(moves)
+    return Way(size, (*groups, *moves), sum(seconds), whole_s * (1 - 1e-9))
 
 
 def _type(draw: np.random.Generator, name: str) -> DeviceType:

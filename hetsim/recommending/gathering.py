@@ -1,0 +1,68 @@
+"""Devices of a vector that serve a model together: as many disjoint sets as there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hetsim.recommending.instances import Instance, Place
+from hetsim.recommending.question import Question, Split
+
+
+def gathered(
+    question: Question,
+    places: Sequence[Place],
+    model: int,
+    alone: Sequence[int],
+    strategy: str,
+    *,
+    split_first: bool,
+) -> tuple[Instance, ...]:
+    """Return what serves a model where it is split by one strategy.
+
+    Split after split, in the order of the question, takes devices that are free, the first copies
+    first, until one of its kinds has none; then the next. Each device is in one set. Those of
+    `alone` that serve the model whole are left to that, or, with `split_first`, are in sets, and
+    serve it whole where they are left over. O(splits x devices).
+    """
+    free = set(range(len(places))) - (set() if split_first else set(alone))
+    at = {(place.kind, place.unit, place.slot): k for k, place in enumerate(places)}
+    found = []
+    for number, split in enumerate(question.splits):
+        if split.model == model and split.strategy == strategy and _useful(question, split):
+            while (devices := _taken(split, at, free)) is not None:
+                found.append(Instance(devices, number))
+                free -= set(devices)
+    used = {device for one in found for device in one.devices}
+    found += [Instance((device,)) for device in alone if device not in used]
+    return tuple(sorted(found))
+
+
+def strategies(question: Question) -> tuple[str, ...]:
+    """Return what splits are planned by, in their order."""
+    return tuple(dict.fromkeys(split.strategy for split in question.splits))
+
+
+def _useful(question: Question, split: Split) -> bool:
+    """Whether a set answers one request of each class of its model in time."""
+    limit_s = question.limit_s(split.model)
+    return all(
+        any(way.batch == 1 and way.alone_s <= limit_s for way in split.ways.get(of_class, ()))
+        for of_class in question.classes_of(split.model)
+    )
+
+
+def _taken(
+    split: Split, at: dict[tuple[int, int, int], int], free: set[int]
+) -> tuple[int, ...] | None:
+    """Free devices for a split, by its first copies that have them; None where one is lacking."""
+    copies: list[int] = []
+    for unit, kind in enumerate(split.kinds):
+        slots = [slot for own, slot in split.devices if own == unit]
+        before = {copy for other, copy in zip(split.kinds, copies, strict=False) if other == kind}
+        units = sorted({copy for one, copy, _ in at if one == kind} - before)
+        able = (copy for copy in units if all(at[kind, copy, slot] in free for slot in slots))
+        copy = next(able, None)
+        if copy is None:
+            return None
+        copies.append(copy)
+    return tuple(at[split.kinds[unit], copies[unit], slot] for unit, slot in split.devices)
