@@ -11,8 +11,10 @@ from hetsim.recommending.binding import Binding, says
 from hetsim.recommending.composing import Pieces
 from hetsim.recommending.deploying import told
 from hetsim.recommending.doubt import Doubt
+from hetsim.recommending.gathering import strategies
 from hetsim.recommending.playing import worst
 from hetsim.recommending.policies import Policy
+from hetsim.recommending.question import Question, Split
 from hetsim.recommending.searching import Found, Tried
 from hetsim.service.service import Service
 from hetsim.workloads.deployment import Deployment
@@ -131,7 +133,7 @@ class Recommendation:
         Infeasible
             Where it is proved that no plan on any vector can.
         ObjectiveMissed
-            Where all vectors are excluded with each model whole on one device, or were tried and
+            Where all vectors are excluded with the plans that are looked at, or were tried and
             miss.
         Undecided
             Where one of these may meet.
@@ -154,13 +156,33 @@ class Recommendation:
             most = max(self.excuses, key=lambda one: one.vectors, default=None)
             why = "" if most is None else f": {most.what}"
             raise ObjectiveMissed(
-                "with each model whole on one device no platform of the catalog meets every "
+                f"with {plans_text(self.found.question)} no platform of the catalog meets every "
                 f"objective{why}",
                 hint=hint,
             )
         raise ObjectiveMissed(
             f"every platform that was tried misses an objective; nearest comes {near}", hint=hint
         )
+
+
+def plans_text(question: Question) -> str:
+    """Return which plans are looked at, in words."""
+    found = "each model whole on one device"
+    if question.splits:
+        by = " or ".join(strategies(question))
+        found += f", or split by {by} over {len(question.splits)} sets of devices"
+    return found
+
+
+def devices_of(question: Question, split: Split) -> tuple[str, ...]:
+    """Return what the devices of a split are called on a platform that has one of each."""
+    copies = [split.kinds[:unit].count(kind) for unit, kind in enumerate(split.kinds)]
+    names = []
+    for slot, (unit, _) in enumerate(split.devices):
+        name = question.types[question.type_of(split, slot)].name
+        kind = question.kinds[split.kinds[unit]]
+        names.append(name if kind.slots else f"{name.rpartition('.')[0]}.{copies[unit]}")
+    return tuple(names)
 
 
 def nearest(found: Found) -> str:

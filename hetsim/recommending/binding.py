@@ -81,7 +81,11 @@ def says(question: Question, bound: Bound) -> str:
         assert which is not None
         limit = format_seconds(question.streams[ask.stream].slos[which].latency_s)
         model = question.models[question.classes[ask.of_class].model]
-        return f"no device of them answers {model}{_shape(question, ask.of_class)} in {limit}"
+        split = any(one.model == question.classes[ask.of_class].model for one in question.splits)
+        alone = ", alone or with others," if split else ""
+        return (
+            f"no device of them{alone} answers {model}{_shape(question, ask.of_class)} in {limit}"
+        )
     names = [
         stream.name
         for stream, which in zip(question.streams, bound.slo, strict=True)
@@ -90,14 +94,14 @@ def says(question: Question, bound: Bound) -> str:
     of = f" of {' and '.join(names)}" if len(question.streams) > 1 else ""
     if bound.by == "pooled":
         return f"any policy answers too few{of} in time, were all devices one: below {_rate(bound)}"
+    links = bound.capacity[len(question.types) :].any()
+    what = f"the devices that are quick enough{', with their links,' if links else ''}"
     if not _alike(bound):
         brings = "comes" if bound.by == "rate" else "a window brings"
-        return f"the devices that are quick enough carry less{of} than {brings}, in their mixture"
+        return f"{what} carry less{of} than {brings}, in their mixture"
     if bound.by == "window":
-        return (
-            f"the devices that are quick enough carry less{of} than a window brings: {_rate(bound)}"
-        )
-    return f"the devices that are quick enough carry less{of} than comes: {_rate(bound)}"
+        return f"{what} carry less{of} than a window brings: {_rate(bound)}"
+    return f"{what} carry less{of} than comes: {_rate(bound)}"
 
 
 def _shape(question: Question, of_class: int) -> str:

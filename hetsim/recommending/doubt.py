@@ -190,12 +190,22 @@ def drawn(question: Question, value: Mapping[str, float], factor: float) -> Ques
     """
     ways = {}
     for (of_type, of_class), each in question.ways.items():
-        off = question.off.get((of_type, question.classes[of_class].model), Off({}, {}))
-        device, route = (
-            float(np.exp(sum(weight * value[name] for name, weight in part.items())))
-            for part in off
-        )
-        ways[of_type, of_class] = tuple(_off_by(way, device, route) for way in each)
+        model = question.classes[of_class].model
+        device, route = _factors(question, value, of_type, model)
+        kind = next(one for one in question.kinds if of_type in one.devices)
+        slot = kind.devices.index(of_type)
+        ways[of_type, of_class] = tuple(_off_by(way, {slot: (device, route)}) for way in each)
+    splits = []
+    for split in question.splits:
+        each_slot = {
+            slot: _factors(question, value, question.type_of(split, slot), split.model)
+            for slot in range(len(split.devices))
+        }
+        made = {
+            of_class: tuple(_off_by(way, each_slot) for way in each)
+            for of_class, each in split.ways.items()
+        }
+        splits.append(replace(split, ways=made))
     arrivals = question.arrivals
     if arrivals is not None:
         arrivals = replace(arrivals, time_s=arrivals.time_s / factor)
@@ -206,6 +216,7 @@ def drawn(question: Question, value: Mapping[str, float], factor: float) -> Ques
     return replace(
         question,
         ways=ways,
+        splits=tuple(splits),
         arrivals=arrivals,
         asks=asks,
         # What is not judged is the same requests.
@@ -213,10 +224,35 @@ def drawn(question: Question, value: Mapping[str, float], factor: float) -> Ques
     )
 
 
-def _off_by(way: Way, device: float, route: float) -> Way:
+def _factors(
+    question: Question, value: Mapping[str, float], of_type: int, model: int
+) -> tuple[float, float]:
+    """By how much longer a device takes for a model, and transfers to it and from it."""
+    device, route = (
+        float(np.exp(sum(weight * value[name] for name, weight in part.items())))
+        for part in question.off.get((of_type, model), Off({}, {}))
+    )
+    return device, route
+
+
+def _off_by(way: Way, each: Mapping[int, tuple[float, float]]) -> Way:
+    """A way with each slot's device and route that much slower.
+
+    A transfer between two devices is slower by what the slower of their routes is.
+    """
+    ends_at: list[set[int]] = [set() for _ in way.tasks]
+    for at, task in enumerate(way.tasks):
+        for before in task.before:
+            if task.slot >= 0:
+                ends_at[before].add(task.slot)
+            if way.tasks[before].slot >= 0:
+                ends_at[at].add(way.tasks[before].slot)
     tasks = tuple(
-        task._replace(seconds=task.seconds * (device if task.slot >= 0 else route))
-        for task in way.tasks
+        task._replace(
+            seconds=task.seconds
+            * (each[task.slot][0] if task.slot >= 0 else max(each[slot][1] for slot in ends_at[at]))
+        )
+        for at, task in enumerate(way.tasks)
     )
     ends: dict[int, float] = {}
 

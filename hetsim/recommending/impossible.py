@@ -14,8 +14,8 @@ from hetsim.recommending.question import SLACK, Question
 def impossible(question: Question) -> str | None:
     """Return why no vector can meet the objectives, with models cut however one likes.
 
-    None where that is not proved: the bounds of the search are of models that are whole on one
-    device, and plans over several may do what these cannot.
+    None where that is not proved: the bounds of the search are of the plans that are looked at,
+    and others may do what these cannot.
 
     What nothing can run, or not in time, of an ask that is more than may be late; and more work,
     on time, than all devices of the largest vector have seconds for.

@@ -60,10 +60,11 @@ def recommend(
 
     Platforms are *vectors*: so many of each kind of the catalog, in order of what they cost, then
     of fewer devices. What comes before the answer is excluded by a bound that holds for every
-    policy over the plans that are looked at (each model whole on one device, in every batch
-    size), or was tried: each of a few stated policies was played on the same requests, and
-    misses; or it is named as undecided. Requests of traces and even streams are given, and
-    counted; of drawn ones the verdicts are of the long run, all together right in 95 of 100 cases.
+    policy over the plans that are looked at: each model whole on one device, and split over sets
+    of devices that carry more than these do alone, in every batch size. Or it was tried: each of a
+    few stated policies was played on the same requests, and misses; or it is named as undecided.
+    Requests of traces and even streams are given, and counted; of drawn ones the verdicts are of
+    the long run, all together right in 95 of 100 cases.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from hetsim.errors import Infeasible, UsageError, WorkloadError
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
-from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.recommending.any_plan import AnyPlan, any_plan
 from hetsim.recommending.catalog import Catalog, Entry, HostEntry
@@ -18,32 +17,28 @@ from hetsim.recommending.composing import FRONT, Pieces, composed, pieces_of
 from hetsim.recommending.pricing import costs_of
 from hetsim.recommending.question import (
     BATCHES,
-    SLACK,
     Aim,
     Arrivals,
     Ask,
     Class,
+    Counts,
     DeviceType,
     Kind,
     Off,
     Question,
     Stream,
-    Task,
     Way,
 )
+from hetsim.recommending.splitting import splits_of
+from hetsim.recommending.ways import off_of, requests_for, served_by, ways_of
 from hetsim.service.asked import Asked
 from hetsim.service.batch_dim import batch_dims
 from hetsim.service.cost import Prices
-from hetsim.service.memory import held
-from hetsim.service.resolving import Made, Resolved, resolve
+from hetsim.service.resolving import Made, resolve
 from hetsim.service.running import expected
-from hetsim.simulation.clock.playing import timeline_of
-from hetsim.simulation.clock.templates import template_of
 from hetsim.sizing.ceiling import rates_of
-from hetsim.workloads.arrivals.constant import Constant
 from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Served
 from hetsim.workloads.merging import requests_of
-from hetsim.workloads.workload import Stream as Asking
 from hetsim.workloads.workload import Workload
 
 MOST_GIVEN = 2**24
@@ -117,14 +112,12 @@ def question_of(
                 for dims in stream.variants:
                     if Class(at, dims) not in classes:
                         classes.append(Class(at, dims))
-    tables = _Tables(workload, models, tuple(classes), asked)
+    tables = _Tables(models, tuple(classes), asked, pieces)
     nodes = len(catalog.hosts)
-    if nodes < len(pieces):
-        whole = composed(pieces, [0] * nodes + [1] * (len(pieces) - nodes), "kinds")
-        for k in range(nodes, len(pieces)):
-            tables.add(whole, alone[k], names[k], kinds[k].devices)
-    for k in range(nodes):
-        tables.add(alone[k], alone[k], names[k], kinds[k].devices)
+    together = tuple(int(k >= nodes) for k in range(len(pieces)))
+    for k in (*range(nodes, len(pieces)), *range(nodes)):
+        counts = together if k >= nodes else tuple(ones[k])
+        tables.add(counts, alone[k], names[k], kinds[k].devices)
     streams = tuple(Stream(one.name, models.index(one.model), one.slos) for one in workload.streams)
     given = not workload.drawn
     if given and expected(workload) > MOST_GIVEN:
@@ -157,7 +150,8 @@ def question_of(
     )
     if given:
         question = replace(question, arrivals=arrivals_of(workload, question))
-    return question, pieces
+    splits, off = splits_of(question, pieces, tables.sizes, tables.on, asked)
+    return replace(question, splits=splits, off={**off, **question.off}), pieces
 
 
 def _check(workload: Workload) -> None:
@@ -207,20 +201,31 @@ class _Tables:
     """What each device takes for each class, as it is found."""
 
     def __init__(
-        self, workload: Workload, models: tuple[str, ...], classes: tuple[Class, ...], asked: Asked
+        self,
+        models: tuple[str, ...],
+        classes: tuple[Class, ...],
+        asked: Asked,
+        pieces: Sequence[Pieces],
     ) -> None:
         self._models, self._classes, self._asked = models, classes, asked
-        self._sizes = [_sizes_of(model, classes, at, asked) for at, model in enumerate(models)]
+        self.sizes = [_sizes_of(model, classes, at, asked) for at, model in enumerate(models)]
         self.ways: dict[tuple[int, int], tuple[Way, ...]] = {}
         self.off: dict[tuple[int, int], Off] = {}
-        self._made: dict[int, Made] = {}
+        self._pieces = pieces
+        self._made: dict[Counts, tuple[Platform, Made]] = {}
+
+    def on(self, counts: Counts) -> tuple[Platform, Made]:
+        """Return the platform of so many of each kind, and what is made for it."""
+        if counts not in self._made:
+            self._made[counts] = (composed(self._pieces, counts, "kinds"), Made())
+        return self._made[counts]
 
     def free(self) -> tuple[AnyPlan, ...]:
         """By class: what no plan goes below on the devices that were added."""
         found = []
         for one in self._classes:
             sized: dict[int, list[Problem]] = {}
-            for made in self._made.values():
+            for _, made in self._made.values():
                 for (model, size, bound), problem in made.problems.items():
                     own = model == self._models[one.model]
                     if own and set(one.variant.items()) <= set(bound):
@@ -229,32 +234,22 @@ class _Tables:
         return tuple(found)
 
     def add(
-        self, platform: Platform, unit: Platform, names: Sequence[str], types: Sequence[int]
+        self, counts: Counts, unit: Platform, names: Sequence[str], types: Sequence[int]
     ) -> None:
-        """Plan for each device of one kind, which stands on a platform beside others.
+        """Plan for each device of one kind, which stands on the platform of so many of each.
 
         `unit` is the platform of that kind alone, which says what its links are.
         """
-        made = self._made.setdefault(id(platform), Made())
+        platform, made = self.on(counts)
         for name, of_type in zip(names, types, strict=True):
             for at, model in enumerate(self._models):
                 mine = [k for k, one in enumerate(self._classes) if one.model == at]
-                sizes = self._sizes[at]
-                served = Served(
-                    model,
-                    strategy="single",
-                    batch_sizes=sizes,
-                    instances=(Instances(1, (name,)),),
-                    dynamic_batching=DynamicBatching(sizes[-1]) if len(sizes) > 1 else None,
-                )
-                streams = tuple(
-                    Asking(str(k), model, Constant(1.0), dims=dict(self._classes[k].variant))
-                    for k in mine
-                )
+                served = served_by(model, self.sizes[at], Instances(1, (name,)))
+                streams = requests_for(model, self._classes, mine)
                 try:
                     (one,) = resolve(
                         Deployment((served,)),
-                        Workload(streams, requests=1),
+                        streams,
                         platform,
                         self._asked,
                         made,
@@ -262,27 +257,11 @@ class _Tables:
                 except Infeasible:
                     # A device that cannot serve a model has no way for its classes.
                     continue
-                ways = _ways(one, unit, names, platform)
+                links = {link: at for at, link in enumerate(build_routes(unit)[0])}
+                ways = ways_of(one, {own: slot for slot, own in enumerate(names)}, links)
                 self.ways.update({(of_type, k): found for k, found in zip(mine, ways, strict=True)})
                 p = one.problem.device_index(name)
-                self.off[of_type, at] = _off(one.problem, p)
-
-
-def _off(problem: Problem, p: int) -> Off:
-    """What is left open of a device, and of the way to it; exact where it is at the bad end."""
-    if problem.certain or problem.host is None:
-        return Off({}, {})
-    known = problem.uncertainty
-    return Off(
-        *(
-            {
-                source: weight
-                for source, weight in zip(known.sources, row.tolist(), strict=True)
-                if weight
-            }
-            for row in (known.devices[p], known.routes[problem.host, p])
-        )
-    )
+                self.off[of_type, at] = off_of(one.problem, p)
 
 
 def _sizes_of(model: str, classes: Sequence[Class], at: int, asked: Asked) -> tuple[int, ...]:
@@ -295,56 +274,3 @@ def _sizes_of(model: str, classes: Sequence[Class], at: int, asked: Asked) -> tu
     except WorkloadError:
         return (1,)
     return BATCHES
-
-
-def _ways(
-    one: Resolved, unit: Platform, names: Sequence[str], platform: Platform
-) -> list[tuple[Way, ...]]:
-    """By class: the ways of one device, by size."""
-    links = {name: at for at, name in enumerate(build_routes(unit)[0])}
-    device = {name: at for at, name in enumerate(names)}
-    p = one.problem.device_index(one.served.instances[0].devices[0])
-    whole = []
-    for place in range(len(one.served.sizes)):
-        part = replace(
-            one,
-            served=replace(
-                one.served,
-                batch_sizes=one.served.sizes[: place + 1],
-                dynamic_batching=DynamicBatching(one.served.sizes[place]),
-            ),
-            plans=tuple(tuple(row[: place + 1] for row in rows) for rows in one.plans),
-        )
-        whole.append(held((part,))[0].whole[p])
-    return [
-        tuple(
-            _way(size, plan, nbytes, links, device)
-            for size, plan, nbytes in zip(one.served.sizes, row, whole, strict=True)
-        )
-        for row in one.plans[0]
-    ]
-
-
-def _way(
-    size: int,
-    plan: Plan,
-    whole_bytes: int,
-    links: Mapping[str, int],
-    device: Mapping[str, int],
-) -> Way:
-    template = template_of(plan, plan.problem.contention)
-    names = plan.problem.devices
-    tasks = [
-        Task(device[names[p]], float(seconds), (), before)
-        for p, seconds, before in zip(
-            template.group_device, template.duration, template.predecessors, strict=False
-        )
-    ]
-    for transfer, before in zip(
-        template.transfers, template.predecessors[template.groups :], strict=True
-    ):
-        holds = tuple(links[template.links[link]] for link in transfer.resources)
-        tasks.append(Task(-1, transfer.seconds, tuple(sorted(holds)), before))
-    busy_s = sum(task.seconds for task in tasks if task.slot >= 0)
-    quickest_s = timeline_of(plan, contention="none", trace=False).latency_s
-    return Way(size, tuple(tasks), busy_s, quickest_s * (1 - SLACK), whole_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hetsim.recommending.answer import Recommendation
+from hetsim.recommending.answer import Recommendation, devices_of
 from hetsim.recommending.deploying import deployment_file, platform_file
 from hetsim.reporting.service_record import service_record
 from hetsim.reporting.tables.recommendation import UNITS
@@ -30,6 +30,14 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
             for slo in stream.slos
         ],
         "vectors": found.vectors,
+        "splits": [
+            {
+                "model": question.models[one.model],
+                "strategy": one.strategy,
+                "devices": list(devices_of(question, one)),
+            }
+            for one in question.splits
+        ],
         "policies": [str(policy) for policy in found.policies],
         "answer": None
         if best is None or answer is None

@@ -11,9 +11,10 @@ from rich.text import Text
 
 from hetsim.base.text import plain
 from hetsim.base.units import format_seconds
-from hetsim.recommending.answer import Recommendation, nearest
+from hetsim.recommending.answer import Recommendation, devices_of, nearest, plans_text
 from hetsim.recommending.binding import Binding
 from hetsim.recommending.doubt import Doubt
+from hetsim.recommending.question import Question
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import big, latency_text, percent
@@ -34,8 +35,10 @@ def recommendation_report(found: Recommendation) -> RenderableType:
             f"{', '.join(kind.name for kind in question.kinds)}; up to {question.max_devices} "
             f"devices: {big(found.vectors)} platforms, by {_aim(found)}",
         ),
-        ("tried", "; ".join(map(str, found.policies))),
     ]
+    if question.splits:
+        rows.append(("plans", f"{plans_text(question)}: {_sets(question)}"))
+    rows.append(("tried", "; ".join(map(str, found.policies))))
     best = found.best
     if best is not None:
         rows.append(("best", f"{counts_text(best.counts)}: {money(found, best.cost)}"))
@@ -123,7 +126,8 @@ def sentence(found: Recommendation) -> str:
             return f"Undecided: {_each(found.undecided)} may meet it."
         near = nearest(found.found)
         if not near:
-            return "None meets it with each model whole on one device: proved of such plans alone."
+            plans = plans_text(found.found.question)
+            return f"None meets it with {plans}: proved of such plans alone."
         return f"None that was tried meets it. Nearest: {near}."
     text = f"Best: {plain(counts_text(found.best.counts))}, {money(found, found.best.cost)}"
     if found.undecided:
@@ -146,6 +150,12 @@ def _aim(found: Recommendation) -> str:
         "devices": "how many they are",
     }
     return words[found.found.question.aim]
+
+
+def _sets(question: Question) -> str:
+    """The sets of devices over which models are split."""
+    each = dict.fromkeys(" + ".join(devices_of(question, one)) for one in question.splits)
+    return ", ".join(each)
 
 
 def _asked(found: Recommendation) -> str:

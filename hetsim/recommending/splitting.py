@@ -1,0 +1,213 @@
+"""Which plans over several devices are looked at, and what they take.
+
+Sets are of two devices, of one kind or two, or of all of one board. A set is looked at for a model
+where one of its devices does not serve it whole in time, and where together they carry more than
+those that do so alone: devices that all serve it whole carry as much side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from hetsim.errors import Infeasible
+from hetsim.hardware.routes import build_routes
+from hetsim.hardware.spec import Platform
+from hetsim.placing.offered import SPLITS
+from hetsim.recommending.composing import Pieces
+from hetsim.recommending.policies import carried_s
+from hetsim.recommending.question import SLACK, Counts, Kind, Off, Question, Split
+from hetsim.recommending.ways import off_of, requests_for, served_by, ways_of
+from hetsim.service.asked import Asked
+from hetsim.service.resolving import Made, resolve
+from hetsim.workloads.deployment import Deployment, Instances
+
+MOST_SETS = 32
+"""Sets of devices that are planned for, of each model."""
+
+Set = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
+"""Kinds, one of each; and devices: which of these kinds, and which device of that."""
+
+
+def sets_of(kinds: Sequence[Kind], max_devices: int) -> Iterator[Set]:
+    """Yield the sets that there may be on some vector, in order.
+
+    Every two devices of a board or host, and all; then each device of a host with each of every
+    other kind; then of each two kinds; then two alike, of two of a kind.
+    """
+    for k, kind in enumerate(kinds):
+        slots = range(len(kind.devices))
+        for pair in combinations(slots, 2):
+            yield (k,), tuple((0, slot) for slot in pair)
+        if len(slots) > 2:
+            yield (k,), tuple((0, slot) for slot in slots)
+    pairs = sorted(combinations(range(len(kinds)), 2), key=lambda pair: not kinds[pair[0]].slots)
+    for a, b in [*pairs, *((k, k) for k in range(len(kinds)))]:
+        if not _together(kinds, a, b, max_devices):
+            continue
+        for one in range(len(kinds[a].devices)):
+            for other in range(len(kinds[b].devices)):
+                if a != b or one == other:
+                    yield (a, b), ((0, one), (1, other))
+
+
+def _together(kinds: Sequence[Kind], a: int, b: int, max_devices: int) -> bool:
+    """Whether some vector has one of each, or two of a kind."""
+    both = (kinds[a], kinds[b])
+    if kinds[a].counted + kinds[b].counted > max_devices or (a == b and kinds[a].most < 2):
+        return False
+    slots = sum(kind.in_slot for kind in both)
+    hosts = [kind for kind in both if kind.slots] or [kind for kind in kinds if kind.slots]
+    if sum(bool(kind.slots) for kind in both) > 1:
+        return False
+    return not slots or any(host.slots >= slots for host in hosts)
+
+
+def splits_of(
+    question: Question,
+    pieces: Sequence[Pieces],
+    sizes: Sequence[Sequence[int]],
+    on: Callable[[Counts], tuple[Platform, Made]],
+    asked: Asked,
+) -> tuple[tuple[Split, ...], dict[tuple[int, int], Off]]:
+    """Return the plans over several devices that are looked at, those that carry most first.
+
+    Beside them what is left open of their devices, by (type, model).
+
+    Parameters
+    ----------
+    question : Question
+        With what devices do alone.
+    sizes : sequence of sequence of int
+        By model: of batches.
+    on : function
+        The platform of so many of each kind, and what is made for it.
+
+    Complexity: up to 2 * ``MOST_SETS`` plans of a model, of those that are kept in each batch size.
+    """
+    found: list[Split] = []
+    off: dict[tuple[int, int], Off] = {}
+    sets = tuple(sets_of(question.kinds, question.max_devices))
+    for model in range(len(question.models)):
+        mine: list[tuple[float, Split]] = []
+        for kinds, devices in [one for one in sets if _lacks(question, model, one)][:MOST_SETS]:
+            for strategy in SPLITS:
+                bare = Split(model, strategy, kinds, devices, {})
+                first = _planned(question, pieces, bare, (1,), on, asked)
+                carries = 0.0 if first is None else _carries(question, first[0])
+                if first is None or not carries or any(_same(first[0], one) for _, one in mine):
+                    continue
+                full = first
+                if len(sizes[model]) > 1:
+                    larger = _planned(question, pieces, bare, sizes[model], on, asked)
+                    if larger is None:
+                        continue
+                    full = larger
+                mine.append((-carries, full[0]))
+                for of_type, left in full[1].items():
+                    off.setdefault((of_type, model), left)
+        found += [split for _, split in sorted(mine, key=lambda row: row[0])]
+    return tuple(found), off
+
+
+def _types(question: Question, one: Set) -> list[int]:
+    kinds, devices = one
+    return [question.kinds[kinds[unit]].devices[slot] for unit, slot in devices]
+
+
+def _whole_s(question: Question, of_type: int, model: int) -> float:
+    """What a request of a model takes a device at most, whole; infinite where it is too slow."""
+    limit_s = question.limit_s(model)
+    found = 0.0
+    for of_class in question.classes_of(model):
+        ways = [way for way in question.useful(of_type, of_class, limit_s) if way.batch == 1]
+        each = ways[0].seconds / question.types[of_type].streams if ways else np.inf
+        found = max(found, each)
+    return found
+
+
+def _lacks(question: Question, model: int, one: Set) -> bool:
+    """Whether some device of a set does not serve a model whole in time."""
+    types = _types(question, one)
+    return any(np.isinf(_whole_s(question, of_type, model)) for of_type in types)
+
+
+def _carries(question: Question, split: Split) -> float:
+    """Requests a second that a set carries, one by one; 0 where it is of no use.
+
+    It is where it is too slow, leaves a device idle, or carries less than its devices alone do.
+    """
+    limit_s = question.limit_s(split.model)
+    taken_s = 0.0
+    for of_class in question.classes_of(split.model):
+        way = split.ways[of_class][0]
+        if way.alone_s > limit_s or {task.slot for task in way.tasks} < set(
+            range(len(split.devices))
+        ):
+            return 0.0
+        taken_s = max(taken_s, carried_s(question, split, way))
+    types = _types(question, (split.kinds, split.devices))
+    alone = sum(1 / _whole_s(question, of_type, split.model) for of_type in types)
+    return 1 / taken_s if 1 / taken_s > alone * (1 + SLACK) else 0.0
+
+
+def _same(one: Split, other: Split) -> bool:
+    """Whether two splits run requests in the same way on the same devices."""
+    if (one.kinds, one.devices) != (other.kinds, other.devices):
+        return False
+    return all(one.ways[at][0].tasks == other.ways[at][0].tasks for at in one.ways)
+
+
+def _planned(
+    question: Question,
+    pieces: Sequence[Pieces],
+    bare: Split,
+    sizes: Sequence[int],
+    on: Callable[[Counts], tuple[Platform, Made]],
+    asked: Asked,
+) -> tuple[Split, dict[int, Off]] | None:
+    """Return a split with its ways in these sizes, and what is left open of its devices.
+
+    None where the model does not fit the set, or its plan is several replicas.
+    """
+    counts = _counts(question, bare.kinds)
+    platform, made = on(counts)
+    copies = [bare.kinds[:unit].count(kind) for unit, kind in enumerate(bare.kinds)]
+    called = [pieces[kind].names(copy) for kind, copy in zip(bare.kinds, copies, strict=True)]
+    names = tuple(list(called[unit].values())[slot] for unit, slot in bare.devices)
+    model = question.models[bare.model]
+    classes = question.classes_of(bare.model)
+    served = served_by(model, sizes, Instances(1, names, bare.strategy))
+    wanted = requests_for(model, question.classes, classes)
+    try:
+        (one,) = resolve(Deployment((served,)), wanted, platform, asked, made)
+    except Infeasible:
+        return None
+    if len(one.plans) > 1:
+        return None
+    # Links of a platform are those of its units, one after another.
+    every = build_routes(platform)[0]
+    links: dict[str, int] = {}
+    for kind, copy in zip(bare.kinds, copies, strict=True):
+        count = question.kinds[kind].links
+        first = copy * count + sum(
+            n * other.links for n, other in zip(counts[:kind], question.kinds, strict=False)
+        )
+        links |= {name: len(links) + at for at, name in enumerate(every[first : first + count])}
+    ways = ways_of(one, {name: slot for slot, name in enumerate(names)}, links)
+    off = {
+        of_type: off_of(one.problem, one.problem.device_index(name))
+        for of_type, name in zip(_types(question, (bare.kinds, bare.devices)), names, strict=True)
+    }
+    return replace(bare, ways=dict(zip(classes, ways, strict=True))), off
+
+
+def _counts(question: Question, kinds: Sequence[int]) -> Counts:
+    """The platform on which a set is planned for: few platforms, as each prices models anew."""
+    hosts = [kind for kind in kinds if question.kinds[kind].slots]
+    if len(set(kinds)) < len(kinds) or len(kinds) == len(hosts):
+        return tuple(kinds.count(k) for k in range(len(question.kinds)))
+    return tuple(int(k in hosts or not one.slots) for k, one in enumerate(question.kinds))
