@@ -3,7 +3,7 @@
 import hetsim
 from hetsim.workloads.arrivals.replay import Replay
 
-came = Replay("traces/AzureLLMInferenceTrace_conv.csv", speed_up=100)
+came = Replay("traces/AzureLLMInferenceTrace_conv.csv", speed_up=400)
 slos = (hetsim.Slo(share=0.99, latency_s=0.1),)
 stream = hetsim.Stream("conversation", "zoo:bert_small", came, slos=slos)
 workload = hetsim.Workload((stream,), requests=800)
@@ -11,6 +11,7 @@ workload = hetsim.Workload((stream,), requests=800)
 found = hetsim.recommend(workload, "catalog.yaml", tariff_usd_per_kwh=0.3, lifetime_years=3)
 best = found.require()
 print(f"{found.vectors} platforms of up to 8 devices; {len(found.policies)} policies are tried")
+print(f"plans: {found.plans}")
 print(f"best: {dict(best.counts)}, {best.cost:.4f} USD an hour, {best.policy}")
 for one in best.service.streams:
     for objective in one.objectives:

@@ -121,6 +121,11 @@ class Recommendation:
     doubt: Doubt | None = None
 
     @property
+    def plans(self) -> str:
+        """Which plans are looked at, in words."""
+        return plans_text(self.found.question)
+
+    @property
     def proved(self) -> bool:
         """Whether it is proved of all vectors and all plans, where none is recommended."""
         return self.best is None and self.impossible is not None
@@ -170,7 +175,8 @@ def plans_text(question: Question) -> str:
     found = "each model whole on one device"
     if question.splits:
         by = " or ".join(strategies(question))
-        found += f", or split by {by} over {len(question.splits)} sets of devices"
+        sets = {(one.kinds, one.devices) for one in question.splits}
+        found += f", or split by {by} over {len(sets)} sets of devices"
     return found
 
 

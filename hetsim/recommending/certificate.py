@@ -281,14 +281,20 @@ class _Writer:
             kind = next(k for k, one in enumerate(question.kinds) if of_type in one.devices)
             slot = question.kinds[kind].devices.index(of_type)
             for way in ways:
-                self._way(of_class, way, (kind,), {slot: (0, slot)})
+                self._way(of_class, way, "single", (kind,), {slot: (0, slot)})
         for split in question.splits:
             for of_class, ways in sorted(split.ways.items()):
                 for way in ways:
-                    self._way(of_class, way, split.kinds, dict(enumerate(split.devices)))
+                    slots = dict(enumerate(split.devices))
+                    self._way(of_class, way, split.strategy, split.kinds, slots)
 
     def _way(
-        self, of_class: int, way: Way, kinds: tuple[int, ...], slots: dict[int, tuple[int, int]]
+        self,
+        of_class: int,
+        way: Way,
+        strategy: str,
+        kinds: tuple[int, ...],
+        slots: dict[int, tuple[int, int]],
     ) -> None:
         """Write a way down whose slots are devices of kinds."""
         links = sum(self._question.kinds[kind].links for kind in kinds)
@@ -300,6 +306,7 @@ class _Writer:
                 "class": of_class,
                 "batch": way.batch,
                 "alone_s": way.alone_s,
+                "strategy": strategy,
                 "kinds": list(kinds),
                 "devices": [[*slots[slot], busy[at]] for at, slot in enumerate(slots)],
                 "links": held,

@@ -2,7 +2,8 @@
 
 Sets are of two devices, of one kind or two, or of all of one board. A set is looked at for a model
 where one of its devices does not serve it whole in time, and where together they carry more than
-those that do so alone: devices that all serve it whole carry as much side by side.
+those that do so alone: devices that all serve it whole carry as much side by side. What serves it
+with others of its own board needs no other board.
 """
 
 from __future__ import annotations
@@ -93,7 +94,14 @@ def splits_of(
     sets = tuple(sets_of(question.kinds, question.max_devices))
     for model in range(len(question.models)):
         mine: list[tuple[float, Split]] = []
-        for kinds, devices in [one for one in sets if _lacks(question, model, one)][:MOST_SETS]:
+        helped: set[int] = set()
+        looked = 0
+        for kinds, devices in sets:
+            types = _types(question, (kinds, devices))
+            lacking = [one for one in types if np.isinf(_whole_s(question, one, model))]
+            if looked == MOST_SETS or not set(lacking) - (helped if len(kinds) > 1 else set()):
+                continue
+            looked += 1
             for strategy in SPLITS:
                 bare = Split(model, strategy, kinds, devices, {})
                 first = _planned(question, pieces, bare, (1,), on, asked)
@@ -107,6 +115,7 @@ def splits_of(
                         continue
                     full = larger
                 mine.append((-carries, full[0]))
+                helped.update(types)
                 for of_type, left in full[1].items():
                     off.setdefault((of_type, model), left)
         found += [split for _, split in sorted(mine, key=lambda row: row[0])]
@@ -127,12 +136,6 @@ def _whole_s(question: Question, of_type: int, model: int) -> float:
         each = ways[0].seconds / question.types[of_type].streams if ways else np.inf
         found = max(found, each)
     return found
-
-
-def _lacks(question: Question, model: int, one: Set) -> bool:
-    """Whether some device of a set does not serve a model whole in time."""
-    types = _types(question, one)
-    return any(np.isinf(_whole_s(question, of_type, model)) for of_type in types)
 
 
 def _carries(question: Question, split: Split) -> float:

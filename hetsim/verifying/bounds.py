@@ -35,6 +35,8 @@ Slos = list[int | None]
 class Way(NamedTuple):
     """How a batch of a class is served: on one of each of these kinds, what it takes at least.
 
+    `strategy`: what it was planned by; an instance runs the ways of one strategy.
+
     `devices`: (which of `kinds`, which device of that, seconds) each; `links`: seconds of those of
     the first of `kinds`, then of the next.
     """
@@ -42,6 +44,7 @@ class Way(NamedTuple):
     of: int
     batch: int
     alone_s: float
+    strategy: str
     kinds: list[int]
     devices: list[tuple[int, int, float]]
     links: list[float]
@@ -85,7 +88,7 @@ def ways_of(root: Node, question: Question) -> list[Way]:
     """Read the ways to serve a batch, and what they take at least."""
     found = []
     for node in root["ways"].rows():
-        node.fields("class batch alone_s kinds devices links")
+        node.fields("class batch alone_s strategy kinds devices links")
         kinds = node["kinds"].places(question.kinds)
         devices = []
         for row in node["devices"].rows(1000):
@@ -103,6 +106,7 @@ def ways_of(root: Node, question: Question) -> list[Way]:
                 node["class"].place(question.classes),
                 node["batch"].whole(1, 10_000),
                 node["alone_s"].number(),
+                node["strategy"].text(),
                 kinds,
                 devices,
                 [one.number() for one in node["links"].rows(length=count)],

@@ -157,8 +157,7 @@ def _excluded(
             units = list(zip(first.kinds, one["copies"].value, strict=True))
             links = [(*unit, k) for unit in units for k in range(question.kinds[unit[0]].links)]
             for way in ways:
-                same = way.kinds == first.kinds and _slots(way) == _slots(first)
-                if not same or way.batch > policy.max_batch:
+                if not _alike(way, first) or way.batch > policy.max_batch:
                     continue
                 if question.classes[way.of] != model:
                     continue
@@ -208,8 +207,8 @@ def _served(
                 way = templates[number].way
                 if way.of != of or way.batch < size:
                     row[size - 1].untrue(f"of class {way.of}, for {way.batch}")
-                if way.kinds != first.kinds or _slots(way) != _slots(first):
-                    row[size - 1].untrue("of other devices")
+                if not _alike(way, first):
+                    row[size - 1].untrue("of other devices, or planned otherwise")
         work.append(
             [[_placed(templates[n], devices, links, streams) for n in each] for each in numbers]
         )
@@ -242,6 +241,12 @@ def _on_all(
         wanted = [[place] for place, device in enumerate(there) if device in useful]
         if sorted(served) != wanted:
             node.untrue(f"on devices {sorted(served)}, and not on all of {wanted}")
+
+
+def _alike(one: Way, other: Way) -> bool:
+    """Whether an instance may run both."""
+    same = (one.strategy, one.kinds) == (other.strategy, other.kinds)
+    return same and _slots(one) == _slots(other)
 
 
 def _slots(way: Way) -> list[tuple[int, int]]:

@@ -151,7 +151,7 @@ class Maker:
         self.templates.append({"way": len(self.ways), "tasks": groups + moves})
         self.ways.append({
             "class": of, "batch": batch, "alone_s": sum(row[1] for row in groups),
-            "kinds": list(kinds),
+            "strategy": "chain", "kinds": list(kinds),
             "devices": [[*one, row[1]] for one, row in zip(devices, groups, strict=True)],
             "links": [self.move_s * batch] * len(cards),
         })  # fmt: skip

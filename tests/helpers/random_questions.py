@@ -138,6 +138,7 @@ def with_splits(question: Question, seed: int) -> Question:
         (k, slot) for k, kind in enumerate(question.kinds) for slot in range(len(kind.devices))
     ]
     splits = []
+    seen = set()
     for model in range(len(question.models)):
         for _ in range(int(draw.integers(1, 4))):
             count = min(int(draw.choice([2, 2, 3])), 2 if len(slots) < 2 else 3)
@@ -156,13 +157,17 @@ def with_splits(question: Question, seed: int) -> Question:
             kinds = tuple(units[at][0] for at in order)
             devices = [(order.index(unit), slot) for unit, slot in devices]
             first = np.cumsum([0] + [question.kinds[kind].links for kind in kinds]).tolist()
+            strategy = str(draw.choice(["heft", "pipeline"]))
+            if (model, strategy, kinds, tuple(devices)) in seen:
+                continue
+            seen.add((model, strategy, kinds, tuple(devices)))
             seconds = base_s * draw.uniform(0.2, 1.0, count)
             moves_s = base_s * float(draw.choice([0.02, 0.1, 0.5]))
             pays = float(draw.choice([0.3, 0.7, 1.0]))
             splits.append(
                 Split(
                     model,
-                    str(draw.choice(["heft", "pipeline"])),
+                    strategy,
                     kinds,
                     tuple(devices),
                     {

@@ -7,7 +7,7 @@ from hetsim.recommending.policies import Placed, placed, policies_of
 from hetsim.recommending.question import Counts, Question
 from hetsim.recommending.searching import Search, excluded_by
 from hetsim.recommending.vectors import all_vectors, excludes
-from random_questions import every_vector, random_question
+from random_questions import every_vector, random_question, with_splits
 from sweeps import sweep
 
 
@@ -22,7 +22,16 @@ def meets(question: Question, counts: Counts) -> bool:
 
 @sweep("seed", quick=range(6), full=range(200))
 def test_the_answer_is_that_of_brute_force(seed: int) -> None:
-    question = random_question(seed, requests=60 if seed < 6 else 120)
+    check(random_question(seed, requests=60 if seed < 6 else 120))
+
+
+@sweep("seed", quick=[4, 8, 12], full=range(200))
+def test_it_is_with_plans_over_several_devices(seed: int) -> None:
+    check(with_splits(random_question(seed, vectors=300, requests=60), seed))
+
+
+def check(question: Question) -> None:
+    """The search's answer and runner-up are those of enumeration, and nothing excludes them."""
     vectors = every_vector(question)
     assert all_vectors(question) == len(vectors)
     found = Search(question).found()

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from hetsim.base.text import plain
 from hetsim.base.units import format_seconds
-from hetsim.recommending.answer import Recommendation, devices_of, nearest, plans_text
+from hetsim.recommending.answer import Recommendation, devices_of, nearest
 from hetsim.recommending.binding import Binding
 from hetsim.recommending.doubt import Doubt
 from hetsim.recommending.question import Question
@@ -37,7 +37,7 @@ def recommendation_report(found: Recommendation) -> RenderableType:
         ),
     ]
     if question.splits:
-        rows.append(("plans", f"{plans_text(question)}: {_sets(question)}"))
+        rows.append(("plans", f"{found.plans}: {_sets(question)}"))
     rows.append(("tried", "; ".join(map(str, found.policies))))
     best = found.best
     if best is not None:
@@ -126,8 +126,7 @@ def sentence(found: Recommendation) -> str:
             return f"Undecided: {_each(found.undecided)} may meet it."
         near = nearest(found.found)
         if not near:
-            plans = plans_text(found.found.question)
-            return f"None meets it with {plans}: proved of such plans alone."
+            return f"None meets it with {found.plans}: proved of such plans alone."
         return f"None that was tried meets it. Nearest: {near}."
     text = f"Best: {plain(counts_text(found.best.counts))}, {money(found, found.best.cost)}"
     if found.undecided:
