@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import json
+import zlib
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -17,6 +19,16 @@ LEVEL = 9
 def packed(value: Any) -> Record:
     """Return `value` as a record that the pages' core unpacks again."""
     return {"packed": pack(to_compact_json(value).encode("ascii"))}
+
+
+def unpacked(value: Any) -> Any:
+    """Return what `packed` was given; anything else as it is. Raises ValueError on damage."""
+    if not (isinstance(value, dict) and isinstance(value.get("packed"), str)):
+        return value
+    try:
+        return json.loads(gzip.decompress(base64.b64decode(value["packed"], validate=True)))
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(str(error)) from None
 
 
 def pack(content: bytes) -> str:

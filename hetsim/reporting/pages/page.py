@@ -39,7 +39,7 @@ def page(island: Island) -> str:
         island=island,
         title=told(island.title),
         policy=policy,
-        css=Markup(_asset("page.css")),
+        css=Markup("\n".join((_asset("page.css"), *_views(".css")))),
         data=Markup(island.text()),
         script=Markup(script),
         packed=Markup(packed),
@@ -69,15 +69,19 @@ def _bound(text: str) -> str:
 
 def _script() -> str:
     """The core, the views in the order of their names, and the line that starts them."""
-    views = [
-        one.read_text(encoding="utf-8")
-        for one in sorted(_assets().joinpath("views").iterdir(), key=lambda one: one.name)
-        if one.name.endswith(".js")
-    ]
-    text = "\n".join((_asset("core.js"), *views, "hetsim.start();\n"))
+    text = "\n".join((_asset("core.js"), *_views(".js"), "hetsim.start();\n"))
     if "</script" in text.lower() or "<!--" in text:
         raise AssertionError("a script of the page would end its element")
     return text
+
+
+def _views(ending: str) -> list[str]:
+    """The files of views that end so, in the order of their names."""
+    return [
+        one.read_text(encoding="utf-8")
+        for one in sorted(_assets().joinpath("views").iterdir(), key=lambda one: one.name)
+        if one.name.endswith(ending)
+    ]
 
 
 def _asset(name: str) -> str:

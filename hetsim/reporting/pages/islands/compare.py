@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
+from hetsim.reporting.pages.islands.graph import graph_section
 from hetsim.reporting.pages.islands.shared import (
     Found,
     between,
@@ -51,7 +52,7 @@ def comparison_island(
             record["verdict"]["sure"] or "",
         ),
         tiles=tuple(_tiles(record)),
-        sections=(*sections, provenance_section(record["problem"])),
+        sections=(*sections, *graph_section(pictures or {}), provenance_section(record["problem"])),
         pictures=pictures or {},
     )
 

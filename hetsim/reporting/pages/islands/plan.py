@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
+from hetsim.reporting.pages.islands.graph import graph_section
 from hetsim.reporting.pages.islands.shared import (
     Found,
     between,
@@ -41,7 +42,7 @@ def simulation_island(
         record=record,
         verdict=Verdict(f"{say}.", _binds(timeline), tuple(_levers(record)), _sure(record)),
         tiles=tuple(_tiles(record)),
-        sections=_sections(record),
+        sections=(*_sections(record), *graph_section(pictures or {})),
         pictures=pictures or {},
     )
 
@@ -118,7 +119,7 @@ def run_island(
             _sure(record),
         ),
         tiles=tuple(tiles),
-        sections=(outputs, *_sections(record)),
+        sections=(outputs, *_sections(record), *graph_section(pictures or {})),
         pictures=pictures or {},
     )
 

@@ -1,21 +1,28 @@
-"""The pictures of plans that were played: timelines and memory, as far as there is room."""
+"""The pictures of plans that were played: timelines, memory, graph, as far as there is room."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetsim.base.text import Record
+from hetsim.base.text import Record, to_compact_json
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
+from hetsim.reporting.pages.pictures.graph import graph_picture
 from hetsim.reporting.pages.pictures.memory import memory_picture
 from hetsim.reporting.pages.pictures.timeline import TASKS_MOST, timeline_picture
+
+ROOM_BYTES = 340_000
+"""What timelines, memories and the graph together may take of a page."""
+
+GRAPH_LEAST_BYTES = 120_000
+"""What the graph gets of it, though timelines take more."""
 
 Played = tuple[str, Plan, Timeline]
 """What it is called, the plan, and what became of it."""
 
 
 def pictures_of(played: Sequence[Played], most: int = TASKS_MOST) -> Record:
-    """Return the timelines and memories of plans, the first first, and what was left out.
+    """Return the timelines, memories and graph of plans, the first first, and what was left out.
 
     All plans together get `most` tasks; the first gets as many as it has, up to that.
     """
@@ -32,4 +39,12 @@ def pictures_of(played: Sequence[Played], most: int = TASKS_MOST) -> Record:
         memory = memory_picture(plan, timeline, name)
         if memory is not None:
             memories.append(memory)
-    return {"timelines": timelines, "memories": memories, "left_out": left_out}
+    taken = len(to_compact_json([timelines, memories]))
+    plans = [plan for _, plan, _ in played]
+    graph = graph_picture(plans, max(GRAPH_LEAST_BYTES, ROOM_BYTES - taken))
+    return {
+        "timelines": timelines,
+        "memories": memories,
+        "left_out": left_out,
+        **({} if graph is None else {"graph": graph}),
+    }

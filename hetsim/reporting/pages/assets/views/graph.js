@@ -1,0 +1,483 @@
+/* The view of the model's graph: who runs what, what it takes, and why it is there. */
+(() => {
+  const NEAR = 4; // pixels that a pointer may move in a click
+  const { told } = hetsim;
+  const count = (number, one, more = `${one}s`) => `${number} ${number === 1 ? one : more}`;
+
+  async function draw(root, island) {
+    const picture = island.pictures.graph;
+    const columns = await hetsim.unpacked(picture);
+    if (!columns.nodes) {
+      root.append(hetsim.element("p", { class: "note", text: hetsim.told(columns.cut) }));
+      return;
+    }
+    hetsim.graphs.push(new GraphView(root, hetsim.graphModel(columns)));
+  }
+
+  class GraphView {
+    constructor(root, model) {
+      this.model = model;
+      this.plan = model.plans[0];
+      this.found = [];
+      this.at = -1;
+      this.device = -1;
+      this.build(root);
+      this.canvas = new hetsim.GraphCanvas(this.surface);
+      this.theme();
+      this.choose(0);
+      this.wide = this.surface.clientWidth;
+      new ResizeObserver(() => this.resized()).observe(this.surface);
+      hetsim.onTheme(() => {
+        this.theme();
+        this.canvas.ask();
+      });
+    }
+
+    theme() {
+      const { colour } = hetsim;
+      const { context } = this.canvas;
+      const looks = this.model.devices.map((_, p) => this.look(p));
+      const fills = looks.map((look) => hetsim.hatch(context, look));
+      this.canvas.colours = {
+        text: colour("ink"), line: colour("soft"), card: colour("paper"), accent: colour("strong"),
+        device: (p) => looks[p].colour,
+        fill: (p) => fills[p],
+      };
+    }
+
+    look(p) {
+      const known = hetsim.devices().includes(this.model.devices[p]);
+      return known ? hetsim.deviceLook(this.model.devices[p]) : hetsim.look(p);
+    }
+
+    /* A canvas that was not seen before is laid out anew. */
+    resized() {
+      const was = this.wide;
+      this.wide = this.surface.clientWidth;
+      if (was < 50 && this.wide >= 50) this.choose(this.model.plans.indexOf(this.plan));
+      else this.canvas.ask();
+    }
+
+    build(root) {
+      const el = hetsim.element;
+      const { model } = this;
+      const button = (text, title, act, about = {}) => hetsim.button(text, act, { title, ...about });
+      this.search = el("input", { type: "search", placeholder: "node, operator", "aria-label": "Search nodes by name or operator", spellcheck: "false" });
+      this.count = el("span", { class: "graph-count", role: "status" });
+      this.choice = el("select", { "aria-label": "Plan" });
+      model.plans.forEach((plan, i) => this.choice.append(el("option", { value: String(i) }, told(plan.name))));
+      this.choice.hidden = model.plans.length < 2;
+      this.folds = button("Unfold all", "Show every node, or every subgraph as a box", () => this.foldAll());
+      const bar = el("div", { class: "tools", role: "group", "aria-label": "Graph" },
+        this.choice, this.search, this.count, el("span", { class: "gap" }),
+        button("Fit", "All of it in view (0)", () => this.canvas.fit()),
+        button("+", "Larger (+)", () => this.zoom(1.4), { "aria-label": "Larger" }),
+        button("−", "Smaller (-)", () => this.zoom(1 / 1.4), { "aria-label": "Smaller" }),
+        this.folds);
+      this.keys = el("div", { class: "graph-legend", role: "group", "aria-label": "Devices: show one alone" });
+      this.surface = el("canvas", {
+        class: "graph-canvas", tabindex: "0", role: "application",
+        "aria-label": "The model's graph. Arrows walk along edges, Enter folds and unfolds a subgraph, plus and minus zoom, shift and arrows pan, 0 shows all, / searches.",
+      });
+      this.panel = el("aside", { class: "graph-panel", "aria-label": "The chosen node" });
+      const hint = el("p", { class: "caption graph-hint" }, "Drag to move, Ctrl and wheel (or the wheel, once it has the focus) to zoom; a click on a subgraph unfolds it.");
+      root.append(bar, this.keys, el("div", { class: "graph-stage" }, this.surface, this.panel), hint);
+      if (model.columns.cut) root.append(el("p", { class: "note", text: hetsim.told(model.columns.cut) }));
+      this.choice.addEventListener("change", () => this.choose(Number(this.choice.value)));
+      this.search.addEventListener("input", () => this.seek(true));
+      this.search.addEventListener("keydown", (event) => {
+        if (event.key === "Enter") {
+          event.preventDefault();
+          this.next(event.shiftKey ? -1 : 1);
+        } else if (event.key === "Escape") {
+          this.search.value = "";
+          this.seek(true);
+          this.surface.focus();
+        }
+      });
+      this.pointers();
+      this.surface.addEventListener("keydown", (event) => this.key(event));
+    }
+
+    legend() {
+      const el = hetsim.element;
+      const used = new Map();
+      this.plan.groups.device.forEach((p, g) => used.set(p, (used.get(p) || 0) + this.plan.members[g].length));
+      this.keys.replaceChildren(
+        ...[...used.keys()].sort((p, q) => p - q).map((p) => {
+          const toggle = () => {
+            this.device = this.device === p ? -1 : p;
+            this.legend();
+            this.light();
+            this.keys.children[[...used.keys()].sort((a, b) => a - b).indexOf(p)].focus();
+          };
+          return el("button", { type: "button", "aria-pressed": String(this.device === p), onclick: toggle },
+            hetsim.swatch(this.look(p)), ` ${told(this.model.devices[p], 60)}: ${count(used.get(p), "node")}`);
+        }),
+      );
+    }
+
+    /* Show plan i, folded as large graphs are. */
+    choose(i) {
+      this.plan = this.model.plans[i];
+      this.device = -1;
+      const all = this.model.startsUnfolded(this.plan);
+      this.unfolded = new Set(all ? this.plan.members.keys() : []);
+      this.legend();
+      this.arrange();
+      this.canvas.fit(true);
+      this.select(-1, false);
+      this.summary();
+    }
+
+    arrange() {
+      const { model, plan } = this;
+      const units = model.unitsOf(plan, this.unfolded);
+      const [width, height] = this.canvas.size;
+      const aspect = height > 0 ? Math.max(0.4, width / height) : 1.6;
+      const layout = hetsim.layout({ ...units, aspect });
+      const seconds = units.node.map((v, i) => (v < 0 ? plan.groups.seconds[units.group[i]] : model.secondsOf(plan, v)));
+      const most = seconds.reduce((m, s) => Math.max(m, s || 0), 0) || 1;
+      const names = model.devices.map((name) => told(name, 12));
+      const time = (s) => (s === null ? "" : ` · ${hetsim.seconds(s)}`);
+      this.canvas.show(units, layout, {
+        title: units.node.map((v, i) =>
+          v < 0 ? `g${units.group[i]} · ${names[units.device[i]]}` : told(model.op(v), 22)),
+        detail: units.node.map((v, i) =>
+          v < 0
+            ? `${count(plan.members[units.group[i]].length, "node")}${time(seconds[i])}`
+            : `${names[units.device[i]]}${time(seconds[i])}`),
+        more: units.node.map((v, i) => (v < 0 ? told(model.mainOps(plan, units.group[i]), 34) : "")),
+        bar: seconds.map((s) => (s || 0) / most),
+      });
+      const foldable = plan.members.some((nodes) => nodes.length > 1);
+      this.folds.hidden = !foldable;
+      this.allOpen = plan.members.every((nodes, g) => nodes.length === 1 || this.unfolded.has(g));
+      this.folds.textContent = this.allOpen ? "Fold all" : "Unfold all";
+      this.light();
+    }
+
+    foldAll() {
+      this.unfolded = new Set(this.allOpen ? [] : this.plan.members.keys());
+      const node = this.node;
+      this.arrange();
+      this.canvas.fit(true);
+      this.select(node === undefined || node < 0 ? -1 : this.canvas.units.boxOf[node]);
+      this.say(this.allOpen ? "every node is shown" : "subgraphs are folded");
+    }
+
+    /* Fold or unfold a group, which stays where it is on the screen. */
+    toggle(g) {
+      if (this.plan.members[g].length === 1) return;
+      const { canvas } = this;
+      const first = this.plan.members[g][0];
+      const was = canvas.units.boxOf[this.node >= 0 && this.plan.group[this.node] === g ? this.node : first];
+      const [px, py] = [(canvas.layout.x[was] - canvas.left) * canvas.scale, (canvas.layout.y[was] - canvas.top) * canvas.scale];
+      const opens = !this.unfolded.has(g);
+      if (opens) this.unfolded.add(g);
+      else this.unfolded.delete(g);
+      this.arrange();
+      const now = canvas.units.boxOf[first];
+      canvas.left = canvas.layout.x[now] - px / canvas.scale;
+      canvas.top = canvas.layout.y[now] - py / canvas.scale;
+      canvas.hold();
+      this.select(now);
+      if (opens) this.say(`g${g} unfolded: ${count(this.plan.members[g].length, "node")}; ${this.told()}`);
+    }
+
+    /* Choose box i, -1 for none; the panel and the live text say what it is. */
+    select(i, reveal = true) {
+      const { canvas } = this;
+      canvas.selected = i;
+      this.box = i;
+      this.node = i < 0 ? -1 : canvas.units.node[i];
+      if (i < 0) this.summary();
+      else {
+        if (reveal) canvas.reveal(i);
+        if (this.node < 0) this.groupPanel(canvas.units.group[i]);
+        else this.nodePanel(this.node);
+        this.say(this.told());
+      }
+      canvas.ask();
+    }
+
+    say(text) {
+      hetsim.say(text);
+    }
+
+    told() {
+      const { model, plan, box } = this;
+      if (box < 0) return "nothing chosen";
+      const { units } = this.canvas;
+      const g = units.group[box];
+      const device = told(model.devices[units.device[box]]);
+      if (this.node < 0) {
+        return `subgraph g${g} on ${device}, ${count(plan.members[g].length, "node")}, ${hetsim.seconds(plan.groups.seconds[g])}`;
+      }
+      const seconds = model.secondsOf(plan, this.node);
+      const time = seconds === null ? "" : `, ${hetsim.seconds(seconds)}`;
+      return `${told(model.name(this.node), 120)}, ${told(model.op(this.node), 40)} on ${device}${time}. ${told(model.whyOf(plan, this.node).here, 300)}`;
+    }
+
+    summary() {
+      const { model, plan } = this;
+      const el = hetsim.element;
+      const names = plan.members.map((_, g) => g).sort((p, q) => plan.groups.seconds[q] - plan.groups.seconds[p]).slice(0, 5);
+      this.panel.replaceChildren(
+        el("h3", { class: "graph-name" }, told(plan.name)),
+        el("p", {}, told(plan.reason, 600)),
+        facts([["nodes", String(model.count)], ["subgraphs", String(plan.members.length)]]),
+        el("h4", {}, "Longest subgraphs"),
+        el("ul", { class: "graph-list" }, ...names.map((g) => el("li", {}, hetsim.button(
+          `g${g} on ${told(model.devices[plan.groups.device[g]], 60)}: ${count(plan.members[g].length, "node")}, ${hetsim.seconds(plan.groups.seconds[g])}`,
+          () => this.select(this.canvas.units.boxOf[plan.members[g][0]]))))),
+      );
+    }
+
+    groupPanel(g) {
+      const { model, plan } = this;
+      const { groups } = plan;
+      this.panel.replaceChildren(
+        hetsim.element("h3", { class: "graph-name" }, `Subgraph g${g} on ${told(model.devices[groups.device[g]])}`),
+        facts([
+          ["time", hetsim.seconds(groups.seconds[g])],
+          ["nodes", `${plan.members[g].length}: ${told(model.mainOps(plan, g), 200)}`],
+          ["weights", hetsim.bytes(groups.weights[g])],
+          ["receives", hetsim.bytes(groups.receives[g])],
+          ["sends", hetsim.bytes(groups.sends[g])],
+          ["first node", told(model.name(plan.members[g][0]), 300)],
+        ]),
+        this.foldButton(g),
+      );
+    }
+
+    foldButton(g) {
+      if (this.plan.members[g].length === 1) return "";
+      return hetsim.button(this.unfolded.has(g) ? `Fold g${g}` : `Unfold g${g}`, () => this.toggle(g));
+    }
+
+    nodePanel(v) {
+      const { model, plan } = this;
+      const { nodes, notes } = model.columns;
+      const el = hetsim.element;
+      const g = plan.group[v];
+      const seconds = model.secondsOf(plan, v);
+      const shared = plan.shared.get(v);
+      const why = model.whyOf(plan, v);
+      const origins = nodes.origins[v] || [];
+      const rows = [
+        ["operator", told(model.op(v), 200)],
+        ["device", told(model.devices[plan.groups.device[g]])],
+        ["subgraph", `g${g}, of ${count(plan.members[g].length, "node")}`],
+        ["time", seconds === null ? "-" : hetsim.seconds(seconds) + (shared && shared.members > 1 ? `, its share of one kernel of ${shared.members} nodes` : "")],
+        ["reads", hetsim.bytes(nodes.reads[v]) + (nodes.given[v] ? `, ${hetsim.bytes(nodes.given[v])} of it inputs of the model` : "")],
+        ["writes", hetsim.bytes(nodes.writes[v]) + (nodes.kept[v] ? `, ${hetsim.bytes(nodes.kept[v])} of it outputs of the model` : "")],
+        ["weights", hetsim.bytes(nodes.weights[v])],
+        ["memory", `${hetsim.bytes(nodes.reads[v] + nodes.writes[v] + nodes.weights[v])} while it runs`],
+      ];
+      if (origins.length) {
+        const shown = origins.slice(0, 6).map((name) => told(name, 120)).join(", ");
+        rows.push(["in the file", shown + (origins.length > 6 ? ` and ${origins.length - 6} more` : "")]);
+      }
+      if (notes[v]) rows.push(["note", told(notes[v], 400)]);
+      const elsewhere = why.elsewhere.map((one) => [
+        told(one.device, 60),
+        one.seconds === null ? "-" : hetsim.seconds(one.seconds),
+        one.seconds === null ? told(one.why, 400) : one.alone_s === null ? "" : moved(one.alone_s),
+      ]);
+      this.panel.replaceChildren(
+        el("h3", { class: "graph-name" }, told(model.name(v), 300)),
+        facts(rows),
+        el("h4", {}, "Why here"),
+        el("p", {}, told(why.here, 600)),
+        ...(elsewhere.length
+          ? [el("h4", {}, "Elsewhere"), table(["device", "time", "if it moved alone"], elsewhere)]
+          : []),
+        this.foldButton(g),
+      );
+    }
+
+    seek(moves) {
+      this.found = this.model.found(this.search.value);
+      this.at = -1;
+      const asked = this.search.value.trim() !== "";
+      this.count.textContent = asked ? count(this.found.length, "match", "matches") : "";
+      this.light();
+      if (moves && this.found.length === 1) this.next(1);
+    }
+
+    next(step) {
+      if (!this.found.length) return;
+      this.at = (this.at + step + this.found.length) % this.found.length;
+      const v = this.found[this.at];
+      this.count.textContent = `${this.at + 1} of ${count(this.found.length, "match", "matches")}`;
+      const g = this.plan.group[v];
+      if (!this.unfolded.has(g) && this.plan.members[g].length > 1) {
+        this.unfolded.add(g);
+        this.arrange();
+      }
+      this.select(this.canvas.units.boxOf[v]);
+    }
+
+    /* Dim what is not searched for, and what is not on the device that is shown alone. */
+    light() {
+      const { units } = this.canvas;
+      const asked = this.search.value.trim() !== "";
+      if (!asked && this.device < 0) this.canvas.lit = null;
+      else {
+        const lit = new Uint8Array(units.node.length);
+        const of = asked ? this.found : this.plan.group.keys();
+        for (const v of of) {
+          const i = units.boxOf[v];
+          if (this.device < 0 || units.device[i] === this.device) lit[i] = 1;
+        }
+        this.canvas.lit = lit;
+      }
+      this.canvas.ask();
+    }
+
+    zoom(factor) {
+      const [width, height] = this.canvas.size;
+      this.canvas.zoom(factor, width / 2, height / 2);
+    }
+
+    pointers() {
+      const { surface } = this;
+      const down = new Map();
+      let travelled = 0;
+      const at = (event) => {
+        const box = surface.getBoundingClientRect();
+        return [event.clientX - box.left, event.clientY - box.top];
+      };
+      surface.addEventListener("pointerdown", (event) => {
+        surface.setPointerCapture(event.pointerId);
+        if (!down.size) travelled = 0;
+        down.set(event.pointerId, at(event));
+      });
+      surface.addEventListener("pointermove", (event) => {
+        const now = at(event);
+        if (!down.has(event.pointerId)) {
+          const over = this.canvas.hit(...now);
+          surface.style.cursor = over < 0 ? "grab" : "pointer";
+          surface.title = over < 0 ? "" : this.title(over);
+          return;
+        }
+        const was = down.get(event.pointerId);
+        const others = [...down].filter(([id]) => id !== event.pointerId);
+        if (others.length) {
+          const [ox, oy] = others[0][1];
+          const before = Math.hypot(was[0] - ox, was[1] - oy);
+          const after = Math.hypot(now[0] - ox, now[1] - oy);
+          if (before > 0) this.canvas.zoom(after / before, ox, oy);
+          travelled = Infinity;
+        } else {
+          travelled += Math.abs(now[0] - was[0]) + Math.abs(now[1] - was[1]);
+          if (travelled > NEAR) this.canvas.pan(now[0] - was[0], now[1] - was[1]);
+        }
+        down.set(event.pointerId, now);
+      });
+      const up = (event) => {
+        if (!down.delete(event.pointerId) || event.type === "pointercancel" || travelled > NEAR) return;
+        const i = this.canvas.hit(...at(event));
+        if (i < 0) this.select(-1, false);
+        else if (this.canvas.units.node[i] < 0) this.toggle(this.canvas.units.group[i]);
+        else this.select(i, false);
+      };
+      surface.addEventListener("pointerup", up);
+      surface.addEventListener("pointercancel", up);
+      surface.addEventListener("wheel", (event) => {
+        if (!event.ctrlKey && document.activeElement !== surface) return;
+        event.preventDefault();
+        this.canvas.zoom(Math.exp(-event.deltaY * 0.0015), ...at(event));
+      }, { passive: false });
+    }
+
+    title(i) {
+      const { units } = this.canvas;
+      const v = units.node[i];
+      const device = told(this.model.devices[units.device[i]]);
+      if (v < 0) return `g${units.group[i]} on ${device}; click to unfold`;
+      return `${told(this.model.name(v), 200)} (${told(this.model.op(v), 60)}) on ${device}`;
+    }
+
+    key(event) {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const step = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[event.key];
+      let done = true;
+      if (step && event.shiftKey) this.canvas.pan(-80 * step[0], -80 * step[1]);
+      else if (step) this.walk(...step);
+      else if (event.key === "+" || event.key === "=") this.zoom(1.4);
+      else if (event.key === "-") this.zoom(1 / 1.4);
+      else if (event.key === "0") this.canvas.fit();
+      else if (event.key === "/") this.search.focus();
+      else if (event.key === "Home") this.select(this.end(1));
+      else if (event.key === "End") this.select(this.end(-1));
+      else if (event.key === "Escape") this.select(-1, false);
+      else if ((event.key === "Enter" || event.key === " ") && this.box >= 0) this.toggle(this.canvas.units.group[this.box]);
+      else done = false;
+      if (done) event.preventDefault();
+    }
+
+    end(sign) {
+      const { rank, x } = this.canvas.layout;
+      let best = 0;
+      for (let i = 1; i < rank.length; i += 1) {
+        const less = sign * (rank[i] - rank[best]) || x[i] - x[best];
+        if (less < 0) best = i;
+      }
+      return best;
+    }
+
+    /* Down and up along an edge, to the nearest at its other end; sideways within the rank. */
+    walk(dx, dy) {
+      const { units, layout } = this.canvas;
+      const { box } = this;
+      if (box < 0) {
+        this.select(this.end(1));
+        return;
+      }
+      const near = [];
+      if (dy) {
+        const [here, there] = dy > 0 ? [units.from, units.to] : [units.to, units.from];
+        here.forEach((u, e) => {
+          if (u === box) near.push(there[e]);
+        });
+        near.sort((p, q) => layout.rank[p] * dy - layout.rank[q] * dy || Math.abs(layout.x[p] - layout.x[box]) - Math.abs(layout.x[q] - layout.x[box]) || p - q);
+      } else {
+        layout.rank.forEach((r, i) => {
+          if (r === layout.rank[box] && (layout.x[i] - layout.x[box]) * dx > 0) near.push(i);
+        });
+        near.sort((p, q) => (layout.x[p] - layout.x[q]) * dx);
+      }
+      if (near.length) this.select(near[0]);
+      else this.say(`nothing ${dy > 0 ? "reads it" : dy < 0 ? "feeds it" : "beside it"}; ${this.told()}`);
+    }
+  }
+
+  function moved(seconds) {
+    const text = hetsim.seconds(Math.abs(seconds));
+    return seconds > 0 ? `${text} slower` : seconds < 0 ? `${text} faster` : "the same";
+  }
+
+  function facts(rows) {
+    const list = hetsim.element("dl", { class: "graph-facts" });
+    for (const [name, text] of rows) list.append(hetsim.element("dt", {}, name), hetsim.element("dd", {}, text));
+    return list;
+  }
+
+  function table(heads, rows) {
+    const el = hetsim.element;
+    return el("table", { class: "graph-elsewhere" },
+      el("thead", {}, el("tr", {}, ...heads.map((text) => el("th", { scope: "col", text })))),
+      el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((text) => el("td", { text }))))));
+  }
+
+  hetsim.graphs = []; // those that were drawn
+  hetsim.view({
+    id: "graph",
+    title: "Graph",
+    order: 20,
+    shows: (island) => Boolean(island.pictures.graph),
+    draw,
+  });
+})();

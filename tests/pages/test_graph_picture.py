@@ -1,0 +1,127 @@
+"""The columns that the graph's view draws, by what they are defined as."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from math import isclose
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from full_problems import full_problems
+from hetsim.base.text import to_compact_json
+from hetsim.errors import Infeasible
+from hetsim.placement.planning import plan
+from hetsim.plans.plan import Plan
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
+from hetsim.reporting.pages.packing import packed, unpacked
+from hetsim.reporting.pages.pictures.graph import graph_picture
+from sweeps import examples
+
+
+def columns(*plans: Plan, **about: Any) -> dict[str, Any]:
+    picture = graph_picture(plans, **about)
+    assert picture is not None
+    found = unpacked(json.loads(to_compact_json(picture)))
+    assert isinstance(found, dict)
+    return found
+
+
+@given(problem=full_problems())
+@examples(quick=40, full=1000)
+def test_columns_are_those_of_the_problem(problem: Problem) -> None:
+    try:
+        made = plan(problem, "heft")
+    except Infeasible:
+        return
+    found = columns(made)
+    nodes, edges, values = found["nodes"], found["edges"], found["values"]
+    assert nodes["name"] == list(problem.node_names)
+    assert [found["ops"][index] for index in found["op"]] == list(problem.op_types)
+    told = [
+        (values["from"][value], to, values["bytes"][value])
+        for value, to in zip(edges["value"], edges["to"], strict=True)
+    ]
+    read = [(v.producer, to, v.nbytes) for v in problem.values for to in v.consumers]
+    assert sorted(told) == sorted(each for each in read if each[0] != GRAPH_INPUT)
+    for node in range(problem.n):
+        of = problem.values
+        assert nodes["writes"][node] == sum(v.nbytes for v in of if v.producer == node)
+        assert nodes["reads"][node] == sum(v.nbytes for v in of if node in v.consumers)
+        assert nodes["given"][node] == sum(
+            v.nbytes for v in of if node in v.consumers and v.producer == GRAPH_INPUT
+        )
+        assert nodes["weights"][node] == sum(
+            c.nbytes for c in problem.constants if node in c.consumers
+        )
+        for device in range(len(problem.devices)):
+            time = found["times"][device][node]
+            assert (time is not None) == bool(problem.runnable[node, device])
+            if time is not None:
+                assert isclose(time, problem.shared_seconds[node, device], rel_tol=1e-4)
+    shown = found["plans"][0]
+    for index, group in enumerate(made.groups):
+        device = problem.devices.index(group.device)
+        assert [v for v in range(problem.n) if shown["group"][v] == index] == list(group.nodes)
+        assert shown["groups"]["device"][index] == device
+        seconds = problem.group_seconds(device, group.nodes)
+        assert isclose(shown["groups"]["seconds"][index], seconds, rel_tol=1e-4, abs_tol=1e-30)
+        # Shares of a subgraph's nodes are what its device takes, less what it costs to start.
+        shared = dict(zip(shown["shared"]["node"], shown["shared"]["seconds"], strict=True))
+        own = sum(shared.get(v, problem.seconds[v, device]) for v in group.nodes)
+        taken = sum(s for _, s in problem.kernels(device, group.nodes))
+        assert isclose(own, taken, rel_tol=1e-4, abs_tol=1e-12)
+
+
+def named(count: int) -> Problem:
+    """A chain of nodes of long names that no packing makes small."""
+    rng = np.random.default_rng(0)
+    problem = Problem.from_arrays(
+        rng.uniform(1e-6, 1e-3, (count, 2)), edges=[(v, v + 1, 10 * v) for v in range(count - 1)]
+    )
+    names = tuple(bytes(rng.integers(97, 123, 40).astype(np.uint8)).decode() for _ in range(count))
+    return replace(problem, node_names=names, origins=tuple((name,) for name in names))
+
+
+def test_what_does_not_fit_is_left_out_and_said() -> None:
+    problem = named(400)
+    plans = [plan(problem, name) for name in ("heft", "single:d0", "single:d1")]
+    whole = columns(*plans)
+    assert "cut" not in whole
+    assert len(whole["plans"]) == 3
+    one = columns(*plans, budget_bytes=packed_size(whole) - 1)
+    assert [each["name"] for each in one["plans"]] == ["heft"]
+    assert "all plans but heft" in one["cut"]
+    less = columns(*plans, budget_bytes=packed_size(one) - 1)
+    assert "times" not in less
+    assert "what other devices take" in less["cut"]
+    assert columns(*plans, budget_bytes=packed_size(less) - 1).keys() == {"cut"}
+
+
+def packed_size(found: dict[str, Any]) -> int:
+    return len(packed(found)["packed"])
+
+
+def test_a_dealt_plan_is_a_choice_a_replica() -> None:
+    problem = named(4)
+    dealt = Plan.dealt(
+        [plan(problem, "single:d0"), plan(problem, "single:d1")], [0, 1], strategy="both"
+    )
+    names = [one["name"] for one in columns(dealt)["plans"]]
+    assert names == ["both, replica 1 of 2", "both, replica 2 of 2"]
+
+
+def test_a_graph_without_a_node_is_no_picture() -> None:
+    empty = Problem.from_arrays(np.zeros((0, 1)))
+    assert graph_picture([Plan(empty, "none", ())]) is None
+    assert graph_picture([]) is None
+
+
+@pytest.mark.parametrize("broken", ["", "H4sI", "%%", "AAAA"])
+def test_a_damaged_packing_is_told(broken: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever the parser says
+        unpacked({"packed": broken})
