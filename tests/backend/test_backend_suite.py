@@ -1,7 +1,7 @@
 """What a plain session passes of the official suite, hetsim's backend passes, however it cuts.
 
-Each time every fourth test runs with each node alone, every fourth of several nodes is cut, and a
-batch runs on Ray; the sweep has the other quarters, seeds and batches.
+Each time every eighth test runs with each node alone, every eighth of several nodes is cut, and a
+batch runs on Ray; the sweep has the other eighths, seeds and batches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onnx_builders import bits
 from oracles.onnx_suite import Answer, Judged, exact, required, side_by_side
 from sweeps import sweep
 
-QUARTERS = range(4)
+EIGHTHS = range(8)
 SEEDS = range(10)
 BATCHES = range(3)
 A_BATCH = 60
@@ -44,12 +44,12 @@ def test_most_of_the_suite_is_there_and_passes_on_a_plain_session(judged: Judged
 
 
 @pytest.mark.slow
-@sweep("quarter", quick=[0], full=QUARTERS)
-def test_every_node_alone_on_a_random_device(judged: Judged, quarter: int) -> None:
+@sweep("eighth", quick=[0], full=EIGHTHS)
+def test_every_node_alone_on_a_random_device(judged: Judged, eighth: int) -> None:
     backend = make_backend(devices=3, seed=5)
     failures = {}
     # Neighbours are alike: the same operator on another type, the same model at another size.
-    for name in judged.passed[quarter :: len(QUARTERS)]:
+    for name in judged.passed[eighth :: len(EIGHTHS)]:
 
         def compared(model: onnx.ModelProto, name: str = name) -> BackendRep:
             reference, prepared = exact(model), backend.prepare(model)
@@ -71,10 +71,10 @@ def test_every_node_alone_on_a_random_device(judged: Judged, quarter: int) -> No
 
 
 @pytest.mark.slow
-@sweep("quarter, seed", quick=[(0, 0)], full=product(QUARTERS, SEEDS))
-def test_random_cuts(judged: Judged, quarter: int, seed: int) -> None:
+@sweep("eighth, seed", quick=[(0, 0)], full=product(EIGHTHS, SEEDS))
+def test_random_cuts(judged: Judged, eighth: int, seed: int) -> None:
     failures: dict[str, str] = {}
-    for name in judged.cuttable[quarter :: len(QUARTERS)]:
+    for name in judged.cuttable[eighth :: len(EIGHTHS)]:
 
         def compared(model: onnx.ModelProto, name: str = name) -> BackendRep:
             nodes = len((loaded := load(model)).graph.nodes)

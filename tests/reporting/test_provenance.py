@@ -140,13 +140,13 @@ def test_a_link_says_it() -> None:
         "compare --strategy single --pessimistic",
         "compare --strategy single --objective throughput",
         "simulate",
-        "simulate --requests 3",
-        "simulate --inject 'kill gpu at 1ms'",
-        "simulate --rate 50 --requests 100",
+        "simulate --requests 3 --strategy heft",
+        "simulate --inject 'kill gpu at 1ms' --strategy heft",
+        "simulate --rate 50 --requests 100 --strategy heft",
         "partition",
         "partition --method all",
-        "run --executor threads",
-        "run --executor threads --emulate --time-scale 5",
+        "run --executor threads --strategy heft",
+        "run --executor threads --emulate --time-scale 5 --strategy heft",
     ],
 )
 def test_every_report_says_it(verb: str) -> None:
