@@ -180,7 +180,9 @@ class _Writer:
     def _arrivals(self) -> dict[str, Any] | None:
         arrivals = self._question.arrivals
         if arrivals is None:
-            played = max((run["played"] for run in self._runs if "played" in run), default=0)
+            looked = [run["played"] for run in self._runs if "played" in run]
+            looked += [bound.requests for bound in self._found.bounds]
+            played = max(looked, default=0)
             if not played or self._workload is None:
                 return None
             blocks = list(drawn(self._workload, played))
@@ -208,6 +210,8 @@ class _Writer:
         one |= {"slo": list(bound.slo), "worth": bound.worth.tolist()}
         if bound.by == "window":
             one |= {"from": bound.window[0], "to": bound.window[1]}
+        if bound.error:
+            one |= {"error": bound.error, "requests": bound.requests}
         return one
 
     def _chosen(self, one: Tried | None) -> dict[str, Any] | None:

@@ -156,7 +156,7 @@ def doubt_of(
             say(row / len(weight), f"draw {row + 1} of {len(weight)}")
             other = drawn(question, value, factor)
             comes = workload.faster(factor)
-            search = Search(other, comes, budget=budget)
+            search = Search(other, comes, budget=budget, sampled=False)
             search.policies = found.policies
             for column, counts in enumerate(vectors):
                 meets[row, column] = search.meets(counts, first.get(counts, 0))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,23 @@ from hetsim.recommending.bounds.bound import Bound, choices
 from hetsim.recommending.bounds.capacity import bound_of
 from hetsim.recommending.bounds.needs import needs
 from hetsim.recommending.bounds.pooled import pooled
+from hetsim.recommending.bounds.pooled_drawn import pooled_drawn
 from hetsim.recommending.bounds.prices import alike, at_vector, matters
 from hetsim.recommending.bounds.under import Under
-from hetsim.recommending.playing import RUNS, Played, margin, play_drawn, play_given
+from hetsim.recommending.playing import RUNS, Played, drawn, margin, play_drawn, play_given
 from hetsim.recommending.policies import Placed, Policy, placed, policies_of
-from hetsim.recommending.question import Counts, Question
+from hetsim.recommending.question import Arrivals, Counts, Question
 from hetsim.recommending.vectors import Test, cheapest, excludes, survey
 from hetsim.workloads.workload import Workload
 
 ERROR = 0.05
 """What all verdicts of a search together may be wrong by, where requests are drawn."""
+
+OF_BOUNDS = 0.01
+"""Of that: of bounds."""
+
+SAMPLE = 2**16
+"""Drawn requests that bounds are made of."""
 
 BUDGET = 2**18
 """Drawn requests after which a run ends that has told nothing."""
@@ -156,6 +163,20 @@ def _mixed(question: Question, slo: Sequence[int | None]) -> Iterator[Bound]:
             yield bound
 
 
+def _of_drawn(question: Question, workload: Workload, count: int) -> Iterator[Bound]:
+    """Bounds by the requests that are played, at rates that others from another seed suggest."""
+    other = replace(workload, seed=workload.seed ^ 1)
+    arrivals, others = (_joined(drawn(one, count)) for one in (workload, other))
+    yield from pooled_drawn(question, arrivals, others, OF_BOUNDS)
+
+
+def _joined(blocks: Iterable[Arrivals]) -> Arrivals:
+    parts = list(blocks)
+    time_s = np.concatenate([np.zeros(0), *(one.time_s for one in parts)])
+    ask = np.concatenate([np.zeros(0, np.int64), *(one.ask for one in parts)])
+    return Arrivals(time_s, ask)
+
+
 def demand_of(question: Question, slo: Sequence[int | None]) -> NDArray[np.float64]:
     """By class: requests a second that are to be on time, about."""
     found = np.zeros(len(question.classes))
@@ -186,6 +207,8 @@ class Search:
         Drawn requests after which a run ends undecided.
     tell : function, optional
         Called with each vector before it is played.
+    sampled : bool
+        Whether drawn requests are asked for bounds, too.
     """
 
     def __init__(
@@ -195,10 +218,13 @@ class Search:
         *,
         budget: int = BUDGET,
         tell: Callable[[Counts], None] | None = None,
+        sampled: bool = True,
     ) -> None:
         self.question, self._workload, self._budget, self._tell = question, workload, budget, tell
         self.policies = policies_of(question)
         self.bounds = list(bounds_of(question))
+        if sampled and workload is not None and not question.given:
+            self.bounds += _of_drawn(question, workload, min(budget, SAMPLE))
         # Of one class, on devices alone, `alike` has all the prices that matter.
         demands = {slo: demand_of(question, slo) for slo in choices(question)}
         self._demands = {
@@ -309,7 +335,7 @@ class Search:
             self._workload,
             where,
             policy,
-            error=ERROR / (self._runs * (self._runs + 1)),
+            error=(ERROR - OF_BOUNDS) / (self._runs * (self._runs + 1)),
             budget=self._budget,
         )
 

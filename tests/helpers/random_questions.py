@@ -20,7 +20,10 @@ from hetsim.recommending.question import (
     Task,
     Way,
 )
+from hetsim.workloads.arrivals.poisson import Poisson
 from hetsim.workloads.slo import Slo
+from hetsim.workloads.workload import Stream as WorkloadStream
+from hetsim.workloads.workload import Workload
 
 
 def random_question(
@@ -203,6 +206,36 @@ def _chain(
         groups.append(Task(slot, each, (), before))
     whole_s = sum(seconds) + moves_s * len(moves)
     return Way(size, (*groups, *moves), sum(seconds), whole_s * (1 - 1e-9))
+
+
+def random_drawn(seed: int) -> tuple[Question, Workload]:
+    """A question of requests that are drawn, each model's of one shape, and their workload."""
+    while True:
+        question = random_question(seed, vectors=60, requests=40)
+        if len(question.classes) == len(question.models):
+            break
+        seed += 1000
+    draw = np.random.default_rng([seed, 78])
+    alone = [
+        min((ways[0].seconds for (_, k), ways in question.ways.items() if k == model), default=1.0)
+        for model in range(len(question.models))
+    ]
+    asks = tuple(
+        Ask(at, at, float(draw.uniform(0.5, 2.5)) / seconds / len(alone))
+        for at, seconds in enumerate(alone)
+    )
+    streams = tuple(
+        WorkloadStream(
+            stream.name,
+            question.models[at],
+            Poisson(asks[at].rate_per_s or 0.0),
+            slos=stream.slos,
+        )
+        for at, stream in enumerate(question.streams)
+    )
+    workload = Workload(streams, requests=1, seed=seed)
+    asked = replace(question, given=False, arrivals=None, asks=asks, warm_up_s=0.0)
+    return asked, workload
 
 
 def _type(draw: np.random.Generator, name: str) -> DeviceType:

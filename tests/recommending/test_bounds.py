@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
 
@@ -14,7 +15,9 @@ from hetsim.problem.problem import Problem
 from hetsim.recommending.any_plan import any_plan
 from hetsim.recommending.bounds.bound import choices, most_late
 from hetsim.recommending.bounds.pooled import late_on, least_rate
+from hetsim.recommending.bounds.pooled_drawn import greedy, share_of
 from hetsim.recommending.bounds.prices import alike, at_vector, worth_of
+from hetsim.recommending.playing import drawn
 from hetsim.recommending.question import (
     Arrivals,
     Ask,
@@ -27,10 +30,10 @@ from hetsim.recommending.question import (
     Task,
     Way,
 )
-from hetsim.recommending.searching import bounds_of, demand_of
+from hetsim.recommending.searching import Search, bounds_of, demand_of
 from hetsim.recommending.vectors import all_vectors, excludes, survey
 from hetsim.workloads.slo import Slo
-from random_questions import every_vector, random_question
+from random_questions import every_vector, random_drawn, random_question
 from sweeps import examples, sweep
 
 
@@ -225,3 +228,24 @@ def test_no_plan_goes_below_its_nodes() -> None:
     none = any_plan([(1, [Problem.from_arrays([[np.inf, np.inf]])])])
     assert none.quickest_s == np.inf
     assert "no device takes node" in none.lacking
+
+
+@sweep("seed", quick=[2], full=range(40))
+def test_what_drawn_requests_exclude_is_late_in_the_long_run(seed: int) -> None:
+    question, workload = random_drawn(seed)
+    bounds = {(bound.slo, bound.least): bound for bound in Search(question, workload).bounds}
+    blocks = list(drawn(replace(workload, seed=workload.seed + 10), 2**17))
+    time_s = np.concatenate([block.time_s for block in blocks])
+    ask = np.concatenate([block.ask for block in blocks])
+    for slo, least in bounds:
+        if not bounds[slo, least].error:
+            continue
+        mine = np.isin(ask, [at for at, which in enumerate(slo) if which is not None])
+        limit_s = max(
+            stream.slos[which].latency_s
+            for stream, which in zip(question.streams, slo, strict=True)
+            if which is not None
+        )
+        latency_s, _ = greedy(time_s[mine], limit_s, least)
+        # These are other requests: the share is off by chance, a little, and the rate is 1 % below.
+        assert float((latency_s > limit_s).mean()) > (1 - share_of(question, slo)) * 0.9

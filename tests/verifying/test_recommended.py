@@ -11,7 +11,7 @@ from falsified import all_rejected
 from hetsim.recommending.certificate import certificate
 from hetsim.recommending.searching import Search
 from hetsim.verifying import verify
-from random_questions import random_question, with_splits
+from random_questions import random_drawn, random_question, with_splits
 from sweeps import sweep
 
 
@@ -36,6 +36,29 @@ def test_what_is_recommended_holds(seed: int, tmp_path: Path) -> None:
     held = verify(path)
     assert held.bounds == len(given["bounds"])
     assert held.undecided == 0
+
+
+def of_drawn(seed: int, path: Path) -> Any:
+    """The certificate of a random question of drawn requests."""
+    question, workload = random_drawn(seed)
+    found = Search(question, workload, budget=1 << 15).found()
+    given = json.loads(certificate(found, workload))
+    for kind in given["question"]["kinds"]:
+        kind["price"] = {"usd_per_hour": str(Decimal(kind["cost"]) / 10**9)}
+    path.write_text(json.dumps(given))
+    return given
+
+
+@sweep("seed", quick=[4], full=range(40))
+def test_what_is_recommended_for_drawn_requests_holds(seed: int, tmp_path: Path) -> None:
+    given = of_drawn(seed, path := tmp_path / "certificate.json")
+    assert verify(path).bounds == len(given["bounds"])
+
+
+@sweep("seed", quick=[], full=range(12))
+def test_falsified_ones_of_drawn_requests_are_rejected(seed: int, tmp_path: Path) -> None:
+    text = json.dumps(of_drawn(seed, path := tmp_path / "certificate.json"))
+    all_rejected(text, path, seed)
 
 
 @sweep("seed", quick=[1], full=range(60))

@@ -33,6 +33,10 @@ class Bound:
         The first and the last request whose needs are added up, of a window.
     ask : int
         Of ``needs``; else -1.
+    error : float
+        What it may be wrong by, where it rests on drawn requests.
+    requests : int
+        The first so many of these.
     """
 
     by: By
@@ -42,6 +46,8 @@ class Bound:
     worth: NDArray[np.float64]
     window: tuple[int, int] = (0, 0)
     ask: int = -1
+    error: float = 0.0
+    requests: int = 0
 
     def test(self, question: Question) -> Test:
         """Return it as a test of counts."""
