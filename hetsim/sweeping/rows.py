@@ -29,6 +29,14 @@ COLUMNS = ("key", *ASKED, *OF_PLAN, *OF_LOAD, "error", "kind")
 and `kind` of what class of error that is.
 """
 
+WHOLE = frozenset({"peak_memory_bytes", "moved_bytes", "subgraphs", "requests"})
+"""Columns of whole numbers."""
+
+TEXT = frozenset(
+    {"key", *ASKED, "devices", "limited_by", "state", "verdict", "bottleneck", "error", "kind"}
+)
+"""Columns of words; all others are numbers."""
+
 BROKEN = "broken"
 """The kind of a row whose point was not answered for a reason that is not its own: asked again."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from hetsim.base.files import read_regular
 from hetsim.errors import SweepError
-from hetsim.sweeping.rows import BROKEN, COLUMNS, Row, line
+from hetsim.sweeping.rows import BROKEN, COLUMNS, TEXT, WHOLE, Row, line
 
 ROWS = "rows.jsonl"
 PARQUET = "rows.parquet"
@@ -151,7 +151,10 @@ def write_parquet(folder: Path, rows: Sequence[Row]) -> Path | None:
     except ImportError:
         return None
     target, draft = folder / PARQUET, folder / f".{PARQUET}.tmp"
-    table = pyarrow.table({name: [row[name] for row in rows] for name in COLUMNS})
+    # Of the same kinds whatever the rows have: files of several sweeps go together.
+    kinds = {**dict.fromkeys(WHOLE, pyarrow.int64()), **dict.fromkeys(TEXT, pyarrow.string())}
+    schema = pyarrow.schema([(name, kinds.get(name, pyarrow.float64())) for name in COLUMNS])
+    table = pyarrow.table({name: [row[name] for row in rows] for name in COLUMNS}, schema=schema)
     pyarrow.parquet.write_table(table, draft)
     draft.replace(target)
     return target
