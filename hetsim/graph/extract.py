@@ -10,7 +10,7 @@ import onnx
 
 from hetsim.errors import PlanError
 from hetsim.graph.model import Model
-from hetsim.graph.reading.extension import FunctionKey, calls, key_of
+from hetsim.graph.reading.functions import FunctionKey, calls, key_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,12 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
             declared[value.name] = type(value.type)()
             declared[value.name].CopyFrom(value.type)
     added = tuple(load_extension(extension) for extension in wishes.extensions)
-    custom = extend(proto, added)
+    try:
+        custom = extend(proto, added)
+    except ValueError as error:
+        raise ModelError(
+            str(error), where=source, hint="inline what is called once, or cut the model"
+        ) from None
     nodes = regularise(proto, source)
     # What is made of them later has other outputs.
     in_file = tuple(

@@ -60,6 +60,9 @@ def test_alias_repeats_its_anchor(tmp_path: Path) -> None:
         ("just text\n", 1, "no mapping"),
         ("a: &x [*x]\n", 1, "contain themselves"),
         ("a: " + "[" * 5000 + "]" * 5000, 1, "nested too deep"),
+        ("[" * 50_000, 1, "nested too deep"),  # libyaml's own tree would overrun the stack
+        ("a:\n  " + "- " * 50_000, 2, "nested too deep"),
+        ("{a: " * 50_000, 1, "nested too deep"),
         ("a: 1\n---\nb: 2\n", 2, "another document"),
         ("a: 1\nb: \x00\n", 2, "control characters"),
         ("a: 1\n? [b]\n: 2\n", 2, "no text"),

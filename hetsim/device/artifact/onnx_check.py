@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import onnx
 
 from hetsim.device.artifact.layout import ALIGNMENT, CONTAINER
 from hetsim.graph.graph import ITEM_BITS
-from hetsim.graph.reading.extension import FunctionKey, calls, key_of
+from hetsim.graph.reading.functions import calls, check_unfolding, key_of
 from hetsim.graph.reading.onnx_types import OWN_DOMAINS, dtype_name
 
 FOREIGN_OPS = frozenset(
@@ -19,9 +19,6 @@ FOREIGN_OPS = frozenset(
      "com.microsoft:ATen", "com.microsoft:ExternalOp"}
 )  # fmt: skip
 """Operators of ONNX Runtime's own domains that open files, or call code from outside it."""
-
-NODES_LIMIT = 1_000_000
-"""Most nodes once every call of a model-local function is replaced by its body."""
 
 SPARSE_LIMIT_BYTES = 2**31
 """Most bytes of a sparse tensor once it is dense."""
@@ -174,28 +171,7 @@ def _check_calls(proto: onnx.ModelProto) -> None:
             domain not in OWN_DOMAINS or f"{domain}:{op}" in FOREIGN_OPS
         ):
             raise ValueError(f"operator {op!r} of domain {domain!r} is none of ONNX Runtime's own")
-    sizes: dict[FunctionKey, int] = {}
-    entered: set[FunctionKey] = set()
-    pending = list(functions)
-    while pending:
-        key = pending[-1]
-        if key not in entered:
-            entered.add(key)
-            missing = dict.fromkeys(c for c in called[key] if c in functions and c not in sizes)
-            if not entered.isdisjoint(missing):
-                raise ValueError(f"function {key[1]!r} calls itself")
-            pending.extend(missing)
-            continue
-        pending.pop()
-        if key not in sizes:
-            sizes[key] = _unfolded(called[key], sizes)
-    if _unfolded(main, sizes) > NODES_LIMIT:
-        raise ValueError(f"its functions unfold to more than {NODES_LIMIT} nodes")
-
-
-def _unfolded(called: Iterable[FunctionKey], sizes: Mapping[FunctionKey, int]) -> int:
-    # Capped, because doubling a number in every one of many functions makes a huge one.
-    return min(sum(1 + sizes.get(key, 0) for key in called), NODES_LIMIT + 1)
+    check_unfolding(called, main)
 
 
 def _check_weights(tensors: Iterable[onnx.TensorProto], weights_bytes: int) -> None:

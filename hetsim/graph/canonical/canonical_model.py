@@ -23,7 +23,8 @@ from hetsim.graph.canonical.operations import operations_of
 from hetsim.graph.canonical.provenance import Operation, trace
 from hetsim.graph.graph import Graph, Node, Seen, Tensor
 from hetsim.graph.reading.attributes import Attributes
-from hetsim.graph.reading.extension import NONE, Custom, is_custom, key_of
+from hetsim.graph.reading.extension import NONE, Custom, is_custom
+from hetsim.graph.reading.functions import key_of
 from hetsim.graph.reading.onnx_runtime import optimise
 from hetsim.graph.reading.onnx_types import tensor_type, to_tensor
 from hetsim.graph.reading.pruning import prune

@@ -11,7 +11,7 @@ import onnx.inliner
 
 from hetsim.errors import HetsimError
 from hetsim.graph.graph import Graph, Tensor
-from hetsim.graph.reading.extension import FunctionKey, key_of
+from hetsim.graph.reading.functions import FunctionKey, key_of
 from hetsim.graph.reading.onnx_file import INLINE_BYTES
 from hetsim.graph.reading.onnx_types import to_tensor
 from hetsim.graph.reading.structure import constant_names, free_names

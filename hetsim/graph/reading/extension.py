@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 from hetsim.base import checks
 from hetsim.base.files import open_regular
 from hetsim.errors import ModelError
+from hetsim.graph.reading.functions import FunctionKey, calls, check_unfolding, key_of
 from hetsim.graph.reading.onnx_types import OWN_DOMAINS
 
 if TYPE_CHECKING:
     import onnx
-
-FunctionKey = tuple[str, str, str]
-"""Domain, name and overload."""
 
 _ONNX = ".onnx"
 
@@ -139,9 +137,15 @@ def extend(proto: onnx.ModelProto, extensions: Sequence[Extension]) -> Custom:
     """Add the function bodies that `proto` calls and lacks, in place; return the rest.
 
     A function of the model itself goes before one of the same name, and of two extensions
-    the first. O(nodes of the model and of the functions); nothing where there is no extension.
+    the first. O(nodes of the model and of the functions).
+
+    Raises
+    ------
+    ValueError
+        For functions that call themselves, or unfold to more nodes than can be had.
     """
     if not extensions:
+        _check_functions(proto, {})
         return NONE
     import onnx
 
@@ -166,7 +170,17 @@ def extend(proto: onnx.ModelProto, extensions: Sequence[Extension]) -> Custom:
     for domain in sorted({domain for domain, _, _ in own} - imported):
         proto.opset_import.add(domain=domain, version=1)
     bodies = {key: function for key, function in described.items() if key not in own}
+    _check_functions(proto, bodies)
     return Custom(bodies, libraries_of(extensions))
+
+
+def _check_functions(
+    proto: onnx.ModelProto, described: Mapping[FunctionKey, onnx.FunctionProto]
+) -> None:
+    known = {**described, **{key_of(function): function for function in proto.functions}}
+    if known:
+        called = {key: calls(function.node) for key, function in known.items()}
+        check_unfolding(called, calls(proto.graph.node))
 
 
 def libraries_of(extensions: Iterable[Extension]) -> tuple[str, ...]:
@@ -175,27 +189,7 @@ def libraries_of(extensions: Iterable[Extension]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in paths if path is not None))
 
 
-def key_of(function: onnx.FunctionProto) -> FunctionKey:
-    """Return what calls of `function` name it by."""
-    return function.domain, function.name, function.overload
-
-
 def is_custom(node: onnx.NodeProto, functions: Collection[FunctionKey]) -> bool:
     """Whether neither ONNX Runtime nor `functions` has the operator of `node`."""
     key = (node.domain, node.op_type, node.overload)
     return node.domain not in OWN_DOMAINS and key not in functions
-
-
-def calls(nodes: Iterable[onnx.NodeProto]) -> list[FunctionKey]:
-    """Return what nodes, and those of their bodies, would name a function by."""
-    found: list[FunctionKey] = []
-    pending = [*nodes]
-    while pending:
-        node = pending.pop()
-        found.append((node.domain, node.op_type, node.overload))
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                pending.extend(attribute.g.node)
-            for body in attribute.graphs:
-                pending.extend(body.node)
-    return found

@@ -20,8 +20,8 @@ YamlPath = tuple[str | int, ...]
 MAX_VALUES = 200_000
 """More values than any description needs: what a few nested aliases can expand to is refused."""
 
-SCANNED_FROM = 2**20
-"""Characters of a file from which its values are counted before anything is made of them."""
+MAX_DEPTH = 100
+"""Deeper than any description goes: libyaml's trees of thousands of levels overrun the stack."""
 
 _TAG = "tag:yaml.org,2002:"
 _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -145,8 +145,7 @@ def read_yaml(
     shown = os.fspath(path) if shown is None else shown
     text = _text(path, shown, holds, kind)
     try:
-        if len(text) >= SCANNED_FROM:
-            _check_size(text, shown, kind)
+        _check_size(text, shown, kind)
         root = yaml.compose(text, Loader=_Loader)
         if root is None or (isinstance(root, yaml.ScalarNode) and not root.value):
             raise kind("the file is empty", where=f"{shown}:1", hint=f"describe {holds}")
@@ -186,16 +185,19 @@ def _text(path: Path, shown: str, holds: str, kind: type[InvalidInput]) -> str:
 
 
 def _check_size(text: str, shown: str, kind: type[InvalidInput]) -> None:
-    """Raise where a text has more values than a file may have; keeps nothing of them."""
-    count = 0
+    """Raise where a text has more values, or deeper ones, than a file may have; keeps nothing."""
+    count = depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         count += isinstance(event, yaml.NodeEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
         # A key is as good as a value here.
-        if count > 2 * MAX_VALUES:
+        if count > 2 * MAX_VALUES or depth > MAX_DEPTH:
             line = 1 if event.start_mark is None else event.start_mark.line + 1
-            raise kind(
-                f"more than {MAX_VALUES} values", where=f"{shown}:{line}", hint="describe less"
-            )
+            what = f"more than {MAX_VALUES} values"
+            if depth > MAX_DEPTH:
+                what = f"values are nested too deep: more than {MAX_DEPTH} levels"
+            raise kind(what, where=f"{shown}:{line}", hint="describe less")
 
 
 def _line(node: yaml.Node) -> int:
