@@ -41,6 +41,7 @@ def leave(
     seed: int = 0,
     measured: Mapping[str, float] | None = None,
     real: Sequence[Event] = (),
+    arrivals_s: Sequence[float] | None = None,
 ) -> None:
     """Write the trace, with what a real run did, and the folder with plan, result and manifest."""
     if trace is None and out is None:
@@ -48,7 +49,7 @@ def leave(
     from hetsim.reporting.trace import trace_json
 
     invocation = current()
-    drawn = trace_json(plan, timeline, real)
+    drawn = trace_json(plan, timeline, real, arrivals_s)
     if out is not None:
         from hetsim.base.text import to_json
         from hetsim.reporting.manifest import manifest_json

@@ -1,8 +1,9 @@
 """A timeline as Chrome trace events, the JSON that Perfetto and chrome://tracing open.
 
 Source: "Trace Event Format" (Google, the Chromium project): complete events ``X``, flow
-events ``s`` and ``f``, metadata ``M``. Times are in microseconds, each of them a whole number
-of nanoseconds: Perfetto cuts off what is below, and drops a slice that reaches into the next.
+events ``s`` and ``f``, counters ``C``, metadata ``M``. Times are in microseconds, each of them a
+whole number of nanoseconds: Perfetto cuts off what is below, and drops a slice that reaches into
+the next.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from hetsim.base.text import tally
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
+from hetsim.reporting.trace_counters import Counter, Times, counters, nanoseconds, under_way
 from hetsim.reporting.trace_tracks import Entry, Track, Tracks
 from hetsim.reporting.words.provenance import figures_rows
 
@@ -45,6 +47,8 @@ class _Story:
     events: Sequence[Event]
     tracks: Tracks
     critical: frozenset[int] | None
+    times: Times
+    counters: Sequence[Counter]
 
 
 def microseconds(nanoseconds: int) -> float:
@@ -59,13 +63,20 @@ def microseconds(nanoseconds: int) -> float:
     return value
 
 
-def trace_json(plan: Plan, timeline: Timeline, real: Sequence[Event] = ()) -> str:
+def trace_json(
+    plan: Plan,
+    timeline: Timeline,
+    real: Sequence[Event] = (),
+    arrivals_s: Sequence[float] | None = None,
+) -> str:
     """Return the trace of `timeline` as JSON text, the same in every process.
 
     One process a device with a thread a stream, one process for the links with a thread
     a link direction or bus; transfers that hold no link are drawn on lanes of their
     route. Arrows lead from the subgraph that makes a value to its transfer, and on to
-    each subgraph that waits for it. O(E log E) in the number of events.
+    each subgraph that waits for it. One process for the requests, each from its arrival to its
+    answer. Counters: requests under way; what waits for a device or a link and could start; memory
+    and power of each device, where they are known. O(E log E) in the number of events.
 
     Parameters
     ----------
@@ -73,14 +84,29 @@ def trace_json(plan: Plan, timeline: Timeline, real: Sequence[Event] = ()) -> st
     timeline : Timeline
     real : sequence of Event
         What a run did: it is drawn above `timeline`, and both are named by their clock.
+    arrivals_s : sequence of float, optional
+        When the requests of `timeline` came; absent: each is drawn from its first task to its
+        last.
     """
+    problem = plan.problem
     stories: list[_Story] = []
+    # A reader takes a thread with its process's number for the main one: there is none.
+    last = (0, FIRST_THREAD)
     if real:
-        tracks = Tracks(plan.problem, real, "real run, wall clock: ", 0)
-        stories.append(_Story(plan, real, tracks, None))
-    above, name = (stories[0].tracks.last, "simulation, virtual clock: ") if real else (0, "")
-    tracks = Tracks(plan.problem, timeline.events, name, above)
-    stories.append(_Story(plan, timeline.events, tracks, frozenset(timeline.critical_path)))
+        times = _extents(real)
+        tracks = Tracks(problem, real, times, "real run, wall clock: ", last)
+        stories.append(_Story(plan, real, tracks, None, times, under_way(times)))
+        last = tracks.last
+    if arrivals_s is None:
+        times = _extents(timeline.events)
+    else:
+        came = zip(arrivals_s, timeline.latencies_s, strict=True)
+        times = {at: (came_s, came_s + took_s) for at, (came_s, took_s) in enumerate(came)}
+    name = "simulation, virtual clock: " if real else ""
+    tracks = Tracks(problem, timeline.events, times, name, last)
+    critical = frozenset(timeline.critical_path)
+    lines = counters(plan, timeline, times)
+    stories.append(_Story(plan, timeline.events, tracks, critical, times, lines))
     entries = [entry for story in stories for entry in story.tracks.metadata()]
     record = {
         "traceEvents": entries + _in_order(stories),
@@ -96,7 +122,21 @@ def trace_json(plan: Plan, timeline: Timeline, real: Sequence[Event] = ()) -> st
     return json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"
 
 
-_Key = tuple[int, bool, int, int]
+FIRST_THREAD = 1000
+"""Threads have numbers above it, and processes below."""
+
+
+def _extents(events: Sequence[Event]) -> dict[int, tuple[float, float]]:
+    """From the first to the last that was done for each request."""
+    found: dict[int, tuple[float, float]] = {}
+    for event in events:
+        if event.request >= 0:
+            begin_s, end_s = found.get(event.request, (event.start_s, event.end_s))
+            found[event.request] = min(begin_s, event.start_s), max(end_s, event.end_s)
+    return dict(sorted(found.items()))
+
+
+_Key = tuple[int, bool, int, int, int]
 
 
 def _in_order(stories: Sequence[_Story]) -> list[Entry]:
@@ -110,7 +150,9 @@ def _in_order(stories: Sequence[_Story]) -> list[Entry]:
     for place, story in enumerate(stories):
         slices = [_slices(story, index) for index in range(len(story.events))]
         ends: list[list[tuple[int, Entry]]] = [[] for _ in slices]
-        for source, target, name in _arrows(story.plan, story.events):
+        drawn = list(_arrows(story.plan, story.events))
+        rank = _ranks(slices, drawn)
+        for source, target, name in drawn:
             arrows += 1
             tail, head = slices[source][-1], slices[target][0]
             common = {"cat": "transfer", "name": name, "id": arrows}
@@ -124,19 +166,66 @@ def _in_order(stories: Sequence[_Story]) -> list[Entry]:
             for part in slices[index]:
                 entry = {"ph": "X", **body, **_at(part, part.start_ns)}
                 entry["dur"] = microseconds(part.length_ns)
-                keyed.append(((part.start_ns, part.length_ns > 0, place, index), entry))
+                keyed.append(
+                    ((part.start_ns, part.length_ns > 0, rank[index], place, index), entry)
+                )
             lasts = slices[index][0].length_ns > 0
-            keyed.extend(((at_ns, lasts, place, index), entry) for at_ns, entry in ends[index])
+            keyed.extend(
+                ((at_ns, lasts, rank[index], place, index), entry) for at_ns, entry in ends[index]
+            )
+        for request, span in story.times.items():
+            part = _span(story.tracks.of_request(request), *span)
+            entry = {"ph": "X", **_request(request, span), **_at(part, part.start_ns)}
+            entry["dur"] = microseconds(part.length_ns)
+            keyed.append(((part.start_ns, part.length_ns > 0, 0, place, request), entry))
+        for line in story.counters:
+            for at_ns, entry in line.entries(story.tracks.pid_of(line.of)):
+                entry["ts"] = microseconds(at_ns)
+                keyed.append(((at_ns, False, -1, place, 0), entry))
     keyed.sort(key=lambda item: item[0])
     return [entry for _, entry in keyed]
 
 
+def _ranks(slices: Sequence[Sequence[_Slice]], arrows: Sequence[tuple[int, int, str]]) -> list[int]:
+    """Return by event how many before it, without duration, it waited for at its own time.
+
+    An arrow must begin in a trace before it ends, at one time, too.
+    """
+    rank = [0] * len(slices)
+    after: dict[int, list[int]] = {}
+    waits = [0] * len(slices)
+    for source, target, _ in arrows:
+        if (
+            slices[source][-1].end_ns == slices[target][0].start_ns
+            and not slices[source][-1].length_ns
+        ):
+            after.setdefault(source, []).append(target)
+            waits[target] += 1
+    ready = [event for event in after if not waits[event]]
+    while ready:
+        event = ready.pop()
+        for other in after.get(event, ()):
+            rank[other] = max(rank[other], rank[event] + 1)
+            waits[other] -= 1
+            if not waits[other]:
+                ready.append(other)
+    return rank
+
+
 def _slices(story: _Story, index: int) -> list[_Slice]:
     event = story.events[index]
-    start_ns, end_ns = round(event.start_s * 1e9), round(event.end_s * 1e9)
-    return [
-        _Slice(track, start_ns, max(start_ns, end_ns)) for track in story.tracks.of(index, event)
-    ]
+    return [_span(track, event.start_s, event.end_s) for track in story.tracks.of(index, event)]
+
+
+def _span(track: Track, start_s: float, end_s: float) -> _Slice:
+    start_ns = nanoseconds(start_s)
+    return _Slice(track, start_ns, max(start_ns, nanoseconds(end_s)))
+
+
+def _request(request: int, span: tuple[float, float]) -> Entry:
+    begin_s, end_s = span
+    args = {"request": request, "seconds": end_s - begin_s}
+    return {"name": f"request {request}", "cat": "request", "args": args}
 
 
 def _at(part: _Slice, at_ns: int) -> Entry:

@@ -1,8 +1,12 @@
-"""The rows of a trace: a process a device with a thread a stream, and one for the links."""
+"""The rows of a trace: a process a device with a thread a stream, one for links, one for requests.
+
+No two threads have one number, as some readers look for a thread by its number alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Any
 
 from hetsim.plans.timeline import Event
@@ -20,15 +24,27 @@ class Tracks:
     ----------
     problem : Problem
     events : sequence of Event
+    requests : mapping of int to (float, float)
+        From when to when each is drawn.
     clock : str
         What the names of processes start with.
-    after : int
-        Process numbers up to this one are taken.
+    after : Track
+        Process and thread numbers up to these are taken.
     """
 
-    def __init__(self, problem: Problem, events: Sequence[Event], clock: str, after: int) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        events: Sequence[Event],
+        requests: Mapping[int, tuple[float, float]],
+        clock: str,
+        after: Track,
+    ) -> None:
         self._names: dict[Track, str] = {}
-        first = after + 1
+        first = after[0] + 1
+        self._first, self._devices = first, problem.devices
+        self._tid = after[1]
+        self.requests_pid = first + len(problem.devices) + 1
         self._processes = {
             pid: f"{clock}device {name}" for pid, name in enumerate(problem.devices, start=first)
         }
@@ -42,26 +58,48 @@ class Tracks:
             # What a clock of another machine says may overlap by a little: it gets a row more.
             most = max((int(name.rpartition("/")[2]) + 1 for name in own), default=0)
             for stream in range(max(streams, most)):
-                self._add(pid, stream + 1, f"{device}/{stream}", f"stream {stream}")
+                self._by_name[f"{device}/{stream}"] = self._add(pid, f"stream {stream}")
         self._links_pid = first + len(problem.devices)
         names = [name for name in problem.link_names if name in drawn]
         names += sorted(drawn - set(names) - set(self._by_name))
-        for tid, name in enumerate(names, start=1):
-            self._add(self._links_pid, tid, name, name)
-        self._add_lanes(events, len(names) + 1)
+        for name in names:
+            self._by_name[name] = self._add(self._links_pid, name)
+        self._add_lanes(events)
         if any(pid == self._links_pid for pid, _ in self._names):
             self._processes[self._links_pid] = f"{clock}links"
+        self._request_of = self._add_requests(requests)
+        if requests:
+            self._processes[self.requests_pid] = f"{clock}requests"
 
     @property
-    def last(self) -> int:
-        """The highest process number that may be taken."""
-        return self._links_pid
+    def last(self) -> Track:
+        """The highest process and thread numbers that may be taken."""
+        return self.requests_pid, self._tid
 
-    def _add(self, pid: int, tid: int, key: str, name: str) -> None:
-        self._names[pid, tid] = name
-        self._by_name[key] = (pid, tid)
+    def pid_of(self, name: str) -> int:
+        """Return the process of a device, of ``links``, or of requests: ``""``."""
+        of = {device: pid for pid, device in enumerate(self._devices, start=self._first)}
+        return of.get(name, self._links_pid if name else self.requests_pid)
 
-    def _add_lanes(self, events: Sequence[Event], tid: int) -> None:
+    def _add(self, pid: int, name: str) -> Track:
+        self._tid += 1
+        self._names[pid, self._tid] = name
+        return pid, self._tid
+
+    def _add_requests(self, requests: Mapping[int, tuple[float, float]]) -> dict[int, Track]:
+        order = sorted(requests, key=lambda request: (requests[request], request))
+        lane_of = dict(zip(order, lanes(requests[one] for one in order), strict=True))
+        tracks = [
+            self._add(self.requests_pid, f"requests ({lane + 1})")
+            for lane in range(max(lane_of.values(), default=-1) + 1)
+        ]
+        return {request: tracks[lane] for request, lane in lane_of.items()}
+
+    def of_request(self, request: int) -> Track:
+        """Return the row that a request is drawn on."""
+        return self._request_of[request]
+
+    def _add_lanes(self, events: Sequence[Event]) -> None:
         free_at: dict[tuple[str, str], list[float]] = {}
         chosen: dict[int, tuple[tuple[str, str], int]] = {}
         for index, event in enumerate(events):
@@ -73,14 +111,15 @@ class Tracks:
                 ends.append(event.end_s)
             ends[lane] = event.end_s
             chosen[index] = ((event.source, event.device), lane)
-        first: dict[tuple[str, str], int] = {}
-        for (source, target), ends in sorted(free_at.items()):
-            first[source, target] = tid
-            for lane in range(len(ends)):
-                self._names[self._links_pid, tid] = f"{source}>{target} ({lane + 1})"
-                tid += 1
+        tracks = {
+            (source, target): [
+                self._add(self._links_pid, f"{source}>{target} ({lane + 1})")
+                for lane in range(len(ends))
+            ]
+            for (source, target), ends in sorted(free_at.items())
+        }
         for index, (route, lane) in chosen.items():
-            self._lane_of[index] = (self._links_pid, first[route] + lane)
+            self._lane_of[index] = tracks[route][lane]
 
     def of(self, index: int, event: Event) -> list[Track]:
         """Return the rows that event number `index` is drawn on."""
@@ -91,12 +130,29 @@ class Tracks:
     def metadata(self) -> Iterator[Entry]:
         """Name and order every process and thread."""
         for pid, name in self._processes.items():
-            yield _metadata("process_name", pid, 0, name=name)
-            yield _metadata("process_sort_index", pid, 0, sort_index=pid)
+            yield _metadata("process_name", pid, None, name=name)
+            # Requests stand above the devices that they run on.
+            place = self._first - 1 if pid == self.requests_pid else pid
+            yield _metadata("process_sort_index", pid, None, sort_index=place)
         for (pid, tid), name in sorted(self._names.items()):
             yield _metadata("thread_name", pid, tid, name=name)
             yield _metadata("thread_sort_index", pid, tid, sort_index=tid)
 
 
-def _metadata(kind: str, pid: int, tid: int, **args: object) -> Entry:
-    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": args}
+def lanes(spans: Iterable[tuple[float, float]]) -> list[int]:
+    """Return for each span, by their starts, the first row that is free there. O(n log n)."""
+    free: list[int] = []
+    busy: list[tuple[float, int]] = []
+    chosen = []
+    for start, end in spans:
+        while busy and busy[0][0] <= start:
+            heappush(free, heappop(busy)[1])
+        lane = heappop(free) if free else len(busy)
+        heappush(busy, (end, lane))
+        chosen.append(lane)
+    return chosen
+
+
+def _metadata(kind: str, pid: int, tid: int | None, **args: object) -> Entry:
+    thread = {} if tid is None else {"tid": tid}
+    return {"ph": "M", "name": kind, "pid": pid, **thread, "args": args}

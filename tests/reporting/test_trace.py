@@ -22,6 +22,7 @@ from hetsim.problem.problem import Problem
 from hetsim.reporting import trace
 from hetsim.reporting.trace import trace_json
 from hetsim.simulation.simulate import simulate
+from oracles.trace_import import imported
 
 Entry = dict[str, Any]
 
@@ -45,8 +46,9 @@ READERS = (cut_off, cut_off_text, nearest)
 
 
 def entries_of(made: Plan, timeline: Timeline) -> list[Entry]:
-    record = json.loads(trace_json(made, timeline))
-    entries: list[Entry] = record["traceEvents"]
+    text = trace_json(made, timeline)
+    assert imported(text).complaints == []
+    entries: list[Entry] = json.loads(text)["traceEvents"]
     return entries
 
 
@@ -56,7 +58,7 @@ def by_phase(entries: list[Entry], phase: str) -> list[Entry]:
 
 def names_of(entries: list[Entry], kind: str) -> dict[tuple[int, int], str]:
     return {
-        (entry["pid"], entry["tid"]): entry["args"]["name"]
+        (entry["pid"], entry.get("tid", 0)): entry["args"]["name"]
         for entry in by_phase(entries, "M")
         if entry["name"] == kind
     }
@@ -169,7 +171,7 @@ def test_rounding_never_makes_neighbours_overlap(scale: float) -> None:
     timeline = simulate(made)
     entries = entries_of(made, timeline)
     check(entries)
-    drawn = by_phase(entries, "X")
+    drawn = [entry for entry in by_phase(entries, "X") if entry["cat"] == "compute"]
     assert len(drawn) == n
     for entry, event in zip(drawn, timeline.events, strict=True):
         for read in READERS:
@@ -192,18 +194,23 @@ def test_a_real_run_stands_above_the_simulation(problem: Problem, requests: int)
     real = simulate(made, requests + 1).events
     last = max((event.end_s for event in real), default=0.0)
     lost = Event("compute", "g0", 0, last, last + 1.0, ("d0/7",), "d0", group=0, lost=True)
-    record = json.loads(trace_json(made, virtual, (*real, lost)))
+    text = trace_json(made, virtual, (*real, lost), [0.0] * requests)
+    assert imported(text).complaints == []
+    record = json.loads(text)
     entries = record["traceEvents"]
     check(entries)
     assert record["otherData"]["clock"] == "wall and virtual"
     names = names_of(entries, "process_name")
     told: dict[str, list[str]] = defaultdict(list)
     for entry in by_phase(entries, "X"):
-        told[names[entry["pid"], 0].split(" device")[0].split(" links")[0]].append(entry["name"])
+        clock = names[entry["pid"], 0].partition(": ")[0]
+        if entry["cat"] != "request":
+            told[f"{clock}:"].append(entry["name"])
     assert sorted(told["real run, wall clock:"]) == sorted([*(e.name for e in real), "g0"])
     virtually = [event.name for event in virtual.events for _ in event.tracks or ("",)]
     assert sorted(told["simulation, virtual clock:"]) == sorted(virtually)
-    assert names_of(entries, "thread_name")[1, 8] == "stream 7"
+    streams = [name for (pid, _), name in names_of(entries, "thread_name").items() if pid == 1]
+    assert streams == [f"stream {stream}" for stream in range(8)]
 
 
 def two_devices(contention: str, *, streams: tuple[int, int] = (1, 1)) -> Problem:
@@ -230,10 +237,15 @@ def test_every_stream_has_a_thread_of_its_device_even_an_idle_one() -> None:
     entries = entries_of(made, simulate(made))
     threads = names_of(entries, "thread_name")
     processes = names_of(entries, "process_name")
-    assert processes == {(1, 0): "device cpu", (2, 0): "device gpu", (3, 0): "links"}
-    assert [threads[1, tid] for tid in (1, 2, 3)] == ["stream 0", "stream 1", "stream 2"]
-    assert [threads[2, tid] for tid in (1, 2)] == ["stream 0", "stream 1"]
-    assert [name for (pid, _), name in threads.items() if pid == 3] == ["cpu>gpu"]
+    assert list(processes.values()) == ["device cpu", "device gpu", "links", "requests"]
+
+    def of(process: int) -> list[str]:
+        return [name for (pid, _), name in threads.items() if pid == process]
+
+    assert of(1) == ["stream 0", "stream 1", "stream 2"]
+    assert of(2) == ["stream 0", "stream 1"]
+    assert of(3) == ["cpu>gpu"]
+    assert of(4) == ["requests (1)"]
 
 
 def test_transfers_at_the_same_time_on_one_route_get_lanes() -> None:
@@ -264,7 +276,7 @@ def test_times_are_microseconds_and_arguments_say_what_it_is() -> None:
         "request": 0, "group": 0, "critical": moved["args"]["critical"],
         "bytes": 8, "from": "cpu", "to": "gpu",
     }  # fmt: skip
-    critical = sum(entry["dur"] for entry in slices if entry["args"]["critical"])
+    critical = sum(entry["dur"] for entry in slices if entry["args"].get("critical"))
     assert critical == pytest.approx(simulate(made).latency_s * 1e6)
 
 

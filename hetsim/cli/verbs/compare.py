@@ -193,6 +193,7 @@ def compare(
         force=force,
         seed=seed,
         measured=measured,
+        arrivals_s=[0.0] if weighed == "latency" else None,
     )
     leave_report(partial(_report, comparison), record, report, force=force)
     if as_json:

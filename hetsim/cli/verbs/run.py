@@ -155,6 +155,7 @@ def run(
         seed=seed,
         measured={"wall_s": done.wall_s, "compile_s": done.compile_s},
         real=done.events,
+        arrivals_s=[0.0] * len(done.timeline.latencies_s),
     )
     leave_report(partial(_report, plan, done), record, report, force=force)
     if as_json:

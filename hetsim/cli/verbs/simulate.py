@@ -162,7 +162,16 @@ def simulate(
     show_beside(plan_beside(asked, platform, strategy, objective), record, as_json=as_json)
     if sensitivities:
         show_sensitivities(asked, objective or "latency", record, as_json=as_json)
-    leave(asked, drawn, record, trace=trace, out=out, force=force, seed=seed)
+    leave(
+        asked,
+        drawn,
+        record,
+        trace=trace,
+        out=out,
+        force=force,
+        seed=seed,
+        arrivals_s=arrivals_s,
+    )
     leave_report(partial(_report, plan, drawn), record, report, force=force)
     if as_json:
         invocation.show_json(record)
