@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hetsim.analysis.comparing import compare
     from hetsim.analysis.comparison import Comparison, Row
     from hetsim.analysis.explanation import Explanation, explain
+    from hetsim.analysis.linting.lint import Finding, Lint, lint
     from hetsim.analysis.nodes.nodes import Nodes, nodes
     from hetsim.analysis.sensitivity import sensitivities
     from hetsim.base.entries import Entry, Option
@@ -130,12 +131,14 @@ _HOMES = {
     "Extension": "hetsim.graph.reading.extension",
     "Failing": "hetsim.workloads.failing",
     "Failure": "hetsim.workloads.failure",
+    "Finding": "hetsim.analysis.linting.lint",
     "Group": "hetsim.partitioning.groups",
     "HetsimError": "hetsim.errors",
     "Housekeeping": "hetsim.partitioning.housekeeping",
     "Infeasible": "hetsim.errors",
     "InvalidInput": "hetsim.errors",
     "Link": "hetsim.hardware.spec",
+    "Lint": "hetsim.analysis.linting.lint",
     "Model": "hetsim.graph.model",
     "ModelError": "hetsim.errors",
     "NoReplacement": "hetsim.errors",
@@ -188,6 +191,7 @@ _HOMES = {
     "compare": "hetsim.analysis.comparing",
     "deconflict": "hetsim.partitioning.deconflict",
     "explain": "hetsim.analysis.explanation",
+    "lint": "hetsim.analysis.linting.lint",
     "load_affinity": "hetsim.partitioning.affinity.file",
     "load_catalog": "hetsim.recommending.catalog_reader",
     "load_deployment": "hetsim.workloads.files.reader",
@@ -239,12 +243,14 @@ __all__ = [
     "Extension",
     "Failing",
     "Failure",
+    "Finding",
     "Group",
     "HetsimError",
     "Housekeeping",
     "Infeasible",
     "InvalidInput",
     "Link",
+    "Lint",
     "LoadTest",
     "Model",
     "ModelError",
@@ -297,6 +303,7 @@ __all__ = [
     "compare",
     "deconflict",
     "explain",
+    "lint",
     "load_affinity",
     "load_catalog",
     "load_deployment",

@@ -42,6 +42,7 @@ VERBS = {
     "compare": Verb(
         "hetsim.cli.verbs.compare:compare", "Compare strategies with every device alone."
     ),
+    "lint": Verb("hetsim.cli.verbs.lint:lint", "What costs time, and which change takes it away."),
     "capacity": Verb(
         "hetsim.cli.verbs.capacity:capacity", "Which rates a platform carries within objectives."
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.base.text import tally
+from hetsim.device.support.reasons import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
 from hetsim.reporting.words.console import cell, new_table, pairs
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 REASONS_SHOWN = 2
 """Reasons that the table gives for one op; those by number of nodes are all there."""
-
-_NAMED_VALUE = re.compile(r"\b(tensor|value) '([^']*)'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,7 @@ def answer_of(graph: Graph, spec: DeviceSpec, support: Support) -> Answer:
         kinds.setdefault(op, []).append(kind)
         if kind == "refused":
             refused[node.id] = support.reasons[node.id]
-            reason = without_values(graph, refused[node.id])
+            reason = without_values(graph.tensors, refused[node.id])
             why.setdefault(op, []).append(reason)
             by_reason.setdefault(reason, []).append(op)
     ops = [
@@ -117,18 +115,6 @@ def answer_of(graph: Graph, spec: DeviceSpec, support: Support) -> Answer:
         },
         refused,
     )
-
-
-def without_values(graph: Graph, reason: str) -> str:
-    """Return `reason` without the names of tensors, so that equal reasons read the same.
-
-    ``float64 tensor 'x'`` becomes ``float64 tensor``.
-    """
-
-    def shorter(found: re.Match[str]) -> str:
-        return found[1] if found[2] in graph.tensors else found[0]
-
-    return _NAMED_VALUE.sub(shorter, reason)
 
 
 def query_report(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> RenderableType:

@@ -21,6 +21,7 @@ import hetsim
 from cli_calls import Cli
 from figure_builders import ERROR, VALUES, kernels_block
 from hetsim.device.device import SimulatedDevice
+from hetsim.device.support.reasons import without_values
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import (
     device_names,
@@ -33,7 +34,7 @@ from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.json_schema import json_schema
 from hetsim.hardware.kernel_figures import PARAMETERS
 from hetsim.patterns.matching import Match
-from hetsim.reporting.tables.query import answer_of, without_values
+from hetsim.reporting.tables.query import answer_of
 
 BROKEN = Path(__file__).parents[2] / "hardware" / "broken"
 
@@ -197,13 +198,13 @@ def test_a_quantized_model_is_split_over_the_device_of_8_bit_integers(
 def test_names_of_tensors_alone_are_left_out_of_reasons() -> None:
     graph = hetsim.load_model("zoo:resnet18").graph
     name = graph.nodes[0].writes[0]
-    assert without_values(graph, f"float64 tensor '{name}'") == "float64 tensor"
+    assert without_values(graph.tensors, f"float64 tensor '{name}'") == "float64 tensor"
     assert (
-        without_values(graph, f"rank 5 of tensor '{name}' (it takes 4)")
+        without_values(graph.tensors, f"rank 5 of tensor '{name}' (it takes 4)")
         == "rank 5 of tensor (it takes 4)"
     )
     for kept in ("float64 tensor 'no such'", "op Conv", f"no match of '{name}': tensor"):
-        assert without_values(graph, kept) == kept
+        assert without_values(graph.tensors, kept) == kept
 
 
 def test_nodes_taken_both_alone_and_in_a_pattern_count_as_alone() -> None:

@@ -1,0 +1,1 @@
+"""What may cost time: a finder a file, each of which yields suspects."""

@@ -1,0 +1,241 @@
+"""The verb ``lint``: what costs time, with the change that takes it away, planned again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hetsim.analysis.linting.change import Asked, Change
+from hetsim.analysis.linting.finders.links import links
+from hetsim.analysis.linting.finders.precision import precision
+from hetsim.analysis.linting.finders.refused import refused
+from hetsim.analysis.linting.finders.tiny import tiny
+from hetsim.analysis.linting.finders.to_and_fro import to_and_fro
+from hetsim.analysis.linting.finders.weights import weights
+from hetsim.analysis.linting.seen import Seen, Suspect, targets_of
+from hetsim.base import checks
+from hetsim.errors import Infeasible, UsageError, nearest
+from hetsim.partitioning.affinity.affinity import Affinity
+from hetsim.placement.constraints import NAMES, Constrained, with_affinity
+from hetsim.placement.objective import Objective, check_objective
+from hetsim.placement.option_fields import checked_fields
+from hetsim.placement.options import option_types
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+
+FINDERS: tuple[Callable[[Seen], Iterator[Suspect]], ...] = (
+    refused, precision, weights, to_and_fro, tiny, links,
+)  # fmt: skip
+"""Who finds what, in the order in which equal findings stand."""
+
+LEAST = 0.01
+"""Part of the present time below which a gain is none worth a change."""
+
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What costs time, and what was found to take it away.
+
+    Attributes
+    ----------
+    kind : str
+        ``refused-`` and ``op``, ``attribute``, ``opset``, ``type``, ``shape``, ``rank``, ``size``,
+        ``other`` or ``all``; ``precision``, ``weights``, ``to-and-fro``, ``tiny`` or ``link``.
+    device : str
+        What it is about: a device, two, or empty.
+    what : str
+        In words.
+    nodes, file_nodes : tuple of str
+        Canonical ones, and those of the file.
+    cost_s : float or None
+        What it costs in the plan as it is, by its own account, without planning anew.
+    change : Change
+        That of its changes after which the strategy's plan is best.
+    before_s : float or None
+        What the plan costs as it is; None where there is none.
+    after_s : float
+        What the plan costs that the same strategy makes after the change; inf where it makes none.
+    """
+
+    kind: str
+    device: str
+    what: str
+    nodes: tuple[str, ...]
+    file_nodes: tuple[str, ...]
+    cost_s: float | None
+    change: Change
+    before_s: float | None
+    after_s: float
+
+    @property
+    def gain_s(self) -> float:
+        """Seconds that the change saves; below 0 where it costs some, inf where nothing ran."""
+        if not math.isfinite(self.after_s):
+            return -math.inf
+        return math.inf if self.before_s is None else self.before_s - self.after_s
+
+    @property
+    def gain(self) -> float:
+        """The same as part of the time before."""
+        if self.before_s is None or not math.isfinite(self.gain_s):
+            return 1.0 if self.gain_s > 0 else -math.inf
+        return self.gain_s / self.before_s if self.before_s > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Lint:
+    """What costs time in the plan of a strategy.
+
+    Attributes
+    ----------
+    asked : Asked
+    plan : Plan or None
+        As it is; None where the strategy finds none.
+    why : str
+        Why there is none.
+    before_s : float or None
+        What it costs.
+    findings : tuple of Finding
+        Those that gain at least `least`, most first.
+    others : tuple of Finding
+        Those whose changes gain less, or nothing.
+    least : float
+        As part of the present time.
+    """
+
+    asked: Asked = field(repr=False)
+    plan: Plan | None = field(repr=False)
+    why: str
+    before_s: float | None
+    findings: tuple[Finding, ...]
+    others: tuple[Finding, ...] = field(repr=False)
+    least: float
+
+    @property
+    def problem(self) -> Problem:
+        """What was asked."""
+        return self.asked.problem
+
+
+@checks.takes(
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    strategy=checks.text,
+    device=checks.text,
+    objective=checks.text,
+    least=checks.number(least=0),
+    affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
+    tell=checks.function,
+)
+def lint(
+    problem: Problem,
+    strategy: str = "heft",
+    *,
+    device: str | None = None,
+    objective: Objective = "latency",
+    least: float = LEAST,
+    affinity: Affinity | None = None,
+    tell: Callable[[str], None] | None = None,
+    **options: Any,
+) -> Lint:
+    """Say what costs time, each with the change that takes it away, planned again by `strategy`.
+
+    Parameters
+    ----------
+    problem : Problem
+    strategy : str
+        As ``plan`` takes it: it makes the plan that is looked at, and one after every change.
+    device : str, optional
+        Whose refusals, precision and weights are looked at, ``gpu`` for all of ``gpu.0``,
+        ``gpu.1``; absent: those of every device but the host.
+    objective : "latency" or "throughput"
+        What is counted.
+    least : float
+        Part of the present time that a change must gain to be among ``Lint.findings``.
+    affinity : Affinity, optional
+        Whose pins and exclusions hold, before and after.
+    tell : callable, optional
+        Is told what is being tried.
+    **options
+        Of the strategy, as ``plan`` takes them.
+
+    Raises
+    ------
+    UsageError
+        For an unknown strategy, option, device or objective.
+
+    Notes
+    -----
+    Changes are planned for themselves, not on top of each other. A strategy that is no exact one
+    may make a worse plan of a better problem: what it gains is what is told.
+
+    Complexity: a plan, and for precisions, weights and links a pricing of the model, a change: some
+    dozens of them.
+    """
+    check_objective(objective)
+    if affinity is not None:
+        options = with_affinity(options, affinity, problem)
+    if options:
+        known = sorted({*option_types(strategy), *NAMES})
+        unknown = [key for key in options if key not in known or key == "objective"]
+        if unknown:
+            raise UsageError(
+                f"strategy '{strategy}' has no option '{unknown[0]}'",
+                hint=nearest(unknown[0], known),
+            )
+        options |= checked_fields(Constrained, options)
+    asked = Asked(problem, strategy, objective, options)
+    targets = targets_of(problem, device)
+    plan, why, before_s = None, "", None
+    try:
+        plan = asked.planned(problem)
+        before_s = asked.costs(plan)
+    except Infeasible as error:
+        plan, why = None, str(error)
+    seen = Seen(asked, plan, targets)
+    suspects = [suspect for finder in FINDERS for suspect in finder(seen)]
+    tried: dict[Change, float] = {}
+    total = len({change for suspect in suspects for change in suspect.changes})
+
+    def after(change: Change) -> float:
+        if change not in tried:
+            if tell is not None:
+                tell(f"{len(tried) + 1} of {total}: {change.say}")
+            found = asked.after(change)
+            tried[change] = math.inf if found is None else found
+        return tried[change]
+
+    found: dict[Change, Finding] = {}
+    for suspect in suspects:
+        if not suspect.changes:
+            continue
+        best = min(suspect.changes, key=after)
+        # What two finders find is told once, by the one that stands first.
+        found.setdefault(best, _finding(problem, suspect, best, before_s, tried[best]))
+    ranked = sorted(found.values(), key=lambda one: -one.gain_s)
+    worth = [one for one in ranked if one.gain >= max(least, _ROUNDING)]
+    return Lint(
+        asked, plan, why, before_s, tuple(worth),
+        tuple(one for one in ranked if one not in worth), least,
+    )  # fmt: skip
+
+
+def _finding(
+    problem: Problem, suspect: Suspect, change: Change, before_s: float | None, after_s: float
+) -> Finding:
+    return Finding(
+        kind=suspect.kind,
+        device=suspect.device,
+        what=suspect.what,
+        nodes=tuple(problem.node_names[node] for node in suspect.nodes),
+        file_nodes=tuple(
+            dict.fromkeys(name for node in suspect.nodes for name in problem.origins[node])
+        ),
+        cost_s=suspect.cost_s,
+        change=change,
+        before_s=before_s,
+        after_s=after_s,
+    )

@@ -1,0 +1,93 @@
+"""``hetsim lint``: what it prints, what ends it with exit code 5, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import hetsim
+from cli_calls import Cli, told
+from hetsim.reporting.lint_record import lint_record
+
+
+@pytest.fixture
+def words(model: Path, platform: Path) -> list[object]:
+    return ["lint", model, "--platform", platform, "--strategy", "hetero:npu,cpu"]
+
+
+def test_it_tells_what_python_tells(
+    cli: Cli, words: list[object], model: Path, platform: Path
+) -> None:
+    problem = hetsim.Problem.of(hetsim.load_model(model), hetsim.load_platform(platform))
+    found = hetsim.lint(problem, "hetero:npu,cpu", device="npu")
+    record = told(cli(*words, "--device", "npu", "--json"))
+    assert record["schema"] == "hetsim-lint/1"
+    assert record["before_s"] == found.before_s
+    both = {one["kind"]: one for one in (*record["findings"], *record["others"])}
+    assert len(record["findings"]) == len(found.findings)
+    assert [one["what"] for one in record["findings"]] == [one.what for one in found.findings]
+    assert both["refused-op"]["change"]["takes"]["npu"] in (["compare"], ["choose"])
+    assert both["refused-all"]["nodes"] == ["compare", "choose"]
+    assert {*lint_record(found)} == {*record}
+    table = cli(*words).stdout
+    assert "npu refuses" in table
+    assert f"{len(found.findings)} of " in table
+
+
+def test_its_options_are_those_that_do_it(cli: Cli, words: list[object], tmp_path: Path) -> None:
+    record = told(cli(*words, "--json"))
+    plain = ["simulate", *words[1:], "--draws", "0", "--json"]
+    tried = set()
+    for one in (*record["findings"], *record["others"]):
+        change = one["change"]
+        if change["takes"] or one["after_s"] is None:
+            continue
+        more = list(change["options"])
+        if change["pins"]:
+            affinity = tmp_path / f"pins{len(tried)}.json"
+            affinity.write_text(json.dumps({"pins": change["pins"]}))
+            more += ["--affinity", affinity]
+        assert told(cli(*plain, *more))["timeline"]["latency_s"] == one["after_s"]
+        tried.add(one["kind"])
+    assert {"precision", "to-and-fro"} <= tried
+
+
+def test_it_fails_on_what_it_is_told_to(cli: Cli, words: list[object]) -> None:
+    record = told(cli(*words, "--json", "--fail-on", "100%"))
+    best = record["findings"][0]
+    assert 0 < best["gain"] < 1
+    for limit in ("0.1%", "0%", "1ns", "0.0001 ms"):
+        result = cli(*words, "--fail-on", limit)
+        assert result.exit_code == 5
+        assert f"--fail-on is {limit}: {best['what']}" in result.stderr
+        assert "change, planned again" in result.stdout
+    assert cli(*words, "--fail-on", "10s").exit_code == 0
+
+
+def test_a_platform_that_cannot_run_it(cli: Cli, model: Path) -> None:
+    words = ["lint", model, "--platform", "intel-core-ultra-155h-npu"]
+    record = told(cli(*words, "--json"))
+    assert (record["before_s"], record["findings"][0]["gain_s"]) == (None, None)
+    assert record["infeasible"]
+    table = cli(*words).stdout
+    assert "would make it run" in table
+    result = cli(*words, "--fail-on", "50%")
+    assert result.exit_code == 5
+    assert "a change makes it run" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--device", "nps"], "did you mean 'npu'"),
+        (["--fail-on", "soon"], "'soon' is no time or part of one, e.g. 2ms or 5%"),
+        (["--fail-on", "-1%"], "e.g. 2ms or 5%"),
+        (["--set", "max_device=1"], "max_devices"),
+    ],
+)
+def test_what_it_refuses(cli: Cli, words: list[object], more: list[str], said: str) -> None:
+    result = cli(*words, *more)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
