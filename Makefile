@@ -2,6 +2,7 @@
 # make demo      does splitting pay on a ROCK 5B? compared, and run to prove it
 # make test      what must hold each time, in minutes
 # make test-all  all tests, the whole sweep too; with SHARE=3/7 the third of seven shares of it
+# make sweep     the sweep alone, or SHARE of it
 # make coverage  what make test runs, and SHARE of the sweep, with the lines and branches they reach
 # make check     ruff, mypy --strict, import-linter
 # make bench     the benchmarks, as JSON lines
@@ -13,13 +14,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Properties are tried on the examples of the day: what fails does so again. SEED=7 draws others.
-SEED ?= $(shell expr $$(date +%s) / 86400)
+# make test tries properties on the same examples each time; all else on those of the day, whose seed
+# is printed: what fails does so again. SEED=7 draws others.
+DRAWN = $(shell expr $$(date +%s) / 86400)
 # Four processes keep two cores busy: many tests wait for a Ray or for processes of their own.
-PYTEST := -n 4 --dist loadgroup --durations 20 --hypothesis-seed=$(SEED)
+PYTEST = -n 4 --dist loadgroup --durations 20 --hypothesis-seed=$(or $(SEED),$(DRAWN))
 
 .DEFAULT_GOAL := install
-.PHONY: install demo test test-all coverage check bench docs fit fidelity format clean
+.PHONY: install demo test test-all sweep coverage check bench docs fit fidelity format clean
 
 install: $(STAMP)
 
@@ -34,11 +36,15 @@ demo: install
 	@echo "GoogLeNet on a ROCK 5B: a CPU, a GPU, and an NPU that lacks one of its ops. Does splitting pay?"
 	$(BIN)/hetsim compare zoo:inception_v1 --platform rock-5b --run
 
+test: DRAWN = 1
 test: install
 	$(BIN)/python -m pytest $(PYTEST)
 
 test-all: install
 	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),all)
+
+sweep: install
+	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),all) --alone
 
 coverage: install
 	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),none) --cov --cov-report=json:.coverage.json
@@ -77,7 +83,7 @@ format: install
 	$(BIN)/ruff check --fix .
 
 # What processes import that tests start, a hundred of them, is compiled once.
-test test-all coverage: export PYTHONDONTWRITEBYTECODE :=
+test test-all sweep coverage: export PYTHONDONTWRITEBYTECODE :=
 
 clean:
 	rm -rf $(VENV) build .cache .coverage .coverage.json .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

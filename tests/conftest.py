@@ -44,4 +44,5 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Leftovers())
     named = all("::" in word for word in config.args)
-    config.pluginmanager.register(Sweeps(config.getoption("sweep"), named=named))
+    asked, alone = config.getoption("sweep"), config.getoption("alone")
+    config.pluginmanager.register(Sweeps(asked, named=named, alone=alone))

@@ -13,9 +13,12 @@ from summary import SUMMARY
 from sweeps import Sweeps, examples, place, share, sweep, swept
 
 IDS = [f"tests/{name}.py::test_it[{number}]" for name in "ab" for number in range(40)]
+IDS_OF_MORE = [f"tests/a.py::over_0[{case}]" for case in range(2)]
 
 
-def selected(option: str, *, named: bool = False) -> tuple[list[str], list[str], list[str]]:
+def selected(
+    option: str, *, named: bool = False, alone: bool = False
+) -> tuple[list[str], list[str], list[str]]:
     """Node ids kept and left out, and what is told, where every odd case is of the sweep."""
     left: list[Any] = []
     config: Any = SimpleNamespace(
@@ -29,7 +32,7 @@ def selected(option: str, *, named: bool = False) -> tuple[list[str], list[str],
         )
         for number, node_id in enumerate(IDS)
     ]
-    Sweeps(option, named=named).pytest_collection_modifyitems(config, items)
+    Sweeps(option, named=named, alone=alone).pytest_collection_modifyitems(config, items)
     ids = [[item.nodeid for item in each] for each in (items, left)]
     return ids[0], ids[1], config.stash[SUMMARY]["sweep"]
 
@@ -46,6 +49,34 @@ def test_none_all_and_tests_that_are_named() -> None:
     assert selected("none")[:2] == (IDS[::2], IDS[1::2])
     assert selected("all")[:2] == (IDS, [])
     assert selected("none", named=True)[:2] == (IDS, [])
+
+
+def test_the_sweep_alone_is_all_that_does_not_run_each_time() -> None:
+    each_time = set(selected("none")[0])
+    for number in range(1, 8):
+        both, more = selected(f"{number}/7")[0], selected(f"{number}/7", alone=True)[0]
+        assert more == [node_id for node_id in both if node_id not in each_time]
+    assert selected("all", alone=True)[0] == IDS[1::2]
+    assert selected("none", named=True, alone=True)[0] == IDS
+
+
+@pytest.mark.parametrize(("option", "kept"), [("all", 2), ("1/1", 2), ("none", 0)])
+def test_the_sweep_alone_has_properties_that_it_tries_more_often(option: str, kept: int) -> None:
+    marks = [examples(quick=3, full=8).mark, examples(quick=3, full=3).mark, None]
+    items: list[Any] = [
+        SimpleNamespace(
+            nodeid=f"tests/a.py::over_{number}[{case}]",
+            obj=given(st.integers())(lambda number: None),
+            get_closest_marker=lambda name, mark=mark: mark if name == "examples" else None,
+        )
+        for number, mark in enumerate(marks)
+        for case in range(2)
+    ]
+    config: Any = SimpleNamespace(
+        stash={SUMMARY: {}}, hook=SimpleNamespace(pytest_deselected=lambda items: None)
+    )
+    Sweeps(option, named=False, alone=True).pytest_collection_modifyitems(config, items)
+    assert [item.nodeid for item in items] == IDS_OF_MORE[:kept]
 
 
 def test_what_is_left_out_is_told_by_file() -> None:

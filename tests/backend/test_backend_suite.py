@@ -38,9 +38,11 @@ def test_most_of_the_suite_is_there_and_passes_on_a_plain_session(judged: Judged
         "NodeModel", "RealModel", "SimpleModel", "PyTorchConvertedModel", "PyTorchOperatorModel",
     }  # fmt: skip
     assert {judged.suite.kinds[name] for name in judged.passed} == kinds
-    assert len(judged.plain) > 2000
-    assert len(judged.passed) > 1400
-    assert len(judged.cuttable) > 350
+    # As many as there are follows from the versions of onnx and of ONNX Runtime.
+    operators = {schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}
+    assert len(judged.plain) > 9 * len(operators)
+    assert len(judged.passed) > 0.8 * len(judged.plain)
+    assert len(judged.cuttable) > 0.2 * len(judged.passed)
 
 
 @pytest.mark.slow

@@ -69,9 +69,13 @@ def examples(*, quick: int, full: int) -> pytest.MarkDecorator:
 class Sweeps:
     """A plugin that takes out what the sweep runs and this run does not, and says so at the end."""
 
-    def __init__(self, option: str, *, named: bool) -> None:
-        """``option`` is that of ``--sweep``; tests that were ``named`` one by one all run."""
+    def __init__(self, option: str, *, named: bool, alone: bool = False) -> None:
+        """``option`` is that of ``--sweep``; tests that were ``named`` one by one all run.
+
+        ``alone``: what runs each time, and runs here no otherwise, is left out.
+        """
         self._option = WHOLE if named else option
+        self._alone = alone and not named
         self._share = None
         if self._option not in (LEFT_OUT, WHOLE):
             self._share = share(self._option)
@@ -83,6 +87,10 @@ class Sweeps:
         """Keep what runs each time and this share of the sweep."""
         of_sweep = [item for item in items if item.get_closest_marker("sweep")]
         left = [item for item in of_sweep if not self._runs(item.nodeid)]
+        if self._alone:
+            done = [item for item in items if not self._is_more(item)]
+            config.hook.pytest_deselected(items=done)
+            items[:] = [item for item in items if self._is_more(item)]
         if left:
             gone = {item.nodeid for item in left}
             items[:] = [item for item in items if item.nodeid not in gone]
@@ -96,11 +104,18 @@ class Sweeps:
         less = []
         for item in properties:
             quick, full = _examples(item)
-            whole = quick == full or self._runs(item.nodeid.partition("[")[0])
+            whole = quick == full or self._runs(_property(item))
             settings(max_examples=full if whole else quick)(item.obj)
             if not whole:
                 less.append(item)
         return less
+
+    def _is_more(self, item: pytest.Item) -> bool:
+        """Whether it is of the sweep, or a property that this run tries more often."""
+        if item.get_closest_marker("sweep"):
+            return True
+        quick, full = _examples(item) or (0, 0)
+        return quick < full and self._runs(_property(item))
 
     def _runs(self, node_id: str) -> bool:
         if self._share is None:
@@ -133,6 +148,11 @@ def _examples(item: Any) -> tuple[int, ...]:
     return mark.args if mark else ()
 
 
+def _property(item: pytest.Item) -> str:
+    """The node id of all cases of a property, which are tried equally often."""
+    return item.nodeid.partition("[")[0]
+
+
 def share(text: str) -> tuple[int, int]:
     """What ``3/7`` says: the third of seven shares."""
     found = _SHARE.fullmatch(text)
@@ -156,4 +176,9 @@ def add_option(parser: pytest.Parser) -> None:
         metavar="SHARE",
         help=f"of the sweep run {LEFT_OUT} (the default), {WHOLE}, or a share such as 3/7; "
         "tests named one by one (file::test) run in any case",
+    )
+    parser.addoption(
+        "--alone",
+        action="store_true",
+        help="with --sweep: leave out what runs each time",
     )
