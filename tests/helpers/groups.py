@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-GROUPS = {"judged": "suite", "ray_connection": "ray"}
+GROUPS = {"judged": "suite", "ray_connection": "ray", "browser": "browser"}
 """Fixtures that take long to make, and the group of the tests that use one."""
 
 MARK = "group"
@@ -26,7 +26,7 @@ MARK = "group"
 waits for them while the others compute. For each function that is compiled, ``machine_code`` has a
 test that calls it: where no machine code is kept yet, one process makes it, and all find it."""
 
-FIRST = ("own_ray", "ray", "machine_code", "suite")
+FIRST = ("own_ray", "ray", "machine_code", "suite", "browser")
 """The groups in the order in which they go out, the longest first."""
 
 _FILE = "hetsim_groups"

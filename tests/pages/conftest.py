@@ -16,13 +16,6 @@ TURNED_OFF: dict[str, str] = {}
 """Rules of axe that are not checked, and why."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process drives the browser."""
-    for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.group("browser"))
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Chromium, once; a machine without it skips by the name of what it lacks."""
