@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,7 +25,9 @@ _DRAFT_LIVES_S = 24 * 3600.0
 def run_folder() -> Iterator[Path]:
     """Give an empty folder below hetsim's cache, removed when the context ends.
 
-    Where the cache cannot be written, the folder is made among the system's temporary files.
+    Where the cache cannot be written, or others can write to it, the folder is made among the
+    system's temporary files, under a name that cannot be guessed. None that is there is used, and
+    none is removed but the user's own.
     A lock says that its owner lives, so that the folders of killed processes are told apart
     and removed here; a lock, unlike a process id, holds across containers and reboots.
 
@@ -41,15 +45,21 @@ def run_folder() -> Iterator[Path]:
 
 
 def _create() -> tuple[Path, IO[bytes]]:
-    for base in (cache_dir() / "runs", Path(tempfile.gettempdir()) / f"hetsim-runs-{os.getuid()}"):
+    places = (
+        (cache_dir() / "runs", ""),
+        (Path(tempfile.gettempdir()), f"hetsim-run-{os.getuid()}-"),
+    )
+    for base, prefix in places:
         try:
             base.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _remove_abandoned(base)
+            if not prefix:
+                _check_own(base)
+            _remove_abandoned(base, prefix)
             # Locked under a name that nobody removes, and only then shown as a run.
-            draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=base.resolve()))
+            draft = Path(tempfile.mkdtemp(prefix=prefix + _DRAFT, dir=base.resolve()))
             lock = (draft / _LOCK).open("wb")
             _try_lock(lock)
-            folder = draft.with_name(draft.name.removeprefix(_DRAFT))
+            folder = draft.with_name(prefix + draft.name.removeprefix(prefix + _DRAFT))
             draft.rename(folder)
         except OSError as error:
             failure = error
@@ -62,15 +72,27 @@ def _create() -> tuple[Path, IO[bytes]]:
     ) from failure
 
 
-def _remove_abandoned(base: Path) -> None:
-    for folder in sorted(base.iterdir()):
+def _check_own(base: Path) -> None:
+    """Raise PermissionError where others could put folders, or links to some, into `base`."""
+    found = base.stat()
+    if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(errno.EPERM, "others can write there", str(base))
+
+
+def _remove_abandoned(base: Path, prefix: str) -> None:
+    """Remove folders of runs whose owner is gone; nothing that is a link, or another user's."""
+    for folder in sorted(base.glob(f"{prefix}*")):
         with contextlib.suppress(OSError):
-            if folder.name.startswith(_DRAFT):
-                if time.time() - folder.stat().st_mtime > _DRAFT_LIVES_S:
+            found = folder.lstat()
+            if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+                continue
+            if folder.name.startswith(prefix + _DRAFT):
+                if time.time() - found.st_mtime > _DRAFT_LIVES_S:
                     shutil.rmtree(folder)
                 continue
-            with (folder / _LOCK).open("rb") as lock:
-                if _try_lock(lock):
+            lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_NOFOLLOW)
+            with open(lock, "rb") as held:
+                if _try_lock(held):
                     shutil.rmtree(folder)
 
 

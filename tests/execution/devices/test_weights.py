@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from pathlib import Path
 
 import numpy as np
@@ -171,10 +172,71 @@ def test_a_cache_that_cannot_be_written_is_replaced_by_the_temporary_folder(
     monkeypatch.setenv("HETSIM_CACHE_DIR", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with run_folder() as folder:
-        assert folder.parent.parent == tmp_path
+        assert folder.parent == tmp_path
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
     with pytest.raises(ExecutionError, match="HETSIM_CACHE_DIR"), run_folder():
         pass
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The temporary folder, which runs take where the cache is a file."""
+    cache.write_text("not a folder")
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+def test_nothing_goes_through_a_link_or_to_a_folder_that_was_there(temporary: Path) -> None:
+    """What another user may have put where runs go: links, and folders as a run leaves them."""
+    victim = temporary.parent / "victim"
+    (victim / "run").mkdir(parents=True)
+    (victim / "run" / "lock").touch()
+    (victim / "kept").touch()
+    user = os.getuid()
+    for name in (f"hetsim-runs-{user}", f"hetsim-run-{user}-abc", f"hetsim-run-{user}-.draft-abc"):
+        (temporary / name).symlink_to(victim)
+    linked = temporary / f"hetsim-run-{user}-def"
+    linked.mkdir()
+    (linked / "lock").symlink_to(victim / "run" / "lock")
+    before = sorted(temporary.iterdir())
+    with run_folder() as folder:
+        assert folder.parent == temporary
+        assert folder not in before
+        assert folder.stat().st_mode & 0o077 == 0
+    assert sorted(temporary.iterdir()) == before
+    assert sorted(path.name for path in victim.rglob("*")) == ["kept", "lock", "run"]
+
+
+def test_folders_of_other_users_stay(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = os.getuid()
+    left = temporary / f"hetsim-run-{user + 1}-abc"
+    left.mkdir()
+    (left / "lock").touch()
+    with monkeypatch.context() as other:
+        # Seen from the other user, the folder is this one's, under a name that is not.
+        other.setattr("os.getuid", lambda: user + 1)
+        with run_folder():
+            pass
+    assert left.exists()
+    left.rename(own := temporary / f"hetsim-run-{user}-abc")
+    with run_folder():
+        pass
+    assert not own.exists()
+
+
+def test_a_cache_where_others_can_write_is_not_used(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cache / "runs").mkdir(parents=True)
+    (cache / "runs").chmod(0o777)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with run_folder() as folder:
+        assert folder.parent == tmp_path
+    (cache / "runs").chmod(0o700)
+    with run_folder() as folder:
+        assert folder.parent == cache / "runs"
 
 
 def test_a_region_is_where_the_reference_says(tmp_path: Path) -> None:
