@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -265,7 +266,7 @@ class _Model:
         solver.parameters.num_workers = 8
         solver.parameters.interleave_search = True
         solver.parameters.random_seed = 0
-        status = solver.solve(self.model)
+        status = _solved(solver, self.model)
         cp_model = self.cp_model
         bound_s = max(0.0, solver.best_objective_bound) * self.tick_s
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -277,6 +278,25 @@ class _Model:
         begin = tuple(solver.value(var) * self.tick_s for var in self.start)
         end = tuple(solver.value(var) * self.tick_s for var in self.end)
         return Proof(Schedule(assignment, begin, end), bound_s, status == cp_model.OPTIMAL, False)
+
+
+def _solved(solver: Any, model: Any) -> Any:
+    """Solve on a thread, so that Ctrl-C reaches Python while the solver works, and ends it.
+
+    The solver's own handler would answer with what it has, and leave SIGINT as the system has it:
+    the next Ctrl-C would end the process without a word.
+    """
+    solver.parameters.catch_sigint_signal = False
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(solver.solve, model)
+        try:
+            return working.result()
+        except BaseException:
+            # Said again until it is heard: the search may not have begun.
+            while not working.done():
+                solver.stop_search()
+                wait([working], timeout=0.05)
+            raise
 
 
 def _tick(problem: Problem, horizon_s: float) -> float:
