@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hetsim.analysis.comparison import Comparison, Row
@@ -87,8 +88,8 @@ def plan_record(plan: Plan) -> Record:
     }
 
 
-def row_record(row: Row) -> Record:
-    """Return one strategy of a comparison."""
+def row_record(row: Row, busy: Mapping[str, float]) -> Record:
+    """Return one strategy of a comparison; `busy` is as ``Comparison.busy`` gives it."""
     return {
         "strategy": row.strategy,
         "feasible": row.feasible,
@@ -101,6 +102,7 @@ def row_record(row: Row) -> Record:
         "kept_s": row.kept_s,
         "sure": sureness_record(row.sure),
         "slower": None if row.plan is None else _slower_record(row.plan.problem, row.slower),
+        "busy": dict(busy),
         "subgraphs": row.groups,
         "plan": None if row.plan is None else plan_record(row.plan),
         "timeline": None if row.timeline is None else timeline_record(row.timeline),
@@ -127,7 +129,7 @@ def comparison_record(comparison: Comparison) -> Record:
             "say": verdict(comparison),
             "sure": sureness_text(comparison) if comparison.rows[0].sure is not None else None,
         },
-        "rows": [row_record(row) for row in comparison.rows],
+        "rows": [row_record(row, comparison.busy(row)) for row in comparison.rows],
     }
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from hetsim.base.text import to_compact_json
 from hetsim.reporting.output import write_file
 from hetsim.reporting.pages.island import Island, told
 from hetsim.reporting.pages.packing import digest, plotly
@@ -22,12 +25,28 @@ BYTES_MOST = 2_500_000
 _UNIT = re.compile(r"(?<=\d) (%|[num]?s|[KMG]iB|B|[kmu]?J)(?![\w/])")
 
 
+_OPTION = re.compile(r"(--[a-z][a-z-]*)")
+
+
 def page(island: Island) -> str:
     """Return the report as HTML, the same for the same island.
 
     The meta element's policy lets the page's own two scripts run, by their digests, and nothing
-    else: no request, and no script that a name may bring.
+    else: no request, and no script that a name may bring. What makes it larger than BYTES_MOST is
+    left out, the largest picture first, and the page says so.
     """
+    left_out: list[str] = []
+    while True:
+        text = _rendered(island, left_out)
+        if len(text.encode()) <= BYTES_MOST or not island.pictures:
+            return text
+        largest = max(island.pictures, key=lambda name: len(to_compact_json(island.pictures[name])))
+        left_out.append(largest)
+        pictures = {name: one for name, one in island.pictures.items() if name != largest}
+        island = replace(island, pictures=pictures)
+
+
+def _rendered(island: Island, left_out: Sequence[str]) -> str:
     script = _script()
     packed, of_plotly = plotly()
     scripts = " ".join(f"'{one}'" for one in (digest(script.encode()), of_plotly))
@@ -37,6 +56,7 @@ def page(island: Island) -> str:
     )
     return _template().render(
         island=island,
+        left_out=left_out,
         title=told(island.title),
         policy=policy,
         css=Markup("\n".join((_asset("page.css"), *_views(".css")))),
@@ -59,12 +79,18 @@ def _template() -> jinja2.Template:
     )
     environment.filters["told"] = told
     environment.filters["bound"] = _bound
+    environment.filters["options"] = _options
     return environment.from_string(_asset("page.html"))
 
 
 def _bound(text: str) -> str:
     """Keep a figure and its unit on one line."""
     return _UNIT.sub("\N{NO-BREAK SPACE}\\1", text)
+
+
+def _options(text: str) -> Markup:
+    """Keep options whole, which browsers would break behind their dashes."""
+    return Markup(_OPTION.sub(r'<span class="option">\1</span>', str(escape(text))))
 
 
 def _script() -> str:

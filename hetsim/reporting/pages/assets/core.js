@@ -58,9 +58,27 @@ const hetsim = (() => {
     const stream = new Blob([binary]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Response(stream).text();
   }
-  async function unpacked(value) {
-    if (value && typeof value.packed === "string") return JSON.parse(await inflated(value.packed));
-    return value;
+  function summed(steps) {
+    if (Array.isArray(steps[0])) return steps.map(summed);
+    let sum = 0;
+    return steps.map((step) => (sum += step));
+  }
+  const unpackings = new WeakMap();
+  async function afresh(value) {
+    const found = JSON.parse(await inflated(value.packed));
+    for (const name of value.differences || []) found[name] = summed(found[name]);
+    return found;
+  }
+  function unpacked(value) {
+    if (!value || typeof value.packed !== "string") return Promise.resolve(value);
+    if (!unpackings.has(value)) unpackings.set(value, afresh(value));
+    return unpackings.get(value);
+  }
+  // So that nothing is left to wait for when the page is printed.
+  async function unpackAll(value) {
+    if (!value || typeof value !== "object") return;
+    if (typeof value.packed === "string") await unpacked(value);
+    else for (const inner of Object.values(value)) await unpackAll(inner);
   }
 
   // Elements: text goes in as text alone.
@@ -100,7 +118,7 @@ const hetsim = (() => {
   const PATTERNS = ["", "/", "\\", "x", "-", "|", "+", "."];
   const look = (index) => ({
     colour: COLOURS[index % COLOURS.length],
-    pattern: PATTERNS[(index + Math.floor(index / COLOURS.length)) % PATTERNS.length],
+    pattern: PATTERNS[(index + 3 * Math.floor(index / COLOURS.length)) % PATTERNS.length],
   });
   const devices = () => {
     const problem = island.record && island.record.problem;
@@ -138,6 +156,9 @@ const hetsim = (() => {
     context.fillRect(0, 0, 18, 12);
     return made;
   }
+  // The area under a line, as plotly fills it.
+  const filled = ({ colour: shade, pattern }) => ({ fill: "tozeroy", fillcolor: `${shade}b0`,
+    fillpattern: pattern ? { shape: pattern, bgcolor: `${shade}b0`, fgcolor: "#ffffff", fgopacity: 0.5, size: 8, solidity: 0.2 } : undefined });
   const legend = (entries) => element("ul", { class: "legend" },
     ...entries.map(([name, shape]) => element("li", {}, swatch(shape), told(name, 60))));
 
@@ -316,20 +337,30 @@ const hetsim = (() => {
     box.before(bar);
   }
 
-  // Printing: every view, every table open, in the light.
-  let opened = [];
+  // Printing: every view, every table open, in the light, as wide as a sheet. All that pictures
+  // wait for is there by then, so they are drawn before the browser looks.
+  const SHEET = 720;
+  let opened = [], themeWas;
   function beforePrint() {
     if (printing) return;
     printing = true;
+    themeWas = document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light";
+    document.documentElement.classList.add("printed");
+    document.body.style.width = `${SHEET}px`;
+    shown.forEach(drawn);
     opened = [...document.querySelectorAll("details:not([open])")];
     opened.forEach((one) => { one.open = true; });
-    shown.forEach(drawn);
     retheme();
     window.dispatchEvent(new Event("resize"));
   }
   function afterPrint() {
     if (!printing) return;
     printing = false;
+    if (themeWas) document.documentElement.dataset.theme = themeWas;
+    else delete document.documentElement.dataset.theme;
+    document.documentElement.classList.remove("printed");
+    document.body.style.width = "";
     opened.forEach((one) => { one.open = false; });
     retheme();
     window.dispatchEvent(new Event("resize"));
@@ -391,10 +422,10 @@ const hetsim = (() => {
     });
     // Pictures that no one has looked at yet are there when the page is printed.
     const idly = window.requestIdleCallback || ((work) => setTimeout(work, 300));
-    idly(() => { plotly().catch(() => {}); });
+    idly(() => { plotly().catch(() => {}); unpackAll(island.pictures).catch(() => {}); });
   }
 
   return { island, view, start, unpacked, inflated, plain, told, cut, fixed, seconds, bytes, ratio,
-    percent, element, table, say, look, deviceLook, devices, hatch, swatch, legend, colour, dark,
+    percent, element, table, say, look, deviceLook, devices, hatch, swatch, filled, legend, colour, dark,
     onTheme, plot, label, button, copyButton, allDrawn, settled, COLOURS, PATTERNS };
 })();

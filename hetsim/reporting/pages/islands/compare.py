@@ -8,6 +8,7 @@ from typing import Any
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.graph import graph_section
 from hetsim.reporting.pages.islands.shared import (
+    SAME,
     Found,
     between,
     memory_section,
@@ -18,6 +19,8 @@ from hetsim.reporting.pages.islands.shared import (
     seconds,
     sensitivity_levers,
 )
+from hetsim.reporting.pages.islands.what_if import changes_section
+from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import ABSENT, percent, ratio
 
 
@@ -52,7 +55,12 @@ def comparison_island(
             record["verdict"]["sure"] or "",
         ),
         tiles=tuple(_tiles(record)),
-        sections=(*sections, *graph_section(pictures or {}), provenance_section(record["problem"])),
+        sections=(
+            *sections,
+            *graph_section(pictures or {}),
+            *changes_section(record),
+            provenance_section(record["problem"]),
+        ),
         pictures=pictures or {},
     )
 
@@ -95,13 +103,15 @@ def _binds(record: Found) -> str:
         return str(best["reason"] or "")
     if record["objective"] == "latency":
         return path_text(best["timeline"]["critical_path"])
-    timeline = best["timeline"]
-    busy = {**timeline["devices"], **timeline["links"]}
-    name = max(busy, key=lambda one: busy[one]["utilization"] or 0.0)
-    return (
-        f"{name} is busy the longest: {percent(busy[name]['utilization'])} of the time, and no "
-        f"request comes sooner than every {seconds(best['cost_s'])}."
-    )
+    busy = best["busy"]
+    links = {name: one["busy_s"] for name, one in best["timeline"]["links"].items()}
+    requests = best["timeline"]["requests"]
+    link = max(links, key=lambda name: links[name], default=None)
+    every = f"no request comes sooner than every {seconds(best['cost_s'])}"
+    if link is not None and links[link] / requests >= (1 - SAME) * best["cost_s"]:
+        return f"The link {link} always carries something, and {every}."
+    name = max(busy, key=lambda one: busy[one])
+    return f"{name} is busy {percent(busy[name])} of the time, and {every}."
 
 
 def _levers(record: Found) -> list[str]:
@@ -155,6 +165,18 @@ def _strategies(record: Found) -> Section:
     return Section("strategies", "Strategies", f"{told}.", tuple(tables), open=True, order=10)
 
 
+def _alike(busy: Found, used: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Devices that are used by how busy they are, numbered siblings that are alike as one."""
+    found: list[tuple[str, list[str]]] = []
+    for name in used:
+        share = percent(busy[name])
+        if found and found[-1][0] == share and len(folded([*found[-1][1], name])) == 1:
+            found[-1][1].append(name)
+        else:
+            found.append((share, [name]))
+    return found
+
+
 def _row(row: Found, drawn: bool) -> tuple[str, ...]:
     timeline = row["timeline"]
     if timeline is None:
@@ -166,9 +188,8 @@ def _row(row: Found, drawn: bool) -> tuple[str, ...]:
         if one["peak_memory_bytes"] is not None
     ]
     busy = [
-        f"{name} {percent(one['utilization'])}"
-        for name, one in timeline["devices"].items()
-        if name in row["plan"]["devices_used"]
+        f"{folded(names)[0]} {share}"
+        for share, names in _alike(row["busy"], row["plan"]["devices_used"])
     ]
     interval = [between(None if sure is None else sure["cost_s"])] if drawn else []
     best = [percent(None if sure is None else sure["best"])] if drawn else []

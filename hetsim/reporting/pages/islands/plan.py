@@ -18,6 +18,8 @@ from hetsim.reporting.pages.islands.shared import (
     seconds,
     sensitivity_levers,
 )
+from hetsim.reporting.pages.islands.what_if import changes_section
+from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import ABSENT, count, joules, percent
 
 
@@ -173,7 +175,7 @@ def _tiles(record: Found) -> list[Tile]:
         ]
         if timeline["requests_per_s"] is not None:
             tiles.append(Tile("rate", f"{timeline['requests_per_s']:.4g}/s", "answered"))
-    used = record["plan"]["devices_used"]
+    used = folded(record["plan"]["devices_used"])
     tiles.append(Tile("subgraphs", str(record["plan"]["subgraphs"]), f"on {', '.join(used)}"))
     moved = f"in {count(timeline['transfers'], 'transfer')}"
     tiles.append(Tile("moved", nbytes(timeline["transferred_bytes"]), moved))
@@ -188,7 +190,7 @@ def _sections(record: Found) -> tuple[Section, ...]:
     rows += [(f"option {name}", str(value)) for name, value in plan["options"].items()]
     rows += [
         ("subgraphs", str(plan["subgraphs"])),
-        ("devices", ", ".join(plan["devices_used"]) or "none"),
+        ("devices", ", ".join(folded(plan["devices_used"])) or "none"),
         ("first request", seconds(timeline["latency_s"])),
     ]
     if timeline["requests"] > 1:
@@ -212,5 +214,6 @@ def _sections(record: Found) -> tuple[Section, ...]:
         ),
         occupation_section(timeline, str(plan["strategy"])),
         memory_section(timeline, str(plan["strategy"])),
+        *changes_section(record),
         provenance_section(record["problem"]),
     )

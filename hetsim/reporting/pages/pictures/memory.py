@@ -11,7 +11,7 @@ from hetsim.plans.timeline import Timeline
 from hetsim.reporting.pages.packing import packed
 from hetsim.simulation.clock.memory import memory_profile
 
-STEPS_MOST = 20_000
+STEPS_MOST = 4000
 """Steps of one device that are drawn; of more the highest of each of as many spans."""
 
 
@@ -55,6 +55,7 @@ def memory_picture(plan: Plan, timeline: Timeline, name: str) -> Record | None:
                 ],
                 "time_ns": times,
                 "nbytes": held,
-            }
+            },
+            ("time_ns", "nbytes"),
         ),
     }

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetsim.base.text import Record, tally
+from hetsim.base.text import Record, cut, tally
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.reporting.pages.packing import packed
 from hetsim.reporting.words.text import listed
+
+LABEL_MOST = 200
+"""Characters of what a task is called that a page holds."""
 
 TASKS_MOST = 60_000
 """Tasks of one timeline that a page holds: those of the first requests, whole."""
@@ -39,12 +42,12 @@ def timeline_picture(
     Returns
     -------
     Record
-        ``{name, requests, latency_s, cut, tracks: [{name, kind, device}], labels, tasks}`` where
-        ``tasks`` is packed columns, an entry a task and track that it holds: ``task`` (the entries
-        of one task follow each other), ``track``, ``start_ns``, ``duration_ns``, ``request``,
-        ``label`` (into `labels`), ``critical`` (its place on the path, from 1, else 0), ``from``
-        and ``to`` (devices by index into `devices`, -1: none), ``nbytes``, ``lost``. ``cut`` says
-        what was left out; it is empty where all is there.
+        ``{name, strategy, clock, requests, latency_s, cut, devices, streams, tracks: [{name, kind,
+        device}], labels, path, tasks}``. ``path`` has the tasks of the critical path in order.
+        ``tasks`` is packed columns, an entry a task and track that it holds: ``task`` (the
+        entries of one follow each other), ``track``, ``start_ns``, ``duration_ns``, ``request``,
+        ``label`` (into `labels`), ``from`` and ``to`` (devices by index, -1: none), ``nbytes``,
+        ``lost``. ``cut`` says what was left out; it is empty where all is there.
 
     Complexity: O(E log E) for E events.
     """
@@ -67,14 +70,14 @@ def timeline_picture(
         )
     else:
         drawn_indices = list(range(len(drawn)))
-    place = {} if events is not None else {e: k for k, e in enumerate(timeline.critical_path, 1)}
+    path = () if events is not None else timeline.critical_path
     tracks, of_event = _tracks(plan, [drawn[index] for index in drawn_indices])
     devices = list(plan.problem.devices)
     ends = {device: index for index, device in enumerate(devices)}
     labels: dict[str, int] = {}
     names = [
-        "task", "track", "start_ns", "duration_ns", "request", "label", "critical", "from", "to",
-        "nbytes", "lost",
+        "task", "track", "start_ns", "duration_ns", "request", "label", "from", "to", "nbytes",
+        "lost",
     ]  # fmt: skip
     tasks: dict[str, list[int]] = {column: [] for column in names}
     for number, (index, on) in enumerate(zip(drawn_indices, of_event, strict=True)):
@@ -82,13 +85,14 @@ def timeline_picture(
         label = labels.setdefault(_label(plan, event), len(labels))
         start_ns = round(event.start_s * 1e9)
         values = (
-            start_ns, round(event.end_s * 1e9) - start_ns, event.request, label,
-            place.get(index, 0), ends.get(event.source, -1), ends.get(event.device, -1),
+            start_ns, round((event.end_s - event.start_s) * 1e9), event.request, label,
+            ends.get(event.source, -1), ends.get(event.device, -1),
             event.nbytes, int(event.lost),
         )  # fmt: skip
         for track in on:
             for column, value in zip(names, (number, track, *values), strict=True):
                 tasks[column].append(value)
+    numbers = {index: number for number, index in enumerate(drawn_indices)}
     return {
         "name": name,
         "strategy": plan.strategy,
@@ -97,22 +101,24 @@ def timeline_picture(
         "latency_s": timeline.latency_s,
         "cut": left_out,
         "devices": devices,
+        "streams": list(plan.problem.streams),
         "tracks": tracks,
         "labels": list(labels),
-        "tasks": packed(tasks),
+        "path": packed([numbers[index] for index in path if index in numbers]),
+        "tasks": packed(tasks, ("task", "start_ns", "request")),
     }
 
 
 def _label(plan: Plan, event: Event) -> str:
     """What a task is: a subgraph with its nodes, or a tensor."""
     if event.kind != "compute" or event.group < 0:
-        return event.name
+        return cut(event.name, LABEL_MOST)
     nodes = plan.groups[event.group].nodes
     problem = plan.problem
     ops = listed(tally(problem.op_types[node] for node in nodes), limit=3)
     first, last = problem.node_names[nodes[0]], problem.node_names[nodes[-1]]
     between = first if len(nodes) == 1 else f"{first} to {last}"
-    return f"{event.name}: {ops} ({between})"
+    return cut(f"{event.name}: {ops} ({between})", LABEL_MOST)
 
 
 def _tracks(plan: Plan, events: Sequence[Event]) -> tuple[list[Record], list[list[int]]]:

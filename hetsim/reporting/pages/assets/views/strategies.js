@@ -32,7 +32,7 @@ hetsim.view({
       }
       const trace = {
         type: "scatter", mode: narrow ? "markers" : "markers+text", y: places, x: rows.map((row) => row.cost_s / step),
-        text: rows.map((row) => seconds(row.cost_s)), textposition: "top center",
+        text: rows.map((row) => seconds(row.cost_s)), textposition: "top right",
         textfont: { color: colour("ink"), size: 13 }, cliponaxis: false,
         marker: { size: 13, symbol: rows.map((row) => (single(row) ? "square" : "circle")),
           color: rows.map((row, index) => (index === best ? colour("strong") : single(row) ? "#E69F00" : "#009E73")),

@@ -1,0 +1,75 @@
+// Memory over time: weights and activations of each device, and what it has.
+"use strict";
+(() => {
+  const { label, bytes } = hetsim;
+  const BESIDE = 3;
+
+  function draw(box, island) {
+    const pictures = island.pictures.memories;
+    const chosen = hetsim.element("select", { id: "memory-plan", onchange: () => show() },
+      ...pictures.map((one, place) => hetsim.element("option", { value: place, text: hetsim.told(one.name, 60) })));
+    const picture = hetsim.element("div"), note = hetsim.element("p", { class: "caption" });
+    if (pictures.length > 1) {
+      box.append(hetsim.element("div", { class: "tools" },
+        hetsim.element("label", { for: "memory-plan", text: "plan" }), chosen));
+    }
+    box.append(picture, note);
+    async function show() {
+      const one = pictures[Number(chosen.value) || 0];
+      const all = await hetsim.unpacked(one.devices);
+      const rows = all.device.map((device, place) => ({
+        device, capacity: all.capacity_bytes[place], weights: all.weight_bytes[place],
+        at: all.time_ns[place], held: all.nbytes[place], peak: Math.max(...all.nbytes[place]),
+      })).filter((row) => row.peak > 0);
+      const idle = all.device.filter((device) => !rows.some((row) => row.device === device));
+      note.textContent = [one.cut, idle.length ? `Nothing is held by ${idle.map((name) => hetsim.told(name, 40)).join(", ")}.` : ""]
+        .filter(Boolean).join(" ");
+      if (!rows.length) { picture.replaceChildren(); return null; }
+      const end = Math.max(...rows.map((row) => row.at.at(-1)), 1);
+      const unit = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]].find(([size]) => end >= size);
+      const alt = `Memory of ${one.name}, at most: ` + rows.map((row) => `${row.device} ${bytes(row.peak)}`).join(", ");
+      return hetsim.plot(picture, () => stacked(rows, end, unit), { alt, height: 80 + 116 * rows.length });
+    }
+    return show();
+  }
+
+  function stacked(rows, end, unit) {
+    const layout = { margin: { t: 26, l: 72 }, annotations: [], shapes: [], hovermode: "x unified",
+      grid: { rows: rows.length, columns: 1, ygap: 0.36 },
+      xaxis: { range: [0, end / unit[0]], zeroline: false, anchor: `y${rows.length > 1 ? rows.length : ""}`,
+        title: { text: `time, ${unit[1]}` } } };
+    const traces = [];
+    rows.forEach((row, place) => {
+      const suffix = place ? String(place + 1) : "";
+      const step = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]].find(([size]) => row.peak >= size);
+      const look = hetsim.deviceLook(row.device);
+      const x = [...row.at, end].map((at) => at / unit[0]);
+      const held = [...row.held, row.held.at(-1)].map((one) => one / step[0]);
+      const near = row.capacity !== null && row.capacity <= BESIDE * row.peak;
+      const top = (near ? Math.max(row.capacity, row.peak) : row.peak) / step[0];
+      layout[`yaxis${suffix}`] = { range: [0, top * 1.08], nticks: 4, ticksuffix: ` ${step[1]}`, zeroline: false, fixedrange: true };
+      const has = row.capacity === null ? "" : ` of ${bytes(row.capacity)}`;
+      layout.annotations.push({ xref: "paper", x: 0, xanchor: "left", yref: `y${suffix} domain`, y: 1, yanchor: "bottom",
+        text: `${label(row.device, 24)}  at most ${bytes(row.peak)}${has}, weights ${bytes(row.weights)}`, showarrow: false, font: { size: 13 } });
+      if (near) {
+        layout.shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, yref: `y${suffix}`, y0: row.capacity / step[0],
+          y1: row.capacity / step[0], line: { color: hetsim.colour("bad"), width: 2, dash: "dash" } });
+      }
+      const common = { type: "scatter", mode: "lines", yaxis: `y${suffix}` };
+      traces.push({ ...common, x, y: held, line: { shape: "hv", width: 1.4, color: look.colour },
+        ...hetsim.filled(look),
+        name: label(row.device, 40), customdata: row.held.concat(row.held.at(-1)).map(bytes), hovertemplate: "%{customdata}" });
+      traces.push({ ...common, x: [0, end / unit[0]], y: [row.weights / step[0], row.weights / step[0]], hoverinfo: "skip",
+        line: { width: 1.4, dash: "dot", color: hetsim.colour("ink") }, name: "weights" });
+    });
+    return { traces, layout };
+  }
+
+  hetsim.view({
+    id: "memory",
+    title: "Memory",
+    order: 45,
+    shows: (island) => Boolean(island.pictures.memories && island.pictures.memories.length),
+    draw,
+  });
+})();
