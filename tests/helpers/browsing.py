@@ -34,6 +34,10 @@ class Opened:
         """Wait until every picture that was begun is there."""
         self.page.wait_for_function("() => hetsim.settled()")
 
+    def ready_to_print(self) -> None:
+        """Wait until all that pictures are made of is unpacked."""
+        self.page.wait_for_function("() => hetsim.printable()")
+
     def screenshot(self, name: str) -> None:
         """Keep a picture of the whole page as ``build/screenshots/NAME.png``."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)

@@ -61,6 +61,29 @@ def test_every_view_is_drawn_and_all_can_read_it(report: Path, opened: Open, axe
         assert axe(one) == []
 
 
+def test_all_views_are_printed_with_their_tables_open_in_the_light(
+    report: Path, opened: Open
+) -> None:
+    one = opened(report, color_scheme="dark")
+    one.ready_to_print()
+    one.page.emulate_media(media="print")
+    one.page.wait_for_selector(".printed")
+    one.settle()
+    assert one.page.locator("details:not([open])").count() == 0
+    assert one.page.locator(".view:visible").count() == len(one.views())
+    # Each view was drawn without being clicked.
+    assert one.page.locator(".js-plotly-plot:visible").count() == 3
+    assert one.page.locator("canvas.timeline-canvas:visible").count() == 1
+    assert one.page.locator("button:visible").count() == 0
+    assert one.page.evaluate("getComputedStyle(document.body).backgroundColor") == (
+        "rgb(255, 255, 255)"
+    )
+    one.page.emulate_media(media="screen")
+    one.page.wait_for_selector("html:not(.printed)")
+    assert one.page.locator(".view:visible").count() == 1
+    assert one.page.evaluate("hetsim.dark()")
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])

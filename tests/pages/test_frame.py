@@ -8,12 +8,18 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from browsing import Axe, Open
+from hetsim.base.units import format_bytes, format_seconds
 from hetsim.errors import UsageError
-from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
-from hetsim.reporting.pages.packing import packed, plotly
+from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table, told
+from hetsim.reporting.pages.packing import packed, plotly, unpacked
 from hetsim.reporting.pages.page import BYTES_MOST, page, write_page
+from hetsim.reporting.words.text import percent, ratio
 
 HOSTILE = (
     "</script><img src=x onerror=alert(1)>",
@@ -114,3 +120,88 @@ def test_it_is_written_whole_and_over_nothing(tmp_path: Path) -> None:
         write_page(island(), path)
     write_page(island(), path, force=True)
     assert path.read_text(encoding="utf-8") == page(island())
+
+
+def test_names_are_text_in_a_browser_and_figures_are_worded_as_tables_have_them(
+    tmp_path: Path, opened: Open
+) -> None:
+    path = tmp_path / "report.html"
+    write_page(island(HOSTILE), path)
+    one = opened(path, width=360)
+    tab = one.page
+    assert tab.locator("img, main script").count() == 0
+    assert tab.inner_text("h1") == HOSTILE[0]
+    assert one.too_wide() <= 0
+    shown = tab.evaluate("names => names.map(name => hetsim.told(name))", list(HOSTILE[:-1]))
+    assert shown == [told(name) for name in HOSTILE[:-1]]
+    read = tab.evaluate("async () => (await hetsim.unpacked(hetsim.island.pictures.packed)).names")
+    assert read[:-1] == list(HOSTILE[:-1])
+
+    rng = np.random.default_rng(3)
+    values = [0.0, 1.0, 0.125, 2.5, 0.9995, 9.995, 99.95, 1024.0, -0.5, 12.5, 0.0625, 1.005]
+    values += [float(one) for one in 10.0 ** rng.uniform(-10, 12, 2000)]
+    values += [k / 8 for k in range(500)]
+    for name, word in (
+        ("seconds", format_seconds),
+        ("bytes", format_bytes),
+        ("ratio", ratio),
+        ("percent", percent),
+    ):
+        told_there = tab.evaluate(f"values => values.map(value => hetsim.{name}(value))", values)
+        assert told_there == [word(value) for value in values], name
+    signed = tab.evaluate("values => values.map(value => hetsim.percent(value, true))", values)
+    assert signed == [percent(value, sign=True) for value in values]
+
+
+def test_tabs_are_walked_by_keys(tmp_path: Path, opened: Open, axe: Axe) -> None:
+    path = tmp_path / "report.html"
+    sections = tuple(
+        Section(f"s{place}", f"View {place}", "What it shows.", (), order=place)
+        for place in range(3)
+    )
+    write_page(island(sections=sections), path)
+    one = opened(path)
+    tab = one.page
+
+    def chosen() -> str:
+        return str(tab.inner_text("[role=tab][aria-selected=true]"))
+
+    assert one.views() == ["s0", "s1", "s2"]
+    assert chosen() == "View 0"
+    # By the keyboard alone: the skip link, the buttons, then the chosen tab.
+    walk = []
+    for _ in range(5):
+        tab.keyboard.press("Tab")
+        walk.append(tab.evaluate("document.activeElement.textContent"))
+    assert walk == ["To the views", "Dark", "Print", "Copy", "View 0"]
+    tab.keyboard.press("ArrowRight")
+    assert (chosen(), tab.evaluate("document.activeElement.textContent")) == ("View 1", "View 1")
+    tab.keyboard.press("End")
+    assert chosen() == "View 2"
+    tab.keyboard.press("ArrowRight")
+    assert chosen() == "View 0"
+    assert tab.locator(".view:visible").count() == 1
+    tab.click("text=Dark")
+    assert tab.evaluate("hetsim.dark()")
+    assert axe(one) == []
+
+
+def test_what_does_not_fit_is_left_out_and_it_is_told() -> None:
+    random = np.random.default_rng(0).bytes(1_200_000).hex()
+    large = island(pictures={"huge": random, "small": [1, 2]})
+    text = page(large)
+    assert len(text.encode()) <= BYTES_MOST
+    assert "two and a half megabytes: huge." in text
+    data = json.loads(Outline(text).scripts[0])
+    assert data["pictures"] == {"small": [1, 2]}
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abc"),
+        st.lists(st.integers(-(2**40), 2**40)) | st.lists(st.lists(st.integers(-99, 99))),
+    )
+)
+def test_what_is_packed_is_unpacked(columns: dict[str, list[Any]]) -> None:
+    assert unpacked(packed(columns)) == columns
+    assert unpacked(packed(columns, tuple(columns))) == columns

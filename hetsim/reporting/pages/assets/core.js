@@ -24,7 +24,8 @@ const hetsim = (() => {
     const twice = value * 2 ** (digits + 1);
     if (Number.isInteger(twice) && Math.abs(twice % 2) === 1) {
       const scaled = value * 10 ** digits, low = Math.floor(scaled);
-      return ((low % 2 === 0 ? low : low + 1) / 10 ** digits).toFixed(digits);
+      const even = low % 2 === 0 ? low : low + 1;
+      return (value < 0 && even === 0 ? "-" : "") + (even / 10 ** digits).toFixed(digits);
     }
     return value.toFixed(digits);
   }
@@ -340,6 +341,8 @@ const hetsim = (() => {
   // Printing: every view, every table open, in the light, as wide as a sheet. All that pictures
   // wait for is there by then, so they are drawn before the browser looks.
   const SHEET = 720;
+  let atHand = false;
+  const printable = () => atHand;
   let opened = [], themeWas;
   function beforePrint() {
     if (printing) return;
@@ -422,10 +425,13 @@ const hetsim = (() => {
     });
     // Pictures that no one has looked at yet are there when the page is printed.
     const idly = window.requestIdleCallback || ((work) => setTimeout(work, 300));
-    idly(() => { plotly().catch(() => {}); unpackAll(island.pictures).catch(() => {}); });
+    idly(async () => {
+      await Promise.allSettled([plotly(), unpackAll(island.pictures)]);
+      atHand = true;
+    });
   }
 
   return { island, view, start, unpacked, inflated, plain, told, cut, fixed, seconds, bytes, ratio,
     percent, element, table, say, look, deviceLook, devices, hatch, swatch, filled, legend, colour, dark,
-    onTheme, plot, label, button, copyButton, allDrawn, settled, COLOURS, PATTERNS };
+    onTheme, plot, label, button, copyButton, allDrawn, settled, printable, COLOURS, PATTERNS };
 })();
