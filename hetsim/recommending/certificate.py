@@ -166,7 +166,7 @@ class _Writer:
                     "placement": one.placement,
                     "routing": one.routing,
                     "max_batch": one.max_batch,
-                    "limit": one.limit,
+                    "limit": "streams" if one.line else one.limit([1]),
                     "delay_s": 0.0,
                     "preferred": [],
                     "max_queue_size": None,

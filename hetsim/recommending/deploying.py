@@ -67,7 +67,8 @@ def deployment_of(
         for one in mine:
             names = tuple(_name(pieces, where.places[at]) for at in one.devices)
             strategy = None if one.split < 0 else question.splits[one.split].strategy
-            most = policy.limit * len(names) or None
+            types = [where.places[at].of_type for at in one.devices]
+            most = policy.limit([question.types[of_type].streams for of_type in types]) or None
             instances.append(Instances(1, names, strategy, max_in_flight=most))
         models.append(
             Served(

@@ -134,8 +134,10 @@ def laid(question: Question, where: Placed, policy: Policy) -> Laid:
                 holds = np.searchsorted(sizes, np.arange(1, policy.max_batch + 1))
                 # What is above the largest that the model takes runs one by one.
                 table[row, column] = np.array(numbers)[np.minimum(holds, len(sizes) - 1)]
-        # Each device of an instance may have as many batches under way.
-        limits = tuple(policy.limit * len(one.devices) for one in mine)
+        limits = tuple(
+            policy.limit([question.types[where.places[at].of_type].streams for at in one.devices])
+            for one in mine
+        )
         models.append(Model(table[:, :, :largest], limits, routing=policy.routing))
     of_all = [question.types[place.of_type].streams for place in where.places]
     layout = Layout(_named(question, where, links), links, structure_of(parts, of_all))

@@ -11,10 +11,11 @@ from typing import Literal
 
 from hetsim.recommending.gathering import gathered, strategies
 from hetsim.recommending.instances import Instance, Place
+from hetsim.recommending.mixing import fitting, needs_of, suited
 from hetsim.recommending.question import Counts, Question, Split, Way
 
 Routing = Literal["least_finish", "shortest_queue"]
-Placement = Literal["all", "together", "apart", "split", "beside"]
+Placement = Literal["all", "together", "apart", "suited", "fitting", "split", "beside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,12 @@ class Policy:
 
     Attributes
     ----------
-    placement : "all", "together", "apart", "split" or "beside"
+    placement : "all", "together", "apart", "suited", "fitting", "split" or "beside"
         Each device serves every model for all of whose shapes it is quick enough; where that
         may leave a model out, or not fit a device's memory, it is called "together". Or each
-        device serves one model, dealt out so that the least is short of devices, see ``apart``.
+        device serves one model, dealt out so that the least is short of devices, see ``apart``; or
+        what all together carry most with, see ``suited``; or, where not all of them fit, one and
+        what fits beside it, see ``fitting``.
         Or a model is split over devices, and whole on those that are left over; or whole where
         it can be, and split beside that: see ``gathered``.
     routing : "least_finish" or "shortest_queue"
@@ -35,27 +38,35 @@ class Policy:
         of up to so many, and an instance has one under way for each of its devices.
     strategy : str
         What plans models that are split; empty where none is.
+    line : bool
+        Whether requests wait in one line for an instance that is free, which has as many under way
+        as its devices have streams, in the place of going to one at once.
     """
 
     placement: Placement
     routing: Routing
     max_batch: int
     strategy: str = ""
+    line: bool = False
 
-    @property
-    def limit(self) -> int:
-        """Batches that an instance has under way for each of its devices; 0: any number."""
-        return 0 if self.max_batch == 1 else 1
+    def limit(self, streams: Sequence[int]) -> int:
+        """Batches that an instance has under way on devices of so many streams; 0: any number."""
+        if self.line:
+            return sum(streams)
+        return 0 if self.max_batch == 1 else len(streams)
 
     def __str__(self) -> str:
         routing = self.routing.replace("_", " ")
         batches = f", batches of up to {self.max_batch}" if self.max_batch > 1 else ""
         where = {
             "apart": ", models apart",
+            "suited": ", models where they suit best",
+            "fitting": ", models where they fit",
             "split": f", split by {self.strategy}",
             "beside": f", split by {self.strategy} beside whole",
         }
-        return f"{routing}{batches}{where.get(self.placement, '')}"
+        line = ", in one line" if self.line else ""
+        return f"{routing}{line}{batches}{where.get(self.placement, '')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +118,7 @@ def policies_of(question: Question) -> tuple[Policy, ...]:
     """Return what is tried, in order: unbatched first, and all devices for all models."""
     whole: Placement = "all" if _never_fails(question) else "together"
     placements: list[tuple[Placement, str]] = []
+    mixed: list[Placement] = []
     if (
         all(
             any(serves(question, of_type, model) for of_type in range(len(question.types)))
@@ -117,15 +129,19 @@ def policies_of(question: Question) -> tuple[Policy, ...]:
         placements += [(whole, "")]
         if len(question.models) > 1:
             placements += [("apart", "")]
+            mixed = ["suited"] if whole == "all" else ["suited", "fitting"]
     for strategy in strategies(question):
         placements += [("split", strategy), ("beside", strategy)]
     routings: tuple[Routing, ...] = ("least_finish", "shortest_queue")
-    return tuple(
-        Policy(placement, routing, batch, strategy)
-        for batch in (1, *useful_batches(question))
-        for placement, strategy in placements
-        for routing in routings
-    )
+    found = []
+    for batch in (1, *useful_batches(question)):
+        for placement, strategy in placements:
+            found += [Policy(placement, routing, batch, strategy) for routing in routings]
+        found += [Policy(placement, "least_finish", batch) for placement in mixed]
+    if mixed:
+        for placement in (whole, "apart", *mixed):
+            found.append(Policy(placement, "least_finish", 1, line=True))
+    return tuple(found)
 
 
 def _never_fails(question: Question) -> bool:
@@ -207,6 +223,10 @@ def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
     ]
     if policy.placement == "apart":
         able = apart(question, places, able)
+    elif policy.placement == "suited":
+        able = suited(question, places, able)
+    elif policy.placement == "fitting":
+        able = fitting(question, places, able, apart(question, places, able), policy.max_batch)
     if policy.strategy:
         instances = tuple(
             gathered(question, places, model, mine, policy.strategy,
@@ -236,10 +256,13 @@ def _held(question: Question, where: Placed, policy: Policy) -> list[int]:
                 for way in up_to(where.ways(question, one, of_class), policy.max_batch)
             ]
             for slot, device in enumerate(one.devices):
-                found[device] += max(
+                whole = max(
                     way.bytes_by_slot[slot] if way.bytes_by_slot else way.whole_bytes
                     for way in ways
                 )
+                # What is live is so once for each that is under way: no more than all so often.
+                times = question.types[where.places[device].of_type].streams if policy.line else 1
+                found[device] += whole * times
     return found
 
 
@@ -265,13 +288,7 @@ def apart(
     The model that has the smallest part of what it needs takes the free device that does most
     of it a second, until none is left that helps; of equals the first. O(models x devices^2).
     """
-    need = [0.0] * len(question.models)
-    for at, ask in enumerate(question.asks):
-        rate = ask.rate_per_s
-        if rate is None:
-            arrivals = question.arrivals
-            rate = 0.0 if arrivals is None else float((arrivals.ask == at).sum())
-        need[question.classes[ask.of_class].model] += rate
+    need = needs_of(question)
     speed = [
         [
             1.0

@@ -320,7 +320,8 @@ class Search:
             key: object = where
             if isinstance(where, Placed):
                 looks = any(len(mine) > 1 for mine in where.instances)
-                key = (where.instances, policy.max_batch, policy.routing if looks else "")
+                routing = policy.routing if looks else ""
+                key = (where.instances, policy.max_batch, policy.line, routing)
             found.setdefault(key, ([], where))[0].append(at)
         return [(tuple(group), where) for group, where in found.values()]
 

@@ -51,7 +51,7 @@ class Policy:
     placement: str
     routing: str
     max_batch: int
-    limit: int
+    limit: int | None
     delay_s: float
     preferred: list[int]
     max_queue_size: int | None
@@ -279,7 +279,7 @@ def _policy(node: Node) -> Policy:
         placement=node["placement"].text(),
         routing=node["routing"].text(*ROUTINGS),
         max_batch=node["max_batch"].whole(1, 10_000),
-        limit=node["limit"].whole(0, 10_000),
+        limit=None if node["limit"].value == "streams" else node["limit"].whole(0, 10_000),
         delay_s=node["delay_s"].number(),
         preferred=[one.whole(1, 10_000) for one in node["preferred"].rows(10_000)],
         max_queue_size=_maybe(node["max_queue_size"]),

@@ -212,7 +212,8 @@ def _served(
         work.append(
             [[_placed(templates[n], devices, links, streams) for n in each] for each in numbers]
         )
-        limits.append(policy.limit * len(devices))
+        each = [streams[device] for device in devices]
+        limits.append(sum(each) if policy.limit is None else policy.limit * len(each))
         served.append(devices)
     if not work:
         node.broken("no instance")

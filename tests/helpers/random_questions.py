@@ -111,7 +111,7 @@ def random_question(
         gaps[np.arange(count) % 5 != 0] = 0.0
         gaps *= 5
     time_s = np.cumsum(gaps)
-    return Question(
+    question = Question(
         "cost",
         max_devices,
         tuple(types),
@@ -125,6 +125,21 @@ def random_question(
         warm_up_s=float(time_s[count // 8]) if draw.random() < 0.2 else 0.0,
         arrivals=Arrivals(time_s, draw.integers(0, each, count)),
     )
+    return _crowded(question, seed) if models > 1 else question
+
+
+def _crowded(question: Question, seed: int) -> Question:
+    """Sometimes the same where models take memory, of which not every device has enough for all."""
+    draw = np.random.default_rng([seed, 79])
+    if draw.random() < 0.5:
+        return question
+    ways = {}
+    for key, each in question.ways.items():
+        share = float(draw.uniform(0.1, 0.6)) * question.types[key[0]].memory_bytes
+        ways[key] = tuple(
+            replace(way, whole_bytes=int(share * (1 + 0.1 * way.batch))) for way in each
+        )
+    return replace(question, ways=ways)
 
 
 def with_splits(question: Question, seed: int) -> Question:
