@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -126,6 +127,36 @@ def test_examples_of_each_time_are_some_of_all() -> None:
     for quick in (0, 9):
         with pytest.raises(ValueError, match="not among 8"):
             examples(quick=quick, full=8)
+
+
+@pytest.mark.parametrize(
+    ("option", "named", "made"),
+    [("none", False, [0, 1, 2, 4, 5]), ("none", True, range(6)), ("2/3", False, range(6))],
+)
+def test_cases_that_are_left_out_are_not_made_and_counted(
+    option: str, named: bool, made: Sequence[int]
+) -> None:
+    """But for a function that the sweep alone runs: pytest would make one without a case."""
+    kinds = [
+        (),
+        (),
+        (pytest.mark.slow.mark,),
+        (pytest.mark.sweep.mark,),
+        *[(pytest.mark.sweep.mark,)] * 2,
+    ]
+    calls = [SimpleNamespace(number=number, marks=marks) for number, marks in enumerate(kinds)]
+    functions: list[Any] = [
+        SimpleNamespace(_calls=some, definition=SimpleNamespace(nodeid=f"tests/a.py::test_{k}"))
+        for k, some in enumerate((calls[:4], calls[4:]))
+    ]
+    plugin = Sweeps(option, named=named)
+    for one in functions:
+        list(plugin.pytest_generate_tests(one))
+    assert [call.number for one in functions for call in one._calls] == [*made]
+    config: Any = SimpleNamespace(stash={SUMMARY: {}})
+    plugin.pytest_collection_modifyitems(config, [])
+    told = config.stash[SUMMARY].get("sweep", [])
+    assert told[1:] == (["    tests/a.py: 1 left out"] if len(made) < len(calls) else [])
 
 
 @pytest.mark.parametrize("text", ["", "some", "0/7", "8/7", "1/0", "1/7/", "-1/7", "1.5/7"])

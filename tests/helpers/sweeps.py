@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -76,9 +76,24 @@ class Sweeps:
         """
         self._option = WHOLE if named else option
         self._alone = alone and not named
+        self._not_made: Counter[str] = Counter()
         self._share = None
         if self._option not in (LEFT_OUT, WHOLE):
             self._share = share(self._option)
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> Generator[None]:
+        """Make no tests of the sweep where all of it is left out: making them takes seconds."""
+        yield
+        calls: list[Any] = getattr(metafunc, "_calls", [])
+        if self._option != LEFT_OUT:
+            return
+        kept = [call for call in calls if not any(mark.name == "sweep" for mark in call.marks)]
+        # A function without a case would be one without parameters.
+        if kept:
+            name = metafunc.definition.nodeid.split("::")[0]
+            self._not_made[name] += len(calls) - len(kept)
+            calls[:] = kept
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
@@ -96,8 +111,10 @@ class Sweeps:
             items[:] = [item for item in items if item.nodeid not in gone]
             config.hook.pytest_deselected(items=left)
         less = self._tried({item.obj: item for item in items if _examples(item)}.values())
-        if of_sweep or less:
-            config.stash[SUMMARY]["sweep"] = self._told(len(of_sweep), left, less)
+        out = _by_file(left) + self._not_made
+        if out or of_sweep or less:
+            count = len(of_sweep) + self._not_made.total()
+            config.stash[SUMMARY]["sweep"] = self._told(count, out, less)
 
     def _tried(self, properties: Iterable[pytest.Item]) -> list[pytest.Item]:
         """Say of each property how often it is tried; those tried less often than in the sweep."""
@@ -123,15 +140,13 @@ class Sweeps:
         number, shares = self._share
         return place(node_id, shares) == number
 
-    def _told(
-        self, count: int, left: Sequence[pytest.Item], less: Sequence[pytest.Item]
-    ) -> list[str]:
+    def _told(self, count: int, out: Counter[str], less: Sequence[pytest.Item]) -> list[str]:
         which = f"share {self._option}" if self._share else self._option
         lines = [
-            f"{which}: {count - len(left)} of {count} tests of the sweep selected, "
-            f"{len(left)} left out; {len(less)} properties tried on fewer examples"
+            f"{which}: {count - out.total()} of {count} tests of the sweep selected, "
+            f"{out.total()} left out; {len(less)} properties tried on fewer examples"
         ]
-        out, tried = _by_file(left), _by_file(less)
+        tried = _by_file(less)
         for name in sorted(out | tried):
             words = [f"{out[name]} left out"] * (name in out)
             words += [f"{tried[name]} on fewer examples"] * (name in tried)
