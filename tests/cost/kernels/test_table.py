@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import cycle, product
 
 import numpy as np
 import onnx
@@ -23,6 +24,7 @@ from hetsim.hardware.spec import Platform, SupportRule
 from hetsim.problem.problem import Problem
 from kernel_graphs import chain
 from onnx_builders import if_model
+from sweeps import sweep
 
 FIGURES = {
     "float32": kernel_figures("float32"),
@@ -37,6 +39,7 @@ DEVICE = replace(
     patterns=(),
 )
 ITEM_BYTES = {"float32": 4, "float16": 2, "int8": 1}
+PRECISIONS = ("float32", "float16")
 
 
 def priced(model, spec):
@@ -57,8 +60,11 @@ def predicted(table, precision):
 
 
 @pytest.mark.group("machine_code")
-@pytest.mark.parametrize("precision", ["float32", "float16"])
-@pytest.mark.parametrize("name", zoo.names())
+@sweep(
+    "name, precision",
+    quick=list(zip(zoo.names(), cycle(PRECISIONS), strict=False)),
+    full=product(zoo.names(), PRECISIONS),
+)
 def test_a_table_is_the_sum_of_the_prices(name, precision):
     model = load_model(f"zoo:{name}")
     spec = DEVICE if precision == "float32" else executing(DEVICE, precision, "npu")
