@@ -38,6 +38,7 @@ WITHOUT = 2**16
 KINDS = ("constant", "poisson", "gamma:CV", "burst:SIZE")
 
 OF_SIMULATION = (
+    "faster",
     "within",
     "mtbf",
     "mttr",
@@ -98,7 +99,6 @@ OF_PLAN = {
     "sustained": "leave it out, or judge one plan so, without a rate",
     "target_ms": "give --slo, e.g. --slo p99=50ms",
     "trace": "leave it out, or trace one plan, without a rate; --out keeps the result",
-    "report": "leave it out, or report of one plan, without a rate; --out keeps the result",
 }
 """Options that are of one plan, or not simulated under load, and what to do."""
 
@@ -123,6 +123,7 @@ class Load:
     workload: str | None = None
     deployment: str | None = None
     rate: float | None = None
+    faster: float | None = None
     arrivals: str | None = None
     concurrency: int | None = None
     think_ms: float | None = None
@@ -189,7 +190,12 @@ def refuse(fixes: Mapping[str, str], why: str) -> None:
 
 
 def workload_of(load: Load) -> Workload:
-    """Return the workload of the file, or one stream as the options say."""
+    """Return the workload of the file, or one stream as the options say; faster, if they say so."""
+    found = _workload_of(load)
+    return found if load.faster is None else found.faster(load.faster)
+
+
+def _workload_of(load: Load) -> Workload:
     from hetsim.workloads.files.reader import load_workload
     from hetsim.workloads.workload import Stream, Workload
 

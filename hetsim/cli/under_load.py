@@ -27,6 +27,7 @@ def play(
     load: Load,
     *,
     out: Path | None,
+    report: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -34,6 +35,7 @@ def play(
     from hetsim.analysis.sensitivity import served_sensitivities
     from hetsim.cli.outages import Outages
     from hetsim.cli.question import read_platform, supposed
+    from hetsim.cli.reports import report_of_service
     from hetsim.cli.trace_and_out import check_targets, leave_service
     from hetsim.reporting.service_record import service_record
     from hetsim.reporting.tables.beside_service import served_beside_record, served_beside_report
@@ -47,7 +49,7 @@ def play(
 
     invocation = current()
     refuse(OF_PLAN, "is of one plan alone, and not simulated under load")
-    check_targets(None, out, force=force)
+    check_targets(None, out, report, force=force)
     load, hardware, asked = asked_of(load)
     prices = Prices(load.prices, load.tariff, load.lifetime)
     # What is wrong with prices is told before anything is played.
@@ -95,6 +97,8 @@ def play(
         as_it_is.record(record["what_if"])
     outages.record(record)
     leave_service(service, record, out=out, force=force, files=load.files)
+    if report is not None:
+        report_of_service(load, service, cost, hardware, record, report, force=force)
     if as_json:
         invocation.show_json(record)
     else:

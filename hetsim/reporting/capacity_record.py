@@ -7,7 +7,7 @@ from typing import Any
 
 from hetsim.problem.record import problem_record
 from hetsim.reporting.service_record import service_record
-from hetsim.reporting.tables.capacity import served_as
+from hetsim.reporting.tables.capacity import best_sentence, served_as
 from hetsim.reporting.tables.surviving import choices_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.sizing.answer import Capacity, Carried
@@ -19,6 +19,7 @@ def capacity_record(found: Capacity) -> dict[str, Any]:
     resolved = found.best.resolved
     return {
         "schema": "hetsim-capacity/1",
+        "verdict": {"say": best_sentence(found)},
         "problem": problem_record(resolved[0].problem) if resolved else None,
         "rate_per_s": found.rate_per_s,
         "seed": workload.seed,

@@ -7,7 +7,7 @@ from typing import Any
 from hetsim.recommending.answer import Recommendation, devices_of
 from hetsim.recommending.deploying import deployment_file, platform_file
 from hetsim.reporting.service_record import service_record
-from hetsim.reporting.tables.recommendation import UNITS
+from hetsim.reporting.tables.recommendation import UNITS, sentence
 
 
 def recommendation_record(found: Recommendation) -> dict[str, Any]:
@@ -17,6 +17,7 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
     answer = found.found.answer
     return {
         "schema": "hetsim-recommendation/1",
+        "verdict": {"say": sentence(found)},
         "objective": question.aim,
         "unit": UNITS[question.aim],
         "max_devices": question.max_devices,

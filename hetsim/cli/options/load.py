@@ -154,6 +154,13 @@ _arrivals = click.option(
     help="How they come: constant, poisson, gamma:CV or burst:SIZE.  [default: poisson]",
 )
 
+_faster = click.option(
+    "--faster",
+    callback=above_zero,
+    metavar="FACTOR",
+    help="Let what comes by itself come so many times as fast.",
+)
+
 _slo = click.option(
     "--slo",
     "slos",
@@ -209,6 +216,7 @@ load_options = all_of(
     click.option(
         "--rate", callback=above_zero, metavar="PER_SECOND", help="Requests a second that come."
     ),
+    _faster,
     _arrivals,
     click.option(
         "--concurrency",
@@ -301,7 +309,7 @@ capacity_options = all_of(
 )
 """The same where the rate is what is looked for, and several ways to batch are compared."""
 
-recommend_options = all_of(_workload, _money)
+recommend_options = all_of(_workload, _faster, _money)
 """The same where the platform is what is looked for."""
 
 place_options = all_of(

@@ -50,6 +50,11 @@ report_option = click.option(
     help="Write the answer as one HTML file, with pictures, to look at and to send.",
 )
 
+report_options = all_of(
+    report_option, click.option("--force", is_flag=True, help="Let --report replace such a file.")
+)
+"""A report, of verbs that leave nothing else on disk."""
+
 output_options = all_of(
     click.option(
         "--trace",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +19,7 @@ from hetsim.cli.options.hardware import (
 )
 from hetsim.cli.options.load import capacity_options
 from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.output import common_options, json_option, report_options
 from hetsim.cli.options.planning import limit_options, objective_option
 from hetsim.cli.options.running import seed_option
 from hetsim.cli.options.values import above_zero
@@ -61,6 +62,7 @@ DEFAULT_STRATEGIES = ("single", "heft")
 )
 @capacity_options
 @model_options
+@report_options
 @json_option
 @common_options
 def capacity(
@@ -72,6 +74,8 @@ def capacity(
     slos: tuple[Slo, ...],
     survive: int | None,
     batchings: tuple[DynamicBatching, ...],
+    report: Path | None,
+    force: bool,
     as_json: bool,
     **of_load: object,
 ) -> None:
@@ -84,7 +88,9 @@ def capacity(
     """
     from hetsim.cli.load import said, workload_of
     from hetsim.cli.question import read_platform, supposed
+    from hetsim.cli.reports import report_of_capacity
     from hetsim.cli.told_where import told_where
+    from hetsim.cli.trace_and_out import check_targets
     from hetsim.cli.under_load import asked_of, with_options
     from hetsim.errors import UsageError
     from hetsim.reporting.capacity_record import capacity_record
@@ -92,6 +98,7 @@ def capacity(
     from hetsim.sizing.capacity import BUDGET, capacity_of
 
     invocation = current()
+    check_targets(None, None, report, force=force)
     if workload is None and not slos:
         raise UsageError("nothing is asked of latencies", hint="give --slo, e.g. --slo p99=50ms")
     strategy = strategies[0] if strategies else None
@@ -109,12 +116,14 @@ def capacity(
         if supposed():
             as_it_is = read_platform(platform, as_it_is=True)
             was = capacity_of(named, comes, as_it_is, asked=asked, **limits)
+    record = capacity_record(found)
+    if target_rate is not None:
+        record["target_per_s"] = target_rate
+    if was is not None:
+        record["as_it_is"] = capacity_record(was)
+    if report is not None:
+        report_of_capacity(load, named, found, hardware, record, report, force=force)
     if as_json:
-        record = capacity_record(found)
-        if target_rate is not None:
-            record["target_per_s"] = target_rate
-        if was is not None:
-            record["as_it_is"] = capacity_record(was)
         invocation.show_json(record)
     else:
         invocation.show(capacity_report(found))

@@ -12,7 +12,7 @@ from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import contention_option, cost_option, pessimistic_option
 from hetsim.cli.options.load import recommend_options
-from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.output import common_options, json_option, report_option
 
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
@@ -77,7 +77,10 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Write platform.yaml, deployment.yaml and result.json to a new folder.",
 )
-@click.option("--force", is_flag=True, help="Let --certificate and --out replace such files.")
+@report_option
+@click.option(
+    "--force", is_flag=True, help="Let --certificate, --out and --report replace such files."
+)
 @json_option
 @common_options
 def recommend(
@@ -85,6 +88,7 @@ def recommend(
     max_devices: int,
     aim: Aim,
     workload: str | None,
+    faster: float | None,
     prices: Mapping[str, Price],
     tariff: float | None,
     lifetime: float | None,
@@ -94,6 +98,7 @@ def recommend(
     contention: Contention | None,
     certificate_file: Path | None,
     out: Path | None,
+    report: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -103,6 +108,8 @@ def recommend(
     no run tells is named as undecided. `hetsim devices` lists boards and devices; a catalog
     file says which links, hosts, numbers and prices they have.
     """
+    from hetsim.cli.reports import report_of_recommendation
+    from hetsim.cli.trace_and_out import check_targets
     from hetsim.cost.default import DEFAULT_COST
     from hetsim.errors import UsageError
     from hetsim.recommending.catalog_reader import load_catalog
@@ -110,7 +117,7 @@ def recommend(
     from hetsim.recommending.doubt import AS_SAID, demand_of_text
     from hetsim.recommending.recommend import recommended
     from hetsim.recommending.searching import BUDGET
-    from hetsim.reporting.output import check_file, check_folder, write_file
+    from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.recommendation_record import recommendation_record
     from hetsim.reporting.tables.recommendation import recommendation_report
     from hetsim.service.asked import Asked
@@ -122,10 +129,16 @@ def recommend(
         raise UsageError("no workload is given", hint="give --workload FILE")
     if certificate_file is not None:
         check_file(certificate_file, force=force, option="--certificate")
-    if out is not None:
-        check_folder(out, force=force)
+    if certificate_file is not None and faster is not None:
+        raise UsageError(
+            "--certificate speaks of the workload as its file says it, and --faster is given",
+            hint="write the rate there",
+        )
+    check_targets(None, out, report, force=force)
     factors = AS_SAID if demand is None else demand_of_text(demand)
     comes = load_workload(workload)
+    if faster is not None:
+        comes = comes.faster(faster)
     can_be_had = load_catalog(catalog)
     asked = Asked(
         contention=contention or "fifo",
@@ -153,6 +166,8 @@ def recommend(
         invocation.note(f"wrote {certificate_file}")
     if out is not None:
         _leave(record, out, force=force)
+    if report is not None:
+        report_of_recommendation(found, record, report, budget=requests or BUDGET, force=force)
     if as_json:
         invocation.show_json(record)
     else:

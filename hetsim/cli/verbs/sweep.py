@@ -9,7 +9,7 @@ import click
 
 from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.output import common_options, json_option, report_options
 from hetsim.cli.options.running import address_option
 from hetsim.errors import UsageError
 
@@ -38,6 +38,7 @@ from hetsim.errors import UsageError
     help="Show the Pareto front of these columns, e.g. p99_s,energy_per_1000_j.",
 )
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a grid's file, and end.")
+@report_options
 @json_option
 @common_options
 def sweep(
@@ -47,6 +48,8 @@ def sweep(
     address: str | None,
     front: str | None,
     schema: bool,
+    report: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Answer every point of a grid: models, platforms, strategies, precisions, what comes.
@@ -55,6 +58,8 @@ def sweep(
     error in its row. A sweep that was ended goes on where it was, and what was answered is not
     asked again.
     """
+    from hetsim.cli.reports import report_of_sweep
+    from hetsim.cli.trace_and_out import check_targets
     from hetsim.reporting.tables.sweep import progress_text, sweep_record, sweep_report
     from hetsim.sweeping.files.reader import grid_schema, load_grid
     from hetsim.sweeping.verb import sweep as answer_all
@@ -67,6 +72,7 @@ def sweep(
         raise UsageError("no grid is given", hint="give GRID.yaml; --schema prints what it may say")
     if folder is None:
         raise UsageError("nothing says where the rows go", hint="give -o DIR")
+    check_targets(None, None, report, force=force)
     wishes = [] if front is None else front.split(",")
     grid = load_grid(file)
     with invocation.progress(f"sweeping {grid.size} points") as tell:
@@ -78,6 +84,8 @@ def sweep(
             front=wishes,
             tell=lambda so_far: tell(progress_text(so_far), left_s=so_far.left_s),
         )
+    if report is not None:
+        report_of_sweep(found, report, force=force)
     if as_json:
         invocation.show_json(sweep_record(found))
     else:

@@ -27,6 +27,9 @@ _UNIT = re.compile(r"(?<=\d) (%|[num]?s|[KMG]iB|B|[kmu]?J)(?![\w/])")
 
 _OPTION = re.compile(r"(--[a-z][a-z-]*)")
 
+ANSWERED = {"served", "vectors", "rows", "speeds"}
+"""Pictures that are answered anew in the browser."""
+
 
 def page(island: Island) -> str:
     """Return the report as HTML, the same for the same island.
@@ -47,7 +50,7 @@ def page(island: Island) -> str:
 
 
 def _rendered(island: Island, left_out: Sequence[str]) -> str:
-    script = _script()
+    script = _script(island)
     packed, of_plotly = plotly()
     scripts = " ".join(f"'{one}'" for one in (digest(script.encode()), of_plotly))
     policy = (
@@ -59,7 +62,7 @@ def _rendered(island: Island, left_out: Sequence[str]) -> str:
         left_out=left_out,
         title=told(island.title),
         policy=policy,
-        css=Markup("\n".join((_asset("page.css"), *_views(".css")))),
+        css=Markup("\n".join((_asset("page.css"), *_files(".css"), *_files(".css", "answers")))),
         data=Markup(island.text()),
         script=Markup(script),
         packed=Markup(packed),
@@ -93,19 +96,27 @@ def _options(text: str) -> Markup:
     return Markup(_OPTION.sub(r'<span class="option">\1</span>', str(escape(text))))
 
 
-def _script() -> str:
-    """The core, the views in the order of their names, and the line that starts them."""
-    text = "\n".join((_asset("core.js"), *_views(".js"), "hetsim.start();\n"))
+def _script(island: Island) -> str:
+    """The core, what sliders compute with, the views, and the line that starts them."""
+    answers = _files(".js", "answers") if ANSWERED & set(island.pictures) else []
+    parts = (*answers, *_files(".js"))
+    text = "\n".join(map(_lean, (_asset("core.js"), *parts, "hetsim.start();\n")))
     if "</script" in text.lower() or "<!--" in text:
         raise AssertionError("a script of the page would end its element")
     return text
 
 
-def _views(ending: str) -> list[str]:
-    """The files of views that end so, in the order of their names."""
+def _lean(script: str) -> str:
+    """Return a script without indentation and comments; no text in ours is of several lines."""
+    lines = (line.strip() for line in script.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))
+
+
+def _files(ending: str, folder: str = "views") -> list[str]:
+    """The files of views, or of another folder, that end so, in the order of their names."""
     return [
         one.read_text(encoding="utf-8")
-        for one in sorted(_assets().joinpath("views").iterdir(), key=lambda one: one.name)
+        for one in sorted(_assets().joinpath(folder).iterdir(), key=lambda one: one.name)
         if one.name.endswith(ending)
     ]
 

@@ -66,7 +66,7 @@ def service_report(
     rows += scaled_rows(service)
     if service.failures is not None:
         rows += failed_rows(service.failures)
-    rows.append(("bottleneck", f"{service.bottleneck}, {percent(_most_used(service))} of the time"))
+    rows.append(("bottleneck", f"{service.bottleneck}, {percent(busiest(service))} of the time"))
     rows.append(
         (
             "energy",
@@ -355,7 +355,8 @@ def _uses(service: Service) -> Table:
     return table
 
 
-def _most_used(service: Service) -> float:
+def busiest(service: Service) -> float:
+    """Return how much of its time the bottleneck is used."""
     shares = [use.utilization for use in (*service.devices.values(), *service.links.values())]
     used = [model.utilization for model in service.models]
     return max([*shares, *(share for share in used if not math.isnan(share))])

@@ -18,8 +18,8 @@ from profile_builders import trt_profile, unit_model, written
 KEPT = {
     "platform", "execute", "strategy", "objective", "set", "affinity", "contention", "profiles",
     "cost", "pessimistic", "seed", "requests", "dims", "shapes", "input", "freeze", "canonical",
-    "extension", "what_if", "without", "sensitivities", "out", "force", "as_json", "debug", "quiet",
-    "source", "failures", *OF_LOAD,
+    "extension", "what_if", "without", "sensitivities", "out", "report", "force", "as_json",
+    "debug", "quiet", "source", "failures", *OF_LOAD,
 }  # fmt: skip
 """What means under load what it means of one plan, and what is of load alone."""
 
@@ -48,7 +48,7 @@ def test_what_is_of_one_plan_is_refused_with_what_to_do(
     name: str, cli: Cli, model: Path, platform: Path, tmp_path: Path
 ) -> None:
     option = next(one for one in simulate.params if one.name == name)
-    value = {"sustained": [], "trace": [tmp_path / "t"], "report": [tmp_path / "t"]}
+    value = {"sustained": [], "trace": [tmp_path / "t"]}
     words = [max(option.opts, key=len), *value.get(name, [3])]
     result = cli("simulate", model, "--platform", platform, "--rate", 3, *words)
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)

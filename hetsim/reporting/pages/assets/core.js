@@ -247,7 +247,7 @@ const hetsim = (() => {
     await redraw();
     if (alt) { inner.setAttribute("role", "figure"); inner.setAttribute("aria-label", told(alt)); }
     onTheme(redraw);
-    if (then) then(inner, library);
+    if (then) then(inner, library, redraw);
     return inner;
   }
 

@@ -1,0 +1,206 @@
+"""What the report of ``hetsim recommend`` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
+from hetsim.reporting.pages.islands.service import (
+    latency_section,
+    lean,
+    nearest,
+    percentile_of,
+    slo_text,
+    uses_section,
+)
+from hetsim.reporting.pages.islands.shared import Found, provenance_section, seconds
+from hetsim.reporting.tables.recommendation import counts_text
+from hetsim.reporting.words.text import big, percent
+
+
+def recommendation_island(
+    record: Found,
+    command: Sequence[str],
+    pictures: Mapping[str, Any] | None = None,
+) -> Island:
+    """Return what a recommendation's record shows.
+
+    Parameters
+    ----------
+    record : mapping
+        As ``recommendation_record`` gives it and JSON holds it.
+    command : sequence of str
+    pictures : mapping, optional
+        ``vectors``: what was tried and what excludes the rest, as ``vectors_picture`` gives it.
+    """
+    pictures = pictures or {}
+    sections = [_front(record, pictures), _excuses(record)]
+    answer = record["answer"]
+    if answer is not None:
+        service = answer["service"]
+        sections += [latency_section(service), uses_section(service, order=40)]
+        sections.append(provenance_section(service["problem"]))
+    if record["doubt"] is not None:
+        sections.append(_doubt(record))
+    return Island(
+        kind="recommend",
+        title="The cheapest platform",
+        command=tuple(command),
+        record=_lean(record),
+        verdict=Verdict(
+            record["verdict"]["say"], _binds(record), tuple(_levers(record)), _sure(record)
+        ),
+        tiles=tuple(_tiles(record)),
+        sections=tuple(sections),
+        pictures=pictures,
+    )
+
+
+def _lean(record: Found) -> Found:
+    """Return the record with fewer spans of queue lengths."""
+    answer = record["answer"]
+    if answer is None:
+        return record
+    return {**record, "answer": {**answer, "service": lean(answer["service"])}}
+
+
+def money(record: Found, cost: float) -> str:
+    """Return a cost with its unit."""
+    return f"{cost:.4g} {record['unit']}"
+
+
+def _binds(record: Found) -> str:
+    binding = record["binding"]
+    if binding is None:
+        return str(record["impossible"] or "")
+    if binding["unit"] == "s":
+        amounts = f"{seconds(binding['has'])}, {seconds(binding['needs'])} is asked"
+    else:
+        amounts = f"{binding['has']:.4g} of {binding['needs']:.4g} {binding['unit']}"
+    return (
+        f"Nearest that costs less: {counts_text(binding['counts'])}; {binding['what']}: {amounts}."
+    )
+
+
+def _levers(record: Found) -> list[str]:
+    binding = record["binding"]
+    if binding is None:
+        return []
+    return [
+        f"{'Lets it in' if one['enough'] else 'At least'}: {one['what']}"
+        for one in binding["levers"]
+    ]
+
+
+def _sure(record: Found) -> str:
+    doubt = record["doubt"]
+    undecided = len(record["undecided"])
+    text = ""
+    if undecided:
+        text = f"{undecided} that cost less may meet it all the same. "
+    if doubt is None:
+        return text + "Not asked: --draws asks again on draws of what figures may be off by."
+    answer = doubt["candidates"][doubt["answer"]]
+    return (
+        f"{text}It meets in {percent(answer['meets'])} of {doubt['draws']} draws, and is the "
+        f"cheapest near it in {percent(doubt['right'])}."
+    )
+
+
+def _tiles(record: Found) -> list[Tile]:
+    answer, found = record["answer"], []
+    if answer is not None:
+        found.append(Tile("costs", money(record, answer["cost"]), counts_text(answer["counts"])))
+        near = nearest(answer["service"])
+        if near is not None and near[2] is not None:
+            label = f"p{percentile_of(near[1]):g} there"
+            found.append(Tile(label, seconds(near[2]["latency_s"]), f"{slo_text(near[1])} asked"))
+        second = record["runner_up"]
+        if second is not None:
+            more = second["cost"] / answer["cost"] - 1 if answer["cost"] else 0.0
+            found.append(
+                Tile("the next costs", percent(more, sign=True), counts_text(second["counts"]))
+            )
+    proved = sum(one["vectors"] for one in record["excuses"] if one["proved"])
+    found.append(Tile("platforms", big(record["vectors"]), f"{big(proved)} excluded by proof"))
+    return found
+
+
+def _front(record: Found, pictures: Mapping[str, Any]) -> Section:
+    rows = [
+        (
+            counts_text(one["counts"]),
+            f"{one['cost']:.4g}",
+            str(one["devices"]),
+            seconds(one["latency_s"]),
+            seconds(one["limit_s"]),
+            one["answer"] + (", the answer" if one["chosen"] else ""),
+        )
+        for one in pictures.get("vectors", {}).get("tried", [])
+    ]
+    marked = [k for k, row in enumerate(rows) if row[-1].endswith("the answer")]
+    names = ("platform", f"#{record['unit']}", "#devices", "#latency", "#asked", "")
+    return Section(
+        "front",
+        "Cost and latency",
+        "Platforms that were tried, by what they cost and the latency of the objective that each "
+        "comes nearest to missing, by its best policy. Filled where it meets, hollow where that "
+        "is undecided, crossed where each policy misses. What is not drawn is excluded by proof, "
+        "or costs more.",
+        (table("Platforms that were tried", names, rows, marked=marked),),
+        order=5,
+    )
+
+
+def _excuses(record: Found) -> Section:
+    proved = [
+        (big(one["vectors"]), one["because"], "proved")
+        for one in record["excuses"]
+        if one["proved"]
+    ]
+    if record["dearer"]:
+        dearer = "cost more" if record["answer"] is not None else "were not looked at"
+        proved.append((big(record["dearer"]), dearer, "by their cost"))
+    tried = [
+        (counts_text(one["counts"] or {}), one["because"])
+        for one in record["excuses"]
+        if not one["proved"]
+    ]
+    tables = [
+        table("Excluded together", ("#platforms", "because", "how it is known"), proved),
+        table("Tried one by one: each stated policy was played", ("platform", "because"), tried),
+        table("Policies", ("policy",), [(one,) for one in record["policies"]]),
+    ]
+    return Section(
+        "excuses",
+        "Why not the others",
+        "Every platform of the catalog is here, is dearer, or is the answer: a bound excludes "
+        "those that cannot meet it whatever is done on them, the rest were played.",
+        tuple(tables),
+        open=True,
+        order=10,
+    )
+
+
+def _doubt(record: Found) -> Section:
+    rows = [
+        (
+            counts_text(one["counts"]),
+            f"{one['cost']:.4g}",
+            percent(one["meets"]),
+            percent(one["cheapest"]),
+            f"{one['regret']:.3g}",
+        )
+        for one in record["doubt"]["candidates"]
+    ]
+    names = ("near it", f"#{record['unit']}", "#meets", "#cheapest", "#regret")
+    return Section(
+        "doubt",
+        "How sure",
+        "Asked again on draws of what the figures of devices and links may be off by, and on the "
+        "demand that was told.",
+        (table("What is near the answer", names, rows),),
+        open=True,
+        order=50,
+    )

@@ -1,0 +1,349 @@
+"""What the report of a workload that was played on a deployment shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict, table
+from hetsim.reporting.pages.islands.shared import (
+    Found,
+    provenance_section,
+    seconds,
+    sensitivity_levers,
+)
+from hetsim.reporting.words.text import ABSENT, big, joules, percent
+
+PARTS = {"queue": "waiting", "loading": "loading", "service": "service"}
+MOMENTS = ("mean_s", "p50_s", "p99_s", "max_s")
+"""Parts of a latency, and what is said of each."""
+
+MOST_SPANS = 256
+"""Spans of time of which a page has queue lengths; a verb's own record has all."""
+
+
+def service_island(
+    record: Found, command: Sequence[str], pictures: Mapping[str, Any] | None = None
+) -> Island:
+    """Return what a service's record shows.
+
+    Parameters
+    ----------
+    record : mapping
+        As ``service_record`` gives it and JSON holds it, with what the verb adds.
+    command : sequence of str
+    pictures : mapping, optional
+        ``served``: a row a deployment, as ``answers.served.together`` gives them.
+    """
+    pictures = pictures or {}
+    served = pictures.get("served", {}).get("rows", [])
+    return Island(
+        kind="simulate",
+        title="Requests for " + ", ".join(str(one["model"]) for one in record["served"]),
+        command=tuple(command),
+        record=lean(record),
+        verdict=Verdict(
+            _say(record),
+            " ".join((binds_text(record), *_ceilings(served))),
+            tuple(_levers(record)),
+            _sure(record),
+        ),
+        tiles=tuple(_tiles(record)),
+        sections=(
+            *load_sections(served),
+            latency_section(record),
+            uses_section(record, order=40),
+            *queue_sections(lean(record)),
+            provenance_section(record["served"][0]["problem"]),
+        ),
+        pictures=pictures,
+    )
+
+
+def binds_text(service: Found) -> str:
+    """Return what is used the most."""
+    uses = {f"device {name}": one for name, one in service["devices"].items()}
+    uses |= {f"link {name}": one for name, one in service["links"].items()}
+    name = service["bottleneck"]
+    share = uses[name]["utilization"] if name in uses else None
+    if share is None:
+        return f"{name} are used the most."
+    return f"{name} is used the most: {percent(share)} of the time."
+
+
+def nearest(service: Found) -> tuple[Found, Found, Found | None] | None:
+    """Return the objective whose percentile is largest beside its limit: stream, it, percentile."""
+    found = []
+    for stream in service["streams"]:
+        known = {one["percentile"]: one for one in stream["percentiles"]}
+        for objective in stream["objectives"]:
+            one = known.get(percentile_of(objective))
+            value = float("inf") if one is None or one["latency_s"] is None else one["latency_s"]
+            found.append((value / objective["latency_s"], stream, objective, one))
+    if not found:
+        return None
+    _, stream, objective, one = max(found, key=lambda row: row[0])
+    return stream, objective, one
+
+
+def percentile_of(objective: Found) -> float:
+    """Return the percentile that an objective's share stands for."""
+    return float(f"{100 * objective['share_on_time']:.10g}")
+
+
+def slo_text(objective: Found) -> str:
+    """Return ``p99 <= 20.0 ms``."""
+    return f"p{percentile_of(objective):g} <= {seconds(objective['latency_s'])}"
+
+
+def _say(record: Found) -> str:
+    near = nearest(record)
+    if near is None:
+        answered = sum(one["answered"] for one in record["streams"])
+        came = f"{big(answered)} of {big(record['requests'])} requests"
+        return f"{came} were answered; it is {record['state']}."
+    stream, objective, one = near
+    answers = {each["verdict"] for row in record["streams"] for each in row["objectives"]}
+    verdict = "misses" if "misses" in answers else "meets" if answers == {"meets"} else "undecided"
+    words = {"meets": "Met", "misses": "Missed", "undecided": "Undecided"}
+    text = f"{words[verdict]}: {stream['name']}, {slo_text(objective)} asked"
+    if record["state"] == "overloaded":
+        return f"{text}; more comes than is carried, so that latency grows without end."
+    if one is None:
+        return f"{text}."
+    return f"{text}, p{percentile_of(objective):g} is {latency_text(one)}."
+
+
+def latency_text(one: Found) -> str:
+    """Return a percentile with its interval."""
+    if one["latency_s"] is None:
+        return "beyond what was answered"
+    if not one["enough"] or one["high_s"] is None:
+        return f"{seconds(one['latency_s'])} (too few for an interval)"
+    return f"{seconds(one['latency_s'])} ({seconds(one['low_s'])} to {seconds(one['high_s'])})"
+
+
+def _sure(record: Found) -> str:
+    text = "Intervals of 95 % are of chance in what comes, not of what the figures may be off by"
+    worse = record["bad_end"]
+    if worse is None:
+        return f"{text}."
+    answers = [each["verdict"] for row in worse["streams"] for each in row["objectives"]]
+    if not answers:
+        return f"{text}; with each device and link at its bad end it is {worse['state']}."
+    told = "missed" if "misses" in answers else "met" if set(answers) == {"meets"} else "undecided"
+    return f"{text}; with each device and link at its bad end it is {told}."
+
+
+def _ceilings(served: Sequence[Found]) -> list[str]:
+    return [
+        f"From {one['ceiling_per_s']:.4g} requests a second on more comes than "
+        f"{one['ceiling_binds']} can do, however long it goes on."
+        for one in served
+        if one.get("ceiling_per_s") is not None
+    ]
+
+
+def _levers(record: Found) -> list[str]:
+    found = [f"{text}." for text in sensitivity_levers(record)]
+    if "sensitivities" not in record:
+        found.append("Not asked: --sensitivities tries each device and link 10 % better.")
+    return found
+
+
+def _tiles(record: Found) -> list[Tile]:
+    found = [
+        Tile("requests", big(record["requests"]), f"in {seconds(record['duration_s'])} virtual")
+    ]
+    near = nearest(record)
+    if near is not None:
+        stream, objective, one = near
+        if one is not None:
+            label = f"p{percentile_of(objective):g} of {stream['name']}"
+            asked = f"{seconds(objective['latency_s'])} is asked"
+            found.append(Tile(label, seconds(one["latency_s"]), asked))
+        found.append(Tile("on time", percent(objective["on_time"]), slo_text(objective)))
+    found.append(Tile("it is", str(record["state"]), "whether it keeps up with what comes"))
+    energy = record["energy_per_1000_on_time_j"]
+    if energy is not None:
+        found.append(Tile("energy", joules(energy), "for 1000 requests on time"))
+    cost = record["cost"]
+    if cost is not None and cost["usd_per_1000_on_time"] is not None:
+        usd = f"{cost['usd_per_1000_on_time']:.3g} USD"
+        found.append(Tile("price", usd, "for 1000 requests on time"))
+    return found
+
+
+def load_sections(served: Sequence[Found]) -> list[Section]:
+    """Return the view of latency over rate, with a table a deployment; none where there is none."""
+    tables = [one for row in served for one in _curve_tables(row, len(served) > 1)]
+    reasons = dict.fromkeys(
+        f"{one['name']}: {one['why_not']}" if one["name"] else str(one["why_not"])
+        for one in served
+        if one.get("why_not")
+    )
+    if not tables and not any(one.get("load") for one in served):
+        return []
+    text = (
+        "The same requests closer together or further apart, played by the virtual clock: the "
+        "percentile that is asked for with its 95 % interval, the limit, and what is busiest. "
+        "Hollow: not decided by so many requests. Move a slider and this page plays them again: "
+        "what it says is what the command beside it says."
+    )
+    if reasons:
+        text += f" Not played again here, as a page cannot: {'; '.join(reasons)}."
+    return [Section("load", "Latency over rate", text, tuple(tables), order=5)]
+
+
+def _curve_tables(row: Found, several: bool) -> list[Table]:
+    curve = row.get("curve")
+    if curve is None:
+        return []
+    found = []
+    for stream in curve["streams"]:
+        names = ["#requests a second", f"#p{stream['percentile']:g}", "#95 % interval", "verdict",
+                 "it is", "busiest", "#used"]  # fmt: skip
+        rows = []
+        for k, factor in enumerate(curve["factor"]):
+            one = {key: stream[key][k] for key in ("latency_s", "low_s", "high_s", "enough")}
+            known = one["latency_s"] is not None
+            interval = ABSENT
+            if known and one["enough"]:
+                interval = f"{seconds(one['low_s'])} to {seconds(one['high_s'])}"
+            rows.append(
+                (
+                    f"{factor * row['rate_per_s']:.4g}",
+                    seconds(one["latency_s"]),
+                    interval,
+                    ", ".join(stream["verdict"][k]) or ABSENT,
+                    curve["state"][k],
+                    curve["bottleneck"][k],
+                    percent(curve["used"][k]),
+                )
+            )
+        of = f" of {stream['name']}" if len(curve["streams"]) > 1 else ""
+        by = f", {row['name']}" if several else ""
+        count = "all its" if row["requests"] is None else f"the first {row['requests']}"
+        found.append(table(f"Latency{of} over rate{by}: {count} requests", names, rows))
+    return found
+
+
+def latency_section(record: Found) -> Section:
+    """Return the percentiles of each stream, and what was asked of them."""
+    streams = record["streams"]
+    asked = [(each["name"], *_asked(one)) for each in streams for one in each["objectives"]]
+    rows = [
+        (each["name"], f"p{one['percentile']:g}", seconds(one["latency_s"]), _interval(one))
+        for each in streams
+        for one in each["percentiles"]
+    ]
+    parts = [
+        (each["name"], word, *(seconds(each[part][key]) for key in MOMENTS))
+        for each in streams
+        for part, word in PARTS.items()
+        if each[part]["mean_s"]
+    ]
+    of_asked = ["stream", "objective", "#on time", "verdict", "#more would tell", "MLPerf"]
+    of_rows = ["stream", "percentile", "#latency", "#95 % interval"]
+    of_parts = ["stream", "part", "#mean", "#median", "#p99", "#most"]
+    tables = [table("What was asked", of_asked, asked)] if asked else []
+    tables.append(table("Percentiles", of_rows, rows))
+    tables.append(table("What latency is made of", of_parts, parts))
+    return Section(
+        "percentiles",
+        "Latencies",
+        "From a request's arrival to its answer. Intervals hold in queues: batches of whole busy "
+        "periods say how far a percentile may be off.",
+        tuple(tables),
+        open=True,
+        order=20,
+    )
+
+
+def _asked(one: Found) -> tuple[str, ...]:
+    more = big(one["more_requests"]) if one["more_requests"] else ABSENT
+    valid = "valid" if one["mlperf"]["valid"] else "invalid"
+    return slo_text(one), percent(one["on_time"]), one["verdict"], more, valid
+
+
+def _interval(one: Found) -> str:
+    if not one["enough"] or one["high_s"] is None:
+        return ABSENT
+    return f"{seconds(one['low_s'])} to {seconds(one['high_s'])}"
+
+
+def uses_section(record: Found, *, order: int) -> Section:
+    """Return how much devices, links and instances were used."""
+    rows = []
+    for kind in ("devices", "links"):
+        for name, one in record[kind].items():
+            rows.append((f"{kind[:-1]} {name}", *_use(one)))
+    for model in record["models"]:
+        for k, one in enumerate(model["instances"]):
+            if one["utilization"] is not None:
+                rows.append((f"instance {k} of {model['model']}", *_use(one)))
+    return Section(
+        "uses",
+        "Use",
+        "How much of the run each device computed, each link carried something, and each instance "
+        "had a batch under way.",
+        (table("Use", ("what", "#busy", "#used", "#95 % interval", "#energy"), rows),),
+        order=order,
+    )
+
+
+def _use(one: Found) -> tuple[str, ...]:
+    interval = one["utilization_interval"]
+    between = ABSENT
+    if interval is not None and interval["enough"] and interval["high"] is not None:
+        between = f"{percent(interval['low'])} to {percent(interval['high'])}"
+    energy = ABSENT if one["energy_j"] is None else joules(one["energy_j"])
+    return seconds(one["busy_s"]), percent(one["utilization"]), between, energy
+
+
+def queue_sections(record: Found) -> list[Section]:
+    """Return how many requests waited, over time; none where nothing came."""
+    tables = []
+    for model in record["models"]:
+        queue = model["queue"]
+        if not queue["inside"]:
+            continue
+        pairs = zip(queue["waiting"], queue["inside"], strict=True)
+        rows = [
+            (seconds(k * queue["window_s"]), f"{waiting:.3g}", f"{inside:.3g}")
+            for k, (waiting, inside) in enumerate(pairs)
+        ]
+        tables.append(
+            table(
+                f"Requests of {model['model']}", ("#from", "#waiting", "#waiting or served"), rows
+            )
+        )
+    if not tables:
+        return []
+    return [
+        Section(
+            "queues",
+            "Queues",
+            "How many requests wait before an instance takes them, and how many are waiting or "
+            "served: means over spans of time.",
+            tuple(tables),
+            order=45,
+        )
+    ]
+
+
+def lean(service: Found, most: int = MOST_SPANS) -> Found:
+    """Return a service's record with queue lengths of so many spans of time at most."""
+    return {**service, "models": [_lean_model(one, most) for one in service["models"]]}
+
+
+def _lean_model(model: Found, most: int) -> Found:
+    queue = model["queue"]
+    each = -(-len(queue["inside"]) // most) if most else 0
+    spans = range(0, len(queue["inside"]), each) if each else ()
+    means = {key: [_mean(queue[key][k : k + each]) for k in spans] for key in ("waiting", "inside")}
+    return {**model, "queue": {**queue, **means, "window_s": queue["window_s"] * max(each, 1)}}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(f"{sum(values) / len(values):.6g}")

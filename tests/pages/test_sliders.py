@@ -1,0 +1,162 @@
+"""What a page's sliders say equals what the command beside them prints, setting by setting."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from click.testing import CliRunner
+
+from browsing import Open, Opened
+from hetsim.cli.main import main
+from hetsim.reporting.pages.islands.service import latency_text
+from hetsim.reporting.pages.islands.shared import percent, seconds
+from onnx_builders import make_model, op, value
+from platforms import CPU_AND_NPU
+from sweeps import sweep
+
+Record = dict[str, Any]
+Ask = Callable[..., Record]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of three ops on a CPU and an NPU that are as fast, and a link."""
+    folder = tmp_path_factory.mktemp("asked")
+    weights = {f"w{k}": [[0.5] * 256] * 256 for k in (1, 2)}
+    made = make_model(
+        [op("MatMul", "x w1", "a"), op("Relu", "a", "b"), op("MatMul", "b w2", "y")],
+        [value("x", ("batch", 256))],
+        [value("y", ("batch", 256))],
+        {name: _array(rows) for name, rows in weights.items()},
+    )
+    onnx.save(made, folder / "dense.onnx")
+    (folder / "pair.yaml").write_text(CPU_AND_NPU)
+    return folder
+
+
+def _array(rows: list[list[float]]) -> Any:
+    import numpy as np
+
+    return np.array(rows, dtype=np.float32)
+
+
+def hetsim(*words: object, codes: tuple[int, ...] = (0,)) -> str:
+    """Call the command line; return what it prints."""
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    assert result.exit_code in codes, (words, result.stderr)
+    return result.stdout
+
+
+def asked_again(command: str, *, codes: tuple[int, ...] = (0,)) -> Record:
+    """Run the command that a page shows; return its record."""
+    program, *words = shlex.split(command)
+    assert program == "hetsim"
+    found: Record = json.loads(hetsim(*words, "--json", codes=codes))
+    return found
+
+
+def moved(one: Opened, view: str, name: str, to: float) -> None:
+    """Write a number beside the slider of that name."""
+    field = one.page.locator(
+        f"#view-{view} .slider", has=one.page.locator(f"label:text-is('{name}')")
+    )
+    field.locator("input[type=number]").fill(repr(to))
+    field.locator("input[type=number]").dispatch_event("change")
+
+
+def answer(one: Opened, view: str) -> tuple[str, str]:
+    """What the page says of the setting, and the command beside it."""
+    one.page.wait_for_timeout(60)
+    box = one.page.locator(f"#view-{view} .answer")
+    return box.locator(".said").inner_text(), box.locator(".command code").first.inner_text()
+
+
+def short(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def check_service(one: Opened, record: Record) -> None:
+    """The figures that the page shows are those of the record, digit by digit and bit by bit."""
+    service = one.page.evaluate("hetsim.answers.last.service")
+    rows = dict(
+        one.page.eval_on_selector_all(
+            "#view-load .figures tr",
+            "rows => rows.map(row => [...row.children].map(c => c.textContent))",
+        )
+    )
+    assert service["state"] == record["state"] == rows["it is"]
+    assert service["bottleneck"] == record["bottleneck"]
+    assert service["duration_s"] == record["duration_s"]
+    assert service["on_time"] == record["on_time"]
+    [mine], [stream] = service["streams"], record["streams"]
+    assert len(mine["percentiles"]) == len(stream["percentiles"])
+    for shown, known in zip(mine["percentiles"], stream["percentiles"], strict=True):
+        for key in ("percentile", "latency_s", "low_s", "high_s", "enough"):
+            said = shown[key]
+            assert (None if said == math.inf else said) == known[key], (key, shown, known)
+        assert rows[f"p{known['percentile']:g}"] == latency_text(known)
+    for shown, known in zip(mine["objectives"], stream["objectives"], strict=True):
+        assert shown["verdict"] == known["verdict"]
+        assert shown["on_time"] == known["on_time"]
+        assert rows[f"within {seconds(known['latency_s'])}"] == percent(known["on_time"])
+
+
+@sweep("seed", quick=[0], full=range(24))
+def test_rate_limit_and_price_of_a_simulation(seed: int, folder: Path, opened: Open) -> None:
+    """By the recursion, by the clock with queues and batches, at any rate and limit."""
+    rng = random.Random(seed)
+    ways = [
+        ("--strategy", "single:cpu"),
+        ("--strategy", "heft"),
+        ("--strategy", "heft", "--instances", "2"),
+        ("--strategy", "single:cpu", "--batching", "4:200"),
+        ("--strategy", "single:npu", "--batching", "8"),
+        ("--strategy", "single:npu", "--arrivals", "gamma:2.5"),
+        ("--strategy", "heft", "--arrivals", "burst:4"),
+        ("--strategy", "single:cpu", "--arrivals", "constant"),
+    ]
+    way = ways[seed % len(ways)]
+    path = folder / f"simulated{seed}.html"
+    alone = json.loads(
+        hetsim("simulate", folder / "dense.onnx", "--dim", "batch=1", "--platform",
+               folder / "pair.yaml", *way[:2], "--json")
+    )["timeline"]["latency_s"]  # fmt: skip
+    rate, limit = short(rng.uniform(0.2, 0.9) / alone), short(alone * 1e3 * rng.uniform(1.2, 6))
+    binding = [] if "--batching" in way else ["--dim", "batch=1"]
+    requests = 800 if not seed else rng.choice([1500, 6000])
+    hetsim(
+        "simulate", folder / "dense.onnx", *binding, "--platform", folder / "pair.yaml", *way,
+        "--rate", rate, "--slo", f"p{rng.choice([90, 99])}={limit}ms", "--requests", requests,
+        "--seed", rng.randrange(99), "--report", path,
+    )  # fmt: skip
+    one = opened(path)
+    one.show("load")
+    [slo] = one.page.evaluate("hetsim.island.pictures.served.rows[0].limits[0]")
+    name = f"p{slo['percentile']:g} within"
+    for _ in range(2 if not seed else 5):
+        what = rng.randrange(4)
+        if what:
+            moved(one, "load", "rate", short(rate * rng.uniform(0.3, 2.2)))
+        if what != 1:
+            moved(one, "load", name, short(limit * rng.uniform(0.5, 2)))
+        usd = short(rng.uniform(0.01, 3)) if what == 3 else None
+        if usd is not None:
+            moved(one, "load", "price of the platform", usd)
+        _, command = answer(one, "load")
+        record = asked_again(command)
+        check_service(one, record)
+        if usd is not None:
+            per_1000 = one.page.evaluate("hetsim.answers.last.service.usd_per_1000")
+            assert per_1000 == record["cost"]["usd_per_1000_on_time"]
+    moved(one, "load", "its speed", 2)
+    said, command = answer(one, "load")
+    assert "only the command below says" in said
+    assert "--what-if 'device cpu.speed x2'" in command
