@@ -139,12 +139,13 @@ def policies_of(question: Question) -> tuple[Policy, ...]:
             found += [Policy(placement, routing, batch, strategy) for routing in routings]
         found += [Policy(placement, "least_finish", batch) for placement in mixed]
     if mixed:
-        for placement in (whole, "apart", *mixed):
+        lined: Placement = "all" if _never_fails(question, line=True) else "together"
+        for placement in (lined, "apart", *mixed):
             found.append(Policy(placement, "least_finish", 1, line=True))
     return tuple(found)
 
 
-def _never_fails(question: Question) -> bool:
+def _never_fails(question: Question, *, line: bool = False) -> bool:
     """Whether all devices for all models is a deployment on each vector that bounds leave."""
     if len(question.classes) != len(question.models) or not all(
         stream.slos for stream in question.streams
@@ -155,7 +156,7 @@ def _never_fails(question: Question) -> bool:
             max((way.whole_bytes for way in question.ways.get((of_type, k), ())), default=0)
             for k in range(len(question.classes))
         )
-        if whole > spec.memory_bytes:
+        if whole * (spec.streams if line else 1) > spec.memory_bytes:
             return False
     return True
 
