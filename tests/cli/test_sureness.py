@@ -85,8 +85,8 @@ def test_partitions_are_judged_at_the_bad_end_too(cli: Cli) -> None:
 
 def test_an_interval_that_would_take_too_long_is_left_out_and_said(cli: Cli) -> None:
     words = ("simulate", "zoo:squeezenet", "--platform", "laptop", "--strategy", "single:gpu")
-    few = cli(*words, "--requests", "20000", "--draws", "20")
+    few = cli(*words, "--requests", "2000", "--draws", "20")
     assert "interval " in few.stdout
-    many = cli(*words, "--requests", "20000", "--draws", "100000")
+    many = cli(*words, "--requests", "2000", "--draws", "100000")
     assert "interval " not in many.stdout
     assert "too many tasks for an interval" in many.stderr
