@@ -55,6 +55,9 @@ VERBS = {
     "workload": Verb(
         "hetsim.cli.verbs.workload:workload", "Which requests come when, and who serves them."
     ),
+    "report": Verb(
+        "hetsim.cli.verbs.report:report", "A page of answers on disk, or of what moved between two."
+    ),
     "sweep": Verb("hetsim.cli.verbs.sweep:sweep", "Answer every point of a grid, once."),
     "calibrate": Verb(
         "hetsim.cli.verbs.calibrate:calibrate", "Measure this machine, and write its device file."

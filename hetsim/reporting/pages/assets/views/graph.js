@@ -1,5 +1,7 @@
 /* The view of the model's graph: who runs what, what it takes, and why it is there. */
 (() => {
+  const NONE = -1; // nothing is shown alone ...
+  const MARKED = -2; // ... or what the report marks, or a device by its place
   const NEAR = 4; // pixels that a pointer may move in a click
   const { told } = hetsim;
   const count = (number, one, more = `${one}s`) => `${number} ${number === 1 ? one : more}`;
@@ -20,7 +22,7 @@
       this.plan = model.plans[0];
       this.found = [];
       this.at = -1;
-      this.device = -1;
+      this.only = NONE;
       this.build(root);
       this.canvas = new hetsim.GraphCanvas(this.surface);
       this.theme();
@@ -99,35 +101,44 @@
       this.surface.addEventListener("keydown", (event) => this.key(event));
     }
 
+    /* A button a device, and one for the nodes that a report marks: what is chosen is shown alone. */
     legend() {
       const el = hetsim.element;
+      const { model, plan } = this;
       const used = new Map();
-      this.plan.groups.device.forEach((p, g) => used.set(p, (used.get(p) || 0) + this.plan.members[g].length));
-      this.keys.replaceChildren(
-        ...[...used.keys()].sort((p, q) => p - q).map((p) => {
-          const toggle = () => {
-            this.device = this.device === p ? -1 : p;
+      plan.groups.device.forEach((p, g) => used.set(p, (used.get(p) || 0) + plan.members[g].length));
+      const choices = [...used.keys()].sort((p, q) => p - q).map((p) => ({
+        only: p,
+        shown: [hetsim.swatch(this.look(p)), ` ${told(model.devices[p], 60)}: ${count(used.get(p), "node")}`],
+      }));
+      const { marked } = model.columns;
+      if (marked && marked.nodes.length) {
+        choices.push({ only: MARKED, shown: [`${told(marked.label, 60)}: ${count(marked.nodes.length, "node")}`] });
+      }
+      this.keys.replaceChildren(...choices.map(({ only, shown }, place) =>
+        el("button", {
+          type: "button",
+          "aria-pressed": String(this.only === only),
+          onclick: () => {
+            this.only = this.only === only ? NONE : only;
             this.legend();
             this.light();
-            this.keys.children[[...used.keys()].sort((a, b) => a - b).indexOf(p)].focus();
-          };
-          return el("button", { type: "button", "aria-pressed": String(this.device === p), onclick: toggle },
-            hetsim.swatch(this.look(p)), ` ${told(this.model.devices[p], 60)}: ${count(used.get(p), "node")}`);
-        }),
-      );
+            this.keys.children[place].focus();
+          },
+        }, ...shown)));
     }
 
     /* Show plan i, folded as large graphs are. */
     choose(i) {
       this.plan = this.model.plans[i];
-      this.device = -1;
+      this.only = NONE;
       const all = this.model.startsUnfolded(this.plan);
       this.unfolded = new Set(all ? this.plan.members.keys() : []);
       this.legend();
       this.arrange();
       this.canvas.fit(true);
-      this.select(-1, false);
-      this.summary();
+      const kept = this.node ?? -1;
+      this.select(kept < 0 ? -1 : this.canvas.units.boxOf[kept]);
     }
 
     arrange() {
@@ -323,13 +334,14 @@
     light() {
       const { units } = this.canvas;
       const asked = this.search.value.trim() !== "";
-      if (!asked && this.device < 0) this.canvas.lit = null;
+      if (!asked && this.only === NONE) this.canvas.lit = null;
       else {
         const lit = new Uint8Array(units.node.length);
-        const of = asked ? this.found : this.plan.group.keys();
+        const { marked } = this.model.columns;
+        const of = asked ? this.found : this.only === MARKED ? marked.nodes : this.plan.group.keys();
         for (const v of of) {
           const i = units.boxOf[v];
-          if (this.device < 0 || units.device[i] === this.device) lit[i] = 1;
+          if (this.only < 0 || units.device[i] === this.only) lit[i] = 1;
         }
         this.canvas.lit = lit;
       }

@@ -1,0 +1,67 @@
+"""``hetsim report``: a page of what verbs left on disk, or of what moved between two of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hetsim.cli.given_once import Command
+from hetsim.cli.invocation import current
+from hetsim.cli.options.output import common_options, json_option
+
+
+@click.command(cls=Command)
+@click.argument(
+    "sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path)
+)
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    required=True,
+    help="The HTML file to write.",
+)
+@click.option("--force", is_flag=True, help="Let --output replace a file.")
+@click.option(
+    "--index", "as_index", is_flag=True, help="One page of all, though two of one kind are given."
+)
+@json_option
+@common_options
+def report(
+    sources: tuple[Path, ...], target: Path, force: bool, as_index: bool, as_json: bool
+) -> None:
+    """Make one HTML file of what verbs left on disk; no model is needed.
+
+    A SOURCE is a report.html, a record that --json printed, a folder of --out or of a sweep, a
+    plan.json, or a folder of several of them. Two of one kind give what moved from the first to
+    the second, and why; several give an index with a section each.
+    """
+    from hetsim.reporting.output import check_file, write_file
+    from hetsim.reporting.pages.islands.difference import difference_island
+    from hetsim.reporting.pages.islands.folder import folder_island
+    from hetsim.reporting.pages.islands.of_left import island_of
+    from hetsim.reporting.pages.page import page
+    from hetsim.reporting.pages.reading import read_all
+
+    invocation = current()
+    check_file(target, force=force, option="--output")
+    found = [left for source in sources for left in read_all(source)]
+    if len(found) == 1:
+        island = island_of(found[0], invocation.command)
+    elif len(found) == 2 and len(sources) == 2 and not as_index and found[0].kind == found[1].kind:
+        island = difference_island(found[0], found[1], invocation.command)
+    else:
+        named = sources[0].name if len(sources) == 1 else f"{len(found)} answers"
+        each = [(left, island_of(left, invocation.command)) for left in found]
+        island = folder_island(named or "Answers", each, invocation.command)
+    write_file(target, page(island), force=force, option="--output")
+    if as_json:
+        invocation.show_json(island.record)
+    else:
+        invocation.say(island.verdict.say)
+        if island.kind == "difference":
+            invocation.say(island.verdict.binds)
+    invocation.note(f"wrote {target}; open it in a browser")

@@ -1,0 +1,1 @@
+"""Two answers beside each other: what moved, and what of their questions differs."""

@@ -1,0 +1,130 @@
+"""The report of what a verb left on disk, by its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hetsim.base.text import Record, tally
+from hetsim.errors import InvalidInput
+from hetsim.reporting.pages.differences.headline import headline
+from hetsim.reporting.pages.differences.leaves import leaf_text, leaves, unit_of
+from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
+from hetsim.reporting.pages.islands.compare import comparison_island
+from hetsim.reporting.pages.islands.plan import run_island, simulation_island
+from hetsim.reporting.pages.islands.shared import provenance_section
+from hetsim.reporting.pages.reading import Left
+from hetsim.reporting.words.text import ABSENT, count, listed
+
+Make = Callable[[Mapping[str, Any], Sequence[str], Mapping[str, Any]], Island]
+
+ISLANDS: Mapping[str, Make] = {
+    "hetsim-comparison/1": comparison_island,
+    "hetsim-simulation/1": simulation_island,
+    "hetsim-run/1": run_island,
+}
+"""What makes a report of a record, by its schema; of others its figures are told one by one."""
+
+ROWS_MOST = 1000
+"""Figures that are told one by one; nodes of subgraphs that are named."""
+
+
+def island_of(left: Left, command: Sequence[str]) -> Island:
+    """Return what is shown of `left`; `command` where it does not tell its own.
+
+    Raises
+    ------
+    InvalidInput
+        Where its record lacks fields, as one of another version may.
+    """
+    make = ISLANDS.get(left.record["schema"], _figures_island)
+    try:
+        island = make(left.record, left.command or tuple(command), left.pictures)
+        plan = left.record if left.kind == "plan" else left.plan
+        if plan is not None and "graph" not in left.pictures:
+            island = replace(island, sections=(*island.sections, _subgraphs(plan)))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise InvalidInput(
+            f"its record of '{left.record['schema']}' is not whole: {what}",
+            where=left.source,
+            hint="another hetsim made it, or it is damaged: make it anew",
+        ) from error
+    return island
+
+
+def _figures_island(
+    record: Mapping[str, Any], command: Sequence[str], pictures: Mapping[str, Any]
+) -> Island:
+    """A report of a record that has no pictures of its own: all of its figures."""
+    left = Left("", str(record["schema"]), dict(record))
+    top = headline(left)
+    told = {path: leaf_text(unit_of(path), value) for path, value in top.items()}
+    problem = record.get("problem")
+    asked = isinstance(problem, dict) and "figures" in problem
+    skipped = {"problem", "served", "groups", "schema"}
+    rows = [
+        (" / ".join(path), leaf_text(unit_of(path), value))
+        for key, part in record.items()
+        if key not in skipped
+        for path, value in leaves(part, (key,))
+    ]
+    more = f", the first {ROWS_MOST}" if len(rows) > ROWS_MOST else ""
+    kind = str(record["schema"]).removeprefix("hetsim-").partition("/")[0]
+    verdict = record.get("verdict")
+    said = verdict.get("say") if isinstance(verdict, dict) else None
+    first = [f"{' / '.join(path)} {text}" for path, text in told.items() if text != ABSENT][:3]
+    name = problem.get("name") if isinstance(problem, dict) else None
+    return Island(
+        kind="record",
+        title=f"A {kind}" + (f" of {name}" if name else ""),
+        command=tuple(command),
+        record=record,
+        verdict=Verdict(str(said) if said else f"A {kind}: {', '.join(first) or 'as below'}."),
+        tiles=tuple(Tile(" / ".join(path), text) for path, text in list(told.items())[:6]),
+        sections=(
+            Section(
+                "figures",
+                "Figures",
+                "Every figure of the record, by where it stands in it.",
+                (table(f"Figures{more}", ("figure", "#value"), rows[:ROWS_MOST]),),
+                open=True,
+                order=10,
+            ),
+            *((provenance_section(problem),) if asked and isinstance(problem, dict) else ()),
+        ),
+        pictures=pictures,
+    )
+
+
+def _subgraphs(plan: Record) -> Section:
+    """What a saved plan tells of its subgraphs, without the model."""
+    groups = plan["groups"]
+    devices = tally(str(group["device"]) for group in groups)
+    rows = [
+        (
+            f"g{index}",
+            str(group["device"]),
+            str(len(group["nodes"])),
+            str(group["nodes"][0]),
+            str(group["nodes"][-1]),
+        )
+        for index, group in enumerate(groups[:ROWS_MOST])
+    ]
+    more = f", the first {ROWS_MOST} of {len(groups)}" if len(groups) > ROWS_MOST else ""
+    return Section(
+        "graph",
+        "Subgraphs",
+        f"The plan of {plan['strategy']}: {count(len(groups), 'subgraph')}, {listed(devices)}. "
+        f"{plan['reason']}. The graph itself is in a report that the verb writes (--report).",
+        (
+            table(
+                f"Subgraphs{more}",
+                ("subgraph", "device", "#nodes", "first node", "last node"),
+                rows,
+            ),
+        ),
+        open=True,
+        order=20,
+    )

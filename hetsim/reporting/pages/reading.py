@@ -1,0 +1,284 @@
+"""What verbs left on disk, read back for a report: pages, records, folders, sweeps, plans."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hetsim.base.files import read_regular
+from hetsim.base.text import Record
+from hetsim.errors import InvalidInput, nearest
+from hetsim.reporting.pages.island import SCHEMA
+from hetsim.reporting.pages.packing import unpacked
+
+RESULT, MANIFEST, PLAN, ROWS = "result.json", "manifest.json", "plan.json", "rows.jsonl"
+
+KINDS = {
+    "hetsim-comparison/1": "compare",
+    "hetsim-simulation/1": "simulate",
+    "hetsim-service/1": "simulate",
+    "hetsim-run/1": "run",
+    "hetsim-capacity/1": "capacity",
+    "hetsim-recommendation/1": "recommend",
+    "hetsim-placement/1": "place",
+    "hetsim-sweep/1": "sweep",
+    "hetsim-plan/1": "plan",
+    "hetsim-plan/2": "plan",
+}
+"""The kind of report of a record, by its schema."""
+
+_ISLAND = '<script type="application/json" id="hetsim-data">'
+_OF_REPORTS = ("folder", "difference")
+_LIMIT_BYTES = 2**26
+_WHAT = (
+    "give a report.html, a record that --json printed, a folder of --out or of a sweep, or a plan"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What one verb left on disk.
+
+    Attributes
+    ----------
+    source : str
+        The file or folder, as it was named.
+    kind : str
+        Of ``KINDS``.
+    record : mapping
+        What the verb prints as JSON.
+    command : tuple of str
+        The command line that made it, program first; empty where that is not known.
+    pictures : mapping
+        Of a report: what its views draw.
+    manifest, plan : mapping or None
+        Of a folder of ``--out``; of a page, the version that made it.
+    rows : tuple of mapping
+        Of a sweep.
+    """
+
+    source: str
+    kind: str
+    record: Record
+    command: tuple[str, ...] = ()
+    pictures: Mapping[str, Any] = field(default_factory=dict)
+    manifest: Record | None = None
+    plan: Record | None = None
+    rows: tuple[Record, ...] = ()
+
+    def graph(self) -> Record | None:
+        """Return the columns of its graph; None where it has none. Raises InvalidInput."""
+        picture = self.pictures.get("graph")
+        if picture is None:
+            return None
+        try:
+            found = unpacked(picture)
+        except ValueError:
+            raise InvalidInput(
+                "its graph is damaged", where=self.source, hint="make the report anew"
+            ) from None
+        return found if isinstance(found, dict) and "nodes" in found else None
+
+
+def read_left(path: Path) -> Left:
+    """Read what a verb left in a file or folder.
+
+    Raises
+    ------
+    InvalidInput
+        Where it cannot be read, is damaged, or is nothing that there is a report of.
+    """
+    if path.is_dir():
+        found = _folder(path)
+        if found is None:
+            raise InvalidInput(f"no {RESULT}, {PLAN} or {ROWS} in it", where=str(path), hint=_WHAT)
+        return found
+    return _file(path)
+
+
+def read_all(path: Path) -> list[Left]:
+    """Read what is in a file, a folder of one verb, or a folder of several, in their names' order.
+
+    Files of a folder that are no JSON or HTML, and those of other schemas, are passed over;
+    damaged ones are errors. Raises InvalidInput as ``read_left``, and where there is nothing.
+    """
+    if not path.is_dir():
+        return [_file(path)]
+    own = _folder(path)
+    if own is not None:
+        return [own]
+    found: list[Left] = []
+    for entry in sorted(_listing(path), key=lambda entry: entry.name):
+        if entry.is_dir():
+            inner = _folder(entry)
+            found += [] if inner is None else [inner]
+        elif entry.suffix == ".html":
+            text = _text(entry)
+            if _ISLAND in text and not _of_reports(text):
+                found.append(_page(entry, text))
+        elif entry.suffix == ".json":
+            record = _json(entry, _text(entry))
+            if isinstance(record, dict) and record.get("schema") in KINDS:
+                found.append(_of_record(str(entry), record))
+    if not found:
+        raise InvalidInput("nothing in it that there is a report of", where=str(path), hint=_WHAT)
+    return found
+
+
+def _folder(path: Path) -> Left | None:
+    """What a folder of ``--out`` or of a sweep holds; None where it is neither."""
+    if (path / RESULT).is_file():
+        record = _record(path / RESULT)
+        manifest = _record(path / MANIFEST) if (path / MANIFEST).is_file() else None
+        plan = _record(path / PLAN) if (path / PLAN).is_file() else None
+        command = () if manifest is None else _words(manifest.get("command"))
+        found = _of_record(str(path), record, where=path / RESULT)
+        return Left(str(path), found.kind, record, command, {}, manifest, plan)
+    if (path / ROWS).is_file():
+        return _sweep(path)
+    if (path / PLAN).is_file():
+        return _of_record(str(path), _record(path / PLAN), where=path / PLAN)
+    return None
+
+
+def _file(path: Path) -> Left:
+    text = _text(path)
+    if path.name == ROWS:
+        return _sweep(path.parent)
+    if text.lstrip()[:1] == "<":
+        return _page(path, text)
+    record = _json(path, text)
+    if isinstance(record, dict) and record.get("report") == SCHEMA:
+        return _of_data(path, record)
+    if not isinstance(record, dict):
+        raise InvalidInput("it is no record", where=str(path), hint=_WHAT)
+    return _of_record(str(path), record)
+
+
+def _page(path: Path, text: str) -> Left:
+    start = text.find(_ISLAND)
+    end = text.find("</script>", start)
+    if start < 0 or end < 0:
+        raise InvalidInput("it is no report of hetsim", where=str(path), hint=_WHAT)
+    data = _json(path, text[start + len(_ISLAND) : end])
+    if not isinstance(data, dict) or data.get("report") != SCHEMA:
+        raise InvalidInput(
+            f"its data are not of schema {SCHEMA}",
+            where=str(path),
+            hint="make the report anew with this hetsim",
+        )
+    return _of_data(path, data)
+
+
+def _of_reports(text: str) -> bool:
+    """Whether a page is one of other reports; `kind` stands before all that a name may bring."""
+    head = text[text.find(_ISLAND) :][:200]
+    return any(f'"kind":"{kind}"' in head for kind in _OF_REPORTS)
+
+
+def _of_data(path: Path, data: Record) -> Left:
+    record, pictures, command = data.get("record"), data.get("pictures"), data.get("command")
+    if not (isinstance(record, dict) and isinstance(pictures, dict) and isinstance(command, str)):
+        raise InvalidInput("its data lack fields", where=str(path), hint="make the report anew")
+    if data.get("kind") in _OF_REPORTS:
+        raise InvalidInput(
+            "it is a report of reports", where=str(path), hint="give those that it is of"
+        )
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError:
+        words = (command,)
+    manifest = {"versions": {"hetsim": data.get("version")}}
+    found = _of_record(str(path), record)
+    rows = _page_rows(pictures) if found.kind == "sweep" else ()
+    return Left(str(path), found.kind, record, words, pictures, manifest, rows=rows)
+
+
+def _page_rows(pictures: Record) -> tuple[Record, ...]:
+    """The rows that a sweep's page holds as columns."""
+    picture = pictures.get("rows")
+    columns = picture.get("columns") if isinstance(picture, dict) else None
+    if not isinstance(columns, dict) or not columns:
+        return ()
+    names = list(columns)
+    return tuple(
+        dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    )
+
+
+def _of_record(source: str, record: Record, where: Path | None = None) -> Left:
+    schema = record.get("schema")
+    kind = KINDS.get(schema) if isinstance(schema, str) else None
+    if kind is None:
+        told = "it has no schema" if schema is None else f"no report is made of a '{schema}'"
+        raise InvalidInput(
+            told, where=str(where or source), hint=nearest(str(schema), KINDS) if schema else _WHAT
+        )
+    return Left(source, kind, record)
+
+
+def _sweep(folder: Path) -> Left:
+    """What a sweep's folder holds: the record of the verb, as if it was asked again, and rows."""
+    rows = []
+    path = folder / ROWS
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        row = _json(path, line, number)
+        if not isinstance(row, dict) or not isinstance(row.get("key"), str):
+            raise InvalidInput(
+                "this is no row of a sweep", where=f"{path}:{number}", hint="sweep anew"
+            )
+        rows.append(row)
+    record = {
+        "schema": "hetsim-sweep/1",
+        "points": len(rows),
+        "answered": 0,
+        "known": len(rows),
+        "failed": sum(row.get("error") is not None for row in rows),
+        "rows": str(path),
+        "parquet": None,
+        "front": [],
+        "front_of": [],
+    }
+    return Left(str(folder), "sweep", record, rows=tuple(rows))
+
+
+def _record(path: Path) -> Record:
+    found = _json(path, _text(path))
+    if not isinstance(found, dict):
+        raise InvalidInput("it is no record", where=str(path), hint=_WHAT)
+    return found
+
+
+def _json(path: Path, text: str, line: int = 0) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        at = line or error.lineno
+        raise InvalidInput(f"not JSON: {error.msg}", where=f"{path}:{at}", hint=_WHAT) from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"not JSON: {error}", where=str(path), hint=_WHAT) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_regular(path, _LIMIT_BYTES).decode("utf-8")
+    except (OSError, ValueError) as error:
+        what = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise InvalidInput(f"cannot read: {what}", where=str(path), hint=_WHAT) from None
+
+
+def _listing(path: Path) -> list[Path]:
+    try:
+        return list(path.iterdir())
+    except OSError as error:
+        raise InvalidInput(f"cannot read: {error.strerror}", where=str(path)) from None
+
+
+def _words(command: object) -> tuple[str, ...]:
+    if not isinstance(command, list):
+        return ()
+    return tuple(command) if all(isinstance(word, str) for word in command) else ()

@@ -1,0 +1,123 @@
+"""What verbs left on disk is read back, and what is none of it is told by its name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answers_on_disk import AnswersOnDisk, left_by_verbs
+from hetsim.errors import InvalidInput
+from hetsim.reporting.pages.islands.of_left import island_of
+from hetsim.reporting.pages.page import page
+from hetsim.reporting.pages.reading import KINDS, read_all, read_left
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> AnswersOnDisk:
+    return left_by_verbs(tmp_path_factory.mktemp("answers"))
+
+
+def test_a_page_gives_the_same_report_again(answers: AnswersOnDisk) -> None:
+    left = read_left(answers.page)
+    assert left.kind == "compare"
+    assert left.record == json.loads(answers.record.read_text())
+    again = page(island_of(left, ("hetsim", "report")))
+    assert again == answers.page.read_text()
+
+
+def test_a_record_alone_gives_verdict_and_tables(answers: AnswersOnDisk) -> None:
+    island = island_of(read_left(answers.record), ("hetsim", "report", "x"))
+    whole = island_of(read_left(answers.page), ())
+    assert island.verdict == whole.verdict
+    views = [section.view for section in whole.sections if section.view != "graph"]
+    assert [section.view for section in island.sections] == views
+
+
+def test_a_folder_of_out_has_its_command_and_plan(answers: AnswersOnDisk) -> None:
+    left = read_left(answers.folder)
+    assert left.kind == "simulate"
+    assert left.command[:2] == ("hetsim", "simulate")
+    assert left.plan is not None
+    island = island_of(left, ())
+    subgraphs = next(section for section in island.sections if section.view == "graph")
+    assert len(subgraphs.tables[0].rows) == len(left.plan["groups"])
+
+
+def test_a_plan_and_a_sweep_have_a_report(answers: AnswersOnDisk) -> None:
+    for path, kind in ((answers.folder / "plan.json", "plan"), (answers.sweep, "sweep")):
+        left = read_left(path)
+        assert left.kind == kind
+        island = island_of(left, ("hetsim", "report"))
+        assert island.verdict.say
+        assert island.sections
+    assert len(read_left(answers.sweep).rows) == 2
+    assert read_left(answers.sweep / "rows.jsonl") == read_left(answers.sweep)
+
+
+def test_a_folder_of_several_is_all_of_them(answers: AnswersOnDisk) -> None:
+    (answers.root / "readme.txt").write_text("passed over")
+    (answers.root / "other.html").write_text("<p>passed over")
+    (answers.root / "other.json").write_text("{}")
+    found = read_all(answers.root)
+    assert [Path(left.source).name for left in found] == [
+        "compared.html", "compared.json", "out", "swept"
+    ]  # fmt: skip
+
+
+WRONG: dict[str, Any] = {
+    "empty.json": "",
+    "cut.json": '{"schema": "hetsim-compar',
+    "list.json": "[1]",
+    "none.json": "{}",
+    "number.json": '{"schema": 7}',
+    "other.json": '{"schema": "hetsim-zoo/1"}',
+    "deep.json": "[" * 100_000,
+    "page.html": "<html></html>",
+    "cut.html": '<script type="application/json" id="hetsim-data">{"report"',
+    "broken.html": '<script type="application/json" id="hetsim-data">{"report"</script>',
+    "version.html": (
+        '<script type="application/json" id="hetsim-data">{"report":"hetsim-report/9"}</script>'
+    ),
+    "fields.html": (
+        '<script type="application/json" id="hetsim-data">{"report":"hetsim-report/1"}</script>'
+    ),
+    "bytes.json": b"\xff\xfe\x00",
+    "rows.jsonl": "no row\n",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_answer_is_told_by_its_name(name: str, tmp_path: Path) -> None:
+    path, content = tmp_path / name, WRONG[name]
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InvalidInput) as caught:
+        read_all(path)
+    assert name in str(caught.value)
+    assert caught.value.hint
+
+
+def test_nothing_there_is_told(tmp_path: Path) -> None:
+    for path in (tmp_path / "missing", tmp_path):
+        with pytest.raises(InvalidInput, match=path.name):
+            read_all(path)
+
+
+@pytest.mark.parametrize("schema", KINDS)
+def test_a_record_that_lacks_its_fields_is_told(schema: str, tmp_path: Path) -> None:
+    """Whatever is missing of it, the answer is a report or one line."""
+    path = tmp_path / "half.json"
+    for more in ({}, {"rows": []}, {"rows": [3]}, {"plan": None, "timeline": {}}, {"groups": "x"}):
+        path.write_text(json.dumps({"schema": schema, **more}))
+        assert said_or_made(path)
+
+
+def said_or_made(path: Path) -> bool:
+    """Whether there is a page of it, or one line that names it."""
+    try:
+        made = page(island_of(read_left(path), ("hetsim", "report")))
+    except InvalidInput as error:
+        return path.name in str(error)
+    return bool(made)
