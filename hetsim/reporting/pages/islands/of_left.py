@@ -11,9 +11,13 @@ from hetsim.errors import InvalidInput
 from hetsim.reporting.pages.differences.headline import headline
 from hetsim.reporting.pages.differences.leaves import leaf_text, leaves, unit_of
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
+from hetsim.reporting.pages.islands.capacity import capacity_island
 from hetsim.reporting.pages.islands.compare import comparison_island
 from hetsim.reporting.pages.islands.plan import run_island, simulation_island
+from hetsim.reporting.pages.islands.recommendation import recommendation_island
+from hetsim.reporting.pages.islands.service import service_island
 from hetsim.reporting.pages.islands.shared import provenance_section
+from hetsim.reporting.pages.islands.sweep import rows_picture, sweep_island
 from hetsim.reporting.pages.reading import Left
 from hetsim.reporting.words.text import ABSENT, count, listed
 
@@ -23,6 +27,10 @@ ISLANDS: Mapping[str, Make] = {
     "hetsim-comparison/1": comparison_island,
     "hetsim-simulation/1": simulation_island,
     "hetsim-run/1": run_island,
+    "hetsim-service/1": service_island,
+    "hetsim-capacity/1": capacity_island,
+    "hetsim-recommendation/1": recommendation_island,
+    "hetsim-sweep/1": sweep_island,
 }
 """What makes a report of a record, by its schema; of others its figures are told one by one."""
 
@@ -39,8 +47,11 @@ def island_of(left: Left, command: Sequence[str]) -> Island:
         Where its record lacks fields, as one of another version may.
     """
     make = ISLANDS.get(left.record["schema"], _figures_island)
+    pictures = left.pictures
     try:
-        island = make(left.record, left.command or tuple(command), left.pictures)
+        if left.rows and not pictures:
+            pictures = {"rows": rows_picture(left.rows)}
+        island = make(left.record, left.command or tuple(command), pictures)
         plan = left.record if left.kind == "plan" else left.plan
         if plan is not None and "graph" not in left.pictures:
             island = replace(island, sections=(*island.sections, _subgraphs(plan)))
