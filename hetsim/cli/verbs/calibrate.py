@@ -79,6 +79,7 @@ def calibrate(
     from hetsim.calibration.measuring import Progress
     from hetsim.device.kernels.timing import PROVIDERS, available
     from hetsim.reporting.tables.calibration import calibration_record, calibration_report
+    from hetsim.reporting.tables.comparison import names_table
 
     invocation = current()
     if not provider:
@@ -94,9 +95,15 @@ def calibrate(
                 }
             )
             return
-        for name, (of_runtime, package) in PROVIDERS.items():
-            how = "there" if name in there else f"install {package}"
-            invocation.say(f"{name:10} {of_runtime:28} {how}")
+        invocation.show(
+            names_table(
+                ("provider", "of ONNX Runtime", "here"),
+                (
+                    (name, of_runtime, "there" if name in there else f"install {package}")
+                    for name, (of_runtime, package) in PROVIDERS.items()
+                ),
+            )
+        )
         return
     if provider not in PROVIDERS:
         raise InvalidInput(f"no execution provider '{provider}'", hint=nearest(provider, PROVIDERS))

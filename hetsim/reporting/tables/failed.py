@@ -57,9 +57,9 @@ def failed_table(service: Service) -> Table:
     failed = service.failures
     assert failed is not None
     table = new_table()
-    for name in ("stream", "failures"):
-        table.add_column(name, overflow="fold")
-    for name in ("requests", "rejected", "mean", "p50, 95 %", "p99, 95 %"):
+    table.add_column("stream", overflow="fold")
+    table.add_column(Text("fail-\nures"), no_wrap=True)
+    for name in ("requests,\nrejected", "mean", "p50, 95 %", "p99, 95 %"):
         table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
     objectives = any(stream.objectives for stream in service.streams)
     if objectives:
@@ -81,8 +81,7 @@ def failed_table(service: Service) -> Table:
 def _period(period: Period) -> list[Text]:
     found = {each.percentile: each for each in period.percentiles}
     return [
-        Text(str(period.requests)),
-        Text(str(period.rejected)),
+        cell(str(period.requests), str(period.rejected)),
         Text(seconds_text(period.mean_s)),
         *(cell(*percentile_lines(found.get(percentile))) for percentile in (50.0, 99.0)),
     ]

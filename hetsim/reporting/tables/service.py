@@ -195,51 +195,39 @@ def _shown(streams: Sequence[StreamService]) -> list[float]:
 
 
 def _latencies(service: Service, worse: Service | None) -> Table:
+    """A line a figure of each stream's latency: the mean, and a few percentiles."""
     streams = service.streams
     table = new_table()
-    table.add_column("latency", overflow="fold")
-    for name in ("requests", "mean, 95 %"):
+    table.add_column("stream", overflow="fold")
+    for name in ("requests", "", "latency", "95 %", *(() if worse is None else ("bad end",))):
         table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
     shown = _shown(streams)
-    for percentile in shown:
-        name = f"p{percentile:g}, 95 %"
-        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
     for at, one in enumerate(streams):
         other = None if worse is None else worse.streams[at]
         found, beside = _by_percentile(one), _by_percentile(other)
-        means = [ABSENT]
+        mean, *between = [ABSENT]
         if not _overloaded(service, one):
-            means = [seconds_text(one.mean_s), *_between(one.mean, format_seconds)]
+            mean, *between = [seconds_text(one.mean_s), *_between(one.mean, format_seconds)]
+        lines = [("mean", mean, *(between or [""]))]
+        for percentile in shown:
+            value, *between = percentile_lines(found.get(percentile))
+            lines.append((f"p{percentile:g}", value, *(between or [""])))
         if worse is not None and other is not None:
-            means.append(_bad_end(math.nan if _overloaded(worse, other) else other.mean_s))
+            there = [math.nan if _overloaded(worse, other) else other.mean_s]
+            for percentile in shown:
+                known = beside.get(percentile)
+                there.append(math.nan if known is None else known.estimate_s)
+            lines = [(*line, latency_text(s)) for line, s in zip(lines, there, strict=True)]
         table.add_row(
             cell(one.name),
             str(one.requests),
-            cell(*means),
-            *(
-                _interval(found.get(percentile), other, beside.get(percentile))
-                for percentile in shown
-            ),
+            *(cell(*column) for column in zip(*lines, strict=True)),
         )
     return table
 
 
 def _by_percentile(one: StreamService | None) -> dict[float, Percentile]:
     return {} if one is None else {each.percentile: each for each in one.percentiles}
-
-
-def _bad_end(seconds: float) -> str:
-    return f"bad end {latency_text(seconds)}"
-
-
-def _interval(
-    one: Percentile | None, worse: StreamService | None, other: Percentile | None
-) -> Text:
-    """A percentile, its interval, and what it is at the bad end where that is told."""
-    lines = percentile_lines(one)
-    if worse is not None:
-        lines.append(_bad_end(math.nan if other is None else other.estimate_s))
-    return cell(*lines)
 
 
 def loading_text(service: Service, one: Loading) -> str:
@@ -265,16 +253,15 @@ def _number(value: float, interval: Mean | None) -> str:
 
 
 def _parts(service: Service, *, loading: bool) -> Table:
+    """Of what latencies are made, a mean above its 99th percentile, and what was rejected."""
     streams = service.streams
     table = new_table()
-    table.add_column("of that", overflow="fold")
+    table.add_column("stream", overflow="fold")
     for name in (
-        "answers\na second",
-        "waited,\nmean",
-        "\np99",
-        *(("loaded,\nmean", "\np99") if loading else ()),
-        "served,\nmean",
-        "\np99",
+        "answers\na second,\n95 %",
+        "waited,\nmean,\np99",
+        *(("loaded,\nmean,\np99",) if loading else ()),
+        "served,\nmean,\np99",
         "batch,\nmean",
         "queue\nfull",
         "timed\nout",
@@ -287,9 +274,9 @@ def _parts(service: Service, *, loading: bool) -> Table:
                 number_text(one.throughput_per_s),
                 *_between(one.throughput, "{:.4g}".format),
             ),
-            *([ABSENT] * 2 if _overloaded(service, one) else _mean_and_p99(one.queue)),
-            *(_mean_and_p99(one.loading) if loading else ()),
-            *_mean_and_p99(one.service),
+            ABSENT if _overloaded(service, one) else _mean_and_p99(one.queue),
+            *((_mean_and_p99(one.loading),) if loading else ()),
+            _mean_and_p99(one.service),
             ABSENT if math.isnan(one.batch) else f"{one.batch:.3g}",
             str(one.full),
             str(one.expired),
@@ -297,8 +284,8 @@ def _parts(service: Service, *, loading: bool) -> Table:
     return table
 
 
-def _mean_and_p99(part: Part) -> list[str]:
-    return [seconds_text(part.mean_s), seconds_text(part.p99_s)]
+def _mean_and_p99(part: Part) -> Text:
+    return cell(seconds_text(part.mean_s), seconds_text(part.p99_s))
 
 
 def _objectives(streams: Sequence[StreamService], worse: Service | None) -> Table:

@@ -6,7 +6,7 @@ import os
 from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +17,9 @@ PLAIN_WIDTH = 120
 
 CUT = "\N{HORIZONTAL ELLIPSIS}"
 """What rich puts where it cuts off what does not fit."""
+
+LEAST = 8
+"""Columns that what wraps in a table has at least, where it has as many."""
 
 WIDEST, STEP = 320, 4
 """Columns at which widening ends, and by which a table is widened until all of it is there."""
@@ -39,9 +42,14 @@ def console(stream: TextIO) -> Console:
 def whole(target: Console, report: RenderableType) -> str:
     """Return `report` as `target` prints it, as wide as it must be for no figure to be cut off.
 
-    Where the terminal is too narrow its lines are longer than the terminal is wide: a line
-    that goes on in the next can be read, and one that ends in dots cannot.
+    Where the terminal is too narrow for a table its lines are longer than the terminal is wide: a
+    line that goes on in the next can be read, and one that ends in dots cannot. What stands beside
+    it is not wider for that.
     """
+    if isinstance(report, Group):
+        return "".join(whole(target, part) for part in report.renderables)
+    if isinstance(report, Table):
+        _keep_words(report)
 
     def at(width: int) -> str:
         target.width = width
@@ -49,14 +57,24 @@ def whole(target: Console, report: RenderableType) -> str:
             target.print(report, crop=False)
         return captured.get()
 
-    width = target.width
+    given = width = target.width
     text = at(width)
     if CUT in text:
         own = at(max(width, WIDEST)).count(CUT)
         while text.count(CUT) > own and width < WIDEST:
             width += STEP
             text = at(width)
+    target.width = given
     return text
+
+
+def _keep_words(table: Table) -> None:
+    """Let no column that wraps be so narrow that nothing in it can be read."""
+    for column in table.columns:
+        if column.overflow == "fold" and not column.no_wrap and column.min_width is None:
+            texts = (column.header, *column.cells)
+            lines = [len(line) for text in texts for line in str(text).split("\n")]
+            column.min_width = min(max(lines, default=0), LEAST)
 
 
 def new_table() -> Table:
