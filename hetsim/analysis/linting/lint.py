@@ -11,6 +11,7 @@ from hetsim.analysis.linting.change import Asked, Change
 from hetsim.analysis.linting.finders.links import links
 from hetsim.analysis.linting.finders.precision import precision
 from hetsim.analysis.linting.finders.refused import refused
+from hetsim.analysis.linting.finders.split import split
 from hetsim.analysis.linting.finders.tiny import tiny
 from hetsim.analysis.linting.finders.to_and_fro import to_and_fro
 from hetsim.analysis.linting.finders.weights import weights
@@ -26,7 +27,7 @@ from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 
 FINDERS: tuple[Callable[[Seen], Iterator[Suspect]], ...] = (
-    refused, precision, weights, to_and_fro, tiny, links,
+    refused, precision, weights, split, to_and_fro, tiny, links,
 )  # fmt: skip
 """Who finds what, in the order in which equal findings stand."""
 
@@ -44,7 +45,8 @@ class Finding:
     ----------
     kind : str
         ``refused-`` and ``op``, ``attribute``, ``opset``, ``type``, ``shape``, ``rank``, ``size``,
-        ``other`` or ``all``; ``precision``, ``weights``, ``to-and-fro``, ``tiny`` or ``link``.
+        ``other`` or ``all``; ``precision``, ``weights``, ``split``, ``to-and-fro``, ``tiny`` or
+        ``link``.
     device : str
         What it is about: a device, two, or empty.
     what : str

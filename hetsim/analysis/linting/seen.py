@@ -47,6 +47,7 @@ class Target:
     Attributes
     ----------
     name : str
+        That stands for all of them, where there is one: ``gpu`` for ``gpu.0``, ``gpu.1``.
     devices : tuple of int
     """
 
@@ -115,7 +116,14 @@ def targets_of(problem: Problem, device: str | None) -> tuple[Target, ...]:
     for p in others or range(len(problem.devices)):
         key = (unnumbered(problem.devices[p]), problem.runnable[:, p].tobytes())
         alike.setdefault(key, []).append(p)
+    names = [unnumbered(name) for name in problem.devices]
     return tuple(
-        Target(name if len(alike_here) > 1 else problem.devices[alike_here[0]], tuple(alike_here))
-        for (name, _), alike_here in alike.items()
+        # Some of several of one name go by their own names.
+        Target(
+            name
+            if 1 < len(own) == names.count(name)
+            else ", ".join(problem.devices[p] for p in own),
+            tuple(own),
+        )
+        for (name, _), own in alike.items()
     )

@@ -55,6 +55,8 @@ def model_explorer_record(facts: Facts, what: What) -> Record:
     if what in ("seconds", "cost"):
         record["gradient"] = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#d55e00"}]
     else:
+        # There is no least or largest device; how many nodes each has is told by group.
+        record["hideInAggregatedStatsTable"] = True
         record["showExpandedSummaryOnGroupNode"] = True
         record["showLabelCountColumnsInChildrenStatsTable"] = what == "device"
     return record

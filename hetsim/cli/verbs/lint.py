@@ -79,8 +79,9 @@ def lint(
     """Say what costs MODEL time on a platform, each with the change that takes it away.
 
     Looked for are nodes that devices refuse, and for what; precisions that are slow there; weights
-    beyond a chip's memory; tensors that go to and fro; subgraphs that take longer to start than to
-    run; links. After every change the same strategy plans again: what it saves is that difference.
+    beyond a chip's memory; a split that does not pay; tensors that go to and fro; subgraphs that
+    take longer to start than to run; links. After every change the same strategy plans again: what
+    it saves is that difference.
     """
     from hetsim.analysis.linting.lint import lint as look
     from hetsim.cli.question import (

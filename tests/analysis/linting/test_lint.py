@@ -102,6 +102,12 @@ def check_costs(found: Lint) -> None:
                     assert border.dispatch_s + border.moves_s > border.work_s
                 else:
                     assert border.reads_from & border.writes_to
+        elif one.kind == "split":
+            moved_s = [hetsim.simulate(replica).transfer_s for replica in plan.replicas]
+            shares = [share / len(plan.period) for share in plan.shares]
+            assert one.cost_s == pytest.approx(math.fsum(np.multiply(moved_s, shares)))
+            (device,) = {device for _, device in one.change.pins}
+            assert not problem.unsupported(problem.device_index(device), range(problem.n))
         elif one.kind == "link":
             timeline = hetsim.simulate(plan)
             a, _, b = one.device.partition(" and ")
@@ -171,6 +177,20 @@ def test_devices_that_are_alike_are_looked_at_as_one() -> None:
     assert (one.device, one.change.takes) == ("gpu.1", (("gpu.1", (1,)),))
 
 
+@pytest.mark.sweep
+def test_a_split_that_does_not_pay_is_told() -> None:
+    found = lint(of("inception_v1", "gpu-server-8"))
+    kinds = {one.kind: one for one in found.findings}
+    assert kinds["precision"].change.execute == (("gpu", "float16"),)
+    alone = {
+        name: hetsim.simulate(hetsim.plan(found.problem, f"single:{name}")).latency_s
+        for name in ("cpu", "gpu.0")
+    }
+    best = min(alone, key=lambda name: alone[name])
+    assert {device for _, device in kinds["split"].change.pins} == {best}
+    assert kinds["split"].after_s == pytest.approx(alone[best])
+
+
 def test_every_change_is_tried_once_and_told() -> None:
     said: list[str] = []
     found = lint(of("zfnet512", str(BOX)), tell=said.append, affinity=Affinity({"n0": "cpu"}))
@@ -178,7 +198,7 @@ def test_every_change_is_tried_once_and_told() -> None:
     assert [line.split(":")[0] for line in said] == [f"{n} of {total}" for n in range(1, total + 1)]
     assert found.plan is not None
     assert found.plan.options["pins"] == '{"n0":"cpu"}'
-    assert len(FINDERS) == 6
+    assert len(FINDERS) == 7
 
 
 def test_nothing_is_found_where_one_device_does_all() -> None:

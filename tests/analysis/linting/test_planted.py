@@ -59,7 +59,10 @@ def test_planted_in_chains(seed: int) -> None:
         assert one.kind in ("tiny", "to-and-fro")
         assert dict(one.change.pins).keys() == {name[v]}
     planted = {name[v] for v in odd | small}
-    assert all(planted.issuperset(one.nodes) for one in found.findings)
+    splits = [one for one in found.findings if one.kind == "split"]
+    assert all(planted.issuperset(one.nodes) for one in found.findings if one not in splits)
+    # Without the dsp the npu does all of it, unless it refuses some.
+    assert len(splits) == (not odd and bool(small))
     if not planted:
         assert found.findings == ()
 

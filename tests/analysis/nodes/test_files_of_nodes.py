@@ -103,7 +103,7 @@ def test_node_data_is_of_the_page_s_form(told: Nodes, what: What) -> None:
     record = json.loads(told.to_model_explorer(what))
     known = {
         "name", "results", "gradient", "thresholds", "showExpandedSummaryOnGroupNode",
-        "showLabelCountColumnsInChildrenStatsTable",
+        "showLabelCountColumnsInChildrenStatsTable", "hideInAggregatedStatsTable",
     }  # fmt: skip
     assert record.keys() <= known
     assert isinstance(record["name"], str)

@@ -45,7 +45,7 @@ def precision(seen: Seen) -> Iterator[Suspect]:
         changes = tuple(
             Change(
                 f"{target.name} executes it in {kind}",
-                execute=tuple((problem.devices[p], kind) for p in target.devices),
+                execute=tuple((name, kind) for name in target.name.split(", ")),
             )
             for kind in others
         )
