@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.recommending.instances import Instance, Place
-from hetsim.recommending.question import Question, Split
+from hetsim.recommending.question import Question, Split, Way
 
 
 def gathered(
@@ -14,6 +14,7 @@ def gathered(
     model: int,
     alone: Sequence[int],
     strategy: str,
+    max_batch: int = 1,
     *,
     split_first: bool,
 ) -> tuple[Instance, ...]:
@@ -28,7 +29,11 @@ def gathered(
     at = {(place.kind, place.unit, place.slot): k for k, place in enumerate(places)}
     found = []
     for number, split in enumerate(question.splits):
-        if split.model == model and split.strategy == strategy and _useful(question, split):
+        if (
+            split.model == model
+            and split.strategy == strategy
+            and _useful(question, split, max_batch)
+        ):
             while (devices := _taken(split, at, free)) is not None:
                 found.append(Instance(devices, number))
                 free -= set(devices)
@@ -42,11 +47,20 @@ def strategies(question: Question) -> tuple[str, ...]:
     return tuple(dict.fromkeys(split.strategy for split in question.splits))
 
 
-def _useful(question: Question, split: Split) -> bool:
-    """Whether a set answers one request of each class of its model in time."""
-    limit_s = question.limit_s(split.model)
+def takes(question: Question, model: int, ways: Sequence[Way], max_batch: int) -> bool:
+    """Whether ways of a class answer one request in time, and take batches of up to so many.
+
+    What is larger than any way of the model is not asked for.
+    """
+    limit_s = question.limit_s(model)
+    if not any(way.batch == 1 and way.alone_s <= limit_s for way in ways):
+        return False
+    return ways[-1].batch >= min(max_batch, question.largest[model])
+
+
+def _useful(question: Question, split: Split, max_batch: int) -> bool:
     return all(
-        any(way.batch == 1 and way.alone_s <= limit_s for way in split.ways.get(of_class, ()))
+        takes(question, split.model, split.ways.get(of_class, ()), max_batch)
         for of_class in question.classes_of(split.model)
     )
 

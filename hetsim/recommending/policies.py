@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hetsim.recommending.gathering import gathered, strategies
+from hetsim.recommending.gathering import gathered, strategies, takes
 from hetsim.recommending.instances import Instance, Place
 from hetsim.recommending.mixing import fitting, needs_of, suited
 from hetsim.recommending.question import Counts, Question, Split, Way
@@ -219,7 +219,11 @@ def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
     """Return where models are served on a vector, or why they cannot be so."""
     places = places_of(question, counts)
     able = [
-        [at for at, place in enumerate(places) if serves(question, place.of_type, model)]
+        [
+            at
+            for at, place in enumerate(places)
+            if serves(question, place.of_type, model, policy.max_batch)
+        ]
         for model in range(len(question.models))
     ]
     if policy.placement == "apart":
@@ -230,7 +234,7 @@ def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
         able = fitting(question, places, able, apart(question, places, able), policy.max_batch)
     if policy.strategy:
         instances = tuple(
-            gathered(question, places, model, mine, policy.strategy,
+            gathered(question, places, model, mine, policy.strategy, policy.max_batch,
                      split_first=policy.placement == "split")
             for model, mine in enumerate(able)
         )  # fmt: skip
@@ -267,11 +271,13 @@ def _held(question: Question, where: Placed, policy: Policy) -> list[int]:
     return found
 
 
-def serves(question: Question, of_type: int, model: int) -> bool:
-    """Whether a device has a useful way for one request of each class of a model."""
-    limit_s = question.limit_s(model)
+def serves(question: Question, of_type: int, model: int, max_batch: int = 1) -> bool:
+    """Whether a device answers one request of each class of a model in time.
+
+    It also takes batches of up to so many, as far as any device does.
+    """
     return all(
-        any(way.batch == 1 for way in question.useful(of_type, of_class, limit_s))
+        takes(question, model, question.ways.get((of_type, of_class), ()), max_batch)
         for of_class in question.classes_of(model)
     )
 

@@ -283,6 +283,8 @@ class Question:
         Plans over several devices that are looked at, those that carry most first.
     modes : tuple of tuple of Mode
         By class: all its ways, as bounds take them.
+    largest : tuple of int
+        By model: the most requests in a batch of any way.
     """
 
     aim: Aim
@@ -301,10 +303,16 @@ class Question:
     off: Mapping[tuple[int, int], Off] = field(default_factory=dict)
     splits: tuple[Split, ...] = ()
     modes: tuple[tuple[Mode, ...], ...] = field(init=False, repr=False)
+    largest: tuple[int, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         modes = tuple(tuple(self._modes(at)) for at in range(len(self.classes)))
         object.__setattr__(self, "modes", modes)
+        largest = tuple(
+            max((mode.batch for at in self.classes_of(model) for mode in modes[at]), default=1)
+            for model in range(len(self.models))
+        )
+        object.__setattr__(self, "largest", largest)
 
     def _modes(self, of_class: int) -> Iterator[Mode]:
         for (of_type, other), ways in sorted(self.ways.items()):

@@ -14,17 +14,16 @@ from itertools import combinations
 
 import numpy as np
 
-from hetsim.errors import Infeasible
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 from hetsim.placing.offered import SPLITS
 from hetsim.recommending.composing import Pieces
 from hetsim.recommending.policies import carried_s
 from hetsim.recommending.question import SLACK, Counts, Kind, Off, Question, Split
-from hetsim.recommending.ways import off_of, requests_for, served_by, ways_of
+from hetsim.recommending.ways import off_of, requests_for, resolved_for, ways_of
 from hetsim.service.asked import Asked
-from hetsim.service.resolving import Made, resolve
-from hetsim.workloads.deployment import Deployment, Instances
+from hetsim.service.resolving import Made
+from hetsim.workloads.deployment import Instances
 
 MOST_SETS = 32
 """Sets of devices that are planned for, of each model."""
@@ -115,7 +114,7 @@ def splits_of(
                         continue
                     full = larger
                 mine.append((-carries, full[0]))
-                helped.update(types)
+                helped.update(types if len(kinds) == 1 else ())
                 for of_type, left in full[1].items():
                     off.setdefault((of_type, model), left)
         found += [split for _, split in sorted(mine, key=lambda row: row[0])]
@@ -183,13 +182,10 @@ def _planned(
     names = tuple(list(called[unit].values())[slot] for unit, slot in bare.devices)
     model = question.models[bare.model]
     classes = question.classes_of(bare.model)
-    served = served_by(model, sizes, Instances(1, names, bare.strategy))
     wanted = requests_for(model, question.classes, classes)
-    try:
-        (one,) = resolve(Deployment((served,)), wanted, platform, asked, made)
-    except Infeasible:
-        return None
-    if len(one.plans) > 1:
+    by = Instances(1, names, bare.strategy)
+    one = resolved_for(model, sizes, by, wanted, (platform, made), asked)
+    if one is None or len(one.plans) > 1:
         return None
     # Links of a platform are those of its units, one after another.
     every = build_routes(platform)[0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetsim.errors import Infeasible, UsageError, WorkloadError
+from hetsim.errors import UsageError, WorkloadError
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 from hetsim.problem.problem import Problem
@@ -30,14 +30,14 @@ from hetsim.recommending.question import (
     Way,
 )
 from hetsim.recommending.splitting import splits_of
-from hetsim.recommending.ways import off_of, requests_for, served_by, ways_of
+from hetsim.recommending.ways import off_of, requests_for, resolved_for, ways_of
 from hetsim.service.asked import Asked
 from hetsim.service.batch_dim import batch_dims
 from hetsim.service.cost import Prices
-from hetsim.service.resolving import Made, resolve
+from hetsim.service.resolving import Made
 from hetsim.service.running import expected
 from hetsim.sizing.ceiling import rates_of
-from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Served
+from hetsim.workloads.deployment import DynamicBatching, Instances, Served
 from hetsim.workloads.merging import requests_of
 from hetsim.workloads.workload import Workload
 
@@ -244,17 +244,10 @@ class _Tables:
         for name, of_type in zip(names, types, strict=True):
             for at, model in enumerate(self._models):
                 mine = [k for k, one in enumerate(self._classes) if one.model == at]
-                served = served_by(model, self.sizes[at], Instances(1, (name,)))
-                streams = requests_for(model, self._classes, mine)
-                try:
-                    (one,) = resolve(
-                        Deployment((served,)),
-                        streams,
-                        platform,
-                        self._asked,
-                        made,
-                    )
-                except Infeasible:
+                wanted = requests_for(model, self._classes, mine)
+                by = Instances(1, (name,))
+                one = resolved_for(model, self.sizes[at], by, wanted, (platform, made), self._asked)
+                if one is None:
                     # A device that cannot serve a model has no way for its classes.
                     continue
                 links = {link: at for at, link in enumerate(build_routes(unit)[0])}

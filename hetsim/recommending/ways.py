@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from hetsim.errors import Infeasible
+from hetsim.hardware.spec import Platform
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.recommending.question import SLACK, Class, Off, Task, Way
+from hetsim.service.asked import Asked
 from hetsim.service.memory import held
-from hetsim.service.resolving import Resolved
+from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.simulation.clock.templates import template_of
 from hetsim.workloads.arrivals.constant import Constant
-from hetsim.workloads.deployment import DynamicBatching, Instances, Served
+from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Served
 from hetsim.workloads.workload import Stream, Workload
 
 
@@ -34,6 +37,35 @@ def requests_for(model: str, classes: Sequence[Class], mine: Sequence[int]) -> W
         Stream(str(k), model, Constant(1.0), dims=dict(classes[k].variant)) for k in mine
     )
     return Workload(streams, requests=1)
+
+
+def resolved_for(
+    model: str,
+    sizes: Sequence[int],
+    by: Instances,
+    wanted: Workload,
+    on: tuple[Platform, Made],
+    asked: Asked,
+) -> Resolved | None:
+    """Return a model as one instance serves it, in as many of these sizes as it has memory for.
+
+    None where it cannot serve it at all, one by one. `on` is a platform and what is made for it.
+    """
+    platform, made = on
+    alone = None
+    # What cannot serve one cannot serve more; what is planned once is not planned again.
+    for count in (1, *range(len(sizes), 1, -1)):
+        served = served_by(model, sizes[:count], by)
+        try:
+            (one,) = resolve(Deployment((served,)), wanted, platform, asked, made)
+        except Infeasible:
+            if count == 1:
+                return None
+            continue
+        if count > 1:
+            return one
+        alone = one
+    return alone
 
 
 def off_of(problem: Problem, p: int) -> Off:

@@ -101,7 +101,8 @@ def run_of(
         node.fields("counts policy none")["none"].text()
         there = set(question.devices_of(list(counts)))
         if policy.placement == "all" and all(
-            there.intersection(_useful(question, model, ways)) for model in range(question.models)
+            there.intersection(_useful(question, model, policy, ways))
+            for model in range(question.models)
         ):
             node["policy"].untrue("this policy has a deployment there: each model has a device")
         return Run(counts, number, "none", 0.0)
@@ -191,8 +192,7 @@ def _served(
 ) -> Served:  # fmt: skip
     """Read the instances of a model, which are what the policy says."""
     classes = question.of_model(model)
-    largest = max((way.batch for way in ways if way.of in classes), default=1)
-    largest = min(largest, policy.max_batch)
+    largest = _largest(question, model, policy, ways)
     work: list[list[list[Work]]] = []
     limits = []
     served = []
@@ -237,7 +237,7 @@ def _on_all(
 ) -> None:  # fmt: skip
     """Check that a model is on all devices that can serve it, where the policy says so."""
     if policy.placement == "all":
-        useful = _useful(question, model, ways)
+        useful = _useful(question, model, policy, ways)
         there = question.devices_of(list(counts))
         wanted = [[place] for place, device in enumerate(there) if device in useful]
         if sorted(served) != wanted:
@@ -287,8 +287,14 @@ def _placed(template: Template, devices: list[int], links: list[int], streams: l
     )
 
 
-def _useful(question: Question, model: int, ways: Sequence[Way]) -> set[tuple[int, int]]:
-    """Devices of kinds that serve every class of a model whole within its largest limit."""
+def _useful(
+    question: Question, model: int, policy: Policy, ways: Sequence[Way]
+) -> set[tuple[int, int]]:
+    """Devices of kinds that serve every class of a model whole within its largest limit.
+
+    And that take batches as large as the policy makes.
+    """
+    largest = _largest(question, model, policy, ways)
     useful = {
         (at, place) for at, kind in enumerate(question.kinds) for place in range(len(kind.devices))
     }
@@ -300,12 +306,21 @@ def _useful(question: Question, model: int, ways: Sequence[Way]) -> set[tuple[in
             for _, limit in question.streams[stream].slos
         ]
         limit = max(slos, default=math.inf)
-        useful &= {
-            (way.kinds[0], way.devices[0][1])
+        alone = [
+            (way.kinds[0], way.devices[0][1], way)
             for way in ways
-            if (way.of, way.batch, len(way.devices)) == (of, 1, 1) and way.alone_s <= limit
-        }
+            if way.of == of and len(way.devices) == 1
+        ]
+        useful &= {(k, p) for k, p, way in alone if way.batch == 1 and way.alone_s <= limit}
+        useful &= {(k, p) for k, p, way in alone if way.batch >= largest}
     return useful
+
+
+def _largest(question: Question, model: int, policy: Policy, ways: Sequence[Way]) -> int:
+    """The most requests of a model in a batch of a policy."""
+    classes = question.of_model(model)
+    largest = max((way.batch for way in ways if way.of in classes), default=1)
+    return min(largest, policy.max_batch)
 
 
 def _judged(node: Node, question: Question, finish: Any, fresh: Any) -> tuple[str, float]:
