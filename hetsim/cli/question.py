@@ -114,11 +114,13 @@ def read_plan(
     *,
     runs: bool = False,
     plays: bool = False,
+    supposes: bool = False,
 ) -> Plan:
     """Read the saved plan that the argument names, or plan for the model that it names.
 
     `runs`: the plan is going to be run, on the inputs that ``--input`` gives. `plays`: it is
-    going to be played with the contention that is given.
+    going to be played with the contention that is given. `supposes`: it is kept as it is on what
+    --what-if supposes, see ``kept_as_supposed``.
     """
     from hetsim.placement.planning import plan
 
@@ -127,7 +129,7 @@ def read_plan(
             {
                 "--platform": platform,
                 "--execute": current().execute,
-                "--what-if": current().changes,
+                "--what-if": () if supposes else current().changes,
                 "--without": current().without,
                 "--strategy": strategy,
                 "--objective": objective,
@@ -154,6 +156,25 @@ def read_plan(
     options = with_affinity(options, problem)
     with current().progress(f"planning with {name}"):
         return plan(problem, name, objective=objective, **options)
+
+
+def kept_as_supposed(plan: Plan) -> Plan:
+    """Return a saved plan as it is, priced on its platform with what --what-if supposes of it."""
+    from dataclasses import replace
+
+    from hetsim.hardware.changing.platform import idle_changes, what_if
+    from hetsim.problem.repriced import repriced
+
+    invocation = current()
+    platform = plan.problem.platform
+    if platform is None or plan.sizes:
+        raise UsageError(
+            "--what-if of a saved plan of several replicas, or without a platform",
+            hint="give the model in place of the plan",
+        )
+    for text in idle_changes(platform, invocation.changes):
+        invocation.note(f"what if '{text}': it is so already, and changes nothing")
+    return replace(plan, problem=repriced(plan.problem, what_if(platform, *invocation.changes)))
 
 
 def given_arrays() -> dict[str, Any] | None:

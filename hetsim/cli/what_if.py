@@ -23,9 +23,16 @@ if TYPE_CHECKING:
 
 
 def plan_beside(
-    plan: Plan, platform: str | None, strategy: str | None, objective: Objective | None
+    plan: Plan,
+    platform: str | None,
+    strategy: str | None,
+    objective: Objective | None,
+    kept: Plan | None = None,
 ) -> Beside | None:
-    """Plan as it is what `plan` is for as supposed; None where nothing is supposed."""
+    """Plan as it is what `plan` is for as supposed; None where nothing is supposed.
+
+    `kept`: the same plan as it is, of one that was saved; nothing is planned then.
+    """
     if not supposed():
         return None
     from hetsim.analysis.beside import Side, beside, idle_suppositions, side_of
@@ -33,6 +40,10 @@ def plan_beside(
     from hetsim.problem.repriced import repriced
 
     weighed = objective or "latency"
+    if kept is not None:
+        assert kept.problem.platform is not None
+        idle = idle_suppositions(plan.problem, kept.problem.platform)
+        return beside(side_of(kept, weighed), side_of(plan, weighed), weighed, idle)
     read = read_platform(platform, as_it_is=True)
     name = strategy or DEFAULT_STRATEGY
     with current().progress("planning for the platform as it is"):

@@ -98,7 +98,7 @@ def test_a_saved_plan_says_of_what_it_is(cli: Cli, model: Path, tmp_path: Path) 
     assert plan.to_json() == (out / "plan.json").read_text()
     again = cli("simulate", out / "plan.json")
     assert SAID in " ".join(again.stdout.split())
-    refused = cli("simulate", out / "plan.json", *WIDER)
+    refused = cli("run", out / "plan.json", *WIDER)
     assert refused.exit_code == 2
     assert "--what-if cannot go with a saved plan" in refused.stderr
     del record["platform"]["what_if"]
@@ -171,3 +171,22 @@ def test_what_would_move_an_answer(cli: Cli, model: Path, words: tuple[str, ...]
     assert len(found["changes"]) == 3 + 2 * 3
     text = " ".join(cli(*asked).stdout.split())
     assert f"what would move {found['figure']} plan kept planned anew" in text
+
+
+def test_a_saved_plan_is_kept_as_it_is(
+    cli: Cli, model: Path, platform: Path, tmp_path: Path
+) -> None:
+    words = ("simulate", model, "--platform", platform, "--strategy", "single:cpu")
+    assert cli(*words, "--out", tmp_path / "kept").exit_code == 0
+    plan = tmp_path / "kept" / "plan.json"
+    was, then = (
+        told(cli("simulate", plan, "--json")),
+        told(cli("simulate", plan, "--what-if", "cpu.speed x2", "--json")),
+    )
+    anew = told(cli(*words, "--what-if", "cpu.speed x2", "--json"))
+    assert then["timeline"] == anew["timeline"]
+    assert then["timeline"]["latency_s"] < was["timeline"]["latency_s"]
+    assert then["what_if"]["as_it_is"]["cost_s"] == was["timeline"]["latency_s"]
+    refused = cli("simulate", plan, "--without", "npu")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--without cannot go with a saved plan" in refused.stderr

@@ -160,3 +160,121 @@ def test_rate_limit_and_price_of_a_simulation(seed: int, folder: Path, opened: O
     said, command = answer(one, "load")
     assert "only the command below says" in said
     assert "--what-if 'device cpu.speed x2'" in command
+
+
+@sweep("seed", quick=[0], full=range(8))
+def test_speeds_of_devices_under_a_plan_that_is_kept(
+    seed: int, tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What compare's best plan takes then is what the saved plan does."""
+    rng = random.Random(seed)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pair.yaml").write_text(CPU_AND_NPU)
+    onnx.save(unlike_branches(rng.randrange(2, 6)), tmp_path / "branches.onnx")
+    words = ("branches.onnx", "--platform", "pair.yaml", "--strategy", "heft", "--draws", "0")
+    verb = "compare" if seed % 2 == 0 else "simulate"
+    hetsim(verb, *words, "--report", "page.html")
+    one = opened(tmp_path / "page.html")
+    one.show("speeds")
+    leave = one.page.locator("#view-speeds .command code").first.inner_text()
+    assert shlex.split(leave)[-2:] == ["--out", "kept"]
+    hetsim(*shlex.split(leave)[1:])
+    data = one.page.evaluate("hetsim.island.pictures.speeds")
+    for _ in range(1 if not seed else 3):
+        for place, _device in enumerate(data["devices"]):
+            stop = rng.randrange(len(data["stops"]) + 1)
+            one.page.locator(f"#speed-{place}").evaluate(
+                "(range, to) => { range.value = to; range.dispatchEvent(new Event('input')); }",
+                stop,
+            )
+        one.page.wait_for_timeout(60)
+        said = one.page.locator("#view-speeds .said").inner_text()
+        play = one.page.locator("#view-speeds .command code").nth(1).inner_text()
+        record = asked_again(play)
+        latency_s = record["timeline"]["latency_s"]
+        assert one.page.evaluate("hetsim.answers.last.seconds") == latency_s
+        assert f"kept: {seconds(latency_s)}" in said
+
+
+def unlike_branches(count: int) -> onnx.ModelProto:
+    """Branches of products that meet in a sum: work for two devices, and transfers."""
+    nodes, weights, ends = [], {}, []
+    for k in range(count):
+        width = 128 * (k + 1)
+        weights[f"w{k}"] = _array([[0.1] * width] * 256)
+        weights[f"v{k}"] = _array([[0.1] * 256] * width)
+        nodes += [op("MatMul", f"x w{k}", f"a{k}"), op("MatMul", f"a{k} v{k}", f"b{k}")]
+        ends.append(f"b{k}")
+    nodes.append(op("Sum", " ".join(ends), "y"))
+    return make_model(nodes, [value("x", (64, 256))], [value("y", (64, 256))], weights)
+
+
+@sweep("seed", quick=[0], full=range(8))
+def test_capacity_at_any_rate(seed: int, folder: Path, opened: Open) -> None:
+    """The exit code of ``--target-rate``, and what ``simulate`` says of each row."""
+    rng = random.Random(100 + seed)
+    path = folder / f"capacity{seed}.html"
+    words = (
+        "capacity", folder / "dense.onnx", "--dim", "batch=1", "--platform", folder / "pair.yaml",
+        "--strategy", rng.choice(["single:cpu", "single:npu"]),
+        "--slo", f"p90={rng.choice([0.1, 0.2, 0.5, 1])}ms", "--seed", rng.randrange(99),
+        "--requests", 4096 if seed else 1024,
+    )  # fmt: skip
+    hetsim(*words, "--report", path, codes=(0, 4, 5, 6))
+    one = opened(path)
+    one.show("load")
+    [row] = one.page.evaluate("hetsim.island.pictures.served.rows")
+    for _ in range(1 if not seed else 5):
+        rate = short(row["ceiling_per_s"] * rng.uniform(0.05, 1.3))
+        moved(one, "load", "rate", rate)
+        _, command = answer(one, "load")
+        if seed:
+            check_service(one, asked_again(command))
+        capacity = one.page.locator("#view-load .command code").nth(1).inner_text()
+        told = one.page.evaluate(f"hetsim.answers.capacityAt(hetsim.island.record, {rate})")
+        hetsim(*shlex.split(capacity)[1:], codes=(told["code"],))
+
+
+RECOMMENDED = """\
+streams:
+  busy:
+    model: dense.onnx
+    dims: {{batch: 1}}
+    arrivals: {{constant: {{rate_per_s: {rate}}}}}
+    slos: p99={limit}ms
+requests: {requests}
+seed: {seed}
+"""
+
+
+@sweep("seed", quick=[0], full=range(8))
+def test_the_cheapest_platform_at_other_prices(seed: int, folder: Path, opened: Open) -> None:
+    """The page's answer is the command's, or it says that only the command knows."""
+    rng = random.Random(200 + seed)
+    path = folder / f"recommended{seed}.html"
+    requests = 300 if not seed else rng.choice([500, 900])
+    (folder / f"asked{seed}.yaml").write_text(
+        RECOMMENDED.format(
+            rate=short(rng.uniform(2e3, 4e4)), limit=rng.choice([0.3, 1, 5]),
+            requests=requests, seed=seed,
+        )
+    )  # fmt: skip
+    hetsim(
+        "recommend", "--workload", folder / f"asked{seed}.yaml", "--max-devices", 4,
+        "--catalog", "rock-5b,jetson-orin-nano", "--price", "rock-5b=0.05/h",
+        "--price", "jetson-orin-nano=0.12/h", "--report", path, codes=(0, 5),
+    )  # fmt: skip
+    one = opened(path)
+    if "prices" not in one.views():
+        return
+    one.show("prices")
+    for _ in range(1 if not seed else 5):
+        for name in ("rock-5b", "jetson-orin-nano"):
+            if rng.random() < 0.7:
+                moved(one, "prices", name, short(rng.uniform(0.005, 0.3)))
+        said, command = answer(one, "prices")
+        if "Only a new search" in said:
+            continue
+        found = asked_again(command)["answer"]
+        counts = " + ".join(f"{n} {name}" for name, n in found["counts"].items())
+        assert said == f"Best: {counts}, {found['cost']:.4g} USD an hour."

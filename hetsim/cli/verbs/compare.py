@@ -205,6 +205,7 @@ def compare(
 
 def _report(comparison: Comparison, record: Mapping[str, Any], command: Sequence[str]) -> Island:
     """What the report shows: every plan's timeline, the best first, as far as there is room."""
+    from hetsim.reporting.pages.answers.speeds import speeds_picture, with_speeds
     from hetsim.reporting.pages.islands.compare import comparison_island
     from hetsim.reporting.pages.pictures.of_plans import pictures_of
 
@@ -213,7 +214,11 @@ def _report(comparison: Comparison, record: Mapping[str, Any], command: Sequence
         for row in comparison.rows
         if row.plan is not None and row.timeline is not None
     ]
-    return comparison_island(record, command, pictures_of(played))
+    speeds = None
+    best = comparison.rows[0].plan
+    if best is not None and comparison.objective == "latency" and not comparison.sustained:
+        speeds = speeds_picture(best, command, "compare")
+    return comparison_island(record, command, with_speeds(pictures_of(played), speeds))
 
 
 def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_json: bool) -> None:

@@ -102,12 +102,13 @@ def simulate(
     from hetsim.analysis.target import check_target
     from hetsim.cli.inject import cost_lines, cost_record
     from hetsim.cli.load import OF_LOAD, given, said
-    from hetsim.cli.question import read_plan
+    from hetsim.cli.question import kept_as_supposed, read_plan, supposed
     from hetsim.cli.trace_and_out import check_targets, leave, leave_report
     from hetsim.cli.under_load import play as under_load
     from hetsim.cli.what_if import plan_beside, show_beside, show_sensitivities
     from hetsim.errors import UsageError
     from hetsim.placement.objective import bottleneck
+    from hetsim.reporting.pages.answers.speeds import speeds_picture
     from hetsim.reporting.result import simulation_record, slower_record
     from hetsim.reporting.tables.plan import simulation_report
     from hetsim.simulation.simulate import simulate as play
@@ -121,8 +122,12 @@ def simulate(
     requests = requests or 1
     check_targets(trace, out, report, force=force)
     plan = read_plan(
-        source, platform, strategy, dims, shapes, canonical, contention, objective, plays=True
-    )
+        source, platform, strategy, dims, shapes, canonical, contention, objective, plays=True,
+        supposes=True,
+    )  # fmt: skip
+    was = None
+    if source.endswith(".json") and supposed():
+        was, plan = plan, kept_as_supposed(plan)
     arrivals_s = [request * interval_ms / 1e3 for request in range(requests)]
     asked = plan
     if sustained:
@@ -159,7 +164,7 @@ def simulate(
         if failures:
             for line in cost_lines(record["failures"], timeline):
                 invocation.show(line)
-    show_beside(plan_beside(asked, platform, strategy, objective), record, as_json=as_json)
+    show_beside(plan_beside(asked, platform, strategy, objective, was), record, as_json=as_json)
     if sensitivities:
         show_sensitivities(asked, objective or "latency", record, as_json=as_json)
     leave(
@@ -172,7 +177,10 @@ def simulate(
         seed=seed,
         arrivals_s=arrivals_s,
     )
-    leave_report(partial(_report, plan, drawn), record, report, force=force)
+    speeds = None
+    if report is not None and requests == 1 and not (failures or sustained):
+        speeds = speeds_picture(plan, invocation.command, "simulate", contention=contention)
+    leave_report(partial(_report, plan, drawn, speeds), record, report, force=force)
     if as_json:
         invocation.show_json(record)
     if target_ms is not None:
@@ -183,9 +191,15 @@ def simulate(
 
 
 def _report(
-    plan: Plan, timeline: Timeline, record: Mapping[str, Any], command: Sequence[str]
+    plan: Plan,
+    timeline: Timeline,
+    speeds: Mapping[str, Any] | None,
+    record: Mapping[str, Any],
+    command: Sequence[str],
 ) -> Island:
+    from hetsim.reporting.pages.answers.speeds import with_speeds
     from hetsim.reporting.pages.islands.plan import simulation_island
     from hetsim.reporting.pages.pictures.of_plans import pictures_of
 
-    return simulation_island(record, command, pictures_of([(plan.strategy, plan, timeline)]))
+    pictures = pictures_of([(plan.strategy, plan, timeline)])
+    return simulation_island(record, command, with_speeds(pictures, speeds))
