@@ -53,7 +53,8 @@ def named(value: object, part: str) -> object:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_documents_name_nothing_that_does_not_exist(path: Path) -> None:
     for text in set(re.findall(r"(?<![\w./'-])hetsim(?:\.[A-Za-z_]\w*)+", path.read_text())):
-        if text not in GROUPS:
+        # `hetsim.schema.json` is a file.
+        if text not in GROUPS and not text.endswith(".json"):
             reduce(named, text.split(".")[1:], hetsim)
 
 

@@ -96,6 +96,8 @@ def test_a_group_stays_together_and_long_tests_go_first(tmp_path: Path) -> None:
         (item("a"), None),
         (item("a", "tmp_path", "ray_connection"), "ray"),
         (item("a", "browser"), "browser"),
+        (item("a", "judged", "ray_connection"), "ray"),
+        (item("a", "judged"), "ray"),
         (item("a", "executor", executor="ray"), "ray"),
         (item("a", "executor", executor="threads"), None),
         (item("a", named="own_ray"), "own_ray"),
