@@ -70,6 +70,7 @@ docs: export OMP_NUM_THREADS := 1
 docs: $(DOCS)
 	$(BIN)/python tests/helpers/page_blocks.py $(if $(RENEW),,--check) $$(git ls-files 'docs/*.md')
 	$(BIN)/python tests/helpers/notebooks.py $(if $(RENEW),,--check) docs/notebooks/*.ipynb
+	$(if $(RENEW),$(BIN)/python tests/helpers/report_picture.py docs/report.png)
 	$(BIN)/mkdocs build
 
 fit: install

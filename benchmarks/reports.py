@@ -1,0 +1,117 @@
+"""Reports of the zoo on all platforms: bytes, seconds to make, and until a browser paints.
+
+    .venv/bin/python benchmarks/reports.py [models and platforms...]
+
+A line a report of ``hetsim compare``: bytes; CPU seconds that ``--report`` adds, pictures and page;
+the browser's own ``first-contentful-paint`` after it begins to load the file; milliseconds a frame
+while the timeline is zoomed. Without Chromium the last two are null. The last line sums up.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import hetsim
+from hetsim.base.text import to_compact_json
+from hetsim.graph.zoo import models as zoo
+from hetsim.hardware.catalog import platform_names
+from hetsim.reporting.pages.islands.compare import comparison_island
+from hetsim.reporting.pages.page import page
+from hetsim.reporting.pages.pictures.of_plans import pictures_of
+from hetsim.reporting.result import comparison_record
+
+STRATEGIES = ("single", "hetero", "heft")
+SPREADS = ("bytes", "cpu_s", "paint_ms", "frame_ms")
+PAINTED = "performance.getEntriesByType('paint').map(entry => [entry.name, entry.startTime])"
+FRAME = """() => {
+  const view = document.querySelector('#view-timeline .picture').timeline;
+  const end = view.state.picture.open.end, start = performance.now();
+  for (let turn = 1; turn <= 20; turn += 1) { view.moved(0, end / turn); view.paint(); }
+  return (performance.now() - start) / 20;
+}"""
+
+
+@contextmanager
+def browser() -> Iterator[Any]:
+    """Chromium, or None."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        found = None
+    if found is None:
+        yield None
+        return
+    with sync_playwright() as driver:
+        one = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield one
+        one.close()
+
+
+def painted(one: Any, text: str) -> tuple[float, float]:
+    """Milliseconds until the first content is painted, and a frame of the timeline takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.html"
+        path.write_text(text, encoding="utf-8")
+        tab = one.new_page(viewport={"width": 1280, "height": 900})
+        tab.goto(path.as_uri())
+        tab.wait_for_function(f"() => {PAINTED}.length > 1")
+        paints = dict(tab.evaluate(PAINTED))
+        tab.click("#tab-timeline")
+        tab.wait_for_function("() => hetsim.settled()")
+        frame = float(tab.evaluate(FRAME))
+        tab.close()
+    return float(paints["first-contentful-paint"]), frame
+
+
+def report(model: hetsim.Model, platform: str) -> tuple[dict[str, Any], str]:
+    """What a report of the model on the platform is, and the report."""
+    found = hetsim.compare(
+        hetsim.Problem.of(model, hetsim.load_platform(platform)), STRATEGIES, draws=20
+    )
+    record = json.loads(to_compact_json(comparison_record(found)))
+    begun_s = time.process_time()
+    played = [(row.strategy, row.plan, row.timeline) for row in found.rows]
+    pictures = pictures_of([(name, a, b) for name, a, b in played if a and b])
+    text = page(comparison_island(record, ("hetsim", "compare"), pictures))
+    spent_s = time.process_time() - begun_s
+    row = {"model": model.name, "platform": platform, "bytes": len(text.encode()), "cpu_s": spent_s}
+    return row, text
+
+
+def main(chosen: list[str]) -> None:
+    """Print a line a report, then one for all."""
+    rows = []
+    with browser() as one:
+        for name in zoo.names():
+            if chosen and name not in chosen and not {*chosen} & {*platform_names()}:
+                continue
+            model = hetsim.load_model(f"zoo:{name}")
+            for platform in platform_names():
+                if {*chosen} & {*platform_names()} and platform not in chosen:
+                    continue
+                row, text = report(model, platform)
+                row["paint_ms"], row["frame_ms"] = painted(one, text) if one else (None, None)
+                rows.append(row)
+                print(json.dumps(row), flush=True)
+    print(json.dumps({"reports": len(rows), **{key: spread(rows, key) for key in SPREADS}}))
+
+
+def spread(rows: list[dict[str, Any]], key: str) -> list[float] | None:
+    """Median, and most."""
+    found = [row[key] for row in rows if row[key] is not None]
+    return [median(found), max(found)] if found else None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
