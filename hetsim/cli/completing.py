@@ -278,6 +278,7 @@ OF_VERB: Mapping[tuple[str, str], Names] = {
     ("recommend", "catalog"): _platforms,
     ("partition", "settings"): _rules,
     ("nodes", "device"): _devices,
+    ("lint", "device"): _devices,
 }
 """By the verb and the name of a parameter."""
 

@@ -7,10 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from cli_calls import Cli
 from hetsim.cli.greeting import COMMANDS, greeting
+from sweeps import sweep
 
 
 def test_a_bare_call_greets(cli: Cli) -> None:
@@ -33,7 +32,7 @@ def test_the_first_command_is_the_demo() -> None:
     )
 
 
-@pytest.mark.parametrize("command", [command for command, _ in COMMANDS[1:]])
+@sweep("command", quick=[COMMANDS[2][0]], full=[command for command, _ in COMMANDS])
 def test_each_command_works(command: str, cli: Cli) -> None:
     program, *words = shlex.split(command)
     assert program == "hetsim"

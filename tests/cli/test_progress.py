@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hetsim.cli.going import Going
+from sweeps import sweep
 from terminals import ESCAPES, shown
 
 
@@ -77,14 +78,10 @@ def test_it_is_on_a_terminal_and_gone_in_the_end() -> None:
     assert "comparing" not in done.out
 
 
-@pytest.mark.parametrize(
-    ("more", "err", "env"),
-    [
-        ((), False, {}),
-        (("--quiet",), True, {}),
-        ((), True, {"TERM": "dumb"}),
-    ],
-    ids=["pipe", "quiet", "dumb"],
+@sweep(
+    "more, err, env",
+    quick=[((), True, {"TERM": "dumb"})],
+    full=[((), True, {"TERM": "dumb"}), ((), False, {}), (("--quiet",), True, {})],
 )
 def test_it_is_nowhere_else(more: tuple[str, ...], err: bool, env: dict[str, str]) -> None:
     done = shown("devices", "query", "google-edge-tpu", "zoo:squeezenet", *more, err=err, env=env)
