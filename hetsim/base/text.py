@@ -16,10 +16,21 @@ def plain(text: str) -> str:
     >>> plain("a\nb")
     'a\\nb'
     """
+    if text.isprintable():
+        return text
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
         for char in text
     )
+
+
+def plainly(value: Any) -> Any:
+    """Return a record of plain data with every text in it, keys too, as ``plain`` has it."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, dict):
+        return {plain(key): plainly(inner) for key, inner in value.items()}
+    return [plainly(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def cut(text: str, most: int = 2000) -> str:

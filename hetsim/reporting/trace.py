@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hetsim.base.text import tally
+from hetsim.base.text import plainly, tally
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.reporting.trace_counters import Counter, Times, counters, nanoseconds, under_way
@@ -119,7 +119,7 @@ def trace_json(
             **dict(figures_rows(plan.problem)),
         },
     }
-    return json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"
+    return json.dumps(plainly(record), allow_nan=False, separators=(",", ":")) + "\n"
 
 
 FIRST_THREAD = 1000

@@ -20,16 +20,7 @@ from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table,
 from hetsim.reporting.pages.packing import packed, plotly, unpacked
 from hetsim.reporting.pages.page import BYTES_MOST, page, write_page
 from hetsim.reporting.words.text import percent, ratio
-
-HOSTILE = (
-    "</script><img src=x onerror=alert(1)>",
-    "<!--<script>",
-    "&lt;b&gt; & \"quoted\" 'text'",
-    "a\x00b\x1b[31mred\nline\u2028end",
-    "\u202ertl\u2066mark",
-    "long" * 2500,
-    "\ud800 alone",
-)
+from hostile import HOSTILE
 
 
 def island(names: tuple[str, ...] = ("plain",), **about: Any) -> Island:

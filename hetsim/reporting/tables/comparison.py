@@ -37,7 +37,7 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
 
     `wide` adds energy, what is transferred, and a line a device.
     """
-    parts: list[RenderableType] = [Text(verdict(comparison), style="bold"), Text("")]
+    parts: list[RenderableType] = [Text(plain(verdict(comparison)), style="bold"), Text("")]
     if any(row.feasible for row in comparison.rows):
         parts += [(wide_table if wide else brief_table)(comparison), Text("")]
     dealt = [row for row in comparison.rows if row.plan is not None and row.plan.sizes]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +27,21 @@ WIDEST, STEP = 320, 4
 """Columns at which widening ends, and by which a table is widened until all of it is there."""
 
 
+class _Shown(Console):
+    """A console that writes as escapes whatever would steer a terminal, wherever it is from."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Yield the segments of `renderable`; those that rich steers by itself stay."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            if control or text.replace("\n", "").isprintable():
+                yield segment
+            else:
+                yield Segment("\n".join(map(plain, text.split("\n"))), style)
+
+
 def console(stream: TextIO) -> Console:
     """Return a console on `stream`: as wide as the terminal, PLAIN_WIDTH where there is none.
 
@@ -34,7 +51,7 @@ def console(stream: TextIO) -> Console:
     width = None
     if not stream.isatty() and not os.environ.get("COLUMNS", "").isdigit():
         width = PLAIN_WIDTH
-    return Console(
+    return _Shown(
         file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=False
     )
 
