@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hetsim.base.files import TEXT_LIMIT_BYTES, open_regular
 from hetsim.device.artifact.values import ValueSpec
-from hetsim.errors import InvalidInput
+from hetsim.errors import ExecutionError, InvalidInput
 from hetsim.execution.devices.plan_steps import Part, Step, steps_of
 
 SCHEMA = "hetsim-compiled/2"
@@ -219,8 +219,12 @@ def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
         raise InvalidInput("not a text file", where=str(folder / manifest.plan.file)) from None
 
 
-def check_weights(folder: Path, weights: FileRecord) -> None:
-    """Raise InvalidInput unless the file of weights is the one that was written.
+def copy_weights(folder: Path, weights: FileRecord, target: Path) -> None:
+    """Copy the file of weights, and raise InvalidInput unless the copy is what was written.
+
+    What runs maps the copy: a file that is checked where it lies may be changed behind the check.
+
+    Raises ExecutionError where the copy cannot be written.
 
     Complexity: linear in the weights; a piece of them is in memory at a time.
     """
@@ -228,8 +232,17 @@ def check_weights(folder: Path, weights: FileRecord) -> None:
     with opened(folder, weights.file) as stream:
         # One of another size is not read at all.
         whole = os.fstat(stream.fileno()).st_size == weights.nbytes
-        while whole and (chunk := stream.read(_CHUNK_BYTES)):
-            digest.update(chunk)
+        try:
+            with target.open("xb") as copy:
+                while whole and (chunk := stream.read(_CHUNK_BYTES)):
+                    digest.update(chunk)
+                    copy.write(chunk)
+        except OSError as error:
+            raise ExecutionError(
+                f"the weights cannot be copied: {error.strerror or error}",
+                where=str(target),
+                hint="set HETSIM_CACHE_DIR to a folder that is writable and has room",
+            ) from error
     if not whole or digest.hexdigest() != weights.sha256:
         raise InvalidInput(
             "damaged: not the weights that were compiled",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 from hetsim.device.artifact.file import read_artifact
 from hetsim.device.artifact.header import Expected, Identity
@@ -20,10 +22,11 @@ from hetsim.execution.compiled.manifest import (
     WEIGHTS,
     GroupRecord,
     Manifest,
-    check_weights,
+    copy_weights,
     opened,
     read_manifest,
 )
+from hetsim.execution.devices.folders import run_folder
 from hetsim.execution.devices.program import Code, Program
 from hetsim.execution.devices.weights import Extent, extents_of
 from hetsim.hardware.catalog import load_platform
@@ -48,7 +51,8 @@ class CompiledPlan:
     plan : mapping
         The record of the plan; see ``plans.plan.parse``.
     program : Program
-        Ready for an executor; its weights are mapped from the files of the folder.
+        Ready for an executor; its weights are mapped from a copy of this process's own, which is
+        there as long as this object.
     constants : mapping of str to value
         Outputs of the model that are stored values.
     values : mapping of str to ValueSpec
@@ -74,6 +78,8 @@ def open_compiled(folder: Path) -> CompiledPlan:
     InvalidInput
         Where a file is missing, damaged, not in the folder, for other devices or versions,
         or does not fit the others.
+    ExecutionError
+        Where the copy of the weights cannot be written.
     """
     folder = folder.resolve()
     manifest, steps, text = read_manifest(folder)
@@ -109,26 +115,32 @@ def open_compiled(folder: Path) -> CompiledPlan:
     if stored is not None:
         _, stored_content, mapped = _read(folder, manifest, stored, known)
         trials.append((stored, stored_content, mapped))
-    if manifest.weights is not None:
-        check_weights(folder, manifest.weights)
-    # Nothing is opened, not even in the child, before all files have been checked.
-    with Trial() as trial:
-        for group, content, mapped in trials:
-            trial.check(content, str(folder), group.outputs, mapped, str(folder / group.file))
-    if stored is not None:
-        constants = CompiledSubgraph(stored_content, str(folder), stored.outputs).run({})
-    made = {name for group in manifest.groups for name in group.outputs}
-    program = Program(
-        steps=steps,
-        code={device: tuple(entries) for device, entries in code.items() if entries},
-        extents={
-            device: tuple(sorted(found, key=lambda r: (r.location, r.offset, r.nbytes)))
-            for device, found in extents.items()
-        },
-        weights_dir=str(folder),
-        outputs=tuple(name for name in manifest.outputs if name in made),
-    )
-    return CompiledPlan(folder, manifest, plan, program, constants, known)
+    with ExitStack() as opening:
+        weights_dir = str(folder)
+        if manifest.weights is not None:
+            copies = opening.enter_context(run_folder())
+            weights_dir = str(copies)
+            copy_weights(folder, manifest.weights, copies / manifest.weights.file)
+        # Nothing is opened, not even in the child, before all files have been checked.
+        with Trial() as trial:
+            for group, content, mapped in trials:
+                trial.check(content, weights_dir, group.outputs, mapped, str(folder / group.file))
+        if stored is not None:
+            constants = CompiledSubgraph(stored_content, weights_dir, stored.outputs).run({})
+        made = {name for group in manifest.groups for name in group.outputs}
+        program = Program(
+            steps=steps,
+            code={device: tuple(entries) for device, entries in code.items() if entries},
+            extents={
+                device: tuple(sorted(found, key=lambda r: (r.location, r.offset, r.nbytes)))
+                for device, found in extents.items()
+            },
+            weights_dir=weights_dir,
+            outputs=tuple(name for name in manifest.outputs if name in made),
+        )
+        compiled = CompiledPlan(folder, manifest, plan, program, constants, known)
+        finalize(compiled, opening.pop_all().close)
+        return compiled
 
 
 def _foreign_specs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import io
 import json
@@ -123,6 +124,25 @@ def test_ray_actors_run_a_folder(
     done = run_compiled(opened, given)
     assert_bitwise_equal(done.outputs, run_compiled(opened, given, executor="threads").outputs)
     assert done.executor == "ray"
+
+
+def test_weights_that_change_after_they_were_checked_change_nothing(
+    compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("HETSIM_CACHE_DIR", str(cache))
+    given = inputs_of("weighted")
+    opened = open_compiled(compiled)
+    before = run_compiled(opened, given, executor="threads").outputs
+    weights = compiled / "weights.bin"
+    weights.write_bytes(bytes(weights.stat().st_size))
+    assert_bitwise_equal(run_compiled(opened, given, executor="threads").outputs, before)
+    with pytest.raises(InvalidInput, match="not the weights that were compiled"):
+        open_compiled(compiled)
+    assert len(list((cache / "runs").iterdir())) == 1
+    del opened
+    gc.collect()
+    assert list((cache / "runs").iterdir()) == []
 
 
 def test_the_model_may_be_gone_and_then_nothing_is_compared(
