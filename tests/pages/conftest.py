@@ -36,13 +36,16 @@ def opened(browser: Any) -> Iterator[Open]:
     """Open a report's file; at the end nothing may have gone wrong on any of its pages.
 
     Keywords go to ``browser.new_context``: ``viewport``, ``color_scheme``,
-    ``java_script_enabled``. ``width`` stands for a viewport of that width.
+    ``java_script_enabled``. ``width`` stands for a viewport of that width. What a page does when
+    nothing else is to be done, which is to make plotly ready, it does where it is ``eager``.
     """
     every: list[tuple[Any, Opened]] = []
 
-    def open_file(path: Path, *, width: int = 1280, **about: Any) -> Opened:
+    def open_file(path: Path, *, width: int = 1280, eager: bool = False, **about: Any) -> Opened:
         about.setdefault("viewport", {"width": width, "height": 900})
         context = browser.new_context(**about)
+        if not eager:
+            context.add_init_script("window.requestIdleCallback = () => 0;")
         page = context.new_page()
         one = Opened(page)
         every.append((context, one))

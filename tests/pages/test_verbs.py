@@ -15,7 +15,6 @@ from browsing import WIDTHS, Axe, Open
 from hetsim.cli.main import main
 from onnx_builders import make_model, op, save, value
 from platforms import CPU_AND_NPU
-from sweeps import sweep
 
 MARKUP = "</script><img src=x onerror=alert(1)>"
 
@@ -96,7 +95,8 @@ def test_what_may_not_be_written_is_said_before_the_work(
     assert "there is no folder" in nowhere.stderr
 
 
-@sweep("case", quick=["throughput"], full=list(WORDS))
+@pytest.mark.sweep
+@pytest.mark.parametrize("case", list(WORDS))
 def test_every_view_of_it_is_drawn(
     asked: tuple[str, ...], case: str, tmp_path: Path, opened: Open
 ) -> None:
