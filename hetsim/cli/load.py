@@ -98,7 +98,6 @@ OF_PLAN = {
     "draws": "leave it out, or give --pessimistic for the bad end of what figures may be off by",
     "sustained": "leave it out, or judge one plan so, without a rate",
     "target_ms": "give --slo, e.g. --slo p99=50ms",
-    "trace": "leave it out, or trace one plan, without a rate; --out keeps the result",
 }
 """Options that are of one plan, or not simulated under load, and what to do."""
 

@@ -95,17 +95,26 @@ def leave_service(
     out: Path | None,
     force: bool,
     files: Mapping[str, str],
+    trace: Path | None = None,
 ) -> None:
     """Write the folder with the result and manifest of a workload that was played.
 
     `files` are what was read for it, by what they are.
     """
+    invocation = current()
+    if trace is not None and service.kept is not None:
+        from hetsim.reporting.service_trace import service_trace_json
+
+        write_file(trace, service_trace_json(service), force=force)
+        drawn = service.kept.outcomes.requests
+        of = "" if drawn == service.requests else f"the first {drawn} of "
+        told = f"wrote the trace of {of}{service.requests} requests to {trace}"
+        invocation.note(f"{told}; open it in ui.perfetto.dev")
     if out is None:
         return
     from hetsim.base.text import to_json
     from hetsim.reporting.manifest import manifest_json
 
-    invocation = current()
     first, *others = (one.problem for one in service.resolved)
     made = {
         "result.json": to_json(record),

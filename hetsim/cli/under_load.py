@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from hetsim.service.service import Service
     from hetsim.workloads.deployment import Deployment
 
+KEPT = 10_000
+"""Requests that a trace has at most: what is drawn of more nobody looks at one by one."""
+
 
 def play(
     load: Load,
     *,
+    trace: Path | None,
     out: Path | None,
     report: Path | None,
     force: bool,
@@ -49,7 +53,7 @@ def play(
 
     invocation = current()
     refuse(OF_PLAN, "is of one plan alone, and not simulated under load")
-    check_targets(None, out, report, force=force)
+    check_targets(trace, out, report, force=force)
     load, hardware, asked = asked_of(load)
     prices = Prices(load.prices, load.tariff, load.lifetime)
     # What is wrong with prices is told before anything is played.
@@ -72,6 +76,7 @@ def play(
             made=made,
             until_answered=until_answered,
             within=load.within,
+            keep=KEPT if trace is not None and on is hardware else 0,
         )
         down.find(deployment, on, asked, made, until_answered=until_answered)
         return service
@@ -96,7 +101,7 @@ def play(
         record["what_if"] = served_beside_record(was, service)
         as_it_is.record(record["what_if"])
     outages.record(record)
-    leave_service(service, record, out=out, force=force, files=load.files)
+    leave_service(service, record, trace=trace, out=out, force=force, files=load.files)
     if report is not None:
         report_of_service(load, service, cost, hardware, record, report, force=force)
     if as_json:

@@ -130,13 +130,13 @@ class Tracks:
     def metadata(self) -> Iterator[Entry]:
         """Name and order every process and thread."""
         for pid, name in self._processes.items():
-            yield _metadata("process_name", pid, None, name=name)
+            yield metadata("process_name", pid, None, name=name)
             # Requests stand above the devices that they run on.
             place = self._first - 1 if pid == self.requests_pid else pid
-            yield _metadata("process_sort_index", pid, None, sort_index=place)
+            yield metadata("process_sort_index", pid, None, sort_index=place)
         for (pid, tid), name in sorted(self._names.items()):
-            yield _metadata("thread_name", pid, tid, name=name)
-            yield _metadata("thread_sort_index", pid, tid, sort_index=tid)
+            yield metadata("thread_name", pid, tid, name=name)
+            yield metadata("thread_sort_index", pid, tid, sort_index=tid)
 
 
 def lanes(spans: Iterable[tuple[float, float]]) -> list[int]:
@@ -153,6 +153,7 @@ def lanes(spans: Iterable[tuple[float, float]]) -> list[int]:
     return chosen
 
 
-def _metadata(kind: str, pid: int, tid: int | None, **args: object) -> Entry:
+def metadata(kind: str, pid: int, tid: int | None, **args: object) -> Entry:
+    """Return an entry that names or orders a process, or with `tid` a thread."""
     thread = {} if tid is None else {"tid": tid}
     return {"ph": "M", "name": kind, "pid": pid, **thread, "args": args}

@@ -17,6 +17,8 @@ from hetsim.service.failed import Failed
 from hetsim.service.resolving import Resolved
 from hetsim.service.scaled import Scaled
 from hetsim.service.stability import STATES, Stability, State
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.workloads.failure import Failure
 from hetsim.workloads.slo import Slo
 from hetsim.workloads.workload import Workload
 
@@ -225,6 +227,20 @@ class ModelService:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """The first requests of a run one by one, and what failed during all of it.
+
+    Attributes
+    ----------
+    outcomes : Outcomes
+    happened : tuple of Failure
+    """
+
+    outcomes: Outcomes
+    happened: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Service:
     """What became of a workload on a deployment.
 
@@ -259,6 +275,8 @@ class Service:
         What failures did; None where none was asked for.
     scaled : tuple of Scaled
         What became of the replicas of models that are autoscaled.
+    kept : Kept or None
+        Single requests, where they were asked for; not compared.
     """
 
     workload: Workload
@@ -277,6 +295,7 @@ class Service:
     loading: tuple[Loading, ...] = ()
     failures: Failed | None = None
     scaled: tuple[Scaled, ...] = ()
+    kept: Kept | None = field(default=None, repr=False)
 
     @property
     def state(self) -> State:

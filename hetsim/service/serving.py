@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +31,7 @@ from hetsim.service.replicas import instances_s, scaled_of
 from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.service.running import Run, check_room, engine_of, expected
 from hetsim.service.scaled import Scaled
-from hetsim.service.service import Loading, ModelService, Service, Use
+from hetsim.service.service import Kept, Loading, ModelService, Service, Use
 from hetsim.service.turns import load_s
 from hetsim.simulation.autoscaling.serving import ScalingServing
 from hetsim.simulation.clock.metrics import busy_seconds
@@ -60,6 +62,7 @@ def serve(
     within: float | None = None,
     machine_code: bool | None = None,
     heap: bool = False,
+    keep: int = 0,
 ) -> Service:
     """Play `workload` on `deployment` on the virtual clock, and say what became of it.
 
@@ -88,6 +91,8 @@ def serve(
         bit.
     heap : bool
         Whether a heap of events plays what could do without it, too. So is this answer.
+    keep : int
+        So many of the first requests are kept one by one, for ``Service.kept``; 0: none.
 
     Raises
     ------
@@ -117,6 +122,7 @@ def serve(
         within=within,
         machine_code=machine_code,
         heap=heap,
+        keep=keep,
     )
 
 
@@ -130,6 +136,7 @@ def played(
     confidence: float = CONFIDENCE,
     machine_code: bool | None = None,
     heap: bool = False,
+    keep: int = 0,
 ) -> Service:
     """Play what is resolved and set up; see ``serve``.
 
@@ -148,7 +155,13 @@ def played(
     )
     run = Run(workload, setup, engine, machine_code=machine_code)
     end = run.play(until_answered=until_answered, within=within, confidence=confidence)
-    return service_of(run, resolved, end)
+    service = service_of(run, resolved, end)
+    if not keep:
+        return service
+    happened = tuple(engine.happened) if isinstance(engine, FailingServing) else ()
+    columns: Any = (column[:keep].copy() for column in run.outcomes())
+    first = Outcomes(*columns)
+    return replace(service, kept=Kept(first, happened))
 
 
 def service_of(

@@ -114,7 +114,7 @@ def simulate(
     from hetsim.simulation.simulate import simulate as play
 
     if given(*OF_LOAD):
-        under_load(said(), out=out, report=report, force=force, as_json=as_json)
+        under_load(said(), trace=trace, out=out, report=report, force=force, as_json=as_json)
         return
     if source is None:
         raise UsageError("no model is given", hint="give MODEL, PLAN.json, or --workload FILE")

@@ -1,0 +1,199 @@
+"""Requests under load as Chrome trace events, the JSON that Perfetto opens.
+
+A process a stream, with each request by name, where it waited and was served; a process a model,
+with the batches of each instance and an arrow from each request to its batch, how many wait and are
+served over time, and replicas where they come and go; and a process for devices that were down.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hetsim.reporting.trace import FIRST_THREAD, microseconds
+from hetsim.reporting.trace_counters import Changes, counted, nanoseconds
+from hetsim.reporting.trace_tracks import Entry, Track, lanes, metadata
+from hetsim.service.service import Kept, Service
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.tables import EXPIRED, FULL
+
+WHY = {FULL: "rejected: the queue was full", EXPIRED: "rejected: it waited too long"}
+"""What became of a request that was not answered."""
+
+
+@dataclass(slots=True)
+class _Drawing:
+    """Rows and events so far."""
+
+    processes: list[str] = field(default_factory=list)
+    threads: list[tuple[int, str]] = field(default_factory=list)
+    events: list[tuple[int, Entry]] = field(default_factory=list)
+    arrows: int = 0
+
+    def process(self, name: str) -> int:
+        self.processes.append(name)
+        return len(self.processes)
+
+    def thread(self, pid: int, name: str) -> Track:
+        self.threads.append((pid, name))
+        return pid, FIRST_THREAD + len(self.threads)
+
+    def slice(self, track: Track, name: str, kind: str, begin_s: float, end_s: float,
+              **args: object) -> None:  # fmt: skip
+        at_ns = nanoseconds(begin_s)
+        length_ns = max(nanoseconds(end_s) - at_ns, 0)
+        self._add(at_ns, track, ph="X", name=name, cat=kind, dur=microseconds(length_ns), args=args)
+
+    def arrow(self, ph: str, number: int, track: Track, at_s: float) -> None:
+        more = {"bp": "e"} if ph == "f" else {}
+        self._add(nanoseconds(at_s), track, ph=ph, name="served by", cat="batch", id=number, **more)
+
+    def counter(self, pid: int, name: str, unit: str, changes: Changes) -> None:
+        for one in counted("", name, unit, changes):
+            for at_ns, entry in one.entries(pid):
+                self.events.append((at_ns, entry | {"ts": microseconds(at_ns)}))
+
+    def _add(self, at_ns: int, track: Track, **entry: object) -> None:
+        pid, tid = track
+        self.events.append((at_ns, {**entry, "pid": pid, "tid": tid, "ts": microseconds(at_ns)}))
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield names, then what happened by time; at one time, in the order of its drawing."""
+        for pid, name in enumerate(self.processes, start=1):
+            yield metadata("process_name", pid, None, name=name)
+            yield metadata("process_sort_index", pid, None, sort_index=pid)
+        for tid, (pid, name) in enumerate(self.threads, start=FIRST_THREAD + 1):
+            yield metadata("thread_name", pid, tid, name=name)
+            yield metadata("thread_sort_index", pid, tid, sort_index=tid)
+        for _, entry in sorted(self.events, key=lambda event: event[0]):
+            yield entry
+
+
+def service_trace_json(service: Service) -> str:
+    """Return the requests that were kept of `service` (``serve(keep=)``) as JSON text.
+
+    O(K log K) for K of them; the same in every process.
+    """
+    kept = service.kept
+    assert kept is not None
+    drawing = _Drawing()
+    of_request = _requests(drawing, service, kept.outcomes)
+    _batches(drawing, service, kept.outcomes, of_request)
+    _downs(drawing, service, kept)
+    record = {
+        "traceEvents": list(drawing.entries()),
+        "displayTimeUnit": "ms",
+        "otherData": {
+            "clock": "virtual",
+            "requests": service.requests,
+            "requests drawn": kept.outcomes.requests,
+            "duration_s": service.duration_s,
+        },
+    }
+    return json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def _requests(drawing: _Drawing, service: Service, outcomes: Outcomes) -> dict[int, Track]:
+    """Draw each request on a row of its stream; return those of which were answered."""
+    found: dict[int, Track] = {}
+    for at, stream in enumerate(service.streams):
+        mine = np.flatnonzero(outcomes.stream == at).tolist()
+        pid = drawing.process(f"requests of {stream.name}")
+        ends = np.where(outcomes.why == 0, outcomes.finish_s, outcomes.arrival_s).tolist()
+        came, sent = outcomes.arrival_s.tolist(), outcomes.sent_s.tolist()
+        lane_of = lanes([(came[k], ends[k]) for k in mine])
+        rows = [
+            drawing.thread(pid, f"requests ({k + 1})") for k in range(max(lane_of, default=-1) + 1)
+        ]
+        for number, (k, lane) in enumerate(zip(mine, lane_of, strict=True)):
+            row, why = rows[lane], int(outcomes.why[k])
+            if why:
+                name = f"request {number} {WHY[why].partition(':')[0]}"
+                drawing.slice(row, name, "request", came[k], came[k], request=k, why=WHY[why])
+                continue
+            drawing.slice(
+                row, f"request {number}", "request", came[k], ends[k],
+                request=k, seconds=ends[k] - came[k], batch=int(outcomes.size[k]),
+                instance=int(outcomes.instance[k]),
+            )  # fmt: skip
+            if nanoseconds(sent[k]) > nanoseconds(came[k]):
+                drawing.slice(row, "waiting", "request", came[k], sent[k])
+            drawing.slice(row, "served", "request", sent[k], ends[k])
+            found[k] = row
+    return found
+
+
+def _batches(
+    drawing: _Drawing, service: Service, outcomes: Outcomes, of_request: dict[int, Track]
+) -> None:
+    """Draw the batches of each model, what waits for them, and replicas."""
+    models = list(dict.fromkeys(one.model for one in service.models))
+    of_stream = [models.index(stream.model) for stream in service.streams]
+    model_of = np.array(of_stream, dtype=np.int64)[outcomes.stream]
+    for at, model in enumerate(models):
+        pid = drawing.process(f"model {model}")
+        mine = np.flatnonzero((model_of == at) & (outcomes.why == 0)).tolist()
+        _of_model(drawing, pid, outcomes, mine, of_request)
+        for scaled in service.scaled:
+            if scaled.model == model:
+                changes: Changes = []
+                for one in scaled.lived:
+                    changes += [(nanoseconds(one.start_s), 1), (nanoseconds(one.gone_s), -1)]
+                drawing.counter(pid, "replicas", "there", changes)
+
+
+def _of_model(
+    drawing: _Drawing,
+    pid: int,
+    outcomes: Outcomes,
+    mine: Sequence[int],
+    of_request: dict[int, Track],
+) -> None:
+    waits: Changes = []
+    served: Changes = []
+    batches: dict[tuple[int, float, float], list[int]] = {}
+    for k in mine:
+        came_s, sent_s = float(outcomes.arrival_s[k]), float(outcomes.sent_s[k])
+        end_s = float(outcomes.finish_s[k])
+        waits += [(nanoseconds(came_s), 1), (nanoseconds(sent_s), -1)]
+        served += [(nanoseconds(sent_s), 1), (nanoseconds(end_s), -1)]
+        batches.setdefault((int(outcomes.instance[k]), sent_s, end_s), []).append(k)
+    drawing.counter(pid, "waiting", "requests", waits)
+    drawing.counter(pid, "served", "requests", served)
+    for instance in sorted({key[0] for key in batches}):
+        own = sorted(key for key in batches if key[0] == instance)
+        lane_of = lanes([(begin_s, end_s) for _, begin_s, end_s in own])
+        rows = [
+            drawing.thread(pid, f"instance {instance} ({lane + 1})")
+            for lane in range(max(lane_of, default=-1) + 1)
+        ]
+        for key, lane in zip(own, lane_of, strict=True):
+            _, begin_s, end_s = key
+            first_s = float(min(outcomes.begun_s[k] for k in batches[key]))
+            drawing.slice(
+                rows[lane], f"batch of {len(batches[key])}", "batch", begin_s, end_s,
+                requests=batches[key], begun_s=first_s,
+            )  # fmt: skip
+            for k in batches[key]:
+                drawing.arrows += 1
+                drawing.arrow("s", drawing.arrows, of_request[k], begin_s)
+                drawing.arrow("f", drawing.arrows, rows[lane], begin_s)
+
+
+def _downs(drawing: _Drawing, service: Service, kept: Kept) -> None:
+    """Draw when devices were down."""
+    last_s = service.duration_s
+    devices = sorted({failure.device for failure in kept.happened})
+    if devices:
+        pid = drawing.process("devices that were down")
+    for device in devices:
+        row = drawing.thread(pid, device)
+        until_s = 0.0
+        for failure in kept.happened:
+            if failure.device == device:
+                begin_s = max(failure.at_s, until_s)
+                until_s = max(begin_s, min(failure.back_s, last_s))
+                drawing.slice(row, failure.kind, "failure", begin_s, until_s)

@@ -1,0 +1,110 @@
+"""Requests under load are drawn one by one, as what became of them says."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli_calls import Cli
+from oracles.trace_import import Imported, Span, imported
+
+Words = tuple[object, ...]
+
+
+@pytest.fixture
+def drawn(cli: Cli, dynamic_model: Path, platform: Path, tmp_path: Path) -> object:
+    """Simulate the tiny model under load with these words, and read its trace."""
+
+    def call(*words: object) -> Imported:
+        path = tmp_path / "trace.json"
+        result = cli(
+            "simulate", dynamic_model, "--platform", platform, "--strategy", "single:cpu",
+            "--trace", path, *words,
+        )  # fmt: skip
+        assert result.exit_code in (0, 5, 6), result.stderr
+        assert f"to {path}; open it" in result.stderr
+        found = imported(path.read_text())
+        assert found.complaints == []
+        return found
+
+    return call
+
+
+def requests_of(found: Imported) -> list[Span]:
+    spans = found.of("requests of requests")
+    return [span for span in spans if span.name.startswith("request ")]
+
+
+def counter(found: Imported, name: str) -> list[tuple[int, float]]:
+    [values] = [values for (_, named), values in found.counters.items() if named == name]
+    return values
+
+
+def integral(values: list[tuple[int, float]]) -> float:
+    return sum(value * (then - at) for (at, value), (then, _) in pairwise(values))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--rate", 3000, "--dim", "batch=1"),
+        ("--rate", 20000, "--batching", "4:500", "--instances", 2),
+    ],
+    ids=["alone", "batches"],
+)
+def test_each_request_waits_and_is_served(drawn: object, words: Words) -> None:
+    found = drawn(*words, "--requests", 300)  # type: ignore[operator]
+    spans = requests_of(found)
+    assert sorted(span.args["request"] for span in spans) == list(range(300))
+    parts = [s for s in found.of("requests of requests") if not s.name.startswith("request ")]
+    served = [span for span in parts if span.name == "served"]
+    waited = [span for span in parts if span.name == "waiting"]
+    assert len(served) == 300
+    # Whoever waits is then served, to the end of the request.
+    ends = {span.end_ns for span in spans}
+    assert {span.end_ns for span in served} == ends
+    assert {span.end_ns for span in waited} <= {span.start_ns for span in served}
+    total = sum(span.end_ns - span.start_ns for span in spans)
+    assert total == sum(span.end_ns - span.start_ns for span in parts)
+    under_way = integral(counter(found, "served requests"))
+    assert under_way == sum(span.end_ns - span.start_ns for span in served)
+    waits = sum(span.end_ns - span.start_ns for span in waited)
+    assert waits == (integral(counter(found, "waiting requests")) if waits else 0)
+    model = next(name for name in found.processes.values() if name.startswith("model "))
+    batches = found.of(model)
+    assert sorted(k for batch in batches for k in batch.args["requests"]) == list(range(300))
+    assert len(found.arrows) == 300
+    for tail, head, _ in found.arrows:
+        assert (tail.name, tail.start_ns, tail.end_ns) == ("served", head.start_ns, head.end_ns)
+
+
+def test_who_is_rejected_and_what_was_down_is_drawn(drawn: object) -> None:
+    words = (
+        "--rate",
+        3000,
+        "--requests",
+        300,
+        "--dim",
+        "batch=1",
+        "--inject",
+        "kill cpu at 20ms for 10ms",
+    )
+    found = drawn(*words)  # type: ignore[operator]
+    [down] = found.of("devices that were down")
+    assert (down.name, down.start_ns, down.end_ns) == ("kill", 20_000_000, 30_000_000)
+    assert len(requests_of(found)) == 300
+
+
+def test_of_many_requests_the_first_are_drawn(
+    drawn: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hetsim.cli.under_load.KEPT", 50)
+    found = drawn("--rate", 3000, "--requests", 300, "--dim", "batch=1")  # type: ignore[operator]
+    spans = requests_of(found)
+    assert sorted(span.args["request"] for span in spans) == list(range(50))
+    assert np.all(
+        np.diff([span.start_ns for span in sorted(spans, key=lambda s: s.args["request"])]) >= 0
+    )
