@@ -46,7 +46,7 @@ def test_every_gain_is_that_of_planning_anew(model: str, platform: str) -> None:
     check_costs(found)
 
 
-@examples(quick=5, full=200)
+@examples(quick=3, full=200)
 @given(problems(max_nodes=7), st.sampled_from(["latency", "throughput"]))
 def test_every_gain_on_arrays(problem: Problem, objective: Any) -> None:
     found = lint(problem, "heft" if objective == "latency" else "chain-dp", objective=objective)
@@ -131,6 +131,7 @@ def test_a_platform_that_cannot_run_it_is_told_what_it_lacks() -> None:
     assert math.isfinite(first.after_s)
 
 
+@pytest.mark.sweep
 def test_a_float_model_on_a_device_of_integers() -> None:
     found = lint(of("mobilenet_v2", "edge-tpu"))
     (first,) = found.findings

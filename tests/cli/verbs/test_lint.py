@@ -58,7 +58,7 @@ def test_it_fails_on_what_it_is_told_to(cli: Cli, words: list[object]) -> None:
     record = told(cli(*words, "--json", "--fail-on", "100%"))
     best = record["findings"][0]
     assert 0 < best["gain"] < 1
-    for limit in ("0.1%", "0%", "1ns", "0.0001 ms"):
+    for limit in ("0.1%", "0.0001 ms"):
         result = cli(*words, "--fail-on", limit)
         assert result.exit_code == 5
         assert f"--fail-on is {limit}: {best['what']}" in result.stderr
