@@ -26,6 +26,9 @@ ANSWERS = (
     "inspect zoo:densenet121 --platform rock-5b",
     "simulate zoo:squeezenet --platform gpu-server-8 --strategy heft --requests 20",
     "devices query google-edge-tpu zoo:bert_small",
+    "nodes zoo:squeezenet --platform two-hosts --wide",
+    "nodes zoo:inception_v1 --platform rock-5b --strategy heft --device npu",
+    "lint zoo:squeezenet --platform laptop --wide",
 )
 
 

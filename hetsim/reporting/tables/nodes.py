@@ -150,7 +150,9 @@ def _of_problem(facts: Facts, shown: Sequence[NodeFacts]) -> Table:
     )
     for name, _ in devices:
         table.add_column(cell(name), justify="right", no_wrap=True)
-    table.add_column(cell("why not"), overflow="fold", ratio=1, min_width=16)
+    refused = any(one.takes == "no" for node in shown for one in node.devices)
+    if refused:
+        table.add_column(cell("why not"), overflow="fold", ratio=1, min_width=12)
     for node in shown:
         said = [(name, node.devices[p]) for name, p in devices]
         reasons = [f"{name}: {one.reason}" for name, one in said if one.takes == "no"]
@@ -161,7 +163,7 @@ def _of_problem(facts: Facts, shown: Sequence[NodeFacts]) -> Table:
                 cell(ABSENT if one.seconds is None else format_seconds(one.seconds))
                 for _, one in said
             ),
-            cell(*reasons),
+            *([cell(*reasons)] if refused else []),
         )
     return table
 
