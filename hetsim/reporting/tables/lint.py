@@ -15,6 +15,7 @@ from hetsim.analysis.linting.lint import Finding, Lint
 from hetsim.base.text import plain
 from hetsim.base.units import format_seconds
 from hetsim.reporting.lint_record import options_of
+from hetsim.reporting.tables.comparison import question, unpriced_rows
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import ABSENT, count, percent
 
@@ -36,7 +37,8 @@ def lint_report(lint: Lint, *, wide: bool = False) -> RenderableType:
 
 
 def _header(lint: Lint) -> list[tuple[str, str]]:
-    rows = [("asked", plain(lint.problem.name)), ("plan", plain(lint.asked.strategy))]
+    problem = lint.problem
+    rows = [*question(problem), *unpriced_rows(problem), ("plan", plain(lint.asked.strategy))]
     if lint.before_s is None:
         rows.append(("infeasible", plain(lint.why)))
     else:

@@ -12,6 +12,7 @@ from rich.text import Text
 from hetsim.analysis.nodes.facts import CHOICE, Facts, NodeFacts
 from hetsim.base.text import plain, tally
 from hetsim.base.units import format_bytes, format_seconds
+from hetsim.reporting.tables.comparison import question, unpriced_rows
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import fold_rows
 from hetsim.reporting.words.text import ABSENT, count
@@ -45,7 +46,8 @@ def _header(facts: Facts) -> list[tuple[str, str]]:
     problem = facts.problem
     folded = sum(not standing for standing in facts.standing_for.values())
     rows = [
-        ("asked", plain(problem.name)),
+        *question(problem),
+        *unpriced_rows(problem),
         (
             "nodes",
             f"{problem.n} canonical of {len(facts.file_nodes)} in the file, {folded} folded",
