@@ -13,10 +13,11 @@ from hetsim.recommending.deploying import told
 from hetsim.recommending.doubt import Doubt
 from hetsim.recommending.gathering import strategies
 from hetsim.recommending.playing import worst
-from hetsim.recommending.policies import Policy
+from hetsim.recommending.policies import Placed, Policy
 from hetsim.recommending.question import Question, Split
-from hetsim.recommending.searching import Found, Tried
+from hetsim.recommending.searching import Found, Run, Tried
 from hetsim.service.service import Service
+from hetsim.sizing.outages.survived import Survived
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
 
@@ -36,6 +37,8 @@ class Chosen:
     deployment : Deployment
     service : Service
         What becomes of the workload on them, as ``simulate`` says it.
+    survived : Survived, optional
+        Without some devices, as ``survive`` says it, where that was asked.
     """
 
     counts: Mapping[str, int]
@@ -44,6 +47,7 @@ class Chosen:
     platform: Platform = field(repr=False)
     deployment: Deployment = field(repr=False)
     service: Service = field(repr=False)
+    survived: Survived | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,16 +210,24 @@ def missed(found: Found, one: Tried) -> str:
     best = one.best(question)
     if best is None or best.played is None:
         bounds = [run.bound for run in one.runs if run.bound is not None]
-        if bounds:
-            return f"as each policy uses them, {says(question, found.bounds[bounds[-1]])}"
-        return str(one.runs[0].placed)
+        if not bounds:
+            return str(one.runs[0].placed)
+        return f"as each policy uses them, {says(question, found.bounds[bounds[-1]])}"
     said = worst(best.played, question)
     stream = question.streams[said.stream]
     slo = stream.slos[said.slo]
     return (
         f"{stream.name}: p{slo.percentile:g} of {said.latency_s * 1e3:.4g} ms, "
-        f"{slo.latency_s * 1e3:.4g} ms is asked"
+        f"{slo.latency_s * 1e3:.4g} ms is asked{without_these(question, best)}"
     )
+
+
+def without_these(question: Question, run: Run) -> str:
+    """Return what is lost, where something is, in words."""
+    if not run.lost or not isinstance(run.placed, Placed):
+        return ""
+    names = [question.types[run.placed.places[at].of_type].name for at in run.lost]
+    return f" without {' and '.join(names)}"
 
 
 def excuses_of(found: Found, excluded: Sequence[int]) -> tuple[Excuse, ...]:

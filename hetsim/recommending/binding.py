@@ -75,6 +75,14 @@ class Binding:
 
 def says(question: Question, bound: Bound) -> str:
     """Return what a bound says of the vectors that it excludes."""
+    text = _says(question, bound)
+    if not question.losses:
+        return text
+    lost = "one device is" if question.losses == 1 else f"{question.losses} devices are"
+    return f"{text}, where {lost} lost"
+
+
+def _says(question: Question, bound: Bound) -> str:
     if bound.by == "needs":
         ask = question.asks[bound.ask]
         which = bound.slo[ask.stream]
@@ -181,12 +189,12 @@ def _of_bounds(found: Found, most: Counts | None, levers: list[Lever]) -> Bindin
         ).reshape(-1, len(question.kinds))
     if not len(rows) or not found.tests:
         return None
-    part = np.stack([rows @ test.capacity / test.least for test in found.tests], axis=1)
+    part = np.stack([test.left(rows) / test.least for test in found.tests], axis=1)
     nearest = int(part.min(axis=1).argmax())
     which = int(part[nearest].argmin())
     bound, test = found.bounds[which], found.tests[which]
     counts = tuple(rows[nearest].tolist())
-    has = float(rows[nearest] @ test.capacity)
+    has = float(test.left(rows[nearest : nearest + 1])[0])
     name = told(question, counts)
     mine_levers = []
     if has > 0 and bound.by != "needs":

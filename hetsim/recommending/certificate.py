@@ -122,6 +122,7 @@ class _Writer:
         return {
             "objective": question.aim,
             "max_devices": question.max_devices,
+            **({"losses": question.losses} if question.losses else {}),
             "error": ERROR,
             "demand": "trace" if question.given else "sampled",
             "warm_up_s": question.warm_up_s,
@@ -219,14 +220,19 @@ class _Writer:
             return None
         best = one.best(self._question)
         assert best is not None
-        return {
+        record = {
             "counts": list(one.counts),
             "cost": self._question.cost(one.counts),
             "run": self._run(one, best, best.policies[0]),
         }
+        if self._question.losses:
+            record["without"] = [self._run(one, run, best.policies[0]) for run in best.also]
+        return record
 
     def _run(self, one: Tried, run: Run, which: int) -> int:
         record: dict[str, Any] = {"counts": list(one.counts), "policy": which}
+        if self._question.losses:
+            record["lost"] = list(run.lost)
         if isinstance(run.placed, str):
             record["none"] = run.placed
         elif run.bound is not None:

@@ -281,6 +281,8 @@ class Question:
         What the figures of devices and links leave open; what is not there is exact.
     splits : tuple of Split
         Plans over several devices that are looked at, those that carry most first.
+    losses : int
+        Devices without any of which, as many at once, objectives are to be met, too.
     modes : tuple of tuple of Mode
         By class: all its ways, as bounds take them.
     largest : tuple of int
@@ -302,6 +304,7 @@ class Question:
     free: tuple[AnyPlan, ...] = ()
     off: Mapping[tuple[int, int], Off] = field(default_factory=dict)
     splits: tuple[Split, ...] = ()
+    losses: int = 0
     modes: tuple[tuple[Mode, ...], ...] = field(init=False, repr=False)
     largest: tuple[int, ...] = field(init=False, repr=False)
 

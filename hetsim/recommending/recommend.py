@@ -31,9 +31,14 @@ from hetsim.recommending.vectors import all_vectors
 from hetsim.service.asked import Asked
 from hetsim.service.cost import Prices
 from hetsim.service.serving import serve
+from hetsim.sizing.outages.survived import Loss, Survived
+from hetsim.sizing.surviving import survive_as
 from hetsim.workloads.workload import Workload
 
 MAX_DEVICES = 8
+
+MOST_LOSSES = 4
+"""Devices that may be lost at once: each such set of a platform is played."""
 
 
 @checks.takes(
@@ -42,6 +47,7 @@ MAX_DEVICES = 8
     max_devices=checks.whole(1, MOST),
     most_requests=checks.whole(1),
     draws=checks.whole(0, MOST_DRAWS),
+    losses=checks.whole(0, MOST_LOSSES),
 )
 def recommend(
     workload: Workload,
@@ -55,6 +61,7 @@ def recommend(
     most_requests: int = BUDGET,
     draws: int = 0,
     demand: str | None = None,
+    losses: int = 0,
 ) -> Recommendation:
     """Return the cheapest platform that meets every objective, and what excludes the rest.
 
@@ -86,6 +93,9 @@ def recommend(
         How many draws of what figures may be off by to look at, see ``doubt``; 0: none.
     demand : str, optional
         Factors on what comes, ``0.8,1,1.3`` or ``0.8:0.2,1:0.5,1.3:0.3``, for the same.
+    losses : int
+        Objectives are to be met without any so many devices, too, as ``survive`` has it; what loses
+        the last instance of a model is not looked at with other plans, and misses.
 
     Raises
     ------
@@ -114,6 +124,7 @@ def recommend(
         budget=most_requests,
         draws=draws,
         demand=AS_SAID if demand is None else demand_of_text(demand),
+        losses=losses,
     )
 
 
@@ -128,10 +139,17 @@ def recommended(
     budget: int = BUDGET,
     draws: int = 0,
     demand: Demand = AS_SAID,
+    losses: int = 0,
 ) -> Recommendation:
     """Return what ``recommend`` does, of models read and priced as `asked`."""
     question, pieces = question_of(
-        workload, catalog, aim=aim, max_devices=max_devices, terms=terms, asked=asked
+        workload,
+        catalog,
+        aim=aim,
+        max_devices=max_devices,
+        terms=terms,
+        asked=asked,
+        losses=losses,
     )
     asks_again = draws or demand != AS_SAID
     search = Search(
@@ -190,6 +208,12 @@ def chosen(
     drawn = not question.given
     comes = replace(workload, duration_s=None, requests=budget) if drawn else workload
     service = serve(deployment, comes, platform, asked=asked, until_answered=drawn)
+    survived = None
+    if question.losses:
+        survived = survive_as(
+            deployment, comes, platform, losses=question.losses, asked=asked, until_answered=drawn
+        )
+        survived = survived if drawn else counted(survived)
     return Chosen(
         question.named(one.counts),
         question.amount(one.counts),
@@ -197,4 +221,23 @@ def chosen(
         platform,
         deployment,
         service,
+        survived,
     )
+
+
+def counted(survived: Survived) -> Survived:
+    """Return what survives where all requests are given: who is late is counted, not estimated."""
+    losses = sorted(map(_counted, survived.losses), key=lambda one: one.badness, reverse=True)
+    return replace(survived, intact=_counted(survived.intact), losses=tuple(losses))
+
+
+def _counted(loss: Loss) -> Loss:
+    if loss.service is None:
+        return loss
+    late = [
+        (one.slo.share, one.verdict.late)
+        for stream in loss.service.streams
+        for one in stream.objectives
+    ]
+    meets = all(of.requests - of.late >= share * of.requests for share, of in late)
+    return replace(loss, answer="meets" if meets else "misses")

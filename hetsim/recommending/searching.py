@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from hetsim.recommending.bounds.pooled import pooled
 from hetsim.recommending.bounds.pooled_drawn import pooled_drawn
 from hetsim.recommending.bounds.prices import alike, at_vector, matters
 from hetsim.recommending.bounds.under import Under
+from hetsim.recommending.losing import lefts
 from hetsim.recommending.playing import RUNS, Played, drawn, margin, play_drawn, play_given
 from hetsim.recommending.policies import Placed, Policy, placed, policies_of
 from hetsim.recommending.question import Arrivals, Counts, Question
@@ -48,17 +50,28 @@ class Run:
         None where there is none, or a bound excludes it.
     bound : int or None
         Which of the search's, as the policy uses the devices.
+    lost : tuple of int
+        Devices without which this is so, where some may be lost.
+    also : tuple of Run
+        What meets without the one or the other, where all of it meets.
     """
 
     policies: tuple[int, ...]
     placed: Placed | str
     played: Played | None
     bound: int | None = None
+    lost: tuple[int, ...] = ()
+    also: tuple[Run, ...] = ()
 
     @property
     def answer(self) -> Answer:
         """Of all objectives; what cannot be deployed misses, and what a bound excludes."""
         return "misses" if self.played is None else self.played.answer
+
+    def margin(self, question: Question) -> float:
+        """The largest of latencies over their limits, whatever is lost; of what was played."""
+        played = [run.played for run in (self, *self.also) if run.played is not None]
+        return max(margin(one, question) for one in played)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,8 +104,7 @@ class Tried:
         order: list[Answer] = ["meets", "undecided", "misses"]
 
         def key(run: Run) -> tuple[int, float]:
-            assert run.played is not None
-            return order.index(run.answer), margin(run.played, question)
+            return order.index(run.answer), run.margin(question)
 
         return min(ran, key=key, default=None)
 
@@ -133,7 +145,7 @@ class Found:
         """
         best = [(one, one.best(self.question)) for one in self.tried]
         return [
-            (margin(run.played, self.question), one, run.played)
+            (run.margin(self.question), one, run.played)
             for one, run in best
             if run is not None and run.played is not None
         ]
@@ -267,8 +279,14 @@ class Search:
     def _cut(self, counts: Counts) -> bool:
         """Whether prices made for a vector exclude it; they are kept for those that follow."""
         question = self.question
-        for slo, demand in self._demands.items():
-            prices = at_vector(question, slo, demand, counts)
+        fewer = [counts]
+        if question.losses:
+            rows = range(len(counts))
+            fewer += [
+                tuple(n - (k == at) for k, n in enumerate(counts)) for at in rows if counts[at]
+            ]
+        for (slo, demand), has in product(self._demands.items(), fewer):
+            prices = at_vector(question, slo, demand, has)
             bound = None if prices is None else bound_of(question, slo, prices)
             if bound is None:
                 continue
@@ -287,14 +305,32 @@ class Search:
             if isinstance(where, str):
                 runs.append(Run(group, where, None))
                 continue
-            bound = self._under.excludes(where, policy)
-            if bound is not None:
-                runs.append(Run(group, where, None, bound))
-                continue
-            runs.append(Run(group, where, self._play(where, policy)))
+            runs.append(self._run(group, where, policy))
             if runs[-1].answer == "meets" and not to_the_end:
                 break
         return Tried(counts, tuple(runs))
+
+    def _run(self, group: tuple[int, ...], where: Placed, policy: Policy) -> Run:
+        """What a deployment does, with all devices and without those that may be lost.
+
+        It ends with the first of these that misses.
+        """
+        found: list[Run] = []
+        every = lefts(self.question, where)
+        for lost, left in every:
+            if isinstance(left, str):
+                return Run(group, left, None, lost=lost)
+            bound = self._under.excludes(left, policy)
+            if bound is not None:
+                return Run(group, left, None, bound, lost)
+        # What has lost something misses sooner.
+        for lost, left in reversed(every):
+            assert isinstance(left, Placed)
+            found.append(Run(group, left, self._play(left, policy), lost=lost))
+            if found[-1].answer == "misses":
+                return found[-1]
+        undecided = [run for run in found if run.answer == "undecided"]
+        return undecided[0] if undecided else replace(found[-1], also=tuple(found[:-1]))
 
     def meets(self, counts: Counts, first: int = 0) -> bool:
         """Whether a vector is seen to meet: by no bound excluded, and by some policy met.
@@ -306,9 +342,7 @@ class Search:
         deployments = self._deployments(counts)
         for group, where in sorted(deployments, key=lambda one: first not in one[0]):
             policy = self.policies[group[0]]
-            if isinstance(where, str) or self._under.excludes(where, policy) is not None:
-                continue
-            if self._play(where, policy).answer == "meets":
+            if isinstance(where, Placed) and self._run(group, where, policy).answer == "meets":
                 return True
         return False
 

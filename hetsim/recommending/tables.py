@@ -53,6 +53,7 @@ def question_of(
     max_devices: int,
     terms: Prices,
     asked: Asked | None = None,
+    losses: int = 0,
 ) -> tuple[Question, tuple[Pieces, ...]]:
     """Return the question in numbers, and what its kinds bring to a platform.
 
@@ -147,6 +148,7 @@ def question_of(
         workload.warm_up_s,
         free=tables.free(),
         off=tables.off,
+        losses=losses,
     )
     if given:
         question = replace(question, arrivals=arrivals_of(workload, question))

@@ -25,20 +25,56 @@ MOST_AT_ONCE = 2**22
 class Test:
     """What excludes vectors: those with ``counts . capacity < least``, but for rounding.
 
+    Where some devices may be lost, what is left counts, without those that add most.
+
     Attributes
     ----------
     capacity : float array [kinds]
         At least 0.
     least : float
+        Above 0.
+    losses : int
+    devices : tuple of (float, int)
+        What one device adds, and its kind, of all devices of all kinds; those that add most first.
+    alone : bool
+        Whether only devices add something.
     """
 
     capacity: NDArray[np.float64]
     least: float
+    losses: int = 0
+    devices: tuple[tuple[float, int], ...] = ()
+    alone: bool = False
 
     @property
     def edge(self) -> float:
-        """What is below it is excluded for certain."""
-        return self.least * (1 - SLACK)
+        """What all of a vector, with nothing lost, is below is excluded for certain."""
+        least = self.least
+        if self.losses and self.alone:
+            # What has enough has a device that adds something, and that may be lost.
+            least += min((value for value, _ in self.devices if value > 0), default=0.0)
+        return least * (1 - SLACK)
+
+    def left(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What is left of vectors [vectors, kinds] without the devices that add most."""
+        found: NDArray[np.float64] = rows @ self.capacity
+        return found - self.lost(rows)
+
+    def lost(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What the devices add that add most, as many as may be lost."""
+        found = np.zeros(len(rows))
+        if self.losses:
+            free = np.full(len(rows), self.losses)
+            for value, kind in self.devices:
+                taken = np.minimum(free, rows[:, kind])
+                found += taken * value
+                free = free - taken
+        return found
+
+    def excludes(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which vectors have too little for certain."""
+        found: NDArray[np.bool_] = self.left(rows) < self.least * (1 - SLACK)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +216,8 @@ def _of_shelf(
         # What the kinds that are open could add, with as many devices as are left.
         rest = _most_of_rest(capacity[:, k:], shelf.most[k:], question.max_devices)
         unmet = has + rest[devices] < edges
+        if k == kinds and any(test.losses for test in tests):
+            unmet = np.stack([test.excludes(rows + base) for test in tests], axis=1)
         out = unmet.any(axis=1)
         over = ~out & (cost > most_cost)
         if out.any() or over.any():
@@ -307,5 +345,5 @@ def _least_cost(costs: NDArray[np.int64], tests: Sequence[Test]) -> int:
 
 def excludes(tests: Sequence[Test], counts: Counts) -> bool:
     """Return whether any test excludes a vector."""
-    row = np.array(counts, dtype=np.float64)
-    return any(float(row @ test.capacity) < test.edge for test in tests)
+    row = np.array([counts], dtype=np.int64)
+    return any(bool(test.excludes(row)[0]) for test in tests)

@@ -8,6 +8,7 @@ from hetsim.recommending.answer import Recommendation, devices_of
 from hetsim.recommending.deploying import deployment_file, platform_file
 from hetsim.reporting.service_record import service_record
 from hetsim.reporting.tables.recommendation import UNITS, sentence
+from hetsim.reporting.tables.surviving import surviving_record
 
 
 def recommendation_record(found: Recommendation) -> dict[str, Any]:
@@ -21,6 +22,7 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
         "objective": question.aim,
         "unit": UNITS[question.aim],
         "max_devices": question.max_devices,
+        "losses": question.losses,
         "seed": found.workload.seed,
         "kinds": [
             {"name": kind.name, "cost": kind.cost, "most": kind.most} for kind in question.kinds
@@ -49,6 +51,7 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
             "platform": platform_file(question, found.pieces, answer.counts),
             "deployment": deployment_file(best.deployment),
             "service": service_record(best.service),
+            "survived": None if best.survived is None else surviving_record(best.survived),
         },
         "runner_up": None
         if found.runner_up is None

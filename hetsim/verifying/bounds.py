@@ -70,10 +70,22 @@ class Bound(NamedTuple):
     prices: Capacity
     worth: list[float]
     limits: list[float]
+    losses: int
+    devices: list[tuple[float, int]]
 
     def excludes(self, counts: Array) -> Array:
-        """Return which of the vectors [vectors, kinds] it excludes."""
-        found: Array = counts @ self.capacity < self.least * (1 - MARGIN)
+        """Return which of the vectors [vectors, kinds] it excludes.
+
+        Without the devices of most capacity, as many as may be lost: `devices` has the capacity of
+        each device of each kind, the most first.
+        """
+        left = counts @ self.capacity
+        free = np.full(len(counts), self.losses)
+        for capacity, kind in self.devices if self.losses else []:
+            taken = np.minimum(free, counts[:, kind])
+            left = left - taken * capacity
+            free = free - taken
+        found: Array = left < self.least * (1 - MARGIN)
         return found
 
     def earned(self, way: Way, question: Question) -> float:
@@ -147,9 +159,18 @@ def bounds_of(root: Node, question: Question, ways: Sequence[Way]) -> list[Bound
             worth = [one.number() for one in node["worth"].rows()]
             slos = _slos(node, question)
             limits = [question.limit(of, slos) for of in range(len(question.classes))]
+        devices = [
+            (capacity.devices[device], at)
+            for at, kind in enumerate(question.kinds)
+            for device in kind.devices
+        ]
+        devices.sort(reverse=True)
         found.append(
-            Bound(np.array(by_kind), node["least"].number(), error, capacity, worth, limits)
-        )
+            Bound(
+                np.array(by_kind), node["least"].number(), error, capacity, worth, limits,
+                question.losses, devices,
+            )
+        )  # fmt: skip
     return found
 
 

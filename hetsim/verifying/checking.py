@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,12 @@ import numpy as np
 from hetsim.verifying.bounds import bounds_of, ways_of
 from hetsim.verifying.node import Broken, Node, read
 from hetsim.verifying.question import Array, Question, question_of
-from hetsim.verifying.runs import Run, counts_of, run_of, templates_of
+from hetsim.verifying.runs import Run, counts_of, run_of, shape_of, templates_of
 
 FORMAT = "hetsim-certificate/1"
 BLOCK = 1 << 16
 MOST_VECTORS = 1 << 25
+MOST_WAYS = 100_000
 BUDGET = 100_000_000
 """Task events that are played at most, unless more are allowed."""
 
@@ -211,10 +214,36 @@ def _meets(node: Node, question: Question, runs: Sequence[Run]) -> tuple[int, ..
     """Return the vector of an answer, which was played and meets."""
     if node.value is None:
         return None
-    counts = counts_of(node.fields("counts cost run")["counts"], question)
+    without = " without" * bool(question.losses)
+    counts = counts_of(node.fields("counts cost run" + without)["counts"], question)
     if node["cost"].whole() != question.cost(list(counts)):
         node["cost"].untrue(f"its kinds cost {question.cost(list(counts))}")
     run = runs[node["run"].place(runs)]
     if run.counts != counts or run.answer != "meets":
         node["run"].untrue(f"a run of {list(run.counts)} that is {run.answer}")
+    if question.losses:
+        _survives(node, question, runs, run)
     return counts
+
+
+def _survives(node: Node, question: Question, runs: Sequence[Run], intact: Run) -> None:
+    """Check that what meets does so without any devices that may be lost."""
+    if intact.lost:
+        node["run"].untrue("it has lost a device")
+    shapes = {shape_of(intact.stand)}
+    for row in node["without"].rows():
+        run = runs[row.place(runs)]
+        if (run.counts, run.policy) != (intact.counts, intact.policy) or run.answer != "meets":
+            row.untrue(f"a run of {list(run.counts)} by policy {run.policy} that is {run.answer}")
+        shapes.add(shape_of(run.stand))
+    used = sorted({place for mine in intact.stand for one in mine for place in one[2]})
+    losses = min(question.losses, len(used))
+    if sum(comb(len(used), many) for many in range(1, losses + 1)) > MOST_WAYS:
+        node.broken(f"more than {MOST_WAYS} ways to lose {losses} devices")
+    for many in range(1, losses + 1):
+        for lost in combinations(used, many):
+            left = intact.without(frozenset(lost))
+            if not all(left):
+                node.untrue(f"nothing serves a model without devices {list(lost)}")
+            if shape_of(left) not in shapes:
+                node["without"].untrue(f"nothing is said of it without devices {list(lost)}")

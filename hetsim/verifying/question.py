@@ -70,6 +70,7 @@ class Question:
     kinds: list[Kind]
     limits: list[tuple[list[int], int, int]]
     max_devices: int
+    losses: int
     models: int
     classes: list[int]
     streams: list[Stream]
@@ -155,7 +156,8 @@ def question_of(root: Node) -> Question:
     """Read and check the question and the arrivals of a certificate."""
     node = root["question"].fields(
         "objective max_devices error demand warm_up_s devices kinds limits models classes "
-        "streams asks policies"
+        "streams asks policies",
+        "losses",
     )
     objective = node["objective"].text(*UNITS)
     sampled = node["demand"].text("trace", "sampled") == "sampled"
@@ -210,6 +212,7 @@ def question_of(root: Node) -> Question:
         kinds=kinds,
         limits=limits,
         max_devices=node["max_devices"].whole(0, 10**6),
+        losses=node["losses"].whole(1, 16) if "losses" in node else 0,
         models=len(models),
         classes=classes,
         streams=streams,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,9 @@ from hetsim.verifying.node import Node
 from hetsim.verifying.playing import Player, Served, Work, alone_s
 from hetsim.verifying.question import Policy, Question
 from hetsim.verifying.statistic import counted, estimated, latencies, overloaded
+
+Stands = tuple[tuple[tuple[int, ...], ...], list[tuple[int, int]], list[int]]
+"""Of an instance: its templates, the kinds and copies that it stands on, and its devices."""
 
 Task = tuple[int, float, list[int], list[int]]
 """Slot, or -1 for a transfer; seconds; links; tasks that must end first."""
@@ -32,12 +35,34 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A vector, the policy that was played on it, and what that says."""
+    """A vector, the policy that was played on it, and what that says.
+
+    `lost` are the devices that it did without; `stand` the instances of each model, where it was
+    played.
+    """
 
     counts: tuple[int, ...]
     policy: int
     answer: str
     error: float
+    lost: frozenset[int] = frozenset()
+    stand: list[list[Stands]] = field(default_factory=list)
+
+    def without(self, lost: frozenset[int]) -> list[list[Stands]]:
+        """Return the instances that are left where further devices are lost."""
+        return [[one for one in mine if not lost.intersection(one[2])] for mine in self.stand]
+
+
+def shape_of(stand: Sequence[Sequence[Stands]]) -> object:
+    """Return what runs, whichever copies of kinds it is on: where that is equal, so are runs."""
+    number: dict[tuple[int, int], int] = {}
+    return tuple(
+        tuple(
+            (numbers, tuple(number.setdefault(unit, len(number)) for unit in units))
+            for numbers, units, _ in mine
+        )
+        for mine in stand
+    )
 
 
 def templates_of(root: Node, question: Question, ways: Sequence[Way]) -> list[Template]:
@@ -97,27 +122,35 @@ def run_of(
     counts = counts_of(node.having("counts")["counts"], question)
     number = node.having("policy")["policy"].place(question.policies)
     policy = question.policies[number]
+    lost = _lost(node, question, counts)
     if "none" in node:
-        node.fields("counts policy none")["none"].text()
-        there = set(question.devices_of(list(counts)))
+        node.fields("counts policy none", "lost")["none"].text()
+        each = enumerate(question.devices_of(list(counts)))
+        there = {device for place, device in each if place not in lost}
         if policy.placement == "all" and all(
             there.intersection(_useful(question, model, policy, ways))
             for model in range(question.models)
         ):
             node["policy"].untrue("this policy has a deployment there: each model has a device")
-        return Run(counts, number, "none", 0.0)
+        return Run(counts, number, "none", 0.0, lost)
     if "bound" in node:
-        _excluded(node, question, policy, ways, bounds, counts)
-        return Run(counts, number, "none", 0.0)
-    node.fields("counts policy instances played judged")
+        _excluded(node, question, policy, ways, bounds, counts, lost)
+        return Run(counts, number, "none", 0.0, lost)
+    node.fields("counts policy instances played judged", "lost")
     links = sum(n * kind.links for n, kind in zip(counts, question.kinds, strict=True))
     streams = [
         question.streams_of[question.kinds[kind].devices[place]]
         for kind, place in question.devices_of(list(counts))
     ]
-    models = []
+    models: list[Served] = []
+    stand: list[list[Stands]] = []
     for model, one in enumerate(node["instances"].rows(length=question.models)):
-        models.append(_served(one, model, question, policy, ways, templates, counts, streams))
+        stand.append([])
+        models.append(
+            _served(
+                one, model, question, policy, ways, templates, counts, streams, lost, stand[-1]
+            )
+        )  # fmt: skip
     played = node["played"].whole(1, len(question.time))
     if not question.sampled and played != len(question.time):
         node["played"].untrue("not the whole trace")
@@ -132,19 +165,30 @@ def run_of(
     finish = np.array(ends)
     if np.isnan(finish).any():
         node["instances"].broken("requests never end: subgraphs wait for each other's turn")
-    return Run(counts, number, *_judged(node, question, finish, np.array(fresh)))
+    answer, error = _judged(node, question, finish, np.array(fresh))
+    return Run(counts, number, answer, error, lost, stand)
+
+
+def _lost(node: Node, question: Question, counts: tuple[int, ...]) -> frozenset[int]:
+    """Read which devices are lost: no more than may be."""
+    if not question.losses:
+        return frozenset()
+    rows = node.having("lost")["lost"].places(question.devices_of(list(counts)))
+    if len(rows) > question.losses or len(set(rows)) != len(rows):
+        node["lost"].broken("more than may be lost, or one twice")
+    return frozenset(rows)
 
 
 def _excluded(
     node: Node, question: Question, policy: Policy, ways: Sequence[Way], bounds: Sequence[Bound],
-    counts: tuple[int, ...],
+    counts: tuple[int, ...], lost: frozenset[int],
 ) -> None:  # fmt: skip
     """Check that a bound excludes what a policy makes of devices and links. Raises Untrue.
 
     Each has the part of its capacity that the best way on it earns; so no way takes what is worth
     less than its requests.
     """
-    node.fields("counts policy bound places")
+    node.fields("counts policy bound places", "lost")
     bound = bounds[node["bound"].place(bounds)]
     if not bound.worth:
         node["bound"].broken("in it requests are worth nothing")
@@ -168,7 +212,7 @@ def _excluded(
                     uses += [(True, kind, copy, k)] if seconds else []
                 for use in uses:
                     part[use] = max(part.get(use, 0.0), earned)
-        _on_all(row, served, model, question, policy, ways, counts)
+        _on_all(row, served, model, question, policy, ways, counts, lost)
     total = 0.0
     for (link, kind, _, at), earned in part.items():
         device = question.kinds[kind].devices[at] if not link else 0
@@ -189,8 +233,9 @@ def counts_of(node: Node, question: Question) -> tuple[int, ...]:
 def _served(
     node: Node, model: int, question: Question, policy: Policy, ways: Sequence[Way],
     templates: Sequence[Template], counts: tuple[int, ...], streams: list[int],
+    lost: frozenset[int], stand: list[Stands],
 ) -> Served:  # fmt: skip
-    """Read the instances of a model, which are what the policy says."""
+    """Read the instances of a model, which are what the policy says, and note where they stand."""
     classes = question.of_model(model)
     largest = _largest(question, model, policy, ways)
     work: list[list[list[Work]]] = []
@@ -215,9 +260,11 @@ def _served(
         each = [streams[device] for device in devices]
         limits.append(sum(each) if policy.limit is None else policy.limit * len(each))
         served.append(devices)
+        units = list(zip(first.kinds, one["copies"].value, strict=True))
+        stand.append((tuple(map(tuple, numbers)), units, devices))
     if not work:
         node.broken("no instance")
-    _on_all(node, served, model, question, policy, ways, counts)
+    _on_all(node, served, model, question, policy, ways, counts, lost)
     return Served(
         work,
         limits,
@@ -233,13 +280,17 @@ def _served(
 
 def _on_all(
     node: Node, served: list[list[int]], model: int, question: Question, policy: Policy,
-    ways: Sequence[Way], counts: tuple[int, ...],
+    ways: Sequence[Way], counts: tuple[int, ...], lost: frozenset[int],
 ) -> None:  # fmt: skip
-    """Check that a model is on all devices that can serve it, where the policy says so."""
+    """Check that a model is on no device that is lost, and on all others, where policies say so."""
+    if lost.intersection(place for devices in served for place in devices):
+        node.untrue(f"on a device that is lost: {sorted(lost)}")
     if policy.placement == "all":
         useful = _useful(question, model, policy, ways)
         there = question.devices_of(list(counts))
-        wanted = [[place] for place, device in enumerate(there) if device in useful]
+        wanted = [
+            [place] for place, device in enumerate(there) if device in useful and place not in lost
+        ]
         if sorted(served) != wanted:
             node.untrue(f"on devices {sorted(served)}, and not on all of {wanted}")
 

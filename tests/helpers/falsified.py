@@ -251,7 +251,8 @@ def the_answer_is_one_that_misses(given: Json, rng: np.random.Generator) -> str 
     run = one_of(missed, rng)
     counts = given["runs"][run]["counts"]
     cost = sum(k["cost"] * n for k, n in zip(given["question"]["kinds"], counts, strict=True))
-    given["answer"] = {"counts": counts, "cost": cost, "run": run}
+    without = {"without": []} if given["question"].get("losses") else {}
+    given["answer"] = {"counts": counts, "cost": cost, "run": run, **without}
     return "that is misses"
 
 
@@ -627,6 +628,56 @@ def a_policy_is_excluded_by_what_is_needed(given: Json, rng: np.random.Generator
     return "worth nothing"
 
 
+def a_loss_is_left_out(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["answer"] or not given["answer"].get("without"):
+        return None
+    rows = given["answer"]["without"]
+    rows.remove(one_of(rows, rng))
+    return "nothing is said of it without devices"
+
+
+def a_loss_is_of_the_runner_up(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["runner_up"] or not given["runner_up"].get("without"):
+        return None
+    given["answer"].setdefault("without", []).append(given["runner_up"]["without"][0])
+    return "/answer/without/.*a run of"
+
+
+def what_is_lost_serves(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["question"].get("losses"):
+        return None
+    runs = [run for run in for_all(given) if not run["lost"]]
+    run = one_of(runs, rng)
+    if run is None:
+        return None
+    kinds = given["question"]["kinds"]
+    instance = run["instances"][0][0]
+    way = given["ways"][given["templates"][instance["templates"][0][0]]["way"]]
+    unit, place, _ = way["devices"][0]
+    kind = way["kinds"][unit]
+    before = sum(
+        n * len(one["devices"]) for n, one in zip(run["counts"][:kind], kinds, strict=False)
+    )
+    run["lost"] = [before + instance["copies"][unit] * len(kinds[kind]["devices"]) + place]
+    return "on a device that is lost|and not on all of"
+
+
+def what_does_not_serve_is_there(given: Json, rng: np.random.Generator) -> str | None:
+    runs = [run for run in for_all(given) if run.get("lost")]
+    run = one_of(runs, rng)
+    if run is None:
+        return None
+    run["lost"] = []
+    return "and not on all of"
+
+
+def more_may_be_lost(given: Json, rng: np.random.Generator) -> str | None:
+    if not given["question"].get("losses") or not given["answer"]:
+        return None
+    given["question"]["losses"] += 1
+    return "without devices|a bound excludes what meets"
+
+
 def no_policy_is_stated(given: Json, rng: np.random.Generator) -> str | None:
     given["question"]["policies"] = []
     return "no policies"
@@ -687,6 +738,11 @@ FALSIFIED: tuple[Falsify, ...] = (
     what_meets_is_excluded,
     what_is_excluded_serves_on_fewer_devices,
     a_policy_is_excluded_by_what_is_needed,
+    a_loss_is_left_out,
+    a_loss_is_of_the_runner_up,
+    what_is_lost_serves,
+    what_does_not_serve_is_there,
+    more_may_be_lost,
     no_policy_is_stated,
 )
 

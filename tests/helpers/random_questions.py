@@ -223,6 +223,23 @@ def _chain(
     return Way(size, (*groups, *moves), sum(seconds), whole_s * (1 - 1e-9))
 
 
+def with_losses(seed: int) -> Question:
+    """A question of less work, to be done without any one device, or any two."""
+    question = random_question(seed, vectors=200, requests=60)
+    if seed % 3 == 0:
+        question = with_splits(question, seed)
+    arrivals = question.arrivals
+    assert arrivals is not None
+    slower = float(np.random.default_rng([seed, 81]).uniform(1, 6))
+    arrivals = replace(arrivals, time_s=arrivals.time_s * slower)
+    return replace(
+        question,
+        arrivals=arrivals,
+        warm_up_s=question.warm_up_s * slower,
+        losses=2 if seed % 5 == 0 else 1,
+    )
+
+
 def random_drawn(seed: int) -> tuple[Question, Workload]:
     """A question of requests that are drawn, each model's of one shape, and their workload."""
     while True:

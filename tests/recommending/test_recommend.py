@@ -257,3 +257,27 @@ def test_how_a_search_ends(
     table = CliRunner().invoke(main, (words + " --requests 100").split())
     assert table.exit_code == code
     assert "platform" in table.stdout
+
+
+def test_what_is_recommended_without_any_device_survives(tmp_path: Path) -> None:
+    model = model_at(tmp_path, 4)
+    (tmp_path / "catalog.yaml").write_text(NODE)
+    each = f"{{model: {Path(model).name}, arrivals: {{constant: {{rate_per_s: 50}}}}"
+    (tmp_path / "workload.yaml").write_text(
+        f"requests: 40\nstreams: {{all: {each}, slos: [p50=20ms]}}}}\n"
+    )
+    words = WORDS.format(workload=tmp_path / "workload.yaml", catalog=tmp_path / "catalog.yaml")
+    words = words.replace("--max-devices 1", "--max-devices 3 --survive 1")
+    why = tmp_path / "why.json"
+    done = CliRunner().invoke(main, f"{words} --certificate {why} --out {tmp_path / 'o'}".split())
+    assert done.exit_code == 0, done.stderr
+    assert "worst without 1 of node.0-1 meets" in " ".join(done.stdout.split())
+    record = json.loads((tmp_path / "o" / "result.json").read_text())
+    assert record["answer"]["counts"] == {"node": 2}
+    assert record["answer"]["survived"]["answer"] == "meets"
+    assert verify(why).answer == "2 node (2 devices)"
+    once = CliRunner().invoke(main, f"{words.replace('3 --survive', '2 --survive')}0".split())
+    assert once.exit_code == 2
+    few = CliRunner().invoke(main, words.replace("3 --survive", "1 --survive").split())
+    assert few.exit_code == 5
+    assert "where one device is lost" in " ".join(few.stdout.split())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from hetsim.recommending.playing import play_given
-from hetsim.recommending.policies import Placed, placed, policies_of
+from hetsim.recommending.policies import Placed, Policy, placed, policies_of
 from hetsim.recommending.question import Counts, Question
 from hetsim.recommending.searching import Search, excluded_by
 from hetsim.recommending.vectors import all_vectors, excludes
-from random_questions import every_vector, random_question, with_splits
+from random_questions import every_vector, random_question, with_losses, with_splits
 from sweeps import sweep
 
 
@@ -15,9 +17,28 @@ def meets(question: Question, counts: Counts) -> bool:
     """Whether any policy does, by playing each."""
     for policy in policies_of(question):
         where = placed(question, counts, policy)
-        if isinstance(where, Placed) and play_given(question, where, policy).answer == "meets":
+        if isinstance(where, Placed) and holds(question, where, policy):
             return True
     return False
+
+
+def holds(question: Question, where: Placed, policy: Policy) -> bool:
+    """Whether a deployment meets, and does without any devices that may be lost."""
+    devices = range(len(where.places))
+    for count in range(question.losses + 1):
+        for lost in combinations(devices, count):
+            left = Placed(
+                where.places,
+                tuple(
+                    tuple(one for one in mine if not set(lost) & set(one.devices))
+                    for mine in where.instances
+                ),
+            )
+            if not all(left.instances):
+                return False
+            if play_given(question, left, policy).answer != "meets":
+                return False
+    return True
 
 
 @sweep("seed", quick=range(6), full=range(200))
@@ -28,6 +49,11 @@ def test_the_answer_is_that_of_brute_force(seed: int) -> None:
 @sweep("seed", quick=[4, 8, 12], full=range(200))
 def test_it_is_with_plans_over_several_devices(seed: int) -> None:
     check(with_splits(random_question(seed, vectors=300, requests=60), seed))
+
+
+@sweep("seed", quick=[1, 2, 3], full=range(200))
+def test_it_is_without_any_device(seed: int) -> None:
+    check(with_losses(seed))
 
 
 def check(question: Question) -> None:

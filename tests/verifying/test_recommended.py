@@ -9,9 +9,10 @@ from typing import Any
 
 from falsified import all_rejected
 from hetsim.recommending.certificate import certificate
+from hetsim.recommending.question import Question
 from hetsim.recommending.searching import Search
 from hetsim.verifying import verify
-from random_questions import random_drawn, random_question, with_splits
+from random_questions import random_drawn, random_question, with_losses, with_splits
 from sweeps import sweep
 
 
@@ -23,6 +24,11 @@ def certified(seed: int, path: Path) -> Any:
     question = random_question(seed, requests=60)
     if seed % 2:
         question = with_splits(question, seed)
+    return of_question(question, path)
+
+
+def of_question(question: Question, path: Path) -> Any:
+    """The certificate of a question."""
     given = json.loads(certificate(Search(question).found()))
     for kind in given["question"]["kinds"]:
         kind["price"] = {"usd_per_hour": str(Decimal(kind["cost"]) / 10**9)}
@@ -36,6 +42,18 @@ def test_what_is_recommended_holds(seed: int, tmp_path: Path) -> None:
     held = verify(path)
     assert held.bounds == len(given["bounds"])
     assert held.undecided == 0
+
+
+@sweep("seed", quick=[1, 13], full=range(200))
+def test_what_is_recommended_without_devices_holds(seed: int, tmp_path: Path) -> None:
+    given = of_question(with_losses(seed), path := tmp_path / "certificate.json")
+    assert verify(path).bounds == len(given["bounds"])
+
+
+@sweep("seed", quick=[13], full=range(60))
+def test_falsified_ones_without_devices_are_rejected(seed: int, tmp_path: Path) -> None:
+    text = json.dumps(of_question(with_losses(seed), path := tmp_path / "certificate.json"))
+    all_rejected(text, path, seed)
 
 
 def of_drawn(seed: int, path: Path) -> Any:

@@ -309,7 +309,17 @@ capacity_options = all_of(
 )
 """The same where the rate is what is looked for, and several ways to batch are compared."""
 
-recommend_options = all_of(_workload, _faster, _money)
+recommend_options = all_of(
+    _workload,
+    _faster,
+    click.option(
+        "--survive",
+        type=click.IntRange(min=1, max=4),
+        metavar="N",
+        help="Look for what meets every objective without any N devices, too.",
+    ),
+    _money,
+)
 """The same where the platform is what is looked for."""
 
 place_options = all_of(

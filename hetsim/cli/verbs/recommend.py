@@ -92,6 +92,7 @@ def recommend(
     prices: Mapping[str, Price],
     tariff: float | None,
     lifetime: float | None,
+    survive: int | None,
     requests: int | None,
     draws: int,
     demand: str | None,
@@ -156,6 +157,7 @@ def recommend(
             budget=requests or BUDGET,
             draws=draws,
             demand=factors,
+            losses=survive or 0,
         )
     record = recommendation_record(found)
     if certificate_file is not None:

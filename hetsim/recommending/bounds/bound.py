@@ -55,7 +55,14 @@ class Bound:
             sum(float(self.capacity[one]) for one in question.resources_of(kind))
             for kind in range(len(question.kinds))
         ]
-        return Test(np.array(each), self.least)
+        devices = [
+            (float(self.capacity[of_type]), kind)
+            for kind, one in enumerate(question.kinds)
+            for of_type in one.devices
+        ]
+        most_first = tuple(sorted(devices, key=lambda row: (-row[0], row[1])))
+        alone = not self.capacity[len(question.types) :].any()
+        return Test(np.array(each), self.least, question.losses, most_first, alone)
 
 
 def limits_s(question: Question, slo: Sequence[int | None]) -> NDArray[np.float64]:

@@ -16,6 +16,7 @@ from hetsim.recommending.binding import Binding
 from hetsim.recommending.doubt import Doubt
 from hetsim.recommending.question import Question
 from hetsim.reporting.tables.service import served_text
+from hetsim.reporting.tables.surviving import surviving_report
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import big, latency_text, percent
 
@@ -63,6 +64,8 @@ def recommendation_report(found: Recommendation) -> RenderableType:
         parts += ["", *_binding(found.binding)]
     if found.doubt is not None:
         parts += ["", _near(found, found.doubt)]
+    if best is not None and best.survived is not None:
+        parts += ["", surviving_report(best.survived)]
     parts += ["", Text(sentence(found), style="bold")]
     if found.doubt is not None:
         parts.append(Text(plain(sure_sentence(found, found.doubt))))
@@ -167,7 +170,9 @@ def _asked(found: Recommendation) -> str:
     came = "in the long run"
     if question.arrivals is not None:
         came = f"of {big(len(question.arrivals))} requests"
-    return f"{'; '.join(parts)}; {came}, seed {found.workload.seed}"
+    losses = question.losses
+    lost = f"; without any {'one device' if losses == 1 else f'{losses} devices'}, too"
+    return f"{'; '.join(parts)}{lost if losses else ''}; {came}, seed {found.workload.seed}"
 
 
 def _latencies(found: Recommendation) -> Table:
