@@ -190,7 +190,7 @@ def with_splits(question: Question, seed: int) -> Question:
                     tuple(devices),
                     {
                         of_class: tuple(
-                            _chain(
+                            chain(
                                 size,
                                 (seconds * size**pays).tolist(),
                                 [first[unit] for unit, _ in devices],
@@ -206,7 +206,7 @@ def with_splits(question: Question, seed: int) -> Question:
     return replace(question, ways=ways, splits=tuple(splits))
 
 
-def _chain(
+def chain(
     size: int, seconds: list[float], first: list[int], links: list[int], moves_s: float
 ) -> Way:
     """Devices one after another; a transfer to each that is behind a link, over its first link."""

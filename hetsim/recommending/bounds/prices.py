@@ -161,7 +161,7 @@ def at_vector(
     ]
     ways = [(of, mode) for of, mode in modes if all(has[one] for one, _ in mode.uses)]
     there = np.flatnonzero(has).tolist()
-    if {of_class for of_class, _ in ways} != set(wanted):
+    if not wanted or {of_class for of_class, _ in ways} != set(wanted):
         return None
     load = np.zeros((len(there), len(ways) + 1))
     deal = np.zeros((len(wanted), len(ways) + 1))
