@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from browsing import Open
 from hetsim.problem.problem import Problem
 
 HOSTILE = (
@@ -95,3 +97,29 @@ class Outline(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not self.elements or self.elements[-1] not in ("script", "style"):
             self.texts.append(data)
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every text of a record, its keys too."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from strings(inner)
+    elif isinstance(value, str):
+        yield value
+
+
+def check_in_a_browser(path: Path, opened: Open, *, width: int = 1280) -> None:
+    """Nothing of the names ran, became an element, or turned the page's lines."""
+    one = opened(path, width=width)
+    for view in one.views():
+        one.show(view)
+        assert one.too_wide() <= 0, view
+    one.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert one.page.evaluate("window.hostile") is None
+    assert one.page.locator("img, iframe, object, embed, main script, main style").count() == 0
+    shown = one.page.evaluate("document.body.innerText")
+    assert shown_safely(shown) == ""

@@ -32,7 +32,15 @@ from hetsim.reporting.tables.plan import simulation_report
 from hetsim.reporting.trace import trace_json
 from hetsim.reporting.words.console import console, whole
 from hetsim.simulation.simulate import simulate
-from hostile import HOSTILE, Outline, hostile_problem, poisoned, shown_safely
+from hostile import (
+    HOSTILE,
+    Outline,
+    check_in_a_browser,
+    hostile_problem,
+    poisoned,
+    shown_safely,
+    strings,
+)
 
 KINDS = ("compare", "simulate", "run", "plan", "sweep", "difference", "folder")
 
@@ -128,19 +136,6 @@ def test_tables_show_them_as_text(width: int) -> None:
         assert shown_safely(text) == ""
 
 
-def strings(value: Any) -> Iterator[str]:
-    """Every text of a record, its keys too."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield key
-            yield from strings(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from strings(inner)
-    elif isinstance(value, str):
-        yield value
-
-
 def test_traces_hold_them_as_text() -> None:
     problem = hostile_problem()
     made: Plan = replace(plan(problem, "heft"), strategy=HOSTILE[3])
@@ -149,19 +144,6 @@ def test_traces_hold_them_as_text() -> None:
     assert "".join(map(shown_safely, strings(json.loads(text)))) == ""
     names = {event["name"] for event in json.loads(text)["traceEvents"]}
     assert any("onerror" in name for name in names)
-
-
-def check_in_a_browser(path: Path, opened: Open, *, width: int = 1280) -> None:
-    """Nothing of the names ran, became an element, or turned the page's lines."""
-    one = opened(path, width=width)
-    for view in one.views():
-        one.show(view)
-        assert one.too_wide() <= 0, view
-    one.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    assert one.page.evaluate("window.hostile") is None
-    assert one.page.locator("img, iframe, object, embed, main script, main style").count() == 0
-    shown = one.page.evaluate("document.body.innerText")
-    assert shown_safely(shown) == ""
 
 
 def test_names_are_text_in_a_browser(tmp_path: Path, opened: Open) -> None:

@@ -67,7 +67,7 @@
       this.search = el("input", { type: "search", placeholder: "node, operator", "aria-label": "Search nodes by name or operator", spellcheck: "false" });
       this.count = el("span", { class: "graph-count", role: "status" });
       this.choice = el("select", { "aria-label": "Plan" });
-      model.plans.forEach((plan, i) => this.choice.append(el("option", { value: String(i) }, told(plan.name))));
+      model.plans.forEach((plan, i) => this.choice.append(el("option", { value: String(i) }, told(plan.name, 80))));
       this.choice.hidden = model.plans.length < 2;
       this.folds = button("Unfold all", "Show every node, or every subgraph as a box", () => this.foldAll());
       const bar = el("div", { class: "tools", role: "group", "aria-label": "Graph" },
