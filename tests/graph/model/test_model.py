@@ -167,6 +167,9 @@ def test_names_are_unique_and_kept(tmp_path: Path) -> None:
     ]
     model = load(make_model(nodes, [value("x")], [value("y")]), tmp_path, canonical="none")
     assert model.original_nodes == ("Relu_0_", "Relu_0", "twice", "Relu_3_", "Relu_3")
+    assert [(node.op, node.outputs) for node in model.file_nodes] == [
+        ("Relu", (name,)) for name in "abcdy"
+    ]
     check_consistent(model)
 
 
