@@ -22,6 +22,7 @@ from hetsim.cli.main import VERBS, main
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import device_names, platform_names
 from hetsim.placement.registry import strategy_names
+from sweeps import sweep
 
 ZOO = [f"zoo:{name}" for name in zoo.names()]
 HARDWARE = [*platform_names(), *device_names()]
@@ -99,7 +100,7 @@ def in_process(shell: str) -> list[tuple[str, str]]:
     return [(kind, value) for kind, _, value in pairs]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@sweep("shell", quick=["zsh"], full=["bash", "zsh", "fish"])
 def test_each_shell_is_answered(shell: str) -> None:
     assert plain(ask(shell, "inspect zoo:incep")) == ["zoo:inception_v1", "zoo:inception_v2"]
 

@@ -42,7 +42,7 @@ def integral(values: Values, end_s: float) -> float:
 
 
 @given(problems(), st.lists(st.floats(0, 3), min_size=1, max_size=4))
-@examples(quick=25, full=300)
+@examples(quick=10, full=300)
 def test_counters_are_what_the_clock_says(problem: Problem, gaps_s: list[float]) -> None:
     problem = replace(
         problem,

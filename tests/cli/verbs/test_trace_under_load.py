@@ -10,6 +10,7 @@ import pytest
 
 from cli_calls import Cli
 from oracles.trace_import import Imported, Span, imported
+from sweeps import sweep
 
 Words = tuple[object, ...]
 
@@ -47,14 +48,11 @@ def integral(values: list[tuple[int, float]]) -> float:
     return sum(value * (then - at) for (at, value), (then, _) in pairwise(values))
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--rate", 3000, "--dim", "batch=1"),
-        ("--rate", 20000, "--batching", "4:500", "--instances", 2),
-    ],
-    ids=["alone", "batches"],
-)
+ALONE: Words = ("--rate", 3000, "--dim", "batch=1")
+IN_BATCHES: Words = ("--rate", 20000, "--batching", "4:500", "--instances", 2)
+
+
+@sweep("words", quick=[IN_BATCHES], full=[ALONE, IN_BATCHES])
 def test_each_request_waits_and_is_served(drawn: object, words: Words) -> None:
     found = drawn(*words, "--requests", 300)  # type: ignore[operator]
     spans = requests_of(found)
