@@ -171,9 +171,10 @@ def _report(plan: Plan, done: Run, record: Mapping[str, Any], command: Sequence[
     from hetsim.reporting.pages.pictures.of_plans import pictures_of
     from hetsim.reporting.pages.pictures.timeline import timeline_picture
 
-    pictures = pictures_of([("on the virtual clock", plan, done.timeline)])
+    pictures = pictures_of([(f"{plan.strategy}, virtual clock", plan, done.timeline)])
     if done.events:
-        real = timeline_picture(plan, done.timeline, "by the wall clock", events=done.events)
+        name = f"{plan.strategy}, wall clock"
+        real = timeline_picture(plan, done.timeline, name, events=done.events)
         pictures["timelines"].append(real)
     return run_island(record, command, pictures, wall_s=done.wall_s)
 

@@ -166,7 +166,7 @@ def _tiles(record: Found) -> list[Tile]:
     timeline, sure = record["timeline"], record["sure"]
     note = "" if sure is None else f"{between(sure['latency_mean_s'])} in 80 % of draws"
     if timeline["requests"] == 1:
-        tiles = [Tile("latency", seconds(timeline["latency_s"]), note)]
+        tiles = [Tile("latency, virtual clock", seconds(timeline["latency_s"]), note)]
     else:
         spread = f"99 % within {seconds(timeline['latency_p99_s'])}"
         tiles = [
@@ -208,7 +208,12 @@ def _sections(record: Found) -> tuple[Section, ...]:
         Section(
             "timeline",
             "Timeline",
-            "What each device and link did, by the virtual clock of the simulation.",
+            "What each device and link did, by the virtual clock of the simulation"
+            + (
+                "."
+                if record["schema"] == "hetsim-simulation/1"
+                else " or the wall clock of the run."
+            ),
             (told,),
             order=30,
         ),

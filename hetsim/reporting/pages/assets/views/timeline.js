@@ -2,61 +2,8 @@
 // path shown. A canvas of our own: tens of thousands of tasks stay quick.
 "use strict";
 (() => {
-  const { element, seconds, bytes, told, colour, button } = hetsim;
+  const { element, seconds, told, colour, button } = hetsim;
   const HEAD = 26, DEVICE = 30, LINK = 20, GAP = 6;
-
-  // The marks of a timeline by row, in order of their start.
-  async function opened(picture) {
-    if (picture.open) return picture.open;
-    const tasks = await hetsim.unpacked(picture.tasks);
-    const steps = await hetsim.unpacked(picture.path);
-    // A step's place on the path, from 1; 0: it is not on it.
-    const placeOf = new Map(steps.map((task, place) => [task, place + 1]));
-    tasks.critical = tasks.task.map((task) => placeOf.get(task) || 0);
-    const rows = picture.tracks.map((track) => ({ track, marks: [], last: [] }));
-    tasks.track.forEach((track, mark) => rows[track].marks.push(mark));
-    let end = 0;
-    for (const row of rows) {
-      row.marks.sort((a, b) => tasks.start_ns[a] - tasks.start_ns[b] || a - b);
-      let last = 0;
-      for (const mark of row.marks) {
-        last = Math.max(last, tasks.start_ns[mark] + tasks.duration_ns[mark]);
-        row.last.push(last);
-      }
-      end = Math.max(end, last);
-    }
-    // Of many devices those that do nothing are named, not drawn.
-    const idle = rows.filter((row) => !row.marks.length).map((row) => row.track.device);
-    const drawn = idle.length > 3 ? rows.filter((row) => row.marks.length) : rows;
-    drawn.forEach((row, place) => { row.place = place; });
-    const streams = {};
-    for (const row of rows) {
-      if (row.track.kind === "device") streams[row.track.device] = (streams[row.track.device] || 0) + 1;
-    }
-    for (const row of rows) {
-      const { kind, device, name } = row.track;
-      row.name = kind === "device" && streams[device] === 1 ? device : name;
-    }
-    const onPath = tasks.critical.map((place, mark) => [place, mark]).filter(([place]) => place)
-      .sort((a, b) => a[0] - b[0]).map(([, mark]) => mark);
-    picture.open = { tasks, rows: drawn, ofTrack: rows, idle: drawn === rows ? [] : idle, end: Math.max(end, 1), onPath };
-    return picture.open;
-  }
-
-  function textOf(picture, mark) {
-    const { tasks } = picture.open;
-    const names = picture.devices, from = tasks.from[mark], to = tasks.to[mark];
-    const on = picture.tracks[tasks.track[mark]].name;
-    const start = tasks.start_ns[mark] / 1e9, long = tasks.duration_ns[mark] / 1e9;
-    const way = from >= 0 || tasks.nbytes[mark]
-      ? `${bytes(tasks.nbytes[mark])} from ${from < 0 ? "the caller" : names[from]} to ${to < 0 ? "the caller" : names[to]} over ${on}`
-      : `on ${on}`;
-    const whose = picture.requests > 1 && tasks.request[mark] >= 0 ? `, request ${tasks.request[mark] + 1}` : "";
-    const path = tasks.critical[mark] ? `, on the critical path (${tasks.critical[mark]} of ${picture.open.steps})` : "";
-    return [told(picture.labels[tasks.label[mark]], 160),
-      `${seconds(long)} ${way}, from ${seconds(start)} to ${seconds(start + long)}${whose}${path}`
-      + (tasks.lost[mark] ? ", lost by a failure" : "")];
-  }
 
   const bright = (hex) => {
     const [r, g, b] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255)
@@ -327,7 +274,7 @@
 
     function tell(mark, aloud = false) {
       if (mark < 0) { detail.textContent = state.hint; return; }
-      const [name, more] = textOf(state.picture, mark);
+      const [name, more] = hetsim.timelineText(state.picture, mark);
       detail.replaceChildren(element("b", { text: name }), ` ${more}`);
       if (aloud) hetsim.say(`${name}: ${more}`);
     }
@@ -336,7 +283,7 @@
       if (mark !== state.hover) { state.hover = mark; soon(); }
       tip.hidden = mark < 0;
       if (mark < 0) return;
-      const [name, more] = textOf(state.picture, mark);
+      const [name, more] = hetsim.timelineText(state.picture, mark);
       tip.replaceChildren(element("b", { text: name }), element("br"), more);
       const bounds = frame.getBoundingClientRect();
       const px = event.clientX - bounds.left, py = event.clientY - bounds.top + frame.scrollTop;
@@ -457,24 +404,7 @@
       soon();
     }
     function tabled() {
-      const { tasks } = state.picture.open;
-      const rows = [], marked = [];
-      let before = -1, count = 0;
-      for (let mark = 0; mark < tasks.task.length; mark += 1) {
-        if (tasks.task[mark] === before) {
-          if (rows.length === count) rows[count - 1][1] += ` + ${state.picture.tracks[tasks.track[mark]].name}`;
-          continue;
-        }
-        before = tasks.task[mark];
-        if (state.request >= 0 && tasks.request[mark] !== state.request) continue;
-        count += 1;
-        if (rows.length >= 1001) continue;
-        if (tasks.critical[mark]) marked.push(rows.length);
-        rows.push([seconds(tasks.start_ns[mark] / 1e9), state.picture.tracks[tasks.track[mark]].name,
-          state.picture.labels[tasks.label[mark]], seconds(tasks.duration_ns[mark] / 1e9),
-          tasks.nbytes[mark] ? bytes(tasks.nbytes[mark]) : "-",
-          String(tasks.request[mark] + 1), tasks.critical[mark] ? `step ${tasks.critical[mark]}` : "-"]);
-      }
+      const { rows, marked, count } = hetsim.timelineRows(state.picture, state.request);
       const whose = state.request < 0 ? "" : `, request ${state.request + 1}`;
       const was = tables.querySelector("details");
       const made = hetsim.table({ title: `Tasks of ${state.picture.name}${whose}`,
@@ -485,9 +415,8 @@
       tables.replaceChildren(made);
     }
     async function choose(picture) {
-      await opened(picture);
+      await hetsim.timelineOpened(picture);
       const tasks = picture.open.tasks;
-      picture.open.steps = picture.open.onPath.length ? tasks.critical[picture.open.onPath.at(-1)] : 0;
       const there = [...new Set(tasks.request)].filter((one) => one >= 0).sort((a, b) => a - b);
       // Of many requests the path is that of the last to end: shown where it is asked for.
       Object.assign(state, { picture, row: -1, at: -1, hover: -1, request: -1, path: there.length < 2 });
@@ -535,5 +464,4 @@
     shows: (island) => Boolean(island.pictures.timelines && island.pictures.timelines.length),
     draw,
   });
-  hetsim.timelineOpened = opened;
 })();
