@@ -97,7 +97,7 @@ def report_of_capacity(
     from_file = load.workload is not None
     workload = found.workload
     if not from_file:
-        workload = replace(workload, requests=MOST)
+        workload = replace(workload, requests=MOST // 2)
     rows = []
     with invocation.progress("playing other rates") as tell:
         for row in [one for one in found.rows if one.resolved][:MOST_ROWS]:

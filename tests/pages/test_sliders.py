@@ -278,3 +278,52 @@ def test_the_cheapest_platform_at_other_prices(seed: int, folder: Path, opened: 
         found = asked_again(command)["answer"]
         counts = " + ".join(f"{n} {name}" for name, n in found["counts"].items())
         assert said == f"Best: {counts}, {found['cost']:.4g} USD an hour."
+
+
+FILE = """\
+streams:
+  drawn:
+    model: dense.onnx
+    dims: {{batch: 1}}
+    arrivals: {{poisson: {{rate_per_s: {first}}}}}
+    slos: p90=0.4ms
+  even:
+    model: dense.onnx
+    dims: {{batch: 1}}
+    arrivals: {{constant: {{rate_per_s: {second}}}}}
+    slos: [p50=0.2ms, p99=1ms]
+requests: {requests}
+seed: {seed}
+"""
+
+
+@sweep("seed", quick=[], full=range(4))
+def test_a_file_that_comes_faster(seed: int, folder: Path, opened: Open) -> None:
+    """Several streams, by ``--faster``."""
+    rng = random.Random(300 + seed)
+    (folder / f"file{seed}.yaml").write_text(
+        FILE.format(
+            first=rng.randrange(500, 9000), second=rng.randrange(500, 9000),
+            requests=500 if not seed else 3000, seed=seed,
+        )
+    )  # fmt: skip
+    path = folder / f"file{seed}.html"
+    hetsim(
+        "simulate", "--workload", folder / f"file{seed}.yaml", "--platform", folder / "pair.yaml",
+        "--report", path,
+    )  # fmt: skip
+    one = opened(path)
+    one.show("load")
+    for _ in range(1 if not seed else 5):
+        moved(one, "load", "rate", short(rng.uniform(0.3, 4)))
+        _, command = answer(one, "load")
+        assert "--faster" in command
+        record = asked_again(command)
+        service = one.page.evaluate("hetsim.answers.last.service")
+        assert [each["name"] for each in service["streams"]] == ["drawn", "even"]
+        for shown, known in zip(service["streams"], record["streams"], strict=True):
+            mine = [(each["latency_s"], each["low_s"]) for each in shown["percentiles"]]
+            assert mine == [(each["latency_s"], each["low_s"]) for each in known["percentiles"]]
+            verdicts = [each["verdict"] for each in shown["objectives"]]
+            assert verdicts == [each["verdict"] for each in known["objectives"]]
+        assert service["state"] == record["state"]

@@ -406,6 +406,8 @@ const hetsim = (() => {
     const print = button("Print", async () => { await allDrawn(); window.print(); });
     document.getElementById("buttons").append(theme, print);
     const command = document.getElementById("command");
+    // What scrolls is reached by keys, too.
+    if (command.scrollHeight > command.clientHeight) command.tabIndex = 0;
     command.after(copyButton(island.command));
   }
 
