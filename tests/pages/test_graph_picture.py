@@ -13,7 +13,7 @@ from hypothesis import given
 
 from full_problems import full_problems
 from hetsim.base.text import to_compact_json
-from hetsim.errors import Infeasible
+from hetsim.errors import Infeasible, PartitionError
 from hetsim.placement.planning import plan
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
@@ -36,7 +36,8 @@ def columns(*plans: Plan, **about: Any) -> dict[str, Any]:
 def test_columns_are_those_of_the_problem(problem: Problem) -> None:
     try:
         made = plan(problem, "heft")
-    except Infeasible:
+    except (Infeasible, PartitionError):
+        # A kernel that is no pattern, of a node that runs nowhere alone, is no fair question.
         return
     found = columns(made)
     nodes, edges, values = found["nodes"], found["edges"], found["values"]
