@@ -83,7 +83,9 @@
       const text = price.toFixed(9).replace(/0+$/, "").replace(/\.$/, "");
       command = [...command, "--price", `${name}=${text}/h`];
     }
-    return { command, found: answers.cheapest(data, costs) };
+    // Of drawn requests verdicts share what they may err by, in the order in which they are asked for.
+    const ordered = data.given || Object.keys(prices).length === 0;
+    return { command, found: ordered ? answers.cheapest(data, costs) : null };
   };
 
   hetsim.view({
