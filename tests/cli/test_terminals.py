@@ -64,6 +64,7 @@ ANSWERS = (
     COMMAND,
     "inspect zoo:squeezenet --platform laptop",
     "nodes zoo:inception_v1 --platform rock-5b",
+    "lint zoo:inception_v1 --platform rock-5b",
     "nodes zoo:inception_v1 --platform rock-5b --strategy heft --device npu --wide",
     "lint zoo:inception_v1 --platform rock-5b --wide",
     "lint zoo:inception_v1 --platform rockchip-rk3588-npu",
