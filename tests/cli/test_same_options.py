@@ -18,9 +18,11 @@ OWN_WORDS = {
     "--force": "what it lets be replaced",
     "--objective": "what plans are for, or what a platform is chosen by",
     "--out": "what the folder holds; of a placement a file, of nodes several",
+    "--output": "the file of a device, or of a report",
     "--requests": "of a run with --emulate alone",
     "--schema": "of a grid's file, of what nodes are told as",
     "--set": "rules of a partition, options of strategies",
+    "--survive": "of a deployment, of a platform that is looked for",
     "--strategy": "one to plan by, several to compare",
 }
 """Options whose help differs from command to command, and in what."""

@@ -28,7 +28,8 @@ def _budget(ctx: click.Context, param: click.Parameter, given: str) -> float:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path),
+    metavar="FILE",
     help="Device file to write; what is measured goes to a journal beside it.",
 )
 @click.option(
