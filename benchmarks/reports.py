@@ -5,6 +5,10 @@
 A line a report of ``hetsim compare``: bytes; CPU seconds that ``--report`` adds, pictures and page;
 the browser's own ``first-contentful-paint`` after it begins to load the file; milliseconds a frame
 while the timeline is zoomed. Without Chromium the last two are null. The last line sums up.
+
+On two cores that others used as well (load 15), 14 models on 16 platforms, 224 reports: 2.12 to
+2.38 MB; 0.02 to 0.24 CPU s; painted after 0.12 to 1.5 s, half of them within 0.29 s and six beyond
+one second, the slowest of them again after 0.18 s; frames of 1.0 ms, 18 at most.
 """
 
 from __future__ import annotations
@@ -91,15 +95,13 @@ def report(model: hetsim.Model, platform: str) -> tuple[dict[str, Any], str]:
 
 def main(chosen: list[str]) -> None:
     """Print a line a report, then one for all."""
+    models = [name for name in zoo.names() if name in chosen] or zoo.names()
+    platforms = [name for name in platform_names() if name in chosen] or platform_names()
     rows = []
     with browser() as one:
-        for name in zoo.names():
-            if chosen and name not in chosen and not {*chosen} & {*platform_names()}:
-                continue
+        for name in models:
             model = hetsim.load_model(f"zoo:{name}")
-            for platform in platform_names():
-                if {*chosen} & {*platform_names()} and platform not in chosen:
-                    continue
+            for platform in platforms:
                 row, text = report(model, platform)
                 row["paint_ms"], row["frame_ms"] = painted(one, text) if one else (None, None)
                 rows.append(row)
