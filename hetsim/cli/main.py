@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -13,6 +14,7 @@ from typing import Any, TextIO
 
 import click
 
+from hetsim.cli.ended import Ended, ended_by_signals
 from hetsim.cli.greeting import greeting
 from hetsim.cli.invocation import COMPLETION, Invocation, one_line
 from hetsim.cli.lazy import LazyGroup, Verb
@@ -100,7 +102,8 @@ class App(LazyGroup):
         asked = os.environ.get(COMPLETION)
         with warnings.catch_warnings():
             warnings.showwarning = _warn(invocation)
-            code = self._run(given, invocation) if not asked else self._complete(asked, invocation)
+            with ended_by_signals():
+                code = self._complete(asked, invocation) if asked else self._run(given, invocation)
         try:
             sys.stdout.flush()
         except BrokenPipeError:
@@ -131,6 +134,10 @@ class App(LazyGroup):
             return _fail(invocation, error, _usage(error), error.exit_code)
         except HetsimError as error:
             return _fail(invocation, error, str(error), error.exit_code)
+        except Ended as error:
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                _fail(invocation, error, f"ended by {error}", 128 + error.number)
+            return 128 + error.number
         except (KeyboardInterrupt, click.Abort) as error:
             return _fail(invocation, error, "interrupted", INTERRUPTED)
         except Exception as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from hetsim.base.cache import cache_dir
+from hetsim.base.files import try_lock
 from hetsim.errors import ExecutionError
 
 _LOCK = "lock"
@@ -58,7 +59,7 @@ def _create() -> tuple[Path, IO[bytes]]:
             # Locked under a name that nobody removes, and only then shown as a run.
             draft = Path(tempfile.mkdtemp(prefix=prefix + _DRAFT, dir=base.resolve()))
             lock = (draft / _LOCK).open("wb")
-            _try_lock(lock)
+            try_lock(lock)
             folder = draft.with_name(prefix + draft.name.removeprefix(prefix + _DRAFT))
             draft.rename(folder)
         except OSError as error:
@@ -92,16 +93,5 @@ def _remove_abandoned(base: Path, prefix: str) -> None:
                 continue
             lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_NOFOLLOW)
             with open(lock, "rb") as held:
-                if _try_lock(held):
+                if try_lock(held):
                     shutil.rmtree(folder)
-
-
-def _try_lock(file: IO[bytes]) -> bool:
-    """Take the lock on `file` if nobody has it; it is given back when the file is closed."""
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

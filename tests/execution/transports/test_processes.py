@@ -8,11 +8,22 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
-from hetsim.execution.transports.ray_connection.processes import command_line, descendants, end_all
+from hetsim.execution.transports.ray_connection.abandoned import OWNER, end_abandoned, owned
+from hetsim.execution.transports.ray_connection.interrupts import (
+    hangup_ends,
+    held_interrupts,
+    termination_kept,
+)
+from hetsim.execution.transports.ray_connection.processes import (
+    command_line,
+    descendants,
+    end_all,
+    working_in,
+)
 
 TREE = """
 import subprocess, sys
@@ -37,6 +48,88 @@ def test_a_tree_of_processes_is_found_and_ended() -> None:
         end_all([found[child.pid], found[grandchild]], 0.2)
         assert {p.pid for p in descendants(os.getpid())}.isdisjoint({child.pid, grandchild})
         assert command_line(found[grandchild]) == ""
+
+
+@pytest.mark.skipif(not descendants(1), reason="the system has no /proc")
+def test_rays_whose_owner_is_gone_are_ended_and_others_stay(tmp_path: Path) -> None:
+    """A process that names a folder stands for what is left of the Ray in it."""
+    folders = {name: tmp_path / f"hetsim-{name}" for name in ("gone", "alive", "other", "linked")}
+    for folder in folders.values():
+        folder.mkdir()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / OWNER).touch()
+    (tmp_path / "hetsim-link").symlink_to(outside)
+    (folders["linked"] / OWNER).symlink_to(outside / OWNER)
+    (folders["gone"] / OWNER).touch()
+    started = {
+        name: subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", str(folder)])
+        for name, folder in folders.items()
+    }
+    try:
+        with owned(folders["alive"]):
+            end_abandoned(tmp_path, "hetsim-")
+        running = {name: [p.pid for p in working_in(path)] for name, path in folders.items()}
+    finally:
+        for process in started.values():
+            process.kill()
+            process.wait()
+    assert running == {n: [p.pid] * (n != "gone") for n, p in started.items()}
+    assert sorted(path.name for path in tmp_path.glob("hetsim-*")) == [
+        "hetsim-alive", "hetsim-link", "hetsim-linked", "hetsim-other",
+    ]  # fmt: skip
+    assert (outside / OWNER).exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_a_process_is_held_back_where_python_handles_it(number: signal.Signals) -> None:
+    told: list[str] = []
+    before = signal.signal(number, lambda number, frame: told.append("handled"))
+    try:
+        with held_interrupts():
+            signal.raise_signal(number)
+            told.append("inside")
+        assert told == ["inside", "handled"]
+    finally:
+        signal.signal(number, before)
+    with held_interrupts():
+        assert signal.getsignal(number) == before
+
+
+def test_a_handler_of_termination_stays_over_the_start_of_a_ray(ctrl_c: None) -> None:
+    def own(number: int, frame: object) -> None:
+        told.append(number)
+
+    told: list[int] = []
+    before = signal.signal(signal.SIGTERM, own)
+    try:
+        with held_interrupts(), termination_kept():
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+        assert signal.getsignal(signal.SIGTERM) is own
+        with held_interrupts():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert told == []
+
+
+def test_a_hangup_ends_as_termination_does_where_nobody_handles_it() -> None:
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with hangup_ends(), pytest.raises(SystemExit):
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with hangup_ends():
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGHUP, hangup)
 
 
 def test_ctrl_c_is_held_back_until_the_end(ctrl_c: None) -> None:

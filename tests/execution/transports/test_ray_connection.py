@@ -278,24 +278,45 @@ while True:
     assert living(below) == []
 
 
-@pytest.mark.group("own_ray")
-def test_sigterm_leaves_nothing_behind(folder: Path) -> None:
-    child = Child(
-        """
+WAITING = """
 from hetsim.execution.transports.ray_connection.connection import ray_connection
 with ray_connection():
     tell(ready=True)
     time.sleep(600)
-""",
-        folder,
-        first="",
-    )
+"""
+
+
+@pytest.mark.group("own_ray")
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.sweep)]
+)
+def test_sigterm_and_sighup_leave_nothing_behind(folder: Path, number: signal.Signals) -> None:
+    child = Child(WAITING, folder, first="")
     assert child.line() == {"ready": True}
     below = child.below()
-    child.process.terminate()
+    child.process.send_signal(number)
     child.end()
     assert len(below) > 3
     assert living(below) == []
+    assert list(folder.glob("hetsim-*")) == []
+
+
+@pytest.mark.sweep
+@pytest.mark.group("own_ray")
+def test_what_sigkill_leaves_behind_is_cleared_by_the_next(folder: Path) -> None:
+    killed = Child(WAITING, folder, first="")
+    assert killed.line() == {"ready": True}
+    below = killed.below()
+    (left,) = folder.glob("hetsim-*")
+    killed.process.kill()
+    killed.end()
+    assert left.exists()
+    child = Child(WAITING, folder, first="")
+    assert child.line() == {"ready": True}
+    assert living(below) == []
+    assert not left.exists()
+    child.process.terminate()
+    child.end()
 
 
 def test_the_object_store_goes_where_it_fits() -> None:

@@ -15,8 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hetsim.errors import ClusterError, UsageError
+from hetsim.execution.transports.ray_connection.abandoned import end_abandoned, owned
 from hetsim.execution.transports.ray_connection.address import check_address, same_address
-from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
+from hetsim.execution.transports.ray_connection.interrupts import (
+    hangup_ends,
+    held_interrupts,
+    termination_kept,
+)
 from hetsim.execution.transports.ray_connection.processes import (
     Process,
     command_line,
@@ -219,13 +224,14 @@ def _joined(address: str) -> Iterator[RayConnection]:
 
         try:
             try:
-                ray.init(
-                    address=address,
-                    namespace=_namespace(),
-                    log_to_driver=False,
-                    configure_logging=False,
-                    runtime_env=code_environment(),
-                )
+                with termination_kept():
+                    ray.init(
+                        address=address,
+                        namespace=_namespace(),
+                        log_to_driver=False,
+                        configure_logging=False,
+                        runtime_env=code_environment(),
+                    )
             except Exception as error:
                 # All of them: those after the first name the versions that do not match.
                 said = " ".join(str(error).split()) or type(error).__name__
@@ -246,12 +252,14 @@ def _private(
     with restored(private_environment()), protected():
         import ray
 
+        end_abandoned(Path(base), TEMP_PREFIX)
         temp = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=base))
+        owner = owned(temp)
         files = temp / _INSIDE
         files.mkdir()
         store = plasma_dir or plasma_directory(store_bytes, _free_bytes(_SHARED_MEMORY), files)
         try:
-            with held_interrupts():
+            with held_interrupts(), termination_kept():
                 try:
                     ray.init(
                         address="local",
@@ -270,7 +278,8 @@ def _private(
                         f"Ray does not start: {_line(error)}",
                         hint="run with the executor 'threads' instead",
                     ) from error
-            yield RayConnection(private=True, files=temp)
+            with hangup_ends():
+                yield RayConnection(private=True, files=temp)
         finally:
             with held_interrupts():
                 started = _started_below(temp)
@@ -279,6 +288,7 @@ def _private(
                 finally:
                     end_all(started, _EXIT_GRACE_S)
                     shutil.rmtree(temp, ignore_errors=True)
+                    owner.close()
 
 
 def _started_below(temp: Path) -> tuple[Process, ...]:

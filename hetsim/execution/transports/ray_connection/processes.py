@@ -47,6 +47,31 @@ def descendants(root: int) -> tuple[Process, ...]:
     return tuple(found)
 
 
+def working_in(folder: Path) -> tuple[Process, ...]:
+    """Return the living processes of this user that name `folder` or have files in it open.
+
+    Those that give themselves another name, as Ray's workers do, are told by their logs. Empty
+    where the system has no ``/proc``. O(processes of the system, and their open files).
+    """
+    found = []
+    for process in _all():
+        with contextlib.suppress(OSError):
+            home = _PROC / str(process.pid)
+            if home.stat().st_uid != os.geteuid() or process.pid == os.getpid():
+                continue
+            if str(folder) in command_line(process) or _has_open(home / "fd", f"{folder}{os.sep}"):
+                found.append(process)
+    return tuple(found)
+
+
+def _has_open(descriptors: Path, below: str) -> bool:
+    for name in os.listdir(descriptors):
+        with contextlib.suppress(OSError):
+            if os.readlink(descriptors / name).startswith(below):
+                return True
+    return False
+
+
 def command_line(process: Process) -> str:
     """Return its arguments, joined by blanks; empty where it has ended."""
     try:
