@@ -72,7 +72,8 @@ def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
     templates = templates_of(root, question, ways)
     _fits(root, [len(template.tasks) for template in templates], len(ways), budget)
     runs = [run_of(one, question, ways, bounds, templates) for one in root["runs"].rows()]
-    errors = sum(run.error for run in runs) + sum(bound.error for bound in bounds)
+    verdicts = {run.verdict: run.error for run in runs}
+    errors = sum(verdicts.values()) + sum(bound.error for bound in bounds)
     if errors > question.error * (1 + 1e-9):
         root["question"]["error"].untrue(f"verdicts may be wrong by {errors:.6g} together")
     tried = _tried(root["tried"], question, runs)

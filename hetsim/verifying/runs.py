@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class Run:
     """A vector, the policy that was played on it, and what that says.
 
     `lost` are the devices that it did without; `stand` the instances of each model, where it was
-    played.
+    played; `verdict` tells runs apart whose answers could be wrong one without the other.
     """
 
     counts: tuple[int, ...]
@@ -47,6 +48,7 @@ class Run:
     error: float
     lost: frozenset[int] = frozenset()
     stand: list[list[Stands]] = field(default_factory=list)
+    verdict: object = None
 
     def without(self, lost: frozenset[int]) -> list[list[Stands]]:
         """Return the instances that are left where further devices are lost."""
@@ -166,7 +168,18 @@ def run_of(
     if np.isnan(finish).any():
         node["instances"].broken("requests never end: subgraphs wait for each other's turn")
     answer, error = _judged(node, question, finish, np.array(fresh))
-    return Run(counts, number, answer, error, lost, stand)
+    return Run(counts, number, answer, error, lost, stand, _verdict(node, policy, stand))
+
+
+def _verdict(node: Node, policy: Policy, stand: Sequence[Sequence[Stands]]) -> object:
+    """What a played run's verdict follows from: all that is said of it but its policy's name.
+
+    Two policies may come to one deployment, as to one instance of each model by either routing.
+    """
+    routed = any(len(mine) > 1 for mine in stand)
+    alike = replace(policy, placement="", routing=policy.routing if routed else "")
+    said = {name: value for name, value in node.value.items() if name != "policy"}
+    return json.dumps(said, sort_keys=True), repr(alike)
 
 
 def _lost(node: Node, question: Question, counts: tuple[int, ...]) -> frozenset[int]:
