@@ -17,6 +17,7 @@ from hetsim.hardware.spec import SharedMemory
 from hetsim.placement.objective import bottleneck
 from hetsim.problem.sharing import SLOWEST, Priced, moved_bytes
 from hetsim.simulation.power import slowdown
+from sweeps import sweep
 
 UNITS = ("gpu", "dla")
 MOVED = [COLUMN[name] for name in ("read_bytes", "write_bytes", "weight_bytes")]
@@ -176,7 +177,7 @@ def test_power_is_that_of_the_clock_alone_where_no_memory_is_stated() -> None:
     )
 
 
-@pytest.mark.parametrize("objective", ["latency", "throughput"])
+@sweep("objective", quick=["latency"], full=["latency", "throughput"])
 def test_a_comparison_judges_all_and_its_bound_holds(objective: str) -> None:
     problem = problem_on_laptop(20.0)
     names = ["single", "hetero", "heft", "multi:cpu,gpu,npu"]

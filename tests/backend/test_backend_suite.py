@@ -99,7 +99,7 @@ def test_random_cuts(judged: Judged, eighth: int, seed: int) -> None:
 
 
 @pytest.mark.slow
-@sweep("batch", quick=[0], full=BATCHES)
+@sweep("batch", quick=[], full=BATCHES)
 def test_a_sample_on_ray(judged: Judged, ray_connection: RayConnection, batch: int) -> None:
     """Tests of one operator set run as one model, side by side, so that actors start once."""
     backend = make_backend(devices=3, seed=7, executor="ray")

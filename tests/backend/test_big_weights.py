@@ -31,6 +31,7 @@ with ray_connection(), tempfile.TemporaryDirectory() as folder:
 
 @pytest.mark.group("own_ray")
 @pytest.mark.slow
+@pytest.mark.sweep
 def test_memory_grows_by_the_weights_once() -> None:
     command = [sys.executable, "-c", MEASURED, str(BENCHMARKS)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hetsim.cli.ended import Ended, ended_by_signals
+from sweeps import sweep
 
 COMMAND = (
     "run", "zoo:squeezenet", "--platform", "rock-5b", "--strategy", "heft", "--executor", "threads",
@@ -19,7 +20,7 @@ COMMAND = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@sweep("number", quick=[signal.SIGHUP], full=[signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_what_a_command_made_goes_however_it_is_ended(
     number: signal.Signals, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from cli_calls import Cli
 from hetsim.hardware.catalog import device_names, platform_names
+from sweeps import sweep
 
 LISTINGS = (
     "zoo list",
@@ -32,7 +33,7 @@ ANSWERS = (
 )
 
 
-@pytest.mark.parametrize("words", [*LISTINGS, *ANSWERS])
+@sweep("words", quick=[*LISTINGS, *ANSWERS][::3], full=[*LISTINGS, *ANSWERS])
 def test_it_fits_80_columns(words: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     result = cli(*words.split())
@@ -42,7 +43,11 @@ def test_it_fits_80_columns(words: str, cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert max(map(len, lines)) <= 80
 
 
-@pytest.mark.parametrize("words", ["zoo list", "devices list", "devices show gpu-server-8"])
+@sweep(
+    "words",
+    quick=["zoo list", "devices show gpu-server-8"],
+    full=["zoo list", "devices list", "devices show gpu-server-8"],
+)
 def test_wide_has_what_was_left_out(words: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     brief, wide = cli(*words.split()).stdout, cli(*words.split(), "--wide").stdout

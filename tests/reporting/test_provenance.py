@@ -77,7 +77,7 @@ def test_every_figure_of_a_device_has_a_source(name: str) -> None:
 WALK = [(name, platform) for name in zoo.names() for platform in platform_names()]
 
 
-@sweep("name, platform", quick=WALK[::11], full=WALK)
+@sweep("name, platform", quick=WALK[::23], full=WALK)
 def test_every_price_has_evidence_and_the_header_tells_it(name: str, platform: str) -> None:
     problem = Problem.of(model(name), loaded(platform))
     assert problem.platform is not None

@@ -118,6 +118,7 @@ def test_the_token_is_in_no_file_and_no_command_line(ray_connection: RayConnecti
 
 @pytest.mark.group("own_ray")
 @pytest.mark.slow
+@pytest.mark.sweep
 def test_a_ray_of_the_caller_is_used_and_left_with_its_login_as_it_is(
     folder: Path, tmp_path: Path
 ) -> None:
