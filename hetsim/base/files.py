@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 TEXT_LIMIT_BYTES = 2**28
 """More than any plan or description needs."""
@@ -44,17 +44,3 @@ def read_regular(path: str | os.PathLike[str], limit_bytes: int = TEXT_LIMIT_BYT
     if len(data) > limit_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {limit_bytes} bytes", os.fspath(path))
     return data
-
-
-def try_lock(file: IO[bytes]) -> bool:
-    """Take the lock on `file` if no process has it; it is let go when the file is closed.
-
-    However a process ends, it lets go of its locks: they say that it lives, as process ids do not.
-    """
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hetsim.base.locks import try_lock
+
 PATIENCE_S = 120.0
 """Longer than what is done here takes: who has waited that long goes ahead."""
 
@@ -22,23 +24,20 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
     system has no such locks, nobody waits. It is not to be nested with the same folder.
     """
     try:
-        import fcntl
-
         held = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):
+    except OSError:
         yield
         return
     try:
         ends = time.monotonic() + PATIENCE_S
         while time.monotonic() < ends:
             try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(_PAUSE_S)
-            except OSError:
+                if try_lock(held):
+                    break
+            except (ImportError, OSError):
                 # What the system cannot lock is not waited for.
                 break
+            time.sleep(_PAUSE_S)
         yield
     finally:
         # That lets go of it, too.

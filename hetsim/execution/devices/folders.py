@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from hetsim.base.cache import cache_dir
-from hetsim.base.files import try_lock
+from hetsim.base.cache import private_folder
+from hetsim.base.locks import left_by_its_owner, own_folders, try_lock
 from hetsim.errors import ExecutionError
 
 _LOCK = "lock"
@@ -26,7 +24,7 @@ _DRAFT_LIVES_S = 24 * 3600.0
 def run_folder() -> Iterator[Path]:
     """Give an empty folder below hetsim's cache, removed when the context ends.
 
-    Where the cache cannot be written, or others can write to it, the folder is made among the
+    Where the cache cannot be written, or is not this user's alone, the folder is made among the
     system's temporary files, under a name that cannot be guessed. None that is there is used, and
     none is removed but the user's own.
     A lock says that its owner lives, so that the folders of killed processes are told apart
@@ -46,15 +44,12 @@ def run_folder() -> Iterator[Path]:
 
 
 def _create() -> tuple[Path, IO[bytes]]:
-    places = (
-        (cache_dir() / "runs", ""),
-        (Path(tempfile.gettempdir()), f"hetsim-run-{os.getuid()}-"),
-    )
+    places = [(Path(tempfile.gettempdir()), f"hetsim-run-{os.geteuid()}-")]
+    own = private_folder("runs")
+    if own is not None:
+        places.insert(0, (own, ""))
     for base, prefix in places:
         try:
-            base.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not prefix:
-                _check_own(base)
             _remove_abandoned(base, prefix)
             # Locked under a name that nobody removes, and only then shown as a run.
             draft = Path(tempfile.mkdtemp(prefix=prefix + _DRAFT, dir=base.resolve()))
@@ -73,25 +68,14 @@ def _create() -> tuple[Path, IO[bytes]]:
     ) from failure
 
 
-def _check_own(base: Path) -> None:
-    """Raise PermissionError where others could put folders, or links to some, into `base`."""
-    found = base.stat()
-    if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError(errno.EPERM, "others can write there", str(base))
-
-
 def _remove_abandoned(base: Path, prefix: str) -> None:
     """Remove folders of runs whose owner is gone; nothing that is a link, or another user's."""
-    for folder in sorted(base.glob(f"{prefix}*")):
+    for folder in own_folders(base, prefix):
         with contextlib.suppress(OSError):
-            found = folder.lstat()
-            if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
-                continue
             if folder.name.startswith(prefix + _DRAFT):
-                if time.time() - found.st_mtime > _DRAFT_LIVES_S:
+                if time.time() - folder.lstat().st_mtime > _DRAFT_LIVES_S:
                     shutil.rmtree(folder)
                 continue
-            lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_NOFOLLOW)
-            with open(lock, "rb") as held:
-                if try_lock(held):
+            with left_by_its_owner(folder / _LOCK) as left:
+                if left:
                     shutil.rmtree(folder)

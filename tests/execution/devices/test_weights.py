@@ -151,9 +151,10 @@ def test_the_folder_goes_away_when_the_run_fails(path: Path, cache: Path) -> Non
 def test_the_folder_of_a_killed_run_is_removed_and_that_of_a_living_one_is_not(
     cache: Path,
 ) -> None:
+    (cache / "runs").mkdir(parents=True, mode=0o700)
     killed, draft = cache / "runs" / "killed", cache / "runs" / ".draft-young"
     for folder in (killed, draft):
-        folder.mkdir(parents=True)
+        folder.mkdir()
         (folder / "lock").touch()
     with run_folder() as first, run_folder() as second:
         assert first != second
@@ -194,7 +195,7 @@ def test_nothing_goes_through_a_link_or_to_a_folder_that_was_there(temporary: Pa
     (victim / "run").mkdir(parents=True)
     (victim / "run" / "lock").touch()
     (victim / "kept").touch()
-    user = os.getuid()
+    user = os.geteuid()
     for name in (f"hetsim-runs-{user}", f"hetsim-run-{user}-abc", f"hetsim-run-{user}-.draft-abc"):
         (temporary / name).symlink_to(victim)
     linked = temporary / f"hetsim-run-{user}-def"
@@ -210,13 +211,13 @@ def test_nothing_goes_through_a_link_or_to_a_folder_that_was_there(temporary: Pa
 
 
 def test_folders_of_other_users_stay(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    user = os.getuid()
+    user = os.geteuid()
     left = temporary / f"hetsim-run-{user + 1}-abc"
     left.mkdir()
     (left / "lock").touch()
     with monkeypatch.context() as other:
         # Seen from the other user, the folder is this one's, under a name that is not.
-        other.setattr("os.getuid", lambda: user + 1)
+        other.setattr("os.geteuid", lambda: user + 1)
         with run_folder():
             pass
     assert left.exists()

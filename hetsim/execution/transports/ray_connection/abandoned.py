@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import stat
 from pathlib import Path
 from typing import IO
 
-from hetsim.base.files import try_lock
+from hetsim.base.locks import left_by_its_owner, own_folders, try_lock
 from hetsim.execution.transports.ray_connection.processes import end_all, working_in
 
 OWNER = "owner"
@@ -31,13 +29,8 @@ def end_abandoned(base: Path, prefix: str) -> None:
 
     Nothing that is a link, or of another user, is looked into. O(processes of the system) for each.
     """
-    for folder in sorted(base.glob(f"{prefix}*")):
-        with contextlib.suppress(OSError):
-            found = folder.lstat()
-            if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode):
-                continue
-            owner = os.open(folder / OWNER, os.O_RDONLY | os.O_NOFOLLOW)
-            with open(owner, "rb") as held:
-                if try_lock(held):
-                    end_all(working_in(folder), _GRACE_S)
-                    shutil.rmtree(folder, ignore_errors=True)
+    for folder in own_folders(base, prefix):
+        with contextlib.suppress(OSError), left_by_its_owner(folder / OWNER) as left:
+            if left:
+                end_all(working_in(folder), _GRACE_S)
+                shutil.rmtree(folder, ignore_errors=True)
