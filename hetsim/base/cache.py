@@ -6,6 +6,9 @@ import os
 import stat
 from pathlib import Path
 
+ROOM = "set HETSIM_CACHE_DIR to a folder that is writable and has room"
+"""What to do where something cannot be written there."""
+
 
 def cache_dir() -> Path:
     """Return hetsim's cache folder; it may not exist yet.

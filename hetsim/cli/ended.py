@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+from hetsim.base.signals import ENDING
 
 
 class Ended(BaseException):
@@ -34,7 +34,7 @@ def ended_by_signals() -> Iterator[None]:
     """
     found = []
     if threading.current_thread() is threading.main_thread():
-        found = [number for number in _ENDING if signal.getsignal(number) == signal.SIG_DFL]
+        found = [number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL]
 
     def end(number: int, frame: FrameType | None) -> None:
         for each in found:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from hetsim.base.cache import ROOM
 from hetsim.base.files import TEXT_LIMIT_BYTES, open_regular
 from hetsim.device.artifact.values import ValueSpec
 from hetsim.errors import ExecutionError, InvalidInput
@@ -241,7 +242,7 @@ def copy_weights(folder: Path, weights: FileRecord, target: Path) -> None:
             raise ExecutionError(
                 f"the weights cannot be copied: {error.strerror or error}",
                 where=str(target),
-                hint="set HETSIM_CACHE_DIR to a folder that is writable and has room",
+                hint=ROOM,
             ) from error
     if not whole or digest.hexdigest() != weights.sha256:
         raise InvalidInput(

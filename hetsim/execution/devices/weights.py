@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import onnx
 
+from hetsim.base.cache import ROOM
 from hetsim.errors import ExecutionError
 from hetsim.execution.devices.folders import run_folder
 from hetsim.graph.graph import ITEM_BITS
@@ -63,7 +64,7 @@ def staged(model: Model) -> Iterator[Model]:
             raise ExecutionError(
                 f"the weights cannot be written: {error.strerror or error}",
                 where=str(file),
-                hint="set HETSIM_CACHE_DIR to a folder that is writable and has room",
+                hint=ROOM,
             ) from error
         # One folder serves for all external data, and links that lead out of it are refused.
         root = folder

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hetsim.base.cache import ROOM
 from hetsim.base.cache import cache_dir as cache_dir
 from hetsim.errors import ModelError, UsageError, nearest
 from hetsim.graph.graph import Tensor
@@ -117,7 +118,7 @@ def materialise(name: str) -> Path:
             raise ModelError(
                 f"zoo model '{name}' cannot be written: {error.strerror or error}",
                 where=str(folder),
-                hint="set HETSIM_CACHE_DIR to a folder that is writable and has room",
+                hint=ROOM,
             ) from error
     return path
 

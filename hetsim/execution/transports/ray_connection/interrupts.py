@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+from hetsim.base.signals import ENDING
 
 
 @contextlib.contextmanager
@@ -24,7 +24,7 @@ def held_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or None in previous.values():
         yield
         return
-    for number in _ENDING:
+    for number in ENDING:
         if callable(handler := signal.getsignal(number)):
             previous[number] = handler
     came: list[int] = []
