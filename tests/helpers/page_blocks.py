@@ -22,6 +22,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import click
 from click.testing import CliRunner
@@ -123,18 +124,9 @@ def _with_open(shown: str, printed: str) -> str:
 @contextlib.contextmanager
 def folder_for(page: Path) -> Iterator[None]:
     """Stand in a fresh folder while a page is run, with the columns that pages are told in."""
-    before, columns = Path.cwd(), os.environ.get("COLUMNS")
-    with tempfile.TemporaryDirectory(prefix=f"hetsim-{page.stem}-") as name:
-        os.chdir(name)
-        os.environ["COLUMNS"] = COLUMNS
-        try:
-            yield
-        finally:
-            os.chdir(before)
-            if columns is None:
-                del os.environ["COLUMNS"]
-            else:
-                os.environ["COLUMNS"] = columns
+    made = tempfile.TemporaryDirectory(prefix=f"hetsim-{page.stem}-")
+    with made as name, contextlib.chdir(name), patch.dict(os.environ, COLUMNS=COLUMNS):
+        yield
 
 
 def differences(path: Path) -> list[tuple[str, str]]:
