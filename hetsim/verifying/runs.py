@@ -39,7 +39,8 @@ class Run:
     """A vector, the policy that was played on it, and what that says.
 
     `lost` are the devices that it did without; `stand` the instances of each model, where it was
-    played; `verdict` tells runs apart whose answers could be wrong one without the other.
+    played; `verdict` tells runs apart whose answers could be wrong one without the other, None of
+    those that cannot be.
     """
 
     counts: tuple[int, ...]
@@ -168,7 +169,8 @@ def run_of(
     if np.isnan(finish).any():
         node["instances"].broken("requests never end: subgraphs wait for each other's turn")
     answer, error = _judged(node, question, finish, np.array(fresh))
-    return Run(counts, number, answer, error, lost, stand, _verdict(node, policy, stand))
+    verdict = _verdict(node, policy, stand) if error else None
+    return Run(counts, number, answer, error, lost, stand, verdict)
 
 
 def _verdict(node: Node, policy: Policy, stand: Sequence[Sequence[Stands]]) -> object:

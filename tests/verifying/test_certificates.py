@@ -47,6 +47,31 @@ def test_true_ones_of_drawn_arrivals_hold(seed: int, tmp_path: Path) -> None:
     verify(left(Maker(seed, sampled=True).certificate(), tmp_path))
 
 
+def test_a_verdict_that_several_policies_come_to_may_be_wrong_once(tmp_path: Path) -> None:
+    certificate = Maker(9, sampled=True).certificate()
+    policies, runs = certificate["question"]["policies"], certificate["runs"]
+    certificate["question"]["error"] = sum(
+        max((row[5] for row in run["judged"] if row[4] != "undecided"), default=0.0) for run in runs
+    )
+    # One instance of each model: the other routing, by another name, is the same deployment.
+    one = next(
+        run for run in runs
+        if all(len(mine) == 1 for mine in run["instances"]) and run["judged"][0][4] != "undecided"
+    )  # fmt: skip
+    # Of several instances it is where they are routed alike.
+    two = next(run for run in runs if any(len(mine) > 1 for mine in run["instances"]))
+    runs += [one | {"policy": 2}, two | {"policy": 3}]
+    policies.append(policies[one["policy"]] | {"placement": "suited", "routing": "round_robin"})
+    policies.append(policies[two["policy"]] | {"placement": "suited"})
+    assert verify(left(certificate, tmp_path)).runs == len(runs)
+    # A queue that nobody fills is another deployment all the same.
+    for policy in policies[2:]:
+        policy["max_queue_size"] = 10**6
+        with pytest.raises(Untrue, match="may be wrong by"):
+            verify(left(certificate, tmp_path))
+        policy["max_queue_size"] = None
+
+
 def test_it_is_a_program_of_its_own(tmp_path: Path) -> None:
     path = left(Maker(2).certificate(), tmp_path)
     code = (
