@@ -253,9 +253,7 @@ class Search:
         """Look for the answer, and the runner-up."""
         answer: Tried | None = None
         second: Tried | None = None
-        for counts in cheapest(self.question, self.tests):
-            if not any(counts) or self._cut(counts):
-                continue
+        for counts in self.left(self.question):
             if self._tell is not None:
                 self._tell(counts)
             one = self.play(counts, to_the_end=answer is None)
@@ -275,6 +273,15 @@ class Search:
             answer,
             second,
         )
+
+    def left(self, question: Question) -> Iterator[Counts]:
+        """Yield the vectors of something that no bound excludes, in order.
+
+        `question`: the one that is asked, or the same at other prices, which order them.
+        """
+        for counts in cheapest(question, self.tests):
+            if any(counts) and not self._cut(counts):
+                yield counts
 
     def _cut(self, counts: Counts) -> bool:
         """Whether prices made for a vector exclude it; they are kept for those that follow."""

@@ -11,7 +11,7 @@ from hetsim.recommending.binding import says
 from hetsim.recommending.playing import worst
 from hetsim.recommending.question import UNIT, Counts, Question
 from hetsim.recommending.searching import BUDGET, Search, Tried
-from hetsim.recommending.vectors import Test, cheapest, excludes
+from hetsim.recommending.vectors import Test
 from hetsim.reporting.pages.answers.commands import without
 
 FACTORS = (0.5, 2.0, 0.25, 4.0)
@@ -101,9 +101,7 @@ def _explored(
     search = Search(question, found.workload, budget=budget)
     left = MOST_PLAYED
     for other in _at_other_prices(question):
-        for counts in cheapest(other, search.tests):
-            if not any(counts) or excludes(search.tests, counts) or search._cut(counts):
-                continue
+        for counts in search.left(other):
             if counts not in known:
                 if not left:
                     break
