@@ -27,6 +27,9 @@ _UNIT = re.compile(r"(?<=\d) (%|[num]?s|[KMG]iB|B|[kmu]?J)(?![\w/])")
 
 _OPTION = re.compile(r"(--[a-z][a-z-]*)")
 
+CORE = ("core.js", "plots.js", "frame.js")
+"""What all views stand on, in the order in which each needs the other."""
+
 ANSWERED = {"served", "vectors", "rows", "speeds"}
 """Pictures that are answered anew in the browser."""
 
@@ -99,8 +102,8 @@ def _options(text: str) -> Markup:
 def _script(island: Island) -> str:
     """The core, what sliders compute with, the views, and the line that starts them."""
     answers = _files(".js", "answers") if ANSWERED & set(island.pictures) else []
-    parts = (*answers, *_files(".js"))
-    text = "\n".join(map(_lean, (_asset("core.js"), *parts, "hetsim.start();\n")))
+    parts = (*map(_asset, CORE), *answers, *_files(".js"))
+    text = "\n".join(map(_lean, (*parts, "hetsim.start();\n")))
     if "</script" in text.lower() or "<!--" in text:
         raise AssertionError("a script of the page would end its element")
     return text

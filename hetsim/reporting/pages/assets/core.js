@@ -1,7 +1,6 @@
-// What all views stand on: the island, words for figures, tables, tabs, theme, print, plotly.
+// What all views stand on: the island, words for figures, elements, tables, looks, theme.
 "use strict";
 const hetsim = (() => {
-  const views = [];
   const island = JSON.parse(document.getElementById("hetsim-data").textContent);
 
   // Words: as hetsim's own tables have them. A text of a model or file goes through `plain`.
@@ -165,212 +164,15 @@ const hetsim = (() => {
 
   // The theme: as the system has it, until the reader says otherwise.
   const darkly = window.matchMedia("(prefers-color-scheme: dark)");
-  let printing = false;
   const dark = () => {
     const said = document.documentElement.dataset.theme;
-    return !printing && (said ? said === "dark" : darkly.matches);
+    return said ? said === "dark" : darkly.matches;
   };
   const colour = (name) =>
     getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const themed = [];
   const onTheme = (redraw) => themed.push(redraw);
   const retheme = () => themed.forEach((redraw) => redraw());
-
-  // Plotly: unpacked after the first paint, once.
-  let plotlyLoads = null;
-  const whole = new Promise((ready) => {
-    if (document.readyState !== "loading") ready();
-    else document.addEventListener("DOMContentLoaded", ready);
-  });
-  function plotly() {
-    plotlyLoads = plotlyLoads || (async () => {
-      await whole;
-      const source = await inflated(document.getElementById("hetsim-plotly").textContent.trim());
-      document.head.append(element("script", { text: source }));
-      if (!window.Plotly) throw new Error("plotly did not start");
-      return window.Plotly;
-    })();
-    return plotlyLoads;
-  }
-
-  function merged(base, more) {
-    const made = { ...base };
-    for (const [key, value] of Object.entries(more || {})) {
-      const both = value && typeof value === "object" && !Array.isArray(value)
-        && made[key] && typeof made[key] === "object";
-      made[key] = both ? merged(made[key], value) : value;
-    }
-    return made;
-  }
-  function dressed(layout) {
-    const ink = colour("ink"), soft = colour("soft"), line = colour("line");
-    const axis = { gridcolor: line, zerolinecolor: line, linecolor: line, tickcolor: line,
-      automargin: true, title: { font: { color: soft, size: 14 } }, tickfont: { color: ink } };
-    const axes = {};
-    for (const key of new Set(["xaxis", "yaxis", ...Object.keys(layout)])) {
-      if (/^[xy]axis\d*$/.test(key)) axes[key] = axis;
-    }
-    return merged({
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
-      font: { color: ink, size: 14, family: getComputedStyle(document.body).fontFamily },
-      margin: { l: 8, r: 16, t: 16, b: 8 }, colorway: COLOURS, showlegend: false,
-      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
-      hoverlabel: { bgcolor: colour("card"), bordercolor: line, font: { color: ink } },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: soft, activecolor: colour("strong") },
-      ...axes,
-    }, layout);
-  }
-  const CONFIG = { displaylogo: false, responsive: true, displayModeBar: "hover",
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
-
-  // Draw `make()` -> {traces, layout} into a box, and again where the theme changes. Names in
-  // traces go through `label`: plotly takes some markup.
-  const label = (text, most = 60) =>
-    told(text, most).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  async function plot(box, make, { alt, height = 360, then } = {}) {
-    box.style.minHeight = `${height}px`;
-    box.append(element("p", { class: "waits", text: "The picture is being made." }));
-    let library;
-    try {
-      library = await plotly();
-    } catch (error) {
-      box.replaceChildren(element("p", { class: "note",
-        text: "This browser does not draw the picture; the table says the same." }));
-      return null;
-    }
-    const inner = element("div", { style: `height:${height}px` });
-    box.replaceChildren(inner);
-    const redraw = () => {
-      const { traces, layout } = make();
-      return library.react(inner, traces, dressed({ ...layout, height }), CONFIG);
-    };
-    await redraw();
-    if (alt) { inner.setAttribute("role", "figure"); inner.setAttribute("aria-label", told(alt)); }
-    onTheme(redraw);
-    if (then) then(inner, library, redraw);
-    return inner;
-  }
-
-  // Views.
-  const view = (one) => views.push(one);
-  const shown = [];
-  let underWay = 0;
-  const settled = () => underWay === 0;
-  function drawn(panel) {
-    if (panel.ready) return panel.ready;
-    underWay += 1;
-    panel.ready = (async () => {
-      if (!panel.view) return;
-      const picture = element("div", { class: "picture" });
-      const caption = panel.section.querySelector(".caption") || panel.section.querySelector("h2");
-      caption.after(picture);
-      try {
-        await panel.view.draw(picture, island);
-      } catch (error) {
-        picture.replaceChildren(element("p", { class: "note",
-          text: "This picture could not be drawn here; the tables hold its figures." }));
-        console.error(error);
-      }
-      if (panel.view.table) {
-        const found = await panel.view.table(island);
-        const tables = Array.isArray(found) ? found : [found];
-        picture.after(...tables.map((one) => table({ title: panel.title, ...one })));
-      }
-      if (printing) panel.section.querySelectorAll("details").forEach((one) => { one.open = true; });
-    })().finally(() => { underWay -= 1; });
-    return panel.ready;
-  }
-  function choose(panel, { focus = false, remember = true } = {}) {
-    for (const one of shown) {
-      const chosen = one === panel;
-      one.section.classList.toggle("chosen", chosen);
-      one.tab.setAttribute("aria-selected", String(chosen));
-      one.tab.tabIndex = chosen ? 0 : -1;
-    }
-    if (focus) panel.tab.focus();
-    const { tab } = panel, bar = tab.parentElement;
-    if (bar.scrollWidth > bar.clientWidth) {
-      bar.scrollLeft = tab.offsetLeft - (bar.clientWidth - tab.offsetWidth) / 2;
-    }
-    if (remember) try { history.replaceState(null, "", `#${panel.id}`); } catch (error) { /* file: */ }
-    const ready = drawn(panel);
-    window.dispatchEvent(new Event("resize"));
-    return ready;
-  }
-  function byKey(event) {
-    const place = shown.findIndex((one) => one.tab === event.target);
-    const to = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: shown.length - 1 }[event.key];
-    if (place < 0 || to === undefined) return;
-    event.preventDefault();
-    choose(shown[(to + shown.length) % shown.length], { focus: true });
-  }
-  function panels() {
-    const found = new Map();
-    for (const section of document.querySelectorAll(".view")) {
-      found.set(section.dataset.view, { id: section.dataset.view, section,
-        title: section.dataset.title, order: Number(section.dataset.order) });
-    }
-    const box = document.getElementById("views");
-    for (const one of views) {
-      if (!one.shows(island)) continue;
-      if (!found.has(one.id)) {
-        const section = element("section", { class: "view", id: `view-${one.id}` },
-          element("h2", { text: one.title }));
-        if (one.caption) section.append(element("p", { class: "caption", text: one.caption }));
-        found.set(one.id, { id: one.id, section, title: one.title, order: one.order ?? 50 });
-      }
-      found.get(one.id).view = one;
-    }
-    shown.push(...[...found.values()].sort((a, b) => a.order - b.order));
-    box.append(...shown.map((one) => one.section));
-    return box;
-  }
-  function tabs(box) {
-    const bar = element("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: byKey });
-    for (const one of shown) {
-      one.tab = element("button", { role: "tab", type: "button", id: `tab-${one.id}`,
-        "aria-controls": one.section.id, text: one.title, onclick: () => choose(one) });
-      one.section.setAttribute("role", "tabpanel");
-      one.section.setAttribute("aria-labelledby", one.tab.id);
-      one.section.tabIndex = -1;
-      bar.append(one.tab);
-    }
-    box.before(bar);
-  }
-
-  // Printing: every view, every table open, in the light, as wide as a sheet. All that pictures
-  // wait for is there by then, so they are drawn before the browser looks.
-  const SHEET = 720;
-  let atHand = false;
-  const printable = () => atHand;
-  let opened = [], themeWas;
-  function beforePrint() {
-    if (printing) return;
-    printing = true;
-    themeWas = document.documentElement.dataset.theme;
-    document.documentElement.dataset.theme = "light";
-    document.documentElement.classList.add("printed");
-    document.body.style.width = `${SHEET}px`;
-    shown.forEach(drawn);
-    opened = [...document.querySelectorAll("details:not([open])")];
-    opened.forEach((one) => { one.open = true; });
-    retheme();
-    window.dispatchEvent(new Event("resize"));
-  }
-  function afterPrint() {
-    if (!printing) return;
-    printing = false;
-    if (themeWas) document.documentElement.dataset.theme = themeWas;
-    else delete document.documentElement.dataset.theme;
-    document.documentElement.classList.remove("printed");
-    document.body.style.width = "";
-    opened.forEach((one) => { one.open = false; });
-    retheme();
-    window.dispatchEvent(new Event("resize"));
-  }
-  async function allDrawn() {
-    await Promise.all(shown.map(drawn));
-  }
 
   function button(text, press, about = {}) {
     return element("button", { type: "button", onclick: press, ...about, text });
@@ -394,46 +196,8 @@ const hetsim = (() => {
     });
     return made;
   }
-  function buttons() {
-    const theme = button("", () => {
-      document.documentElement.dataset.theme = dark() ? "light" : "dark";
-      named();
-      retheme();
-    });
-    const named = () => { theme.textContent = dark() ? "Light" : "Dark"; };
-    named();
-    darkly.addEventListener("change", () => { named(); retheme(); });
-    const print = button("Print", async () => { await allDrawn(); window.print(); });
-    document.getElementById("buttons").append(theme, print);
-    const command = document.getElementById("command");
-    // What scrolls is reached by keys, too.
-    if (command.scrollHeight > command.clientHeight) command.tabIndex = 0;
-    command.after(copyButton(island.command));
-  }
 
-  function start() {
-    document.documentElement.classList.add("js");
-    buttons();
-    tabs(panels());
-    const wanted = shown.find((one) => `#${one.id}` === location.hash) || shown[0];
-    if (wanted) choose(wanted, { remember: false });
-    window.addEventListener("beforeprint", beforePrint);
-    window.addEventListener("afterprint", afterPrint);
-    window.matchMedia("print").addEventListener("change", (event) =>
-      (event.matches ? beforePrint() : afterPrint()));
-    window.addEventListener("hashchange", () => {
-      const said = shown.find((one) => `#${one.id}` === location.hash);
-      if (said) choose(said, { remember: false });
-    });
-    // Pictures that no one has looked at yet are there when the page is printed.
-    const idly = window.requestIdleCallback || ((work) => setTimeout(work, 300));
-    idly(async () => {
-      await Promise.allSettled([plotly(), unpackAll(island.pictures)]);
-      atHand = true;
-    });
-  }
-
-  return { island, view, start, unpacked, inflated, plain, told, cut, fixed, seconds, bytes, ratio,
-    percent, element, table, say, look, deviceLook, devices, hatch, swatch, filled, legend, colour, dark,
-    onTheme, plot, label, button, copyButton, allDrawn, settled, printable, COLOURS, PATTERNS };
+  return { island, unpacked, unpackAll, inflated, told, seconds, bytes, ratio, percent, element, table, say,
+    look, deviceLook, devices, hatch, swatch, filled, legend, colour, dark, darkly, onTheme, retheme, button,
+    copyButton, COLOURS };
 })();
