@@ -32,6 +32,12 @@ const hetsim = (() => {
     const size = Math.abs(value);
     return fixed(value, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
   };
+  // The largest of the steps that fits into a value, or the smallest: [step, unit].
+  const SECONDS = [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]];
+  const NANOSECONDS = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
+  const BYTES = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+  const unitOf = (steps) => (most) => steps.find(([step]) => most >= step) || steps.at(-1);
+  const units = { seconds: unitOf(SECONDS), nanoseconds: unitOf(NANOSECONDS), bytes: unitOf(BYTES) };
   const stepped = (steps, last) => (value) => {
     if (value === null || value === undefined || Number.isNaN(value)) return "-";
     for (const [step, unit] of steps) {
@@ -39,10 +45,9 @@ const hetsim = (() => {
     }
     return last(value);
   };
-  const seconds = stepped([[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]],
+  const seconds = stepped(SECONDS,
     (value) => (value === 0 ? "0 s" : `${three(value / 1e-9)} ns`));
-  const bytes = stepped([[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]],
-    (value) => `${fixed(value, 0)} B`);
+  const bytes = stepped(BYTES.slice(0, -1), (value) => `${fixed(value, 0)} B`);
   const ratio = (value) => (value === null || value === undefined ? "-" : `${three(value)}x`);
   function percent(share, sign = false) {
     if (share === null || share === undefined) return "-";
@@ -197,7 +202,7 @@ const hetsim = (() => {
     return made;
   }
 
-  return { island, unpacked, unpackAll, inflated, told, seconds, bytes, ratio, percent, element, table, say,
+  return { island, unpacked, unpackAll, inflated, told, seconds, bytes, units, ratio, percent, element, table, say,
     look, deviceLook, devices, hatch, swatch, filled, legend, colour, dark, darkly, onTheme, retheme, button,
     copyButton, COLOURS };
 })();

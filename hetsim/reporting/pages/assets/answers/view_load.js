@@ -259,15 +259,14 @@
         const traces = [];
         const shapes = [];
         const notes = [];
-        const shown = row.curve ? row : null;
-        if (!shown) return { traces, layout: {} };
-        const every = shown.curve.streams.flatMap((one) => one.latency_s.filter((value) => value !== null));
+        const { curve } = row;
+        if (!curve) return { traces, layout: {} };
+        const every = curve.streams.flatMap((one) => one.latency_s.filter((value) => value !== null));
         const limits = asked.slos.flat().map((slo) => slo.latency_s);
         const most = Math.max(...every, ...limits);
-        const step = [1, 1e-3, 1e-6].find((one) => most >= one) || 1e-9;
-        const unit = { 1: "s", 1e-3: "ms", 1e-6: "us", 1e-9: "ns" }[step];
-        const x = shown.curve.factor.map((factor) => factor * shown.rate_per_s);
-        shown.curve.streams.forEach((one, at) => {
+        const [step, unit] = hetsim.units.seconds(most);
+        const x = curve.factor.map((factor) => factor * row.rate_per_s);
+        curve.streams.forEach((one, at) => {
           const hue = hetsim.COLOURS[at % hetsim.COLOURS.length];
           const kept = x.map((_, k) => k).filter((k) => one.latency_s[k] !== null);
           const band = kept.filter((k) => one.enough[k] && one.high_s[k] !== null);
@@ -282,7 +281,7 @@
               symbol: kept.map((k) => (one.verdict[k].includes("misses") ? "x" : "circle")),
               color: kept.map((k) => (one.verdict[k].includes("undecided") ? colour("paper") : hue)) },
             customdata: kept.map((k) => [seconds(one.latency_s[k]), one.verdict[k].join(", ") || "nothing asked",
-              label(shown.curve.bottleneck[k]), hetsim.percent(shown.curve.used[k])]),
+              label(curve.bottleneck[k]), hetsim.percent(curve.used[k])]),
             hovertemplate: "%{x:.4g}/s: %{customdata[0]}<br>%{customdata[1]}<br>busiest: %{customdata[2]}, %{customdata[3]}<extra></extra>" });
         });
         limits.forEach((limit) => {
@@ -291,15 +290,15 @@
           notes.push({ xref: "paper", x: 0, xanchor: "left", y: Math.log10(limit / step), yanchor: "bottom", showarrow: false,
             text: `asked: ${seconds(limit)}`, font: { color: colour("bad"), size: 13 } });
         });
-        if (shown.ceiling_per_s !== null) {
-          shapes.push({ type: "line", yref: "paper", y0: 0, y1: 1, x0: shown.ceiling_per_s, x1: shown.ceiling_per_s,
+        if (row.ceiling_per_s !== null) {
+          shapes.push({ type: "line", yref: "paper", y0: 0, y1: 1, x0: row.ceiling_per_s, x1: row.ceiling_per_s,
             line: { color: colour("soft"), width: 2, dash: "dot" } });
-          notes.push({ yref: "paper", y: 1, yanchor: "bottom", x: shown.ceiling_per_s, xanchor: "right", showarrow: false,
-            text: label(`ceiling: ${shown.ceiling_binds}`, 50), font: { color: colour("soft"), size: 13 } });
+          notes.push({ yref: "paper", y: 1, yanchor: "bottom", x: row.ceiling_per_s, xanchor: "right", showarrow: false,
+            text: label(`ceiling: ${row.ceiling_binds}`, 50), font: { color: colour("soft"), size: 13 } });
         }
         if (marker.stream) {
           marker.stream.forEach((one, at) => {
-            const wanted = shown.curve.streams[at].percentile;
+            const wanted = curve.streams[at].percentile;
             const here = one.percentiles.find((each) => each.percentile === wanted);
             if (!here || here.latency_s === Infinity) return;
             traces.push({ type: "scatter", mode: "markers", name: "the sliders", x: [marker.rate], y: [here.latency_s / step],
@@ -308,7 +307,7 @@
           });
         }
         return { traces, layout: { shapes, annotations: notes, margin: { t: 40 },
-          showlegend: shown.curve.streams.length > 1,
+          showlegend: curve.streams.length > 1,
           xaxis: { title: { text: "requests a second" }, rangemode: "tozero" },
           yaxis: { type: "log", ...answers.ticks(Math.min(...every, ...limits) / step, most / step), title: { text: `latency, ${unit} (logarithmic)` } } } };
       };

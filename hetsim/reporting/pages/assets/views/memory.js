@@ -5,17 +5,7 @@
   const BESIDE = 3;
 
   function draw(box, island) {
-    const pictures = island.pictures.memories;
-    const chosen = hetsim.element("select", { id: "memory-plan", onchange: () => show() },
-      ...pictures.map((one, place) => hetsim.element("option", { value: place, text: hetsim.told(one.name, 60) })));
-    const picture = hetsim.element("div"), note = hetsim.element("p", { class: "caption" });
-    if (pictures.length > 1) {
-      box.append(hetsim.element("div", { class: "tools" },
-        hetsim.element("label", { for: "memory-plan", text: "plan" }), chosen));
-    }
-    box.append(picture, note);
-    async function show() {
-      const one = pictures[Number(chosen.value) || 0];
+    return hetsim.ofPlans(box, "memory-plan", island.pictures.memories, async (one, picture, note) => {
       const all = await hetsim.unpacked(one.devices);
       const rows = all.device.map((device, place) => ({
         device, capacity: all.capacity_bytes[place], weights: all.weight_bytes[place],
@@ -26,11 +16,10 @@
         .filter(Boolean).join(" ");
       if (!rows.length) { picture.replaceChildren(); return null; }
       const end = Math.max(...rows.map((row) => row.at.at(-1)), 1);
-      const unit = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]].find(([size]) => end >= size);
+      const unit = hetsim.units.nanoseconds(end);
       const alt = `Memory of ${one.name}, at most: ` + rows.map((row) => `${row.device} ${bytes(row.peak)}`).join(", ");
       return hetsim.plot(picture, () => stacked(rows, end, unit), { alt, height: 80 + 116 * rows.length });
-    }
-    return show();
+    });
   }
 
   function stacked(rows, end, unit) {
@@ -41,7 +30,7 @@
     const traces = [];
     rows.forEach((row, place) => {
       const suffix = place ? String(place + 1) : "";
-      const step = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]].find(([size]) => row.peak >= size);
+      const step = hetsim.units.bytes(row.peak);
       const look = hetsim.deviceLook(row.device);
       const x = [...row.at, end].map((at) => at / unit[0]);
       const held = [...row.held, row.held.at(-1)].map((one) => one / step[0]);

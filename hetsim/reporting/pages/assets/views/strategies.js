@@ -12,8 +12,7 @@ hetsim.view({
     const ends = rows.flatMap((row) => (row.sure ? [row.sure.cost_s.p10, row.sure.cost_s.p90] : [])
       .concat(row.cost_s)).concat(bound || []).filter((value) => value > 0);
     const wide = Math.max(...ends) / Math.min(...ends) > 25;
-    const step = [1, 1e-3, 1e-6, 1e-9].find((one) => Math.max(...ends) >= one) || 1e-9;
-    const unit = { 1: "s", 1e-3: "ms", 1e-6: "us", 1e-9: "ns" }[step];
+    const [step, unit] = hetsim.units.seconds(Math.max(...ends));
     const narrow = box.clientWidth < 520;
     const names = rows.map((row) => label(row.strategy, narrow ? 16 : 40));
     const places = rows.map((_, index) => index);

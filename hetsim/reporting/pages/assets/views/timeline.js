@@ -25,9 +25,7 @@
     const note = element("p", { class: "note", hidden: true });
 
     const tools = element("div", { class: "tools", role: "group", "aria-label": "Timeline" });
-    const plans = element("select", { id: "timeline-plan", onchange: () => choose(pictures[Number(plans.value)]) },
-      ...pictures.map((one, place) => element("option", { value: place, text: told(one.name, 60) })));
-    if (pictures.length > 1) tools.append(element("label", { for: "timeline-plan", text: "plan" }), plans);
+    tools.append(...hetsim.planChoice("timeline-plan", pictures, choose));
     const requests = element("select", { id: "timeline-request", onchange: () => pick(Number(requests.value)) });
     const requestsLabel = element("label", { for: "timeline-request", text: "request" });
     tools.append(requestsLabel, requests);

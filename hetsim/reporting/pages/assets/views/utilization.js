@@ -30,22 +30,12 @@
   }
 
   function draw(box, island) {
-    const pictures = island.pictures.timelines;
-    const chosen = hetsim.element("select", { id: "utilization-plan", onchange: () => show() },
-      ...pictures.map((one, place) => hetsim.element("option", { value: place, text: hetsim.told(one.name, 60) })));
-    const picture = hetsim.element("div"), note = hetsim.element("p", { class: "caption" });
-    if (pictures.length > 1) {
-      box.append(hetsim.element("div", { class: "tools" },
-        hetsim.element("label", { for: "utilization-plan", text: "plan" }), chosen));
-    }
-    box.append(picture, note);
-    async function show() {
-      const one = pictures[Number(chosen.value) || 0];
+    return hetsim.ofPlans(box, "utilization-plan", island.pictures.timelines, async (one, picture, note) => {
       const all = await shares(one), rows = all.filter((row) => row.whole > 0);
       const idle = all.filter((row) => row.whole === 0).map((row) => hetsim.told(row.name, 40));
       note.textContent = idle.length ? `Idle all along: ${idle.join(", ")}.` : "";
       const { end } = await hetsim.timelineOpened(one);
-      const unit = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]].find(([size]) => end >= size);
+      const unit = hetsim.units.nanoseconds(end);
       const edges = Array.from({ length: BINS + 1 }, (_, bin) => bin * end / BINS / unit[0]);
       const named = (row) => `${hetsim.label(row.name, 24)}  ${hetsim.percent(row.whole)}`;
       const alt = `Share of the time by device and link, of ${one.name}: `
@@ -53,8 +43,7 @@
       const many = rows.length > ROWS_MOST;
       const make = () => (many ? heat(rows, edges, unit, named) : areas(rows, edges, unit, named));
       return hetsim.plot(picture, make, { alt, height: many ? 110 + 22 * rows.length : 90 + 70 * rows.length });
-    }
-    return show();
+    });
   }
 
   function areas(rows, edges, unit, named) {
