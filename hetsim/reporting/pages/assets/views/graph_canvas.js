@@ -22,7 +22,6 @@
       this.lit = null; // a Uint8Array: boxes that are not dimmed
       this.colours = { text: "#111", line: "#888", card: "#fff", accent: "#06c", device: () => "#999", fill: () => "#999" };
       this.asked = 0;
-      this.onFrame = null;
     }
 
     /* Take boxes (of unitsOf) with their layout and texts: title, detail and bar in [0, 1] by box. */
@@ -155,14 +154,12 @@
       c.clearRect(0, 0, this.canvas.width, this.canvas.height);
       c.setTransform(ratio * scale, 0, 0, ratio * scale, -this.left * scale * ratio, -this.top * scale * ratio);
       this.drawEdges(seen);
-      const shown = [];
       for (const [p, boxes] of this.byDevice) {
         const inside = boxes.filter(
           (i) =>
             layout.x[i] + units.width[i] / 2 >= seen[0] && layout.x[i] - units.width[i] / 2 <= seen[2] &&
             layout.y[i] + units.height[i] / 2 >= seen[1] && layout.y[i] - units.height[i] / 2 <= seen[3],
         );
-        shown.push(inside.length);
         if (!this.lit) this.drawBoxes(p, inside, 1);
         else {
           this.drawBoxes(p, inside.filter((i) => !this.lit[i]), 0.18);
@@ -170,7 +167,6 @@
         }
       }
       if (this.selected >= 0) this.drawSelected();
-      if (this.onFrame) this.onFrame(shown);
     }
 
     drawEdges(seen) {

@@ -77,24 +77,19 @@
       }
       boxOf[v] = boxOfGroup[g];
     }
-    const { from, to, bytes } = model.edges;
-    const at = new Map();
-    const edges = { from: [], to: [], bytes: [], crosses: [] };
+    const { from, to } = model.edges;
+    const known = new Set();
+    const edges = { from: [], to: [], crosses: [] };
     for (let e = 0; e < from.length; e += 1) {
       const u = boxOf[from[e]];
       const w = boxOf[to[e]];
       if (u === w) continue;
       const key = u * node.length + w;
-      const known = at.get(key);
-      if (known === undefined) {
-        at.set(key, edges.from.length);
-        edges.from.push(u);
-        edges.to.push(w);
-        edges.bytes.push(bytes[e]);
-        edges.crosses.push(plan.groups.device[group[u]] !== plan.groups.device[group[w]]);
-      } else {
-        edges.bytes[known] += bytes[e];
-      }
+      if (known.has(key)) continue;
+      known.add(key);
+      edges.from.push(u);
+      edges.to.push(w);
+      edges.crosses.push(plan.groups.device[group[u]] !== plan.groups.device[group[w]]);
     }
     const sizes = node.map((v) => (v < 0 ? GROUP : NODE));
     return {
