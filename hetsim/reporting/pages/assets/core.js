@@ -134,9 +134,15 @@ const hetsim = (() => {
     return index < 0 ? { colour: "#8a94a0", pattern: "" } : look(index);
   };
 
-  // A device's swatch as a canvas; the timeline fills its tasks with the same.
+  // What fills a canvas as a device looks: its colour, or a tile of its pattern, made once.
+  const tiles = new Map();
   function hatch(context, { colour, pattern }) {
     if (!pattern) return colour;
+    const key = colour + pattern;
+    if (!tiles.has(key)) tiles.set(key, tileOf(colour, pattern));
+    return context.createPattern(tiles.get(key), "repeat");
+  }
+  function tileOf(colour, pattern) {
     const tile = document.createElement("canvas");
     tile.width = tile.height = 8;
     const pen = tile.getContext("2d");
@@ -152,7 +158,7 @@ const hetsim = (() => {
     if (pattern === "|" || pattern === "+") { pen.moveTo(4, 0); pen.lineTo(4, 8); }
     pen.stroke();
     if (pattern === ".") { pen.beginPath(); pen.arc(4, 4, 1.6, 0, 7); pen.fill(); }
-    return context.createPattern(tile, "repeat");
+    return tile;
   }
   function swatch(shape) {
     const made = element("canvas", { width: 18, height: 12, "aria-hidden": "true" });
@@ -175,8 +181,8 @@ const hetsim = (() => {
   };
   const colour = (name) =>
     getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-  const themed = [];
-  const onTheme = (redraw) => themed.push(redraw);
+  const themed = new Map(); // by box: what is drawn anew into it replaces what was there
+  const onTheme = (box, redraw) => themed.set(box, redraw);
   const retheme = () => themed.forEach((redraw) => redraw());
 
   function button(text, press, about = {}) {

@@ -73,7 +73,7 @@
     };
     await redraw();
     if (alt) { inner.setAttribute("role", "figure"); inner.setAttribute("aria-label", told(alt)); }
-    onTheme(redraw);
+    onTheme(box, redraw);
     if (then) then(inner, library, redraw);
     return inner;
   }

@@ -29,7 +29,7 @@
       this.choose(0);
       this.wide = this.surface.clientWidth;
       new ResizeObserver(() => this.resized()).observe(this.surface);
-      hetsim.onTheme(() => {
+      hetsim.onTheme(root, () => {
         this.theme();
         this.canvas.ask();
       });

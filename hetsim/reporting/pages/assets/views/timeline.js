@@ -100,6 +100,7 @@
       const pen = canvas.getContext("2d");
       const ink = colour("ink"), soft = colour("soft"), line = colour("line"), card = colour("card");
       state.link = soft;
+      state.bar = ink;
       pen.setTransform(sharp, 0, 0, sharp, 0, 0);
       pen.clearRect(0, 0, wide, tall);
       const family = getComputedStyle(document.body).fontFamily;
@@ -213,7 +214,6 @@
         pen.globalAlpha = 1;
         drawn += 1;
       };
-      state.bar = colour("ink");
       for (let place = low; place < row.marks.length; place += 1) {
         const mark = row.marks[place], begin = tasks.start_ns[mark];
         if (begin > state.to) break;
@@ -449,7 +449,7 @@
       tables);
     frame.append(tip);
     new ResizeObserver(soon).observe(frame);
-    hetsim.onTheme(() => paint());
+    hetsim.onTheme(box, paint);
     box.timeline = { state, paint, zoom, moved, focusOn };
     return choose(state.picture).then(paint);
   }
