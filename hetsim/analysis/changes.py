@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
-from hetsim.base.going import say
+from hetsim.base.going import part
 from hetsim.errors import Infeasible
 from hetsim.hardware.spec import unnumbered
 from hetsim.partitioning.flow import partition
@@ -108,11 +108,14 @@ def best_changes(
     found: list[Change] = []
     done = 0
 
-    def trying(what: str) -> None:
+    @contextmanager
+    def trying(what: str) -> Iterator[None]:
         nonlocal done
+        text = f"{done + 1} of {total}: {what}"
+        tell(text)
+        with part(done / total, (done + 1) / total, text):
+            yield
         done += 1
-        say((done - 1) / total)
-        tell(f"{done} of {total}: {what}")
 
     def note(kind: str, what: str, reached: tuple[float, str] | None) -> None:
         # Less than a millionth is rounding, not a gain.
@@ -121,14 +124,14 @@ def best_changes(
             found.append(Change(kind, what, reached[0], gain, reached[1]))
 
     for what, moved in moves:
-        trying(what)
-        note("move", what, _measured(moved, objective))
+        with trying(what):
+            note("move", what, _measured(moved, objective))
     before = {name: _by(name, problem, objective, limits) for name in strategies} if dear else {}
     usual = min((cost for cost, _ in filter(None, before.values())), default=math.inf)
     for what_if in changed:
-        trying(what_if.what)
-        kept = _measured(replace(plan, problem=what_if.problem), objective)
-        anew = [_by(name, what_if.problem, objective, limits) for name in strategies]
+        with trying(what_if.what):
+            kept = _measured(replace(plan, problem=what_if.problem), objective)
+            anew = [_by(name, what_if.problem, objective, limits) for name in strategies]
         quickest = min((cost for cost, _ in filter(None, anew)), default=math.inf)
         what_if.reached = _best(kept, *anew)
         if kept is not None:
@@ -139,8 +142,7 @@ def best_changes(
             what_if.hope_s = min(what_if.hope_s, cost_s * gained)
     if dear:
         for what_if in sorted(changed, key=lambda one: one.hope_s)[:AGAIN]:
-            trying(f"{what_if.what}, by {plan.strategy}")
-            with suppress(Infeasible):
+            with trying(f"{what_if.what}, by {plan.strategy}"), suppress(Infeasible):
                 made = again(plan, what_if.problem)
                 what_if.reached = _best(what_if.reached, _measured(made, objective))
     for what_if in changed:

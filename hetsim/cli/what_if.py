@@ -121,8 +121,8 @@ def show_sensitivities(
     from hetsim.analysis.sensitivity import sensitivities
     from hetsim.reporting.tables.sensitivity import sensitivities_record, sensitivities_report
 
-    with current().progress("changing") as tell:
-        found = sensitivities(plan, objective=objective, tell=tell)
+    with current().progress("changing"):
+        found = sensitivities(plan, objective=objective)
     record["sensitivities"] = [sensitivities_record(found)]
     if not as_json:
         current().say("")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.analysis.comparing import compare
+from hetsim.analysis.explanation import explain
+from hetsim.analysis.linting.lint import lint
 from hetsim.base.going import each, heard_by, part, say
+from hetsim.placement.planning import plan
+from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 
 Told = list[tuple[float, str]]
@@ -73,3 +79,26 @@ def test_a_comparison_says_how_far_it_is_and_answers_the_same() -> None:
     assert {"heft", "local-search"} <= names
     quiet = compare(problem, ["single", "heft", "local-search"], moves=64)
     assert [row.cost_s for row in heard.rows] == [row.cost_s for row in quiet.rows]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda made: lint(made.problem, "local-search", moves=64),
+        explain,
+    ],
+)
+def test_a_search_within_a_change_is_a_part_of_it(ask: Callable[[Plan], object]) -> None:
+    problem = Problem.from_arrays(
+        [[1.0, 4.0], [4.0, 1.0], [1.0, 4.0]], edges=[(0, 1, 1), (1, 2, 1)], devices=("a", "b")
+    )
+    made = plan(problem, "local-search", moves=64)
+    told: Told = []
+    with heard_by(lambda share, what: told.append((share, what))):
+        ask(made)
+    shares = [share for share, _ in told]
+    assert shares == sorted(shares)
+    first = next(share for share, what in told if what.startswith("1 of "))
+    later = [share for share, what in told if what.startswith("2 of ")]
+    assert 0 <= first < min(later)
+    assert max(later) < 1

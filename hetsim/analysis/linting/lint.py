@@ -17,6 +17,7 @@ from hetsim.analysis.linting.finders.to_and_fro import to_and_fro
 from hetsim.analysis.linting.finders.weights import weights
 from hetsim.analysis.linting.seen import Seen, Suspect, targets_of
 from hetsim.base import checks
+from hetsim.base.going import part
 from hetsim.errors import Infeasible, UsageError, nearest
 from hetsim.partitioning.affinity.affinity import Affinity
 from hetsim.placement.constraints import NAMES, Constrained, with_affinity
@@ -35,6 +36,9 @@ LEAST = 0.01
 """Part of the present time below which a gain is none worth a change."""
 
 _ROUNDING = 1e-6
+
+FIRST = 0.05
+"""About the part of the time that the plan as it is takes; those after changes take the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +197,8 @@ def lint(
     targets = targets_of(problem, device)
     plan, why, before_s = None, "", None
     try:
-        plan = asked.planned(problem)
+        with part(0.0, FIRST):
+            plan = asked.planned(problem)
         before_s = asked.costs(plan)
     except Infeasible as error:
         plan, why = None, str(error)
@@ -204,19 +209,23 @@ def lint(
 
     def after(change: Change) -> float:
         if change not in tried:
+            done = len(tried)
+            text = f"{done + 1} of {total}: {change.say}"
             if tell is not None:
-                tell(f"{len(tried) + 1} of {total}: {change.say}")
-            found = asked.after(change)
+                tell(text)
+            with part(done / total, (done + 1) / total, text):
+                found = asked.after(change)
             tried[change] = math.inf if found is None else found
         return tried[change]
 
     found: dict[Change, Finding] = {}
-    for suspect in suspects:
-        if not suspect.changes:
-            continue
-        best = min(suspect.changes, key=after)
-        # What two finders find is told once, by the one that stands first.
-        found.setdefault(best, _finding(problem, suspect, best, before_s, tried[best]))
+    with part(FIRST, 1.0):
+        for suspect in suspects:
+            if not suspect.changes:
+                continue
+            best = min(suspect.changes, key=after)
+            # What two finders find is told once, by the one that stands first.
+            found.setdefault(best, _finding(problem, suspect, best, before_s, tried[best]))
     ranked = sorted(found.values(), key=lambda one: -one.gain_s)
     worth = [one for one in ranked if one.gain >= max(least, _ROUNDING)]
     return Lint(

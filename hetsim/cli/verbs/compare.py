@@ -226,8 +226,8 @@ def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_j
     from hetsim.reporting.tables.explanation import explanation_record, explanation_report
 
     invocation = current()
-    with invocation.progress(f"explaining {plan.strategy}") as tell:
-        explanation = explain(plan, objective=comparison.objective, tell=tell)
+    with invocation.progress(f"explaining {plan.strategy}"):
+        explanation = explain(plan, objective=comparison.objective)
     record["explanation"] = explanation_record(explanation)
     if not as_json:
         invocation.say("")

@@ -98,10 +98,8 @@ def lint(
     options = read_strategy_options((name,))
     problem = read_problem(model, platform, dims, shapes, canonical, contention)
     options = with_affinity(options, problem)
-    with invocation.progress("planning after every change") as tell:
-        found = look(
-            problem, name, device=device, objective=objective or "latency", tell=tell, **options
-        )
+    with invocation.progress("planning after every change"):
+        found = look(problem, name, device=device, objective=objective or "latency", **options)
     if as_json:
         invocation.show_json(lint_record(found))
     else:
