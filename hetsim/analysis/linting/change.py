@@ -98,10 +98,14 @@ class Asked:
             problem = taking(problem, at, [v for v in nodes if not problem.runnable[v, at]])
         return problem
 
-    def after(self, change: Change) -> float | None:
-        """Return what the plan costs after `change`; None where there is none."""
+    def after(self, change: Change, problem: Problem | None = None) -> float | None:
+        """Return what the plan costs after `change`; None where there is none.
+
+        `problem`: what ``changed`` gives, where that is known.
+        """
         try:
-            problem = self.changed(change)
+            if problem is None:
+                problem = self.changed(change)
             return self.costs(self.planned(problem, dict(change.pins)))
         except (Infeasible, InvalidInput, UsageError):
             return None

@@ -214,7 +214,7 @@ def lint(
             if tell is not None:
                 tell(text)
             with part(done / total, (done + 1) / total, text):
-                found = asked.after(change)
+                found = asked.after(change, seen.changed.get(change))
             tried[change] = math.inf if found is None else found
         return tried[change]
 

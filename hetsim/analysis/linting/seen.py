@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from hetsim.analysis.linting.change import Asked, Change
 from hetsim.analysis.nodes.nodes import Nodes, nodes
+from hetsim.errors import HetsimError
 from hetsim.hardware.spec import standing_for, unnumbered
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
@@ -71,11 +72,14 @@ class Seen:
         None where there is no plan.
     targets : tuple of Target
         Whose refusals are looked at.
+    changed : dict of Change to Problem
+        What finders had to price for themselves; see ``after``.
     """
 
     asked: Asked
     plan: Plan | None
     targets: tuple[Target, ...]
+    changed: dict[Change, Problem] = field(default_factory=dict, init=False)
 
     @property
     def problem(self) -> Problem:
@@ -95,6 +99,16 @@ class Seen:
         if self.plan is None:
             return ()
         return tuple(share / len(self.plan.period) for share in self.plan.shares)
+
+    def after(self, change: Change) -> Problem | None:
+        """Return the problem after `change`, and keep it; None where there is none."""
+        if change not in self.changed:
+            try:
+                self.changed[change] = self.asked.changed(change)
+            except HetsimError:
+                # A change that cannot be priced says nothing of what the plan costs as it is.
+                return None
+        return self.changed[change]
 
     def wanted_on(self, target: Target) -> Nodes | None:
         """Return what is told of each node, wanted on a target; None without a plan."""

@@ -8,7 +8,6 @@ from hetsim.analysis.linting.change import Change
 from hetsim.analysis.linting.finders.kernels import seconds_on
 from hetsim.analysis.linting.seen import Seen, Suspect
 from hetsim.device.support.executed import is_quantized
-from hetsim.errors import HetsimError
 from hetsim.hardware.executing import INT8, PRECISIONS
 from hetsim.hardware.spec import FLOATS
 
@@ -57,11 +56,10 @@ def precision(seen: Seen) -> Iterator[Suspect]:
             least = 0.0
             here_s = seconds_on(seen.plan, target.devices, problem)
             for change in changes:
-                try:
-                    changed = seen.asked.changed(change)
-                except HetsimError:
-                    continue
-                least = max(least, here_s - seconds_on(seen.plan, target.devices, changed))
+                changed = seen.after(change)
+                if changed is not None:
+                    there_s = seconds_on(seen.plan, target.devices, changed)
+                    least = max(least, here_s - there_s)
         nodes = (
             ()
             if seen.plan is None

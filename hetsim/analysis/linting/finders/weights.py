@@ -10,7 +10,6 @@ from hetsim.analysis.linting.finders.kernels import seconds_on
 from hetsim.analysis.linting.seen import Seen, Suspect
 from hetsim.base.units import format_bytes
 from hetsim.cost.kernels.chosen import model_figures
-from hetsim.errors import HetsimError
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.work import Work, graph_work
 from hetsim.hardware.kernel_figures import INDEX
@@ -49,9 +48,8 @@ def weights(seen: Seen) -> Iterator[Suspect]:
                 f"{problem.devices[p]}.kernels.{_ON_CHIP} x{factor}" for p in target.devices
             ),
         )
-        try:
-            changed = seen.asked.changed(change)
-        except HetsimError:
+        changed = seen.after(change)
+        if changed is None:
             continue
         streamed_s = seconds_on(seen.plan, target.devices, problem) - seconds_on(
             seen.plan, target.devices, changed
