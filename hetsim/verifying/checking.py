@@ -14,7 +14,8 @@ import numpy as np
 from hetsim.verifying.bounds import bounds_of, ways_of
 from hetsim.verifying.node import Broken, Node, read
 from hetsim.verifying.question import Array, Question, question_of
-from hetsim.verifying.runs import Run, counts_of, run_of, shape_of, templates_of
+from hetsim.verifying.runs import Run, counts_of, run_of, shape_of
+from hetsim.verifying.templates import templates_of
 
 FORMAT = "hetsim-certificate/1"
 BLOCK = 1 << 16

@@ -6,32 +6,18 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from hetsim.verifying.bounds import MARGIN, Bound, Way
+from hetsim.verifying.judging import judged_of
 from hetsim.verifying.node import Node
-from hetsim.verifying.playing import Player, Served, Work, alone_s
+from hetsim.verifying.playing import Player, Served, Work
 from hetsim.verifying.question import Policy, Question
-from hetsim.verifying.statistic import counted, estimated, latencies, overloaded
+from hetsim.verifying.templates import Template
 
 Stands = tuple[tuple[tuple[int, ...], ...], list[tuple[int, int]], list[int]]
 """Of an instance: its templates, the kinds and copies that it stands on, and its devices."""
-
-Task = tuple[int, float, list[int], list[int]]
-"""Slot, or -1 for a transfer; seconds; links; tasks that must end first."""
-
-CLOSE = 1e-9
-"""By how much sums of seconds may be off."""
-
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """What a batch does in a way to serve it, on its devices and links."""
-
-    way: Way
-    tasks: list[Task]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,55 +52,6 @@ def shape_of(stand: Sequence[Sequence[Stands]]) -> object:
         )
         for mine in stand
     )
-
-
-def templates_of(root: Node, question: Question, ways: Sequence[Way]) -> list[Template]:
-    """Read the templates, and compare them with what ways take at least. Raises Untrue."""
-    found = []
-    for node in root["templates"].rows():
-        node.fields("way tasks")
-        way = ways[node["way"].place(ways)]
-        template = Template(way, _tasks(node["tasks"], way))
-        _compare(node["tasks"], template, question)
-        found.append(template)
-    return found
-
-
-def _tasks(node: Node, way: Way) -> list[Task]:
-    found: list[Task] = []
-    rows = node.rows(100_000)
-    for row in rows:
-        parts = row.rows(length=4)
-        slot = parts[0].whole(-1, len(way.devices) - 1)
-        held, before = parts[2].places(way.links), parts[3].places(rows)
-        if len(set(held)) != len(held) or len(set(before)) != len(before):
-            row.broken("a link or a task twice")
-        if slot >= 0 and (held or (found and found[-1][0] < 0)):
-            row.broken("a subgraph that holds links, or comes after transfers")
-        found.append((slot, parts[1].number(), held, before))
-    return found
-
-
-def _compare(node: Node, template: Template, question: Question) -> None:
-    """No device or link is taken for less than the way takes it, nor a request alone."""
-    way, tasks = template.way, template.tasks
-    streams = [
-        question.streams_of[question.kinds[way.kinds[unit]].devices[place]]
-        for unit, place, _ in way.devices
-    ]
-    alone = alone_s(Work(tasks, streams), streams, len(way.links))
-    if math.isnan(alone):
-        node.broken("tasks wait for each other")
-    if alone < way.alone_s * (1 - CLOSE):
-        node.untrue(f"alone it takes {alone!r} s, at least {way.alone_s!r}")
-    for slot, (_, _, seconds) in enumerate(way.devices):
-        busy = sum(task[1] for task in tasks if task[0] == slot)
-        if busy < seconds * (1 - CLOSE):
-            node.untrue(f"{busy!r} s on slot {slot}, at least {seconds!r}")
-    for link, seconds in enumerate(way.links):
-        busy = sum(task[1] for task in tasks if link in task[2])
-        if busy < seconds * (1 - CLOSE):
-            node.untrue(f"{busy!r} s on link {link}, at least {seconds!r}")
 
 
 def run_of(
@@ -168,7 +105,7 @@ def run_of(
     finish = np.array(ends)
     if np.isnan(finish).any():
         node["instances"].broken("requests never end: subgraphs wait for each other's turn")
-    answer, error = _judged(node, question, finish, np.array(fresh))
+    answer, error = judged_of(node, question, finish, np.array(fresh))
     verdict = _verdict(node, policy, stand) if error else None
     return Run(counts, number, answer, error, lost, stand, verdict)
 
@@ -387,60 +324,3 @@ def _largest(question: Question, model: int, policy: Policy, ways: Sequence[Way]
     classes = question.of_model(model)
     largest = max((way.batch for way in ways if way.of in classes), default=1)
     return min(largest, policy.max_batch)
-
-
-def _judged(node: Node, question: Question, finish: Any, fresh: Any) -> tuple[str, float]:
-    """Check what is said of each objective; return what that makes together, and its error."""
-    said: dict[tuple[int, int], tuple[str, float]] = {}
-    for row in node["judged"].rows(100_000):
-        parts = row.rows(length=6)
-        stream = parts[0].place(question.streams)
-        slo = parts[1].place(question.streams[stream].slos)
-        requests = parts[2].whole(1, len(finish))
-        if (stream, slo) in said or (not question.sampled and requests != len(finish)):
-            row.untrue("judged twice, or not over the whole trace")
-        answer = parts[4].text("meets", "misses", "undecided")
-        error = parts[5].number(0, 0.5)
-        share, limit = question.streams[stream].slos[slo]
-        mine = question.judged(stream)[:requests].nonzero()[0]
-        if not len(mine):
-            row.untrue("no request of this stream")
-        waited = latencies(question.time[mine], finish[mine])
-        late = int(np.count_nonzero(waited > limit))
-        if late != parts[3].whole():
-            parts[3].untrue(f"{late} of {len(mine)} are late")
-        if not question.sampled:
-            found = counted(late, len(mine), share)
-        elif answer == "undecided":
-            found = answer
-        else:
-            if not error:
-                parts[5].untrue("a verdict of the long run may be wrong")
-            found = estimated(waited, fresh[mine], share, limit, error)
-            if found == "undecided" and late > (1 - share) * len(mine):
-                found = _behind(question, stream, requests, finish, fresh, share)
-        if answer not in ("undecided", found):
-            parts[4].untrue(f"{late} of {len(mine)} are late: {found}")
-        said[stream, slo] = answer, error
-    if any(answer == "misses" for answer, _ in said.values()):
-        return "misses", max(error for answer, error in said.values() if answer == "misses")
-    asked = {(s, k) for s, one in enumerate(question.streams) for k in range(len(one.slos))}
-    if set(said) == asked and all(answer == "meets" for answer, _ in said.values()):
-        return "meets", max(error for _, error in said.values())
-    return "undecided", 0.0
-
-
-def _behind(
-    question: Question, stream: int, requests: int, finish: Any, fresh: Any, share: float
-) -> str:
-    """What is so of a model that falls behind for good: all is late, or rejected, in the end."""
-    model = question.streams[stream].model
-    own = [s for s, one in enumerate(question.streams) if one.model == model]
-    mine = np.zeros(requests, bool)
-    for at in own:
-        mine |= question.judged(at)[:requests]
-    times, ends = question.time[:requests][mine], finish[:requests][mine]
-    rate = sum(question.rate_of(at) for at in own)
-    behind, carried = overloaded(times, ends, fresh[:requests][mine], rate)
-    rejects = np.isinf(finish[:requests][question.judged(stream)[:requests]]).any()
-    return "misses" if behind and (carried if rejects else 0.0) < share else "undecided"
