@@ -57,6 +57,8 @@ const hetsim = (() => {
     return `${sign && value >= 0 ? "+" : ""}${text} %`;
   }
 
+  const count = (number, one, more = `${one}s`) => `${number} ${number === 1 ? one : more}`;
+
   // What was packed by pages/packing.py; anything else is given back as it is.
   async function inflated(packed) {
     const binary = Uint8Array.from(atob(packed), (char) => char.charCodeAt(0));
@@ -208,7 +210,7 @@ const hetsim = (() => {
     return made;
   }
 
-  return { island, unpacked, unpackAll, inflated, told, seconds, bytes, units, ratio, percent, element, table, say,
+  return { island, unpacked, unpackAll, inflated, told, seconds, bytes, units, ratio, percent, count, element, table, say,
     look, deviceLook, devices, hatch, swatch, filled, legend, colour, dark, darkly, onTheme, retheme, button,
     copyButton, COLOURS };
 })();

@@ -3,8 +3,7 @@
   const NONE = -1; // nothing is shown alone ...
   const MARKED = -2; // ... or what the report marks, or a device by its place
   const NEAR = 4; // pixels that a pointer may move in a click
-  const { told } = hetsim;
-  const count = (number, one, more = `${one}s`) => `${number} ${number === 1 ? one : more}`;
+  const { told, count } = hetsim;
 
   async function draw(root, island) {
     const picture = island.pictures.graph;
@@ -174,7 +173,7 @@
       this.arrange();
       this.canvas.fit(true);
       this.select(node === undefined || node < 0 ? -1 : this.canvas.units.boxOf[node]);
-      this.say(this.allOpen ? "every node is shown" : "subgraphs are folded");
+      hetsim.say(this.allOpen ? "every node is shown" : "subgraphs are folded");
     }
 
     /* Fold or unfold a group, which stays where it is on the screen. */
@@ -193,27 +192,26 @@
       canvas.top = canvas.layout.y[now] - py / canvas.scale;
       canvas.hold();
       this.select(now);
-      if (opens) this.say(`g${g} unfolded: ${count(this.plan.members[g].length, "node")}; ${this.told()}`);
+      if (opens) hetsim.say(`g${g} unfolded: ${count(this.plan.members[g].length, "node")}; ${this.told()}`);
     }
 
     /* Choose box i, -1 for none; the panel and the live text say what it is. */
     select(i, reveal = true) {
-      const { canvas } = this;
+      const { canvas, model, plan } = this;
       canvas.selected = i;
       this.box = i;
       this.node = i < 0 ? -1 : canvas.units.node[i];
-      if (i < 0) this.summary();
-      else {
+      const { ofPlan, ofGroup, ofNode } = hetsim.graphPanel;
+      if (i < 0) {
+        this.panel.replaceChildren(...ofPlan(model, plan, (g) => this.select(canvas.units.boxOf[plan.members[g][0]])));
+      } else {
         if (reveal) canvas.reveal(i);
-        if (this.node < 0) this.groupPanel(canvas.units.group[i]);
-        else this.nodePanel(this.node);
-        this.say(this.told());
+        const g = canvas.units.group[i];
+        this.panel.replaceChildren(
+          ...(this.node < 0 ? ofGroup(model, plan, g) : ofNode(model, plan, this.node)), this.foldButton(g));
+        hetsim.say(this.told());
       }
       canvas.ask();
-    }
-
-    say(text) {
-      hetsim.say(text);
     }
 
     told() {
@@ -230,82 +228,9 @@
       return `${told(model.name(this.node), 120)}, ${told(model.op(this.node), 40)} on ${device}${time}. ${told(model.whyOf(plan, this.node).here, 300)}`;
     }
 
-    summary() {
-      const { model, plan } = this;
-      const el = hetsim.element;
-      const names = plan.members.map((_, g) => g).sort((p, q) => plan.groups.seconds[q] - plan.groups.seconds[p]).slice(0, 5);
-      this.panel.replaceChildren(
-        el("h3", { class: "graph-name" }, told(plan.name)),
-        el("p", {}, told(plan.reason, 600)),
-        facts([["nodes", String(model.count)], ["subgraphs", String(plan.members.length)]]),
-        el("h4", {}, "Longest subgraphs"),
-        el("ul", { class: "graph-list" }, ...names.map((g) => el("li", {}, hetsim.button(
-          `g${g} on ${told(model.devices[plan.groups.device[g]], 60)}: ${count(plan.members[g].length, "node")}, ${hetsim.seconds(plan.groups.seconds[g])}`,
-          () => this.select(this.canvas.units.boxOf[plan.members[g][0]]))))),
-      );
-    }
-
-    groupPanel(g) {
-      const { model, plan } = this;
-      const { groups } = plan;
-      this.panel.replaceChildren(
-        hetsim.element("h3", { class: "graph-name" }, `Subgraph g${g} on ${told(model.devices[groups.device[g]])}`),
-        facts([
-          ["time", hetsim.seconds(groups.seconds[g])],
-          ["nodes", `${plan.members[g].length}: ${told(model.mainOps(plan, g), 200)}`],
-          ["weights", hetsim.bytes(groups.weights[g])],
-          ["receives", hetsim.bytes(groups.receives[g])],
-          ["sends", hetsim.bytes(groups.sends[g])],
-          ["first node", told(model.name(plan.members[g][0]), 300)],
-        ]),
-        this.foldButton(g),
-      );
-    }
-
     foldButton(g) {
       if (this.plan.members[g].length === 1) return "";
       return hetsim.button(this.unfolded.has(g) ? `Fold g${g}` : `Unfold g${g}`, () => this.toggle(g));
-    }
-
-    nodePanel(v) {
-      const { model, plan } = this;
-      const { nodes, notes } = model.columns;
-      const el = hetsim.element;
-      const g = plan.group[v];
-      const seconds = model.secondsOf(plan, v);
-      const shared = plan.shared.get(v);
-      const why = model.whyOf(plan, v);
-      const origins = nodes.origins[v] || [];
-      const rows = [
-        ["operator", told(model.op(v), 200)],
-        ["device", told(model.devices[plan.groups.device[g]])],
-        ["subgraph", `g${g}, of ${count(plan.members[g].length, "node")}`],
-        ["time", seconds === null ? "-" : hetsim.seconds(seconds) + (shared && shared.members > 1 ? `, its share of one kernel of ${shared.members} nodes` : "")],
-        ["reads", hetsim.bytes(nodes.reads[v]) + (nodes.given[v] ? `, ${hetsim.bytes(nodes.given[v])} of it inputs of the model` : "")],
-        ["writes", hetsim.bytes(nodes.writes[v]) + (nodes.kept[v] ? `, ${hetsim.bytes(nodes.kept[v])} of it outputs of the model` : "")],
-        ["weights", hetsim.bytes(nodes.weights[v])],
-        ["memory", `${hetsim.bytes(nodes.reads[v] + nodes.writes[v] + nodes.weights[v])} while it runs`],
-      ];
-      if (origins.length) {
-        const shown = origins.slice(0, 6).map((name) => told(name, 120)).join(", ");
-        rows.push(["in the file", shown + (origins.length > 6 ? ` and ${origins.length - 6} more` : "")]);
-      }
-      if (notes[v]) rows.push(["note", told(notes[v], 400)]);
-      const elsewhere = why.elsewhere.map((one) => [
-        told(one.device, 60),
-        one.seconds === null ? "-" : hetsim.seconds(one.seconds),
-        one.seconds === null ? told(one.why, 400) : one.alone_s === null ? "" : moved(one.alone_s),
-      ]);
-      this.panel.replaceChildren(
-        el("h3", { class: "graph-name" }, told(model.name(v), 300)),
-        facts(rows),
-        el("h4", {}, "Why here"),
-        el("p", {}, told(why.here, 600)),
-        ...(elsewhere.length
-          ? [el("h4", {}, "Elsewhere"), table(["device", "time", "if it moved alone"], elsewhere)]
-          : []),
-        this.foldButton(g),
-      );
     }
 
     seek(moves) {
@@ -462,26 +387,8 @@
         near.sort((p, q) => (layout.x[p] - layout.x[q]) * dx);
       }
       if (near.length) this.select(near[0]);
-      else this.say(`nothing ${dy > 0 ? "reads it" : dy < 0 ? "feeds it" : "beside it"}; ${this.told()}`);
+      else hetsim.say(`nothing ${dy > 0 ? "reads it" : dy < 0 ? "feeds it" : "beside it"}; ${this.told()}`);
     }
-  }
-
-  function moved(seconds) {
-    const text = hetsim.seconds(Math.abs(seconds));
-    return seconds > 0 ? `${text} slower` : seconds < 0 ? `${text} faster` : "the same";
-  }
-
-  function facts(rows) {
-    const list = hetsim.element("dl", { class: "graph-facts" });
-    for (const [name, text] of rows) list.append(hetsim.element("dt", {}, name), hetsim.element("dd", {}, text));
-    return list;
-  }
-
-  function table(heads, rows) {
-    const el = hetsim.element;
-    return el("table", { class: "graph-elsewhere" },
-      el("thead", {}, el("tr", {}, ...heads.map((text) => el("th", { scope: "col", text })))),
-      el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((text) => el("td", { text }))))));
   }
 
   hetsim.graphs = []; // those that were drawn
