@@ -155,9 +155,10 @@ def bounds_of(question: Question) -> tuple[Bound, ...]:
     """Return the bounds that hold of all vectors, those that say most plainly why first."""
     found = list(needs(question))
     for slo in choices(question):
-        bounds = [bound_of(question, slo, prices) for prices in alike(question, slo)]
+        prices = alike(question, slo)
+        bounds = [bound_of(question, slo, one) for one in prices]
         found += [bound for bound in bounds if bound is not None]
-        found += pooled(question, slo)
+        found += pooled(question, slo, prices)
         found += _mixed(question, slo)
     return tuple(found)
 

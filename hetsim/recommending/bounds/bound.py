@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.recommending.question import Question
+from hetsim.recommending.question import Arrivals, Question
 from hetsim.recommending.vectors import Test
 
 By = Literal["needs", "rate", "window", "pooled"]
@@ -73,6 +73,13 @@ def limits_s(question: Question, slo: Sequence[int | None]) -> NDArray[np.float6
         if which is not None:
             limit_s = question.streams[ask.stream].slos[which].latency_s
             found[ask.of_class] = np.fmax(found[ask.of_class], limit_s)
+    return found
+
+
+def judged(question: Question, slo: Sequence[int | None], arrivals: Arrivals) -> NDArray[np.bool_]:
+    """By request: whether it is of a stream whose objective counts, and not of the warm-up."""
+    counts = np.array([slo[ask.stream] is not None for ask in question.asks])
+    found: NDArray[np.bool_] = counts[arrivals.ask] & (arrivals.time_s >= question.warm_up_s)
     return found
 
 

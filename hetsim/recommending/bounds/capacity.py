@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.recommending.bounds.bound import Bound, limits_s, most_late
+from hetsim.recommending.bounds.bound import Bound, judged, limits_s, most_late
 from hetsim.recommending.bounds.prices import Prices
 from hetsim.recommending.question import Question
 
@@ -69,17 +69,16 @@ def _busiest(
     assert arrivals is not None
     stream_of = np.array([ask.stream for ask in question.asks])
     class_of = np.array([ask.of_class for ask in question.asks])
-    counts = np.array([slo[ask.stream] is not None for ask in question.asks])
-    judged = counts[arrivals.ask] & (arrivals.time_s >= question.warm_up_s)
-    each = np.where(judged, worth[class_of[arrivals.ask]], 0.0)
+    counts = judged(question, slo, arrivals)
+    each = np.where(counts, worth[class_of[arrivals.ask]], 0.0)
     spared = 0.0
     for at, which in enumerate(slo):
-        mine = judged & (stream_of[arrivals.ask] == at)
+        mine = counts & (stream_of[arrivals.ask] == at)
         if which is not None and mine.any():
             share = question.streams[at].slos[which].share
             spared += most_late(int(mine.sum()), share) * float(each[mine].max())
     limit_s = float(np.nanmax(limits_s(question, slo)))
-    rows = np.flatnonzero(judged)
+    rows = np.flatnonzero(counts)
     if not len(rows):
         return 0.0, (0, 0)
     time_s = arrivals.time_s[rows]

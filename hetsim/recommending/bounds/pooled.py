@@ -7,16 +7,18 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.recommending.bounds.bound import Bound, limits_s, most_late
-from hetsim.recommending.bounds.prices import alike
+from hetsim.recommending.bounds.bound import Bound, judged, limits_s, most_late
+from hetsim.recommending.bounds.prices import Prices, usable
 from hetsim.recommending.question import Question
 
 STEPS = 40
 """Halvings of the rates between which the least lies."""
 
 
-def pooled(question: Question, slo: Sequence[int | None]) -> Iterator[Bound]:
-    """Yield the rate below which too many are late of any policy, by prices of devices and links.
+def pooled(
+    question: Question, slo: Sequence[int | None], prices: Sequence[Prices]
+) -> Iterator[Bound]:
+    """Yield the rate below which too many are late of any policy, by prices that are ``alike``.
 
     *Proof.* Every request that is answered in time had its part of the time of devices and links,
     worth 1 or more by `capacity` in whichever useful way it was served, between its arrival and the
@@ -35,23 +37,21 @@ def pooled(question: Question, slo: Sequence[int | None]) -> Iterator[Bound]:
     arrivals = question.arrivals
     if arrivals is None:
         return
-    prices = [row for row in alike(question, slo) if np.isfinite(row[0]).all() and row[0].any()]
-    if not prices:
+    able = usable(prices)
+    if not able:
         return
     stream_of = np.array([ask.stream for ask in question.asks])
     allowed = 0
-    counts = np.zeros(len(arrivals), dtype=np.bool_)
+    counts = judged(question, slo, arrivals)
     for at, which in enumerate(slo):
-        if which is None:
-            continue
-        mine = (stream_of[arrivals.ask] == at) & (arrivals.time_s >= question.warm_up_s)
-        allowed += most_late(int(mine.sum()), question.streams[at].slos[which].share)
-        counts |= mine
+        if which is not None:
+            mine = counts & (stream_of[arrivals.ask] == at)
+            allowed += most_late(int(mine.sum()), question.streams[at].slos[which].share)
     time_s = arrivals.time_s[counts]
     limit_s = float(np.nanmax(limits_s(question, slo)))
     least = least_rate(time_s, limit_s, allowed)
     if least > 0:
-        for capacity, worth in prices:
+        for capacity, worth in able:
             yield Bound("pooled", capacity, least, tuple(slo), worth)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.confidence.verdict import verdict_of
-from hetsim.recommending.bounds.bound import Bound, choices, limits_s
-from hetsim.recommending.bounds.prices import alike
+from hetsim.recommending.bounds.bound import Bound, choices, judged, limits_s
+from hetsim.recommending.bounds.prices import alike, usable
 from hetsim.recommending.question import Arrivals, Question
 
 NEVER_S = 1e18
@@ -43,9 +43,9 @@ def pooled_drawn(
     """
     asked = choices(question)
     for slo in asked:
-        prices = [row for row in alike(question, slo) if np.isfinite(row[0]).all() and row[0].any()]
+        prices = usable(alike(question, slo))
         limit_s, share = float(np.nanmax(limits_s(question, slo))), share_of(question, slo)
-        mine, pilot = (_judged(question, slo, one) for one in (arrivals, others))
+        mine, pilot = (one.time_s[judged(question, slo, one)] for one in (arrivals, others))
         if not prices or not len(mine) or not len(pilot):
             continue
         start = _highest(pilot, limit_s, share, error / len(asked) / 16)
@@ -104,13 +104,6 @@ def greedy(time_s: Floats, limit_s: float, rate: float) -> tuple[Floats, NDArray
             free = end
             latency.append(end - time)
     return np.array(latency), np.array(fresh)
-
-
-def _judged(question: Question, slo: Sequence[int | None], arrivals: Arrivals) -> Floats:
-    """When requests came that these objectives are of."""
-    counts = np.array([slo[ask.stream] is not None for ask in question.asks])
-    judged = counts[arrivals.ask] & (arrivals.time_s >= question.warm_up_s)
-    return arrivals.time_s[judged]
 
 
 def _highest(time_s: Floats, limit_s: float, share: float, error: float) -> float:

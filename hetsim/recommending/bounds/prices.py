@@ -42,6 +42,11 @@ def alike(question: Question, slo: Sequence[int | None]) -> tuple[Prices, ...]:
     return tuple((capacity, worth) for capacity in found)
 
 
+def usable(prices: Sequence[Prices]) -> list[Prices]:
+    """Those that are finite, and by which something is worth anything."""
+    return [row for row in prices if np.isfinite(row[0]).all() and row[0].any()]
+
+
 def matters(question: Question) -> bool:
     """Whether prices depend on more than each device by itself: on links, or on other devices."""
     types = len(question.types)
