@@ -24,6 +24,7 @@
       this.only = NONE;
       this.build(root);
       this.canvas = new hetsim.GraphCanvas(this.surface);
+      this.pointers();
       this.theme();
       this.choose(0);
       this.wide = this.surface.clientWidth;
@@ -96,7 +97,6 @@
           this.surface.focus();
         }
       });
-      this.pointers();
       this.surface.addEventListener("keydown", (event) => this.key(event));
     }
 
@@ -279,53 +279,33 @@
     }
 
     pointers() {
-      const { surface } = this;
-      const down = new Map();
-      let travelled = 0;
-      const at = (event) => {
-        const box = surface.getBoundingClientRect();
-        return [event.clientX - box.left, event.clientY - box.top];
-      };
-      surface.addEventListener("pointerdown", (event) => {
-        surface.setPointerCapture(event.pointerId);
-        if (!down.size) travelled = 0;
-        down.set(event.pointerId, at(event));
-      });
-      surface.addEventListener("pointermove", (event) => {
-        const now = at(event);
-        if (!down.has(event.pointerId)) {
-          const over = this.canvas.hit(...now);
+      const { surface, canvas } = this;
+      hetsim.pointing(surface, {
+        near: NEAR,
+        travel: (dx, dy) => Math.abs(dx) + Math.abs(dy),
+        captures: () => true,
+        hover: (at) => {
+          const over = canvas.hit(...at);
           surface.style.cursor = over < 0 ? "grab" : "pointer";
           surface.title = over < 0 ? "" : this.title(over);
-          return;
-        }
-        const was = down.get(event.pointerId);
-        const others = [...down].filter(([id]) => id !== event.pointerId);
-        if (others.length) {
-          const [ox, oy] = others[0][1];
+        },
+        drag: (dx, dy) => canvas.pan(dx, dy),
+        pinch: (was, now, [ox, oy]) => {
           const before = Math.hypot(was[0] - ox, was[1] - oy);
           const after = Math.hypot(now[0] - ox, now[1] - oy);
-          if (before > 0) this.canvas.zoom(after / before, ox, oy);
-          travelled = Infinity;
-        } else {
-          travelled += Math.abs(now[0] - was[0]) + Math.abs(now[1] - was[1]);
-          if (travelled > NEAR) this.canvas.pan(now[0] - was[0], now[1] - was[1]);
-        }
-        down.set(event.pointerId, now);
+          if (before > 0) canvas.zoom(after / before, ox, oy);
+        },
+        click: (at) => {
+          const i = canvas.hit(...at);
+          if (i < 0) this.select(-1, false);
+          else if (canvas.units.node[i] < 0) this.toggle(canvas.units.group[i]);
+          else this.select(i, false);
+        },
       });
-      const up = (event) => {
-        if (!down.delete(event.pointerId) || event.type === "pointercancel" || travelled > NEAR) return;
-        const i = this.canvas.hit(...at(event));
-        if (i < 0) this.select(-1, false);
-        else if (this.canvas.units.node[i] < 0) this.toggle(this.canvas.units.group[i]);
-        else this.select(i, false);
-      };
-      surface.addEventListener("pointerup", up);
-      surface.addEventListener("pointercancel", up);
       surface.addEventListener("wheel", (event) => {
         if (!event.ctrlKey && document.activeElement !== surface) return;
         event.preventDefault();
-        this.canvas.zoom(Math.exp(-event.deltaY * 0.0015), ...at(event));
+        canvas.zoom(Math.exp(-event.deltaY * 0.0015), ...hetsim.placeOn(surface, event));
       }, { passive: false });
     }
 

@@ -11,8 +11,9 @@
     return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179;
   };
 
-  function draw(box, island) {
+  async function draw(box, island) {
     const pictures = island.pictures.timelines;
+    await hetsim.timelineOpened(pictures[0]);
     const state = { picture: pictures[0], from: 0, to: 1, row: -1, at: -1, hover: -1, request: -1, path: true };
     const canvas = element("canvas", { tabindex: 0, role: "application", class: "timeline-canvas",
       "aria-roledescription": "timeline", "aria-describedby": "timeline-keys" });
@@ -89,7 +90,7 @@
 
     function paint() {
       const wide = width();
-      if (!wide || !state.picture.open) return;
+      if (!wide) return;
       const { tasks, rows, ofTrack, onPath } = state.picture.open;
       const tall = laid(), sharp = window.devicePixelRatio || 1;
       if (canvas.width !== Math.round(wide * sharp) || canvas.height !== Math.round(tall * sharp)) {
@@ -247,9 +248,7 @@
       return drawn;
     }
 
-    function hit(event) {
-      const frameBox = canvas.getBoundingClientRect();
-      const px = event.clientX - frameBox.left, py = event.clientY - frameBox.top;
+    function hit(px, py) {
       const { rows, tasks } = state.picture.open;
       const row = rows.find((one) => py >= one.y - 3 && py < one.y + height(one) + 3);
       if (!row || px < gutter()) return -1;
@@ -276,8 +275,8 @@
       detail.replaceChildren(element("b", { text: name }), ` ${more}`);
       if (aloud) hetsim.say(`${name}: ${more}`);
     }
-    function hovered(event) {
-      const mark = hit(event);
+    function hovered(at, event) {
+      const mark = hit(...at);
       if (mark !== state.hover) { state.hover = mark; soon(); }
       tip.hidden = mark < 0;
       if (mark < 0) return;
@@ -348,47 +347,30 @@
       act();
     });
     canvas.addEventListener("wheel", (event) => {
-      const rect = canvas.getBoundingClientRect();
       const sideways = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
       if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) {
         event.preventDefault();
         pan(sideways / 900);
       } else if (event.ctrlKey || event.metaKey || document.activeElement === canvas) {
         event.preventDefault();
-        zoom(Math.exp(Math.max(-300, Math.min(300, event.deltaY)) / 400), ns(event.clientX - rect.left));
+        zoom(Math.exp(Math.max(-300, Math.min(300, event.deltaY)) / 400), ns(hetsim.placeOn(canvas, event)[0]));
       }
     }, { passive: false });
-    // Fingers and the mouse: one drags, two zoom.
-    const fingers = new Map();
-    let dragged = 0;
-    canvas.addEventListener("pointerdown", (event) => {
-      fingers.set(event.pointerId, event.clientX);
-      dragged = 0;
-      if (event.pointerType === "mouse") canvas.setPointerCapture(event.pointerId);
+    hetsim.pointing(canvas, {
+      near: 3,
+      travel: (dx) => Math.abs(dx),
+      captures: (event) => event.pointerType === "mouse",
+      hover: hovered,
+      drag: (dx) => {
+        tip.hidden = true;
+        moved(state.from - dx / (width() - gutter()) * span(), state.to - dx / (width() - gutter()) * span());
+      },
+      pinch: ([was], [now], [other]) => {
+        const before = Math.abs(was - other), after = Math.abs(now - other);
+        if (before > 4 && after > 4) zoom(before / after, ns((now + other) / 2));
+      },
+      click: (at) => focusOn(hit(...at)),
     });
-    canvas.addEventListener("pointermove", (event) => {
-      if (!state.picture.open) return;
-      if (!fingers.has(event.pointerId)) { hovered(event); return; }
-      const was = fingers.get(event.pointerId);
-      if (fingers.size === 1) {
-        const by = event.clientX - was;
-        dragged += Math.abs(by);
-        if (dragged > 3) { tip.hidden = true; moved(state.from - by / (width() - gutter()) * span(), state.to - by / (width() - gutter()) * span()); }
-      } else if (fingers.size === 2) {
-        const [other] = [...fingers].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
-        const before = Math.abs(was - other), now = Math.abs(event.clientX - other);
-        const rect = canvas.getBoundingClientRect();
-        if (before > 4 && now > 4) zoom(before / now, ns((event.clientX + other) / 2 - rect.left));
-        dragged = 9;
-      }
-      fingers.set(event.pointerId, event.clientX);
-    });
-    for (const name of ["pointerup", "pointercancel"]) {
-      canvas.addEventListener(name, (event) => {
-        if (name === "pointerup" && dragged <= 3 && state.picture.open) focusOn(hit(event));
-        fingers.delete(event.pointerId);
-      });
-    }
     canvas.addEventListener("pointerleave", () => { state.hover = -1; tip.hidden = true; soon(); });
 
     function pick(request) {
