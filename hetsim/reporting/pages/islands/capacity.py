@@ -11,13 +11,11 @@ from hetsim.reporting.pages.islands.service import (
     latency_section,
     lean,
     load_sections,
-    nearest,
-    percentile_of,
     queue_sections,
-    slo_text,
+    there,
     uses_section,
 )
-from hetsim.reporting.pages.islands.shared import Found, provenance_section, seconds
+from hetsim.reporting.pages.islands.shared import Found, provenance_section
 from hetsim.reporting.words.text import ABSENT, percent
 
 
@@ -37,11 +35,12 @@ def capacity_island(
         ``served``: a row a deployment, as ``answers.served.together`` gives them.
     """
     pictures = pictures or {}
+    record = _lean(record)
     best = record["rows"][0]
     sections = [_rows(record), *load_sections(pictures.get("served", {}).get("rows", []))]
     if best["at"] is not None:
         sections += [latency_section(best["at"]), uses_section(best["at"], order=40)]
-        sections += queue_sections(lean(best["at"]))
+        sections += queue_sections(best["at"])
     if record["problem"] is not None:
         sections.append(provenance_section(record["problem"]))
     model = "" if record["problem"] is None else f" of {record['problem']['name']}"
@@ -49,7 +48,7 @@ def capacity_island(
         kind="capacity",
         title=f"How much is carried{model}",
         command=tuple(command),
-        record=_lean(record),
+        record=record,
         verdict=Verdict(
             record["verdict"]["say"], str(best["ends"]), tuple(_levers(record)), _sure(best)
         ),
@@ -106,14 +105,7 @@ def _tiles(record: Found) -> list[Tile]:
         found.append(
             Tile("of its ceiling", percent(best["utilization"]), str(best["ceiling_binds"]))
         )
-    if best["at"] is not None:
-        near = nearest(best["at"])
-        one = None if near is None else near[2]
-        if near is not None and one is not None:
-            objective = near[1]
-            label = f"p{percentile_of(objective):g} there"
-            found.append(Tile(label, seconds(one["latency_s"]), f"{slo_text(objective)} is asked"))
-    return found
+    return found if best["at"] is None else [*found, *there(best["at"], "is asked")]
 
 
 def _rows(record: Found) -> Section:

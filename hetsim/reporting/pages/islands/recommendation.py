@@ -9,9 +9,7 @@ from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.service import (
     latency_section,
     lean,
-    nearest,
-    percentile_of,
-    slo_text,
+    there,
     uses_section,
 )
 from hetsim.reporting.pages.islands.shared import Found, provenance_section, seconds
@@ -112,10 +110,7 @@ def _tiles(record: Found) -> list[Tile]:
     answer, found = record["answer"], []
     if answer is not None:
         found.append(Tile("costs", money(record, answer["cost"]), counts_text(answer["counts"])))
-        near = nearest(answer["service"])
-        if near is not None and near[2] is not None:
-            label = f"p{percentile_of(near[1]):g} there"
-            found.append(Tile(label, seconds(near[2]["latency_s"]), f"{slo_text(near[1])} asked"))
+        found += there(answer["service"], "asked")
         second = record["runner_up"]
         if second is not None:
             more = second["cost"] / answer["cost"] - 1 if answer["cost"] else 0.0

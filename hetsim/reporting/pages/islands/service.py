@@ -36,12 +36,13 @@ def service_island(
         ``served``: a row a deployment, as ``answers.served.together`` gives them.
     """
     pictures = pictures or {}
+    record = lean(record)
     served = pictures.get("served", {}).get("rows", [])
     return Island(
         kind="simulate",
         title="Requests for " + ", ".join(str(one["model"]) for one in record["served"]),
         command=tuple(command),
-        record=lean(record),
+        record=record,
         verdict=Verdict(
             _say(record),
             " ".join((binds_text(record), *_ceilings(served))),
@@ -53,7 +54,7 @@ def service_island(
             *load_sections(served),
             latency_section(record),
             uses_section(record, order=40),
-            *queue_sections(lean(record)),
+            *queue_sections(record),
             provenance_section(record["served"][0]["problem"]),
         ),
         pictures=pictures,
@@ -86,6 +87,18 @@ def nearest(service: Found) -> tuple[Found, Found, Found | None] | None:
     return stream, objective, one
 
 
+def there(service: Found, asked: str) -> list[Tile]:
+    """Return the percentile that comes nearest to its limit, which is `asked`; none without one."""
+    near = nearest(service)
+    if near is None:
+        return []
+    _, objective, one = near
+    if one is None:
+        return []
+    label = f"p{percentile_of(objective):g} there"
+    return [Tile(label, seconds(one["latency_s"]), f"{slo_text(objective)} {asked}")]
+
+
 def percentile_of(objective: Found) -> float:
     """Return the percentile that an objective's share stands for."""
     return float(f"{100 * objective['share_on_time']:.10g}")
@@ -103,10 +116,7 @@ def _say(record: Found) -> str:
         came = f"{big(answered)} of {big(record['requests'])} requests"
         return f"{came} were answered; it is {record['state']}."
     stream, objective, one = near
-    answers = {each["verdict"] for row in record["streams"] for each in row["objectives"]}
-    verdict = "misses" if "misses" in answers else "meets" if answers == {"meets"} else "undecided"
-    words = {"meets": "Met", "misses": "Missed", "undecided": "Undecided"}
-    text = f"{words[verdict]}: {stream['name']}, {slo_text(objective)} asked"
+    text = f"{_whether(record).capitalize()}: {stream['name']}, {slo_text(objective)} asked"
     if record["state"] == "overloaded":
         return f"{text}; more comes than is carried, so that latency grows without end."
     if one is None:
@@ -114,13 +124,20 @@ def _say(record: Found) -> str:
     return f"{text}, p{percentile_of(objective):g} is {latency_text(one)}."
 
 
+def _whether(service: Found) -> str:
+    """Whether all that is asked of the streams together is met."""
+    answers = {each["verdict"] for row in service["streams"] for each in row["objectives"]}
+    return "missed" if "misses" in answers else "met" if answers == {"meets"} else "undecided"
+
+
 def latency_text(one: Found) -> str:
     """Return a percentile with its interval."""
     if one["latency_s"] is None:
         return "beyond what was answered"
-    if not one["enough"] or one["high_s"] is None:
+    interval = _interval(one)
+    if interval == ABSENT:
         return f"{seconds(one['latency_s'])} (too few for an interval)"
-    return f"{seconds(one['latency_s'])} ({seconds(one['low_s'])} to {seconds(one['high_s'])})"
+    return f"{seconds(one['latency_s'])} ({interval})"
 
 
 def _sure(record: Found) -> str:
@@ -128,10 +145,8 @@ def _sure(record: Found) -> str:
     worse = record["bad_end"]
     if worse is None:
         return f"{text}."
-    answers = [each["verdict"] for row in worse["streams"] for each in row["objectives"]]
-    if not answers:
-        return f"{text}; with each device and link at its bad end it is {worse['state']}."
-    told = "missed" if "misses" in answers else "met" if set(answers) == {"meets"} else "undecided"
+    asked = any(row["objectives"] for row in worse["streams"])
+    told = _whether(worse) if asked else worse["state"]
     return f"{text}; with each device and link at its bad end it is {told}."
 
 
@@ -206,15 +221,11 @@ def _curve_tables(row: Found, several: bool) -> list[Table]:
         rows = []
         for k, factor in enumerate(curve["factor"]):
             one = {key: stream[key][k] for key in ("latency_s", "low_s", "high_s", "enough")}
-            known = one["latency_s"] is not None
-            interval = ABSENT
-            if known and one["enough"]:
-                interval = f"{seconds(one['low_s'])} to {seconds(one['high_s'])}"
             rows.append(
                 (
                     f"{factor * row['rate_per_s']:.4g}",
                     seconds(one["latency_s"]),
-                    interval,
+                    _interval(one),
                     ", ".join(stream["verdict"][k]) or ABSENT,
                     curve["state"][k],
                     curve["bottleneck"][k],
@@ -267,6 +278,7 @@ def _asked(one: Found) -> tuple[str, ...]:
 
 
 def _interval(one: Found) -> str:
+    """Both ends of a percentile's interval; a dash where a run is too short for one."""
     if not one["enough"] or one["high_s"] is None:
         return ABSENT
     return f"{seconds(one['low_s'])} to {seconds(one['high_s'])}"
