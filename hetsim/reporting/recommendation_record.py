@@ -9,6 +9,7 @@ from hetsim.recommending.deploying import deployment_file, platform_file
 from hetsim.reporting.service_record import service_record
 from hetsim.reporting.tables.recommendation import UNITS, sentence
 from hetsim.reporting.tables.surviving import surviving_record
+from hetsim.reporting.tables.workload import objectives_record
 
 
 def recommendation_record(found: Recommendation) -> dict[str, Any]:
@@ -27,11 +28,7 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
         "kinds": [
             {"name": kind.name, "cost": kind.cost, "most": kind.most} for kind in question.kinds
         ],
-        "objectives": [
-            {"stream": stream.name, "share_on_time": slo.share, "latency_s": slo.latency_s}
-            for stream in question.streams
-            for slo in stream.slos
-        ],
+        "objectives": objectives_record(question.streams),
         "vectors": found.vectors,
         "splits": [
             {

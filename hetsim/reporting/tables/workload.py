@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -20,6 +20,9 @@ from hetsim.workloads.failing import ByDevice, Failing
 from hetsim.workloads.files.reader import CheckedWorkload
 from hetsim.workloads.summary import MOST, Came
 from hetsim.workloads.workload import Stream, Workload
+
+if TYPE_CHECKING:
+    from hetsim.recommending.question import Stream as Asked
 
 
 def workload_report(workload: Workload, came: tuple[Came, ...], *, ended: bool) -> RenderableType:
@@ -130,7 +133,7 @@ def workload_record(workload: Workload, came: tuple[Came, ...], *, ended: bool) 
     }
 
 
-def objectives_record(streams: Sequence[Stream]) -> list[dict[str, Any]]:
+def objectives_record(streams: Sequence[Stream | Asked]) -> list[dict[str, Any]]:
     """Return what is asked of the latencies of streams."""
     return [
         {"stream": stream.name, "share_on_time": slo.share, "latency_s": slo.latency_s}
