@@ -9,7 +9,7 @@ from typing import Any
 
 from hetsim.base.text import plain
 from hetsim.base.units import format_bytes, format_seconds
-from hetsim.reporting.words.text import ABSENT, joules, percent
+from hetsim.reporting.words.text import ABSENT, joules, percent, relative_change
 
 _NAMES = ("strategy", "key", "stream", "name", "device", "model", "figure", "change")
 _SHARES = ("utilization", "share", "gap", "on_time", "regret", "best", "mean", "measured_share",
@@ -19,6 +19,9 @@ SAME = 1e-9
 """Relative difference of two figures that are the same: what another order of additions leaves."""
 
 Leaf = int | float | str | bool | None
+
+Leaves = Mapping[tuple[str, ...], Leaf]
+"""Figures and texts by their paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +38,6 @@ class Change:
     path: tuple[str, ...]
     was: Leaf
     now: Leaf
-
-    @property
-    def relative(self) -> float | None:
-        """By what share of what it was a number is above it; None where that is no number."""
-        both = (self.was, self.now)
-        if any(isinstance(one, (bool, str)) or one is None for one in both) or not self.was:
-            return None
-        assert isinstance(self.was, (int, float))
-        assert isinstance(self.now, (int, float))
-        return self.now / self.was - 1
 
     @property
     def name(self) -> str:
@@ -64,7 +57,7 @@ class Change:
             return "changed"
         less = self.now - self.was
         text = f"{'+' if less > 0 else ''}{leaf_text(unit_of(self.path), less)}"
-        relative = self.relative
+        relative = relative_change(self.was, self.now)
         return text if relative is None else f"{text} ({percent(relative, sign=True)})"
 
 
@@ -90,13 +83,13 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 def changes(first: Any, second: Any) -> list[Change]:
     """Return what differs between two records, in the order of the first, what is new last."""
-    was, now = dict(leaves(first)), dict(leaves(second))
-    found: list[Change] = []
-    for path in [*was, *(path for path in now if path not in was)]:
-        one = Change(path, was.get(path), now.get(path))
-        if not same(one.was, one.now):
-            found.append(one)
-    return found
+    pairs = beside(dict(leaves(first)), dict(leaves(second)))
+    return [one for one in pairs if not same(one.was, one.now)]
+
+
+def beside(was: Leaves, now: Leaves) -> list[Change]:
+    """Return all figures of both, in the order of the first, what is new last."""
+    return [Change(path, was.get(path), now.get(path)) for path in {**was, **now}]
 
 
 def same(was: Leaf, now: Leaf) -> bool:

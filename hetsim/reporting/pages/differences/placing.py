@@ -85,7 +85,6 @@ class Move:
 
 def moves(first: Placed, second: Placed) -> list[Move]:
     """Return the nodes that changed device, in the order of the second graph; those gone last."""
-    names = [*second.device, *(name for name in first.device if name not in second.device)]
     return [
         Move(
             name,
@@ -94,7 +93,7 @@ def moves(first: Placed, second: Placed) -> list[Move]:
             first.seconds.get(name),
             second.seconds.get(name),
         )
-        for name in names
+        for name in {**second.device, **first.device}
         if first.device.get(name) != second.device.get(name)
     ]
 

@@ -8,7 +8,6 @@ from typing import Any
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.graph import graph_section
 from hetsim.reporting.pages.islands.shared import (
-    SAME,
     Found,
     between,
     memory_section,
@@ -20,6 +19,7 @@ from hetsim.reporting.pages.islands.shared import (
     sensitivity_levers,
 )
 from hetsim.reporting.pages.islands.what_if import changes_section
+from hetsim.reporting.tables.beside import SAME
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import ABSENT, percent, ratio
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hetsim.base.text import Record
-from hetsim.base.units import format_seconds
 from hetsim.errors import UsageError
 from hetsim.reporting.pages.differences.headline import headline, points_of
-from hetsim.reporting.pages.differences.leaves import Change, changes, same
+from hetsim.reporting.pages.differences.leaves import Change, beside, changes, same
 from hetsim.reporting.pages.differences.placing import Move, Placed, moves, placed, ways
 from hetsim.reporting.pages.differences.question import Cause, causes
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
+from hetsim.reporting.pages.islands.shared import seconds
 from hetsim.reporting.pages.packing import packed
 from hetsim.reporting.pages.reading import Left
 from hetsim.reporting.words.text import ABSENT, count, listed
@@ -60,11 +60,7 @@ def difference_island(first: Left, second: Left, command: Sequence[str]) -> Isla
 
 def _headline(first: Left, second: Left) -> list[Change]:
     """The figures that an answer is about, of both."""
-    was, now = headline(first), headline(second)
-    return [
-        Change(path, was.get(path), now.get(path))
-        for path in [*was, *(path for path in now if path not in was)]
-    ]
+    return beside(headline(first), headline(second))
 
 
 def _figures(first: Left, second: Left) -> list[Change]:
@@ -240,7 +236,7 @@ def _nodes_section(plans: Sequence[tuple[Placed, Placed]], moved: Moved) -> Sect
 
 
 def _move_row(one: Move) -> tuple[str, ...]:
-    times = (ABSENT if s is None else format_seconds(s) for s in (one.was_s, one.now_s))
+    times = (seconds(one.was_s), seconds(one.now_s))
     return (one.node, one.was or "not there", one.now or "not there", *times)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hetsim.base.text import Record, tally
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.base.units import format_bytes
 from hetsim.reporting.pages.island import Section, Table, table
+from hetsim.reporting.pages.islands.shared import seconds
 from hetsim.reporting.pages.packing import unpacked
 from hetsim.reporting.words.text import ABSENT, listed
 
@@ -51,7 +52,7 @@ def _groups(graph: Record, plan: Record) -> Table:
                 f"g{group}",
                 graph["devices"][groups["device"][group]],
                 str(len(members[group])),
-                _seconds(groups["seconds"][group]),
+                seconds(groups["seconds"][group]),
                 *(format_bytes(groups[key][group]) for key in ("weights", "receives", "sends")),
                 listed(tally(graph["ops"][op[node]] for node in members[group]), limit=3),
             )
@@ -82,7 +83,7 @@ def _nodes(graph: Record, plan: Record) -> Table:
                 graph["ops"][graph["op"][node]],
                 devices[plan["groups"]["device"][plan["group"][node]]],
                 f"g{plan['group'][node]}",
-                _seconds(own(node)),
+                seconds(own(node)),
                 _elsewhere(graph, plan, node),
             )
             for node in longest[:ROWS_MOST]
@@ -104,15 +105,11 @@ def _elsewhere(graph: Record, plan: Record, node: int) -> str:
     for device, name in enumerate(graph["devices"]):
         if device == here:
             continue
-        seconds = graph["times"][device][node]
+        takes_s = graph["times"][device][node]
         why = graph["refusals"]["of"][device][node]
-        if seconds is not None:
-            told.append(f"{name} {format_seconds(seconds)}")
+        if takes_s is not None:
+            told.append(f"{name} {seconds(takes_s)}")
         else:
             reason = graph["refusals"]["texts"][why] if why >= 0 else "does not take it"
             told.append(f"{name}: {reason}")
     return "; ".join(told) or ABSENT
-
-
-def _seconds(value: float | None) -> str:
-    return ABSENT if value is None else format_seconds(value)

@@ -7,11 +7,9 @@ from typing import Any
 
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.reporting.pages.island import Section, Table, table
+from hetsim.reporting.tables.beside import SAME
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import ABSENT, count, percent, ratio
-
-SAME = 5e-4
-"""Part of a figure below which a difference is none: percentages show as much."""
 
 Found = Mapping[str, Any]
 """A record, or a part of one."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hetsim.reporting.pages.island import Section, Table, table
-from hetsim.reporting.pages.islands.shared import SAME, Found, seconds
+from hetsim.reporting.pages.islands.shared import Found, seconds
+from hetsim.reporting.tables import beside
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import ABSENT, count, joules, percent
 
@@ -92,6 +93,4 @@ def _sensitivity(found: Found) -> Table:
 
 def change_text(share: float | None) -> str:
     """Return a relative change; ``same`` where there is none, a dash where it is not known."""
-    if share is None:
-        return ABSENT
-    return "same" if abs(share) < SAME else percent(share, sign=True)
+    return ABSENT if share is None else beside.change_text(share)
