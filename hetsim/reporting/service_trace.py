@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from hetsim.reporting.trace import FIRST_THREAD, microseconds
 from hetsim.reporting.trace_counters import Changes, counted, nanoseconds
-from hetsim.reporting.trace_tracks import Entry, Track, lanes, metadata
+from hetsim.reporting.trace_tracks import Entry, Track, metadata, rows
 from hetsim.service.service import Kept, Service
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL
@@ -104,12 +105,9 @@ def _requests(drawing: _Drawing, service: Service, outcomes: Outcomes) -> dict[i
         pid = drawing.process(f"requests of {stream.name}")
         ends = np.where(outcomes.why == 0, outcomes.finish_s, outcomes.arrival_s).tolist()
         came, sent = outcomes.arrival_s.tolist(), outcomes.sent_s.tolist()
-        lane_of = lanes([(came[k], ends[k]) for k in mine])
-        rows = [
-            drawing.thread(pid, f"requests ({k + 1})") for k in range(max(lane_of, default=-1) + 1)
-        ]
-        for number, (k, lane) in enumerate(zip(mine, lane_of, strict=True)):
-            row, why = rows[lane], int(outcomes.why[k])
+        own = rows([(came[k], ends[k]) for k in mine], "requests", partial(drawing.thread, pid))
+        for number, (k, row) in enumerate(zip(mine, own, strict=True)):
+            why = int(outcomes.why[k])
             if why:
                 name = f"request {number} {WHY[why].partition(':')[0]}"
                 drawing.slice(row, name, "request", came[k], came[k], request=k, why=WHY[why])
@@ -165,22 +163,19 @@ def _of_model(
     drawing.counter(pid, "served", "requests", served)
     for instance in sorted({key[0] for key in batches}):
         own = sorted(key for key in batches if key[0] == instance)
-        lane_of = lanes([(begin_s, end_s) for _, begin_s, end_s in own])
-        rows = [
-            drawing.thread(pid, f"instance {instance} ({lane + 1})")
-            for lane in range(max(lane_of, default=-1) + 1)
-        ]
-        for key, lane in zip(own, lane_of, strict=True):
+        spans = [(begin_s, end_s) for _, begin_s, end_s in own]
+        made = rows(spans, f"instance {instance}", partial(drawing.thread, pid))
+        for key, row in zip(own, made, strict=True):
             _, begin_s, end_s = key
             first_s = float(min(outcomes.begun_s[k] for k in batches[key]))
             drawing.slice(
-                rows[lane], f"batch of {len(batches[key])}", "batch", begin_s, end_s,
+                row, f"batch of {len(batches[key])}", "batch", begin_s, end_s,
                 requests=batches[key], begun_s=first_s,
             )  # fmt: skip
             for k in batches[key]:
                 drawing.arrows += 1
                 drawing.arrow("s", drawing.arrows, of_request[k], begin_s)
-                drawing.arrow("f", drawing.arrows, rows[lane], begin_s)
+                drawing.arrow("f", drawing.arrows, row, begin_s)
 
 
 def _downs(drawing: _Drawing, service: Service, kept: Kept) -> None:

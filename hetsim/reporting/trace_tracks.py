@@ -5,7 +5,8 @@ No two threads have one number, as some readers look for a thread by its number 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any
 
@@ -24,6 +25,7 @@ class Tracks:
     ----------
     problem : Problem
     events : sequence of Event
+        By their starts.
     requests : mapping of int to (float, float)
         From when to when each is drawn.
     clock : str
@@ -88,38 +90,23 @@ class Tracks:
 
     def _add_requests(self, requests: Mapping[int, tuple[float, float]]) -> dict[int, Track]:
         order = sorted(requests, key=lambda request: (requests[request], request))
-        lane_of = dict(zip(order, lanes(requests[one] for one in order), strict=True))
-        tracks = [
-            self._add(self.requests_pid, f"requests ({lane + 1})")
-            for lane in range(max(lane_of.values(), default=-1) + 1)
-        ]
-        return {request: tracks[lane] for request, lane in lane_of.items()}
+        spans = [requests[request] for request in order]
+        own = rows(spans, "requests", partial(self._add, self.requests_pid))
+        return dict(zip(order, own, strict=True))
 
     def of_request(self, request: int) -> Track:
         """Return the row that a request is drawn on."""
         return self._request_of[request]
 
     def _add_lanes(self, events: Sequence[Event]) -> None:
-        free_at: dict[tuple[str, str], list[float]] = {}
-        chosen: dict[int, tuple[tuple[str, str], int]] = {}
+        on_route: dict[tuple[str, str], list[int]] = {}
         for index, event in enumerate(events):
-            if event.tracks:
-                continue
-            ends = free_at.setdefault((event.source, event.device), [])
-            lane = next((i for i, end in enumerate(ends) if end <= event.start_s), len(ends))
-            if lane == len(ends):
-                ends.append(event.end_s)
-            ends[lane] = event.end_s
-            chosen[index] = ((event.source, event.device), lane)
-        tracks = {
-            (source, target): [
-                self._add(self._links_pid, f"{source}>{target} ({lane + 1})")
-                for lane in range(len(ends))
-            ]
-            for (source, target), ends in sorted(free_at.items())
-        }
-        for index, (route, lane) in chosen.items():
-            self._lane_of[index] = tracks[route][lane]
+            if not event.tracks:
+                on_route.setdefault((event.source, event.device), []).append(index)
+        for (source, target), own in sorted(on_route.items()):
+            spans = [(events[index].start_s, events[index].end_s) for index in own]
+            made = rows(spans, f"{source}>{target}", partial(self._add, self._links_pid))
+            self._lane_of.update(zip(own, made, strict=True))
 
     def of(self, index: int, event: Event) -> list[Track]:
         """Return the rows that event number `index` is drawn on."""
@@ -139,8 +126,19 @@ class Tracks:
             yield metadata("thread_sort_index", pid, tid, sort_index=tid)
 
 
-def lanes(spans: Iterable[tuple[float, float]]) -> list[int]:
-    """Return for each span, by their starts, the first row that is free there. O(n log n)."""
+def rows(
+    spans: Iterable[tuple[float, float]], name: str, add: Callable[[str], Track]
+) -> list[Track]:
+    """Return for each span, by their starts, the first row that is free there. O(n log n).
+
+    `add` makes a row of a name: ``name (1)``, ``name (2)``, as many as are needed.
+    """
+    lane_of = _lanes(spans)
+    made = [add(f"{name} ({lane + 1})") for lane in range(max(lane_of, default=-1) + 1)]
+    return [made[lane] for lane in lane_of]
+
+
+def _lanes(spans: Iterable[tuple[float, float]]) -> list[int]:
     free: list[int] = []
     busy: list[tuple[float, int]] = []
     chosen = []
