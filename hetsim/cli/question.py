@@ -57,12 +57,16 @@ def read_platform(platform: str | None, *, as_it_is: bool = False) -> Platform:
     read = load_platform(platform)
     if as_it_is or not supposed():
         return read
+    return _as_supposed(read)
+
+
+def _as_supposed(platform: Platform) -> Platform:
     from hetsim.hardware.changing.platform import idle_changes, what_if
 
     invocation = current()
-    for text in idle_changes(read, invocation.changes):
+    for text in idle_changes(platform, invocation.changes):
         invocation.note(f"what if '{text}': it is so already, and changes nothing")
-    return what_if(read, *invocation.changes, without=invocation.without)
+    return what_if(platform, *invocation.changes, without=invocation.without)
 
 
 def supposed() -> bool:
@@ -162,19 +166,15 @@ def kept_as_supposed(plan: Plan) -> Plan:
     """Return a saved plan as it is, priced on its platform with what --what-if supposes of it."""
     from dataclasses import replace
 
-    from hetsim.hardware.changing.platform import idle_changes, what_if
     from hetsim.problem.repriced import repriced
 
-    invocation = current()
     platform = plan.problem.platform
     if platform is None or plan.sizes:
         raise UsageError(
             "--what-if of a saved plan of several replicas, or without a platform",
             hint="give the model in place of the plan",
         )
-    for text in idle_changes(platform, invocation.changes):
-        invocation.note(f"what if '{text}': it is so already, and changes nothing")
-    return replace(plan, problem=repriced(plan.problem, what_if(platform, *invocation.changes)))
+    return replace(plan, problem=repriced(plan.problem, _as_supposed(platform)))
 
 
 def given_arrays() -> dict[str, Any] | None:
