@@ -6,14 +6,13 @@ from typing import Literal
 
 import click
 
+from hetsim.cli.completing import SHELLS, script
 from hetsim.cli.given_once import Command
 from hetsim.cli.options.output import common_options
 
-SHELLS = ("bash", "zsh", "fish")
-
 
 @click.command(cls=Command)
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=click.Choice(tuple(SHELLS)))
 @common_options
 def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     r"""Print what a shell reads to complete verbs, options, platforms, strategies and models.
@@ -23,7 +22,5 @@ def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     zsh:   eval "$(hetsim completion zsh)"    in ~/.zshrc, behind compinit
     fish:  hetsim completion fish > ~/.config/fish/completions/hetsim.fish
     """
-    from hetsim.cli.completing import script
-
     root = click.get_current_context().find_root().command
     click.echo(script(root, shell), nl=False)
