@@ -108,7 +108,6 @@ def simulate(
     from hetsim.cli.what_if import plan_beside, show_beside, show_sensitivities
     from hetsim.errors import UsageError
     from hetsim.placement.objective import bottleneck
-    from hetsim.reporting.pages.answers.speeds import speeds_picture
     from hetsim.reporting.result import simulation_record, slower_record
     from hetsim.reporting.tables.plan import simulation_report
     from hetsim.simulation.simulate import simulate as play
@@ -179,6 +178,8 @@ def simulate(
     )
     speeds = None
     if report is not None and requests == 1 and not (failures or sustained):
+        from hetsim.reporting.pages.answers.speeds import speeds_picture
+
         speeds = speeds_picture(plan, invocation.command, "simulate", contention=contention)
     leave_report(partial(_report, plan, drawn, speeds), record, report, force=force)
     if as_json:
