@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.base.text import Record
+from hetsim.reporting.pages.answers.structure import structure_data
 from hetsim.service.layout import Setup
 from hetsim.service.running import blocks_of
 from hetsim.simulation.recursion.playing import Recursion
@@ -27,7 +28,7 @@ from hetsim.workloads.arrivals.poisson import Poisson
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.numbers import Numbers
 from hetsim.workloads.registry import Open
-from hetsim.workloads.workload import Workload
+from hetsim.workloads.workload import Stream, Workload
 
 LONG_S = 1e300
 """Without end, as a number."""
@@ -76,7 +77,6 @@ def load_data(workload: Workload, setup: Setup) -> Record | None:
         return None
     of_all = (setup.layout, setup.duration, setup.models, setup.sources)
     recursion = Recursion(setup.layout, setup.duration, machine_code=False)
-    structure = setup.layout.structure
     tasks = recursion.tasks
     routed = any(model.routing == "least_finish" for model in setup.models)
     nothing = np.zeros(len(tasks.first) - 1)
@@ -103,10 +103,7 @@ def load_data(workload: Workload, setup: Setup) -> Record | None:
                 "model": setup.sources[at].model,
                 "source": source_of[at],
                 "share": workload.arrivals_of(one)[1],
-                "slos": [
-                    {"share": slo.share, "percentile": slo.percentile, "latency_s": slo.latency_s}
-                    for slo in one.slos
-                ],
+                "slos": slos_data(one),
             }
             for at, one in enumerate(workload.streams)
         ],
@@ -128,16 +125,7 @@ def load_data(workload: Workload, setup: Setup) -> Record | None:
             for name, model in zip(_names(workload, setup), setup.models, strict=True)
         ],
         "recursion": why_heap(*of_all) is None,
-        "structure": {
-            "links": setup.layout.links,
-            **{
-                name: list(getattr(structure, name))
-                for name in (
-                    "first", "waits", "successor_at", "successors", "device", "issue_at", "issue",
-                    "streams", "held_at", "held", "root_at", "roots",
-                )
-            },
-        },
+        "structure": structure_data(setup.layout),
         "tasks": {
             "seconds": setup.duration.tolist(),
             **{
@@ -164,6 +152,14 @@ def load_data(workload: Workload, setup: Setup) -> Record | None:
         ],
         "links": list(setup.plan_tasks.links),
     }  # fmt: skip
+
+
+def slos_data(stream: Stream) -> list[Record]:
+    """Return what is asked of a stream's latencies."""
+    return [
+        {"share": slo.share, "percentile": slo.percentile, "latency_s": slo.latency_s}
+        for slo in stream.slos
+    ]
 
 
 def _processes(workload: Workload) -> list[Open | Closed]:

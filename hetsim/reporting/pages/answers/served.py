@@ -10,7 +10,7 @@ from hetsim.base.text import Record
 from hetsim.errors import HetsimError
 from hetsim.hardware.spec import Platform
 from hetsim.reporting.pages.answers.commands import RATE, without
-from hetsim.reporting.pages.answers.load import MOST, load_data, why_not
+from hetsim.reporting.pages.answers.load import MOST, load_data, slos_data, why_not
 from hetsim.reporting.pages.pictures.curve import curve_of, factors_of, short
 from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import check_together
@@ -87,11 +87,7 @@ def served_pictures(
         "command": [*without(command, verb, (*RATE, *gone)), *options],
         "from_file": from_file,
         "start": start,
-        "limits": [
-            [{"share": slo.share, "percentile": slo.percentile, "latency_s": slo.latency_s}
-             for slo in one.slos]
-            for one in page.streams
-        ],
+        "limits": [slos_data(one) for one in page.streams],
         "curve": None,
     }  # fmt: skip
     factors = [

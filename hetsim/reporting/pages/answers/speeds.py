@@ -14,6 +14,7 @@ from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
 from hetsim.problem.repriced import repriced
 from hetsim.reporting.pages.answers.commands import without
+from hetsim.reporting.pages.answers.structure import structure_data
 from hetsim.simulation.clock.playing import laid_out
 from hetsim.simulation.clock.templates import tasks_of_plan
 
@@ -71,22 +72,12 @@ def speeds_picture(
             devices.append({"name": name, "tasks": mine, "seconds": rows})
     if not devices:
         return None
-    structure = layout.structure
     return {
         "strategy": plan.strategy,
         "stops": list(STOPS),
         "seconds": seconds.tolist(),
         "devices": devices,
-        "structure": {
-            "links": layout.links,
-            **{
-                name: list(getattr(structure, name))
-                for name in (
-                    "first", "waits", "successor_at", "successors", "device", "issue_at", "issue",
-                    "streams", "held_at", "held", "root_at", "roots",
-                )
-            },
-        },
+        "structure": structure_data(layout),
         **_commands(command, verb),
     }  # fmt: skip
 
