@@ -186,7 +186,7 @@ def plans_text(question: Question) -> str:
 
 def devices_of(question: Question, split: Split) -> tuple[str, ...]:
     """Return what the devices of a split are called on a platform that has one of each."""
-    copies = [split.kinds[:unit].count(kind) for unit, kind in enumerate(split.kinds)]
+    copies = split.copies
     names = []
     for slot, (unit, _) in enumerate(split.devices):
         name = question.types[question.type_of(split, slot)].name

@@ -186,11 +186,7 @@ class _Writer:
             played = max(looked, default=0)
             if not played or self._workload is None:
                 return None
-            blocks = list(drawn(self._workload, played))
-            arrivals = Arrivals(
-                np.concatenate([block.time_s for block in blocks]),
-                np.concatenate([block.ask for block in blocks]),
-            )
+            arrivals = Arrivals.joined(drawn(self._workload, played))
         return {
             "requests": len(arrivals),
             "time_s": _packed(arrivals.time_s.astype("<f8")),
@@ -288,8 +284,7 @@ class _Writer:
     def _list_ways(self) -> None:
         question = self._question
         for (of_type, of_class), ways in sorted(question.ways.items()):
-            kind = next(k for k, one in enumerate(question.kinds) if of_type in one.devices)
-            slot = question.kinds[kind].devices.index(of_type)
+            kind, slot = question.home_of(of_type)
             for way in ways:
                 self._way(of_class, way, "single", (kind,), {slot: (0, slot)})
         for split in question.splits:

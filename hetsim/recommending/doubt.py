@@ -192,8 +192,7 @@ def drawn(question: Question, value: Mapping[str, float], factor: float) -> Ques
     for (of_type, of_class), each in question.ways.items():
         model = question.classes[of_class].model
         device, route = _factors(question, value, of_type, model)
-        kind = next(one for one in question.kinds if of_type in one.devices)
-        slot = kind.devices.index(of_type)
+        _, slot = question.home_of(of_type)
         ways[of_type, of_class] = tuple(_off_by(way, {slot: (device, route)}) for way in each)
     splits = []
     for split in question.splits:

@@ -7,7 +7,7 @@ are a *class*; what one stream asks of one class is an *ask*.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, NamedTuple
@@ -231,6 +231,11 @@ class Split:
     devices: tuple[tuple[int, int], ...]
     ways: Mapping[int, tuple[Way, ...]]
 
+    @property
+    def copies(self) -> list[int]:
+        """Which copy of its kind each of `kinds` is."""
+        return [self.kinds[:unit].count(kind) for unit, kind in enumerate(self.kinds)]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
@@ -248,6 +253,14 @@ class Arrivals:
 
     def __len__(self) -> int:
         return len(self.time_s)
+
+    @classmethod
+    def joined(cls, blocks: Iterable[Arrivals]) -> Arrivals:
+        """Return blocks one after another."""
+        parts = list(blocks)
+        time_s = np.concatenate([np.zeros(0), *(one.time_s for one in parts)])
+        ask = np.concatenate([np.zeros(0, np.int64), *(one.ask for one in parts)])
+        return cls(time_s, ask)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -320,8 +333,7 @@ class Question:
     def _modes(self, of_class: int) -> Iterator[Mode]:
         for (of_type, other), ways in sorted(self.ways.items()):
             if other == of_class:
-                kind = next(k for k, one in enumerate(self.kinds) if of_type in one.devices)
-                slot = self.kinds[kind].devices.index(of_type)
+                kind, slot = self.home_of(of_type)
                 for way in ways:
                     yield self.mode(way, (kind,), {slot: of_type})
         for split in self.splits:
@@ -355,6 +367,11 @@ class Question:
     def resources_of(self, kind: int) -> list[int]:
         """The resources that one of a kind brings: its devices and its links."""
         return [*self.kinds[kind].devices, *self.links_of_kind(kind)]
+
+    def home_of(self, of_type: int) -> tuple[int, int]:
+        """The kind whose devices one of a type is, and which of them."""
+        kind = next(k for k, one in enumerate(self.kinds) if of_type in one.devices)
+        return kind, self.kinds[kind].devices.index(of_type)
 
     def type_of(self, split: Split, slot: int) -> int:
         """The type of one of the devices of a split."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -179,15 +179,8 @@ def _mixed(question: Question, slo: Sequence[int | None]) -> Iterator[Bound]:
 def _of_drawn(question: Question, workload: Workload, count: int) -> Iterator[Bound]:
     """Bounds by the requests that are played, at rates that others from another seed suggest."""
     other = replace(workload, seed=workload.seed ^ 1)
-    arrivals, others = (_joined(drawn(one, count)) for one in (workload, other))
+    arrivals, others = (Arrivals.joined(drawn(one, count)) for one in (workload, other))
     yield from pooled_drawn(question, arrivals, others, OF_BOUNDS)
-
-
-def _joined(blocks: Iterable[Arrivals]) -> Arrivals:
-    parts = list(blocks)
-    time_s = np.concatenate([np.zeros(0), *(one.time_s for one in parts)])
-    ask = np.concatenate([np.zeros(0, np.int64), *(one.ask for one in parts)])
-    return Arrivals(time_s, ask)
 
 
 def demand_of(question: Question, slo: Sequence[int | None]) -> NDArray[np.float64]:

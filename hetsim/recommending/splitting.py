@@ -177,7 +177,7 @@ def _planned(
     """
     counts = _counts(question, bare.kinds)
     platform, made = on(counts)
-    copies = [bare.kinds[:unit].count(kind) for unit, kind in enumerate(bare.kinds)]
+    copies = bare.copies
     called = [pieces[kind].names(copy) for kind, copy in zip(bare.kinds, copies, strict=True)]
     names = tuple(list(called[unit].values())[slot] for unit, slot in bare.devices)
     model = question.models[bare.model]
