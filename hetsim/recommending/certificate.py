@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from hetsim.graph.loading import load_model
+from hetsim.recommending.arriving import drawn
 from hetsim.recommending.bounds.bound import Bound
-from hetsim.recommending.playing import Played, drawn
+from hetsim.recommending.playing import Played
 from hetsim.recommending.policies import Placed, Policy, up_to
 from hetsim.recommending.question import Arrivals, Way
 from hetsim.recommending.searching import ERROR, Found, Run, Tried

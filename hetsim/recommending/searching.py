@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.confidence.verdict import Answer
+from hetsim.recommending.arriving import drawn
 from hetsim.recommending.bounds.bound import Bound, choices
 from hetsim.recommending.bounds.capacity import bound_of
 from hetsim.recommending.bounds.needs import needs
@@ -18,7 +19,7 @@ from hetsim.recommending.bounds.pooled_drawn import pooled_drawn
 from hetsim.recommending.bounds.prices import alike, at_vector, matters
 from hetsim.recommending.bounds.under import Under
 from hetsim.recommending.losing import lefts
-from hetsim.recommending.playing import RUNS, Played, drawn, margin, play_drawn, play_given
+from hetsim.recommending.playing import RUNS, Played, margin, play_drawn, play_given
 from hetsim.recommending.policies import Placed, Policy, placed, policies_of
 from hetsim.recommending.question import Arrivals, Counts, Question
 from hetsim.recommending.vectors import Test, cheapest, excludes, survey

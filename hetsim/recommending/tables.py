@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 from hetsim.problem.problem import Problem
 from hetsim.recommending.any_plan import AnyPlan, any_plan
+from hetsim.recommending.arriving import arrivals_of
 from hetsim.recommending.catalog import Catalog, Entry, HostEntry
 from hetsim.recommending.composing import FRONT, Pieces, composed, pieces_of
 from hetsim.recommending.pricing import costs_of
 from hetsim.recommending.question import (
     BATCHES,
     Aim,
-    Arrivals,
     Ask,
     Class,
     Counts,
@@ -38,7 +36,6 @@ from hetsim.service.resolving import Made
 from hetsim.service.running import expected
 from hetsim.sizing.ceiling import rates_of
 from hetsim.workloads.deployment import DynamicBatching, Instances, Served
-from hetsim.workloads.merging import requests_of
 from hetsim.workloads.workload import Workload
 
 MOST_GIVEN = 2**24
@@ -151,7 +148,7 @@ def question_of(
         losses=losses,
     )
     if given:
-        question = replace(question, arrivals=arrivals_of(workload, question))
+        question = replace(question, arrivals=arrivals_of(workload))
     splits, off = splits_of(question, pieces, tables.sizes, tables.on, asked)
     return replace(question, splits=splits, off={**off, **question.off}), pieces
 
@@ -178,25 +175,6 @@ def _check(workload: Workload) -> None:
             "shapes follow a trace, and other requests are drawn by chance",
             hint="write constant arrivals, or a replay, for each stream",
         )
-
-
-def arrivals_of(workload: Workload, question: Question) -> Arrivals:
-    """Return all requests of a workload that ends.
-
-    Raises UsageError where none comes that counts.
-    """
-    first = np.cumsum([0] + [len(one.variants) for one in workload.streams])
-    blocks = list(requests_of(workload))
-    if not blocks:
-        raise UsageError("no request comes", hint="give a rate above 0, or a longer duration")
-    time_s = np.concatenate([block.arrival_s for block in blocks])
-    ask = np.concatenate([first[block.stream] + block.variant for block in blocks])
-    if not len(time_s) or time_s[-1] < workload.warm_up_s:
-        raise UsageError(
-            "no request comes after the warm-up",
-            hint="write a shorter warm_up_s:, or a longer duration_s:",
-        )
-    return Arrivals(time_s, ask)
 
 
 class _Tables:
