@@ -2,14 +2,7 @@
 // path shown. A canvas of our own: tens of thousands of tasks stay quick.
 "use strict";
 (() => {
-  const { element, seconds, told, colour, button } = hetsim;
-  const HEAD = 26, DEVICE = 30, LINK = 20, GAP = 6;
-
-  const bright = (hex) => {
-    const [r, g, b] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255)
-      .map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179;
-  };
+  const { element, seconds, told, button } = hetsim;
 
   async function draw(box, island) {
     const pictures = island.pictures.timelines;
@@ -36,24 +29,11 @@
       button("+", () => zoom(1 / 1.6), { "aria-label": "Zoom in" }),
       button("Whole", whole), element("span", { class: "gap" }), range);
 
-    const width = () => frame.clientWidth;
-    const gutter = () => Math.min(170, Math.max(84, width() * 0.16));
-    const span = () => state.to - state.from;
-    const x = (ns) => gutter() + (ns - state.from) / span() * (width() - gutter() - 6);
-    const ns = (at) => state.from + (at - gutter()) / (width() - gutter() - 6) * span();
-    const height = (row) => (row.track.kind === "device" ? DEVICE : LINK);
-
-    // Where each row stands; links stand below a gap.
-    function laid() {
-      const { rows } = state.picture.open;
-      let y = HEAD, kind = "";
-      for (const row of rows) {
-        if (kind && kind !== row.track.kind) y += 10;
-        kind = row.track.kind;
-        row.y = y;
-        y += height(row) + GAP;
-      }
-      return y + 4;
+    const drawing = hetsim.timelineCanvas(frame, canvas, state);
+    const { hit, width, gutter, span, ns, height } = drawing;
+    function paint() {
+      drawing.paint();
+      range.textContent = `${seconds(Math.max(state.from, 0) / 1e9)} to ${seconds(Math.min(state.to, state.picture.open.end) / 1e9)}`;
     }
 
     function moved(from, to) {
@@ -76,197 +56,6 @@
       if (waiting) return;
       waiting = true;
       requestAnimationFrame(() => { waiting = false; paint(); });
-    }
-
-    // 2: stands out, 1: as it is, 0: in the background.
-    function rank(tasks, mark) {
-      if (state.request >= 0) return tasks.request[mark] === state.request ? 2 : 0;
-      if (state.path && state.picture.open.onPath.length) return tasks.critical[mark] ? 2 : 0;
-      return 1;
-    }
-    const markColour = (row, tasks, mark) => (row.track.kind === "device"
-      ? hetsim.deviceLook(row.track.device).colour
-      : state.link);
-
-    function paint() {
-      const wide = width();
-      if (!wide) return;
-      const { tasks, rows, ofTrack, onPath } = state.picture.open;
-      const tall = laid(), sharp = window.devicePixelRatio || 1;
-      if (canvas.width !== Math.round(wide * sharp) || canvas.height !== Math.round(tall * sharp)) {
-        canvas.width = Math.round(wide * sharp);
-        canvas.height = Math.round(tall * sharp);
-        canvas.style.height = `${tall}px`;
-      }
-      const pen = canvas.getContext("2d");
-      const ink = colour("ink"), soft = colour("soft"), line = colour("line"), card = colour("card");
-      state.link = soft;
-      state.bar = ink;
-      pen.setTransform(sharp, 0, 0, sharp, 0, 0);
-      pen.clearRect(0, 0, wide, tall);
-      const family = getComputedStyle(document.body).fontFamily;
-      const left = gutter();
-
-      // The axis.
-      pen.font = `12px ${family}`;
-      const steps = Math.max(2, Math.floor((wide - left) / 110));
-      const raw = span() / steps, power = 10 ** Math.floor(Math.log10(raw));
-      const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
-      const unit = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]].find(([size]) => step >= size || size === 1 || state.to >= size * 2 && step >= size / 100);
-      const digits = Math.max(0, Math.ceil(-Math.log10(step / unit[0]) - 1e-9));
-      pen.textBaseline = "middle";
-      for (const row of rows) {
-        pen.fillStyle = card;
-        pen.fillRect(left, row.y, wide - left, height(row));
-      }
-      for (let at = Math.ceil(state.from / step) * step; at <= state.to; at += step) {
-        if (at < -step / 2) continue;
-        const place = Math.round(x(at)) + 0.5;
-        pen.strokeStyle = line;
-        pen.beginPath(); pen.moveTo(place, HEAD - 6); pen.lineTo(place, tall); pen.stroke();
-        pen.fillStyle = soft;
-        pen.textAlign = place < left + 14 ? "left" : place > wide - 30 ? "right" : "center";
-        pen.fillText(`${(Math.abs(at) / unit[0]).toFixed(digits)} ${unit[1]}`, place, 10);
-      }
-
-      for (const [place, row] of rows.entries()) {
-        const tallness = height(row);
-        pen.fillStyle = place === state.row ? colour("strong") : ink;
-        pen.textAlign = "right";
-        pen.font = `${row.track.kind === "device" ? "600 13" : "12"}px ${family}`;
-        pen.save();
-        pen.beginPath(); pen.rect(0, row.y - 4, left - 4, tallness + 8); pen.clip();
-        const name = told(row.name, 40);
-        const fits = pen.measureText(name).width <= left - 26;
-        pen.textAlign = fits ? "right" : "left";
-        pen.fillText(name, fits ? left - 24 : 2, row.y + tallness / 2);
-        pen.restore();
-        if (row.track.kind === "device" && fits) {
-          pen.fillStyle = hetsim.hatch(pen, hetsim.deviceLook(row.track.device));
-          pen.fillRect(left - 18, row.y + tallness / 2 - 6, 12, 12);
-        }
-      }
-
-      pen.save();
-      pen.beginPath(); pen.rect(left, 0, wide - left, tall); pen.clip();
-      let drawn = 0;
-      for (const row of rows) drawn += paintRow(pen, row, tasks, wide, left, family);
-      state.drawn = drawn;
-      // The path from task to task.
-      if (state.path && state.request < 0 && onPath.length && onPath.length < 4000) {
-        pen.strokeStyle = ink;
-        pen.lineWidth = 1.6;
-        pen.beginPath();
-        let before = -1;
-        for (const mark of onPath) {
-          const row = ofTrack[tasks.track[mark]], middle = row.y + height(row) / 2;
-          const start = x(tasks.start_ns[mark]);
-          if (before >= 0 && before !== mark) {
-            const from = ofTrack[tasks.track[before]];
-            if (from !== row && start >= left - 5 && start <= wide + 5) {
-              pen.moveTo(start, from.y + height(from) / 2);
-              pen.lineTo(start, middle);
-            }
-          }
-          before = mark;
-        }
-        pen.stroke();
-        pen.lineWidth = 1;
-      }
-      for (const [mark, dash] of [[state.hover, [3, 2]], [state.at, []]]) {
-        if (mark < 0) continue;
-        for (const row of rows) {
-          // A task that holds several links is marked on each.
-          for (let one = Math.max(0, mark - 8); one < Math.min(tasks.task.length, mark + 9); one += 1) {
-            if (tasks.task[one] !== tasks.task[mark] || ofTrack[tasks.track[one]] !== row) continue;
-            const start = x(tasks.start_ns[one]), end = x(tasks.start_ns[one] + tasks.duration_ns[one]);
-            pen.strokeStyle = ink;
-            pen.lineWidth = 2.5;
-            pen.setLineDash(dash);
-            pen.strokeRect(start - 1.5, row.y - 1.5, Math.max(end - start, 2) + 3, height(row) + 3);
-            pen.setLineDash([]);
-            pen.lineWidth = 1;
-          }
-        }
-      }
-      pen.restore();
-      range.textContent = `${seconds(Math.max(state.from, 0) / 1e9)} to ${seconds(Math.min(state.to, state.picture.open.end) / 1e9)}`;
-    }
-
-    function paintRow(pen, row, tasks, wide, left, family) {
-      const tallness = height(row);
-      let low = 0, high = row.marks.length;
-      while (low < high) {
-        const middle = (low + high) >> 1;
-        if (row.last[middle] < state.from) low = middle + 1; else high = middle;
-      }
-      // What is narrower than a pixel is joined with its neighbours of the same rank.
-      const open = [null, null, null];
-      const scale = (wide - left - 6) / span();
-      let drawn = 0;
-      const fill = (level, start, end, mark) => {
-        pen.globalAlpha = [0.28, 0.95, 1][level];
-        pen.fillStyle = markColour(row, tasks, mark);
-        pen.fillRect(start, row.y, Math.max(end - start, 0.6), tallness);
-        if (level === 2) {
-          pen.fillStyle = state.bar;
-          pen.fillRect(start, row.y + tallness - 3, Math.max(end - start, 0.6), 3);
-        }
-        pen.globalAlpha = 1;
-        drawn += 1;
-      };
-      for (let place = low; place < row.marks.length; place += 1) {
-        const mark = row.marks[place], begin = tasks.start_ns[mark];
-        if (begin > state.to) break;
-        const start = left + (begin - state.from) * scale, end = start + tasks.duration_ns[mark] * scale;
-        if (end < left) continue;
-        const level = rank(tasks, mark);
-        if (end - start < 1.5) {
-          const run = open[level];
-          if (run && start <= run.end + 0.8) { run.end = Math.max(run.end, end); continue; }
-          if (run) fill(level, run.start, run.end, run.mark);
-          open[level] = { start, end, mark };
-          continue;
-        }
-        const from = Math.max(start, left - 2), to = Math.min(end, wide + 2);
-        const space = to - from > 4 ? 0.7 : 0;
-        fill(level, from, to - space, mark);
-        if (to - from > 30) {
-          const name = told(state.picture.labels[tasks.label[mark]], 80), short = name.split(":")[0];
-          pen.font = `12px ${family}`;
-          const text = pen.measureText(name).width < to - from - 10 ? name : short;
-          if (pen.measureText(text).width < to - from - 6) {
-            const filled = row.track.kind === "device" ? hetsim.deviceLook(row.track.device).colour : state.link;
-            const light = level === 0 ? !hetsim.dark() : bright(filled);
-            pen.fillStyle = light ? "#10161c" : "#ffffff";
-            pen.textAlign = "left";
-            pen.fillText(text, from + 5, row.y + tallness / 2 - (level === 2 ? 1 : 0));
-          }
-        }
-      }
-      open.forEach((run, level) => { if (run) fill(level, run.start, run.end, run.mark); });
-      return drawn;
-    }
-
-    function hit(px, py) {
-      const { rows, tasks } = state.picture.open;
-      const row = rows.find((one) => py >= one.y - 3 && py < one.y + height(one) + 3);
-      if (!row || px < gutter()) return -1;
-      const at = ns(px), near = span() / width() * 4;
-      let best = -1, gap = near;
-      let low = 0, high = row.marks.length;
-      while (low < high) {
-        const middle = (low + high) >> 1;
-        if (row.last[middle] < at - near) low = middle + 1; else high = middle;
-      }
-      for (let place = low; place < row.marks.length; place += 1) {
-        const mark = row.marks[place], start = tasks.start_ns[mark];
-        if (start > at + near) break;
-        const away = Math.max(start - at, at - start - tasks.duration_ns[mark], 0);
-        if (away <= gap) { gap = away; best = mark; }
-        if (away === 0) return mark;
-      }
-      return best;
     }
 
     function tell(mark, aloud = false) {
@@ -299,7 +88,7 @@
         }
         const row = rows[state.row];
         if (row.y < frame.scrollTop || row.y + height(row) > frame.scrollTop + frame.clientHeight) {
-          frame.scrollTop = row.y - HEAD;
+          frame.scrollTop = row.y - drawing.head;
         }
       }
       tell(mark, true);
@@ -432,7 +221,7 @@
     frame.append(tip);
     new ResizeObserver(soon).observe(frame);
     hetsim.onTheme(box, paint);
-    box.timeline = { state, paint, zoom, moved, focusOn };
+    box.timeline = { state, paint, moved, focusOn };
     return choose(state.picture).then(paint);
   }
 
