@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from hetsim.base.text import Record
-from hetsim.reporting.pages.differences.leaves import Leaf
+from hetsim.reporting.pages.differences.leaves import Leaf, leaf
 from hetsim.reporting.pages.reading import Left
 from hetsim.sweeping.rows import ASKED
 
@@ -29,7 +28,7 @@ def headline(left: Left) -> Headline:
     if left.kind == "place":
         return _first_row(record, ("name", "answer", "factor", "on_time"))
     if left.kind == "plan":
-        return {("strategy",): _leaf(record.get("strategy")),
+        return {("strategy",): leaf(record.get("strategy")),
                 ("subgraphs",): len(record.get("groups", ()))}  # fmt: skip
     return _some(record, ("points", "failed"))
 
@@ -52,13 +51,13 @@ def _compare(record: Record) -> Headline:
     rows = record.get("rows") or [{}]
     best = rows[0]
     found: Headline = {
-        ("best strategy",): _leaf(best.get("strategy")),
-        ("best plan_s",): _leaf(best.get("cost_s")),
+        ("best strategy",): leaf(best.get("strategy")),
+        ("best plan_s",): leaf(best.get("cost_s")),
     }
     found.update(_some(record, ("lower_bound_s", "best_single", "speedup_ceiling")))
     for row in rows:
         if isinstance(row.get("strategy"), str):
-            found[row["strategy"], "cost_s"] = _leaf(row.get("cost_s"))
+            found[row["strategy"], "cost_s"] = leaf(row.get("cost_s"))
     return found
 
 
@@ -79,10 +78,10 @@ def _service(record: Record) -> Headline:
     for stream in record.get("streams", ()):
         name = str(stream.get("name"))
         for key in ("throughput_per_s", "latency_mean_s"):
-            found[name, key] = _leaf(stream.get(key))
+            found[name, key] = leaf(stream.get(key))
         for one in stream.get("percentiles", ()):
             if isinstance(one, dict) and "estimate_s" in one:
-                found[name, f"p{one.get('percent', one.get('share', ''))}", "estimate_s"] = _leaf(
+                found[name, f"p{one.get('percent', one.get('share', ''))}", "estimate_s"] = leaf(
                     one["estimate_s"]
                 )
     return found
@@ -95,11 +94,11 @@ def _recommend(record: Record) -> Headline:
         ("answer",): None
         if not isinstance(counts, dict)
         else ", ".join(f"{number} {name}" for name, number in counts.items() if number),
-        ("cost",): _leaf(answer.get("cost")),
-        ("policy",): _leaf(answer.get("policy")),
+        ("cost",): leaf(answer.get("cost")),
+        ("policy",): leaf(answer.get("policy")),
     }
     binding = record.get("binding") or {}
-    found["binds",] = _leaf(binding.get("what"))
+    found["binds",] = leaf(binding.get("what"))
     found.update(_some(record, ("impossible", "vectors")))
     return found
 
@@ -112,14 +111,10 @@ def _first_row(record: Record, keys: Iterable[str]) -> Headline:
 
 
 def _some(record: Record, keys: Iterable[str]) -> Headline:
-    return {(_words(key),): _leaf(record[key]) for key in keys if key in record}
+    return {(_words(key),): leaf(record[key]) for key in keys if key in record}
 
 
 def _words(key: str) -> str:
     """A key without underscores but for that of its unit."""
     unit = next((end for end in ("_per_s", "_s", "_bytes", "_j") if key.endswith(end)), "")
     return key.removesuffix(unit).replace("_", " ") + unit
-
-
-def _leaf(value: Any) -> Leaf:
-    return value if value is None or isinstance(value, (int, float, str, bool)) else str(value)

@@ -24,6 +24,11 @@ Leaves = Mapping[tuple[str, ...], Leaf]
 """Figures and texts by their paths."""
 
 
+def leaf(value: Any) -> Leaf:
+    """Return a figure or text as it is, anything else as text."""
+    return value if value is None or isinstance(value, (int, float, str, bool)) else str(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One figure, or text, of both records.
@@ -75,10 +80,8 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
         unique = None not in names and len(set(names)) == len(names)
         for place, inner in enumerate(value):
             yield from leaves(inner, (*path, str(names[place] if unique else place)))
-    elif value is None or isinstance(value, (int, float, str, bool)):
-        yield path, value
     else:
-        yield path, str(value)
+        yield path, leaf(value)
 
 
 def changes(first: Any, second: Any) -> list[Change]:

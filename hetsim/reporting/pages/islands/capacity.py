@@ -22,7 +22,7 @@ from hetsim.reporting.words.text import ABSENT, percent
 def capacity_island(
     record: Found,
     command: Sequence[str],
-    pictures: Mapping[str, Any] | None = None,
+    pictures: Mapping[str, Any],
 ) -> Island:
     """Return what a capacity's record shows.
 
@@ -31,10 +31,9 @@ def capacity_island(
     record : mapping
         As ``capacity_record`` gives it and JSON holds it.
     command : sequence of str
-    pictures : mapping, optional
+    pictures : mapping
         ``served``: a row a deployment, as ``answers.served.together`` gives them.
     """
-    pictures = pictures or {}
     record = _lean(record)
     best = record["rows"][0]
     sections = [_rows(record), *load_sections(pictures.get("served", {}).get("rows", []))]

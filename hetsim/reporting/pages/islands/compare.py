@@ -24,9 +24,7 @@ from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import ABSENT, percent, ratio
 
 
-def comparison_island(
-    record: Found, command: Sequence[str], pictures: Mapping[str, Any] | None = None
-) -> Island:
+def comparison_island(record: Found, command: Sequence[str], pictures: Mapping[str, Any]) -> Island:
     """Return what a comparison's record shows.
 
     Parameters
@@ -34,7 +32,7 @@ def comparison_island(
     record : mapping
         As ``comparison_record`` gives it and JSON holds it, with what the verb adds.
     command : sequence of str
-    pictures : mapping, optional
+    pictures : mapping
         What the record does not hold: timelines, memory, the graph.
     """
     best = record["rows"][0]
@@ -57,11 +55,11 @@ def comparison_island(
         tiles=tuple(_tiles(record)),
         sections=(
             *sections,
-            *graph_section(pictures or {}),
+            *graph_section(pictures),
             *changes_section(record),
             provenance_section(record["problem"]),
         ),
-        pictures=pictures or {},
+        pictures=pictures,
     )
 
 

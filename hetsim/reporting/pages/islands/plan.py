@@ -23,9 +23,7 @@ from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import ABSENT, count, joules, percent
 
 
-def simulation_island(
-    record: Found, command: Sequence[str], pictures: Mapping[str, Any] | None = None
-) -> Island:
+def simulation_island(record: Found, command: Sequence[str], pictures: Mapping[str, Any]) -> Island:
     """Return what a simulation's record shows; see ``comparison_island``."""
     timeline, plan, problem = record["timeline"], record["plan"], record["problem"]
     say = f"{plan['strategy']} takes {_taken(timeline)} on the virtual clock"
@@ -44,15 +42,15 @@ def simulation_island(
         record=record,
         verdict=Verdict(f"{say}.", _binds(timeline), tuple(_levers(record)), _sure(record)),
         tiles=tuple(_tiles(record)),
-        sections=(*_sections(record), *graph_section(pictures or {})),
-        pictures=pictures or {},
+        sections=(*_sections(record), *graph_section(pictures)),
+        pictures=pictures,
     )
 
 
 def run_island(
     record: Found,
     command: Sequence[str],
-    pictures: Mapping[str, Any] | None = None,
+    pictures: Mapping[str, Any],
     *,
     wall_s: float | None = None,
 ) -> Island:
@@ -121,8 +119,8 @@ def run_island(
             _sure(record),
         ),
         tiles=tuple(tiles),
-        sections=(outputs, *_sections(record), *graph_section(pictures or {})),
-        pictures=pictures or {},
+        sections=(outputs, *_sections(record), *graph_section(pictures)),
+        pictures=pictures,
     )
 
 

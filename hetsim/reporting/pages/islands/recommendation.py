@@ -20,7 +20,7 @@ from hetsim.reporting.words.text import big, percent
 def recommendation_island(
     record: Found,
     command: Sequence[str],
-    pictures: Mapping[str, Any] | None = None,
+    pictures: Mapping[str, Any],
 ) -> Island:
     """Return what a recommendation's record shows.
 
@@ -29,10 +29,9 @@ def recommendation_island(
     record : mapping
         As ``recommendation_record`` gives it and JSON holds it.
     command : sequence of str
-    pictures : mapping, optional
+    pictures : mapping
         ``vectors``: what was tried and what excludes the rest, as ``vectors_picture`` gives it.
     """
-    pictures = pictures or {}
     sections = [_front(record, pictures), _excuses(record)]
     answer = record["answer"]
     if answer is not None:

@@ -22,9 +22,7 @@ MOST_SPANS = 256
 """Spans of time of which a page has queue lengths; a verb's own record has all."""
 
 
-def service_island(
-    record: Found, command: Sequence[str], pictures: Mapping[str, Any] | None = None
-) -> Island:
+def service_island(record: Found, command: Sequence[str], pictures: Mapping[str, Any]) -> Island:
     """Return what a service's record shows.
 
     Parameters
@@ -32,10 +30,9 @@ def service_island(
     record : mapping
         As ``service_record`` gives it and JSON holds it, with what the verb adds.
     command : sequence of str
-    pictures : mapping, optional
+    pictures : mapping
         ``served``: a row a deployment, as ``answers.served.together`` gives them.
     """
-    pictures = pictures or {}
     record = lean(record)
     served = pictures.get("served", {}).get("rows", [])
     return Island(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetsim.base.text import Record
+from hetsim.reporting.pages.differences.leaves import leaf
 from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict, table
 from hetsim.reporting.pages.islands.shared import Found
 from hetsim.reporting.tables.sweep import figure
@@ -30,7 +31,7 @@ def rows_picture(rows: Sequence[Row]) -> Record:
         if any(row[name] is not None for row in kept)
     ]
     return {
-        "columns": {name: [_plain(row[name]) for row in kept] for name in names},
+        "columns": {name: [leaf(row[name]) for row in kept] for name in names},
         "axes": [
             name for name in ASKED if name in names and len({str(row[name]) for row in kept}) > 1
         ],
@@ -40,15 +41,8 @@ def rows_picture(rows: Sequence[Row]) -> Record:
     }
 
 
-def _plain(value: object) -> object:
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
-
-
-def sweep_island(
-    record: Found, command: Sequence[str], pictures: Mapping[str, Any] | None = None
-) -> Island:
+def sweep_island(record: Found, command: Sequence[str], pictures: Mapping[str, Any]) -> Island:
     """Return what a sweep's record shows; ``rows`` of the pictures is ``rows_picture``."""
-    pictures = pictures or {}
     rows = pictures.get("rows", {"columns": {}, "axes": [], "numbers": [], "left_out": 0})
     return Island(
         kind="sweep",
