@@ -30,7 +30,7 @@ from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
 from hetsim.reporting.pages.islands.compare import comparison_island
 from hetsim.reporting.pages.page import page
-from hetsim.reporting.pages.pictures.of_plans import pictures_of
+from hetsim.reporting.pages.pictures.of_plans import pictures_of, played_of
 from hetsim.reporting.result import comparison_record
 
 STRATEGIES = ("single", "hetero", "heft")
@@ -85,8 +85,7 @@ def report(model: hetsim.Model, platform: str) -> tuple[dict[str, Any], str]:
     )
     record = json.loads(to_compact_json(comparison_record(found)))
     begun_s = time.process_time()
-    played = [(row.strategy, row.plan, row.timeline) for row in found.rows]
-    pictures = pictures_of([(name, a, b) for name, a, b in played if a and b])
+    pictures = pictures_of(played_of(found))
     text = page(comparison_island(record, ("hetsim", "compare"), pictures))
     spent_s = time.process_time() - begun_s
     row = {"model": model.name, "platform": platform, "bytes": len(text.encode()), "cpu_s": spent_s}

@@ -14,7 +14,7 @@ from hetsim.base.text import to_compact_json
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.islands.compare import comparison_island
 from hetsim.reporting.pages.page import write_page
-from hetsim.reporting.pages.pictures.of_plans import pictures_of
+from hetsim.reporting.pages.pictures.of_plans import pictures_of, played_of
 from hetsim.reporting.result import comparison_record
 
 
@@ -37,8 +37,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A comparison of which one strategy has no plan."""
     found = compare(three_devices(), ["single", "heft", "auto"])
     record = json.loads(to_compact_json(comparison_record(found)))
-    played = [(row.strategy, row.plan, row.timeline) for row in found.rows if row.plan]
-    pictures = pictures_of([(a, b, c) for a, b, c in played if c is not None])
+    pictures = pictures_of(played_of(found))
     path = tmp_path_factory.mktemp("compare") / "report.html"
     write_page(comparison_island(record, ("hetsim", "compare", "x"), pictures), path)
     return path

@@ -24,7 +24,7 @@ from hetsim.reporting.pages.islands.folder import folder_island
 from hetsim.reporting.pages.islands.of_left import island_of
 from hetsim.reporting.pages.islands.plan import run_island, simulation_island
 from hetsim.reporting.pages.page import page, write_page
-from hetsim.reporting.pages.pictures.of_plans import pictures_of
+from hetsim.reporting.pages.pictures.of_plans import pictures_of, played_of
 from hetsim.reporting.pages.reading import Left, read_left
 from hetsim.reporting.result import comparison_record, simulation_record
 from hetsim.reporting.tables.comparison import comparison_report
@@ -51,11 +51,9 @@ def islands(folder: Path, texts: tuple[str, ...]) -> Iterator[tuple[str, Island]
     command = ("hetsim", "compare", *texts)
     found = compare(problem, ["single", "heft"])
     played = [
-        (f"{texts[0]} {row.strategy}", replace(row.plan, strategy=f"{texts[3]} {row.strategy}",
-                                               reason=texts[4]), row.timeline)
-        for row in found.rows
-        if row.plan is not None and row.timeline is not None
-    ]  # fmt: skip
+        (f"{texts[0]} {name}", replace(made, strategy=f"{texts[3]} {name}", reason=texts[4]), of)
+        for name, made, of in played_of(found)
+    ]
     pictures = pictures_of(played)
     names = {"heft": f"{texts[5]} heft"} | {f"single:{name}": name for name in problem.devices}
     record = poisoned(read(comparison_record(found)), names)

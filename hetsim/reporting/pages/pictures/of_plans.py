@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hetsim.base.text import Record, to_compact_json
 from hetsim.plans.plan import Plan
@@ -10,6 +11,9 @@ from hetsim.plans.timeline import Timeline
 from hetsim.reporting.pages.pictures.graph import graph_picture
 from hetsim.reporting.pages.pictures.memory import memory_picture
 from hetsim.reporting.pages.pictures.timeline import TASKS_MOST, timeline_picture
+
+if TYPE_CHECKING:
+    from hetsim.analysis.comparison import Comparison
 
 ROOM_BYTES = 340_000
 """What timelines, memories and the graph together may take of a page."""
@@ -19,6 +23,15 @@ GRAPH_LEAST_BYTES = 120_000
 
 Played = tuple[str, Plan, Timeline]
 """What it is called, the plan, and what became of it."""
+
+
+def played_of(comparison: Comparison) -> list[Played]:
+    """Return the plans of a comparison, the best first; strategies without one are left out."""
+    return [
+        (row.strategy, row.plan, row.timeline)
+        for row in comparison.rows
+        if row.plan is not None and row.timeline is not None
+    ]
 
 
 def pictures_of(played: Sequence[Played], most: int = TASKS_MOST) -> Record:
