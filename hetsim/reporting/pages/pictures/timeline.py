@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from hetsim.base.text import Record, cut, tally
@@ -55,17 +56,15 @@ def timeline_picture(
     left_out = ""
     if len(drawn) > most:
         last, kept = 0, 0
-        counts = tally(str(event.request) for event in drawn)
-        requests = sorted({event.request for event in drawn})
-        for request in requests:
-            kept += counts[str(request)]
+        counts = Counter(event.request for event in drawn)
+        for request in sorted(counts):
+            kept += counts[request]
             if kept > most:
                 break
             last = request
-        whole = len(drawn)
         drawn_indices = [i for i, event in enumerate(drawn) if event.request <= last]
         left_out = (
-            f"{len(drawn_indices)} of {whole} tasks are drawn, those of the first {last + 1} "
+            f"{len(drawn_indices)} of {len(drawn)} tasks are drawn, those of the first {last + 1} "
             f"requests: more do not fit into the page"
         )
     else:
