@@ -2,7 +2,7 @@
 // serving/driver.py, for models without priorities, turns in memory, failures or scaling.
 "use strict";
 (() => {
-  const answers = (hetsim.answers = hetsim.answers || {});
+  const { answers } = hetsim;
   const UNLIMITED = 2 ** 30;
 
   // A heap of items, the least first.

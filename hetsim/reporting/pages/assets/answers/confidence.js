@@ -3,31 +3,23 @@
 // in its last bit, as matrices are multiplied in other orders elsewhere.
 "use strict";
 (() => {
-  const answers = (hetsim.answers = hetsim.answers || {});
+  const { answers } = hetsim;
   const BATCHES = 32;
   const ENOUGH_LATE = 50;
   const EQUAL_FROM = 4 * ENOUGH_LATE;
   const MOST_ALIKE = 0.4;
 
   // How many of an ascending column are below a value, or at most it.
-  const below = (column, value) => {
+  const below = (column, value, orAt = false) => {
     let [low, high] = [0, column.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (column[middle] < value) low = middle + 1;
+      if (column[middle] < value || (orAt && column[middle] === value)) low = middle + 1;
       else high = middle;
     }
     return low;
   };
-  const upTo = (column, value) => {
-    let [low, high] = [0, column.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (column[middle] <= value) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  };
+  const upTo = (column, value) => below(column, value, true);
 
   const cutsOf = (begins, requests) => {
     const inner = begins.filter((one) => one > 0);

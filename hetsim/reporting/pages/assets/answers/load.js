@@ -1,7 +1,7 @@
 // What `hetsim simulate` says of requests at a rate: the same requests, by the recursion.
 "use strict";
 (() => {
-  const answers = (hetsim.answers = hetsim.answers || {});
+  const { answers } = hetsim;
   const NEVER = 1e18;
   const CONFIDENCE = 0.99;
   const STATES = ["stable", "backlogged", "overloaded"];

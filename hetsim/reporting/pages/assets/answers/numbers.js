@@ -1,7 +1,7 @@
 // Numbers as Python and numpy have them: columns of bytes, sums in numpy's order, quantiles.
 "use strict";
 (() => {
-  const answers = (hetsim.answers = hetsim.answers || {});
+  const { answers } = hetsim;
 
   // Columns of the island: base64 of little-endian floats or whole numbers.
   const bytesOf = (text) => Uint8Array.from(atob(text), (one) => one.charCodeAt(0)).buffer;

@@ -2,7 +2,7 @@
 // and serving/gates.py, addition by addition, so that times are equal to the last bit.
 "use strict";
 (() => {
-  const answers = (hetsim.answers = hetsim.answers || {});
+  const { answers } = hetsim;
   const ALONE = 0;
   const FREE = 1;
   const LINKS = 2;

@@ -2,7 +2,7 @@
 // each platform, which does not depend on what it costs.
 "use strict";
 (() => {
-  const answers = (hetsim.answers = hetsim.answers || {});
+  const { answers } = hetsim;
   const MOST = 400_000;
 
   // A price with at most nine decimals as a whole number of the unit, exactly.
