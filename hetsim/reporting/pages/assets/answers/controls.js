@@ -1,7 +1,7 @@
 // Sliders, and the command that says what they say.
 "use strict";
 (() => {
-  const answers = (hetsim.answers = hetsim.answers || {});
+  const { answers } = hetsim;
   const STEPS = 400;
 
   // A number of three digits, as a decimal that Python reads as the same.
@@ -93,6 +93,20 @@
     made.say = (words) => {
       line = answers.shell(words);
       code.textContent = line;
+    };
+    return made;
+  };
+
+  // Sliders beside what they answer. `build()` gives the sliders as they were at first, to which a
+  // button goes back; `inside`: the elements of the answer. Gives the element, and `again()`.
+  answers.asking = (build, answer, ...inside) => {
+    const controls = hetsim.element("div", { class: "sliders" });
+    const made = hetsim.element("div", { class: "asking" }, controls,
+      hetsim.element("div", { class: "answer" }, ...inside));
+    made.again = () => {
+      controls.replaceChildren(...build(), hetsim.element("div", { class: "slider" },
+        hetsim.button("As it was", made.again)));
+      answer();
     };
     return made;
   };

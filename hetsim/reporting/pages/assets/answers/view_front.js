@@ -101,7 +101,6 @@
       const { element } = hetsim;
       const data = island.pictures.vectors;
       let prices = {};
-      const controls = element("div", { class: "sliders" });
       const say = element("p", { class: "said", "aria-live": "polite" });
       const note = element("p", { class: "caption" });
       const command = answers.command();
@@ -122,18 +121,15 @@
       const soon = answers.soon(answer);
       const build = () => {
         prices = {};
-        controls.replaceChildren(
-          ...data.kinds.filter((kind) => kind.cost > 0 && !/[*?[\]=]/.test(kind.name)).map((kind) =>
-            answers.slider({ name: hetsim.told(kind.name, 40), unit: "USD an hour", low: kind.cost / 1e9 / 20,
-              high: (kind.cost / 1e9) * 20, value: Number((kind.cost / 1e9).toPrecision(6)),
-              moved: (value) => { prices[kind.name] = Number(value.toFixed(9)); soon(); } })),
-          element("div", { class: "slider" }, hetsim.button("As it was", () => { build(); answer(); })));
+        return data.kinds.filter((kind) => kind.cost > 0 && !/[*?[\]=]/.test(kind.name)).map((kind) =>
+          answers.slider({ name: hetsim.told(kind.name, 40), unit: "USD an hour", low: kind.cost / 1e9 / 20,
+            high: (kind.cost / 1e9) * 20, value: Number((kind.cost / 1e9).toPrecision(6)),
+            moved: (value) => { prices[kind.name] = Number(value.toFixed(9)); soon(); } }));
       };
-      build();
-      box.append(element("div", { class: "asking" }, controls,
-        element("div", { class: "answer" }, say, note,
-          element("p", { class: "caption", text: "The command line says the same:" }), command)));
-      answer();
+      const asking = answers.asking(build, answer, say, note,
+        element("p", { class: "caption", text: "The command line says the same:" }), command);
+      box.append(asking);
+      asking.again();
     },
   });
 })();

@@ -30,7 +30,6 @@
       const stops = [...data.stops, 1].sort((a, b) => a - b);
       let speeds = {};
       const was = answers.atSpeeds(data, {}).seconds;
-      const controls = element("div", { class: "sliders" });
       const say = element("p", { class: "said", "aria-live": "polite" });
       const bounds = element("ul", { class: "bounds" });
       const leave = answers.command();
@@ -68,15 +67,13 @@
       };
       const build = () => {
         speeds = {};
-        controls.replaceChildren(...data.devices.map(slider),
-          element("div", { class: "slider" }, hetsim.button("As it was", () => { build(); answer(); })));
+        return data.devices.map(slider);
       };
-      build();
-      box.append(element("div", { class: "asking" }, controls,
-        element("div", { class: "answer" }, say, bounds,
-          ...(data.leave ? [element("p", { class: "caption", text: "This leaves the plan on disk:" }), leave] : []),
-          element("p", { class: "caption", text: "The command line says the same of it:" }), play)));
-      answer();
+      const asking = answers.asking(build, answer, say, bounds,
+        ...(data.leave ? [element("p", { class: "caption", text: "This leaves the plan on disk:" }), leave] : []),
+        element("p", { class: "caption", text: "The command line says the same of it:" }), play);
+      box.append(asking);
+      asking.again();
     },
   });
 })();
