@@ -17,7 +17,7 @@ from sweeps import sweep
 
 
 def certified(seed: int, path: Path) -> Any:
-    """The certificate of a random question, whose kinds have costs, and here prices too.
+    """The certificate of a random question.
 
     Of every second one there are plans over several devices.
     """
@@ -29,7 +29,19 @@ def certified(seed: int, path: Path) -> Any:
 
 def of_question(question: Question, path: Path) -> Any:
     """The certificate of a question."""
-    given = json.loads(certificate(Search(question).found()))
+    return priced(certificate(Search(question).found()), path)
+
+
+def of_drawn(seed: int, path: Path) -> Any:
+    """The certificate of a random question of drawn requests."""
+    question, workload = random_drawn(seed)
+    found = Search(question, workload, budget=1 << 15).found()
+    return priced(certificate(found, workload), path)
+
+
+def priced(text: str, path: Path) -> Any:
+    """A certificate with prices that make its costs."""
+    given = json.loads(text)
     for kind in given["question"]["kinds"]:
         kind["price"] = {"usd_per_hour": str(Decimal(kind["cost"]) / 10**9)}
     path.write_text(json.dumps(given))
@@ -54,17 +66,6 @@ def test_what_is_recommended_without_devices_holds(seed: int, tmp_path: Path) ->
 def test_falsified_ones_without_devices_are_rejected(seed: int, tmp_path: Path) -> None:
     text = json.dumps(of_question(with_losses(seed), path := tmp_path / "certificate.json"))
     all_rejected(text, path, seed)
-
-
-def of_drawn(seed: int, path: Path) -> Any:
-    """The certificate of a random question of drawn requests."""
-    question, workload = random_drawn(seed)
-    found = Search(question, workload, budget=1 << 15).found()
-    given = json.loads(certificate(found, workload))
-    for kind in given["question"]["kinds"]:
-        kind["price"] = {"usd_per_hour": str(Decimal(kind["cost"]) / 10**9)}
-    path.write_text(json.dumps(given))
-    return given
 
 
 @sweep("seed", quick=[4], full=range(40))
