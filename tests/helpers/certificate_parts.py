@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from certificates import Json
+from made_questions import Json
 
 
 def one_of(rows: list[Any], rng: np.random.Generator) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from certificate_parts import a_way, bounds_by, by_bound, counted, one_of, takes, types_of
-from certificates import Json
+from made_questions import Json
 
 
 def bounds_are_hidden(given: Json, rng: np.random.Generator) -> str | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from certificate_parts import bounds_by, counted, last, one_of, played, takes
-from certificates import Json, packed, unpacked
+from certificates import packed, unpacked
+from made_questions import Json
 
 MISCOUNTED = (
     r"are late|may be|all that it must be|earns|less than 1 of|no whole number|no request"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from certificate_parts import a_played_way, by_bound, called, for_all, last, one_of, played
-from certificates import Json
+from made_questions import Json
 
 
 def a_vector_that_was_tried_is_hidden(given: Json, rng: np.random.Generator) -> str | None:

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from certificates import Json
 from false_bounds import (
     a_device_has_less_capacity,
     a_device_is_in_a_way_twice,
@@ -82,6 +81,7 @@ from false_runs import (
     what_meets_is_excluded,
 )
 from hetsim.verifying import Broken, Untrue, verify
+from made_questions import Json
 
 Falsify = Callable[[Json, np.random.Generator], str | None]
 
