@@ -14,8 +14,8 @@ from functools import partial
 
 import numpy as np
 
-from hetsim.reporting.trace import FIRST_THREAD, microseconds
-from hetsim.reporting.trace_counters import Changes, counted, nanoseconds
+from hetsim.reporting.trace import FIRST_THREAD
+from hetsim.reporting.trace_counters import Changes, counted, microseconds, nanoseconds
 from hetsim.reporting.trace_tracks import Entry, Track, metadata, rows
 from hetsim.service.service import Kept, Service
 from hetsim.simulation.serving.outcomes import Outcomes
@@ -54,8 +54,7 @@ class _Drawing:
 
     def counter(self, pid: int, name: str, unit: str, changes: Changes) -> None:
         for one in counted("", name, unit, changes):
-            for at_ns, entry in one.entries(pid):
-                self.events.append((at_ns, entry | {"ts": microseconds(at_ns)}))
+            self.events += one.entries(pid)
 
     def _add(self, at_ns: int, track: Track, **entry: object) -> None:
         pid, tid = track

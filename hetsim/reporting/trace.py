@@ -9,14 +9,20 @@ the next.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hetsim.base.text import plainly, tally
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
-from hetsim.reporting.trace_counters import Counter, Times, counters, nanoseconds, under_way
+from hetsim.reporting.trace_counters import (
+    Counter,
+    Times,
+    counters,
+    microseconds,
+    nanoseconds,
+    under_way,
+)
 from hetsim.reporting.trace_tracks import Entry, Track, Tracks
 from hetsim.reporting.words.provenance import figures_rows
 
@@ -49,18 +55,6 @@ class _Story:
     critical: frozenset[int] | None
     times: Times
     counters: Sequence[Counter]
-
-
-def microseconds(nanoseconds: int) -> float:
-    """Return the number that a reader which cuts off after nanoseconds takes for these.
-
-    >>> int(1001 / 1000 * 1000), int(microseconds(1001) * 1000)
-    (1000, 1001)
-    """
-    value = nanoseconds / 1000
-    while value * 1000 < nanoseconds:
-        value = math.nextafter(value, math.inf)
-    return value
 
 
 def trace_json(
@@ -180,7 +174,6 @@ def _in_order(stories: Sequence[_Story]) -> list[Entry]:
             keyed.append(((part.start_ns, part.length_ns > 0, 0, place, request), entry))
         for line in story.counters:
             for at_ns, entry in line.entries(story.tracks.pid_of(line.of)):
-                entry["ts"] = microseconds(at_ns)
                 keyed.append(((at_ns, False, -1, place, 0), entry))
     keyed.sort(key=lambda item: item[0])
     return [entry for _, entry in keyed]

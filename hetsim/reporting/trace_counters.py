@@ -6,6 +6,7 @@ was there), what each holds in memory from when to when, and what busy streams d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -42,15 +43,28 @@ class Counter:
     values: tuple[tuple[int, float], ...]
 
     def entries(self, pid: int) -> Iterator[tuple[int, Entry]]:
-        """Yield the time and the trace event of each value, its ``ts`` left out."""
+        """Yield the time and the trace event of each value."""
         for at_ns, value in self.values:
             shown = int(value) if value.is_integer() else value
-            yield at_ns, {"ph": "C", "name": self.name, "pid": pid, "args": {self.unit: shown}}
+            entry = {"ph": "C", "name": self.name, "pid": pid, "args": {self.unit: shown}}
+            yield at_ns, entry | {"ts": microseconds(at_ns)}
 
 
 def nanoseconds(seconds: float) -> int:
     """Return a time as traces have it."""
     return round(seconds * 1e9)
+
+
+def microseconds(nanoseconds: int) -> float:
+    """Return the number that a reader which cuts off after nanoseconds takes for these.
+
+    >>> int(1001 / 1000 * 1000), int(microseconds(1001) * 1000)
+    (1000, 1001)
+    """
+    value = nanoseconds / 1000
+    while value * 1000 < nanoseconds:
+        value = math.nextafter(value, math.inf)
+    return value
 
 
 def counted(of: str, name: str, unit: str, changes: Changes, base: float = 0.0) -> list[Counter]:
