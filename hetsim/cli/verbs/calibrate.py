@@ -10,7 +10,7 @@ import click
 from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.output import common_options, json_option
-from hetsim.errors import InvalidInput, UsageError, nearest
+from hetsim.errors import UsageError
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|min)?")
 _SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -78,7 +78,7 @@ def calibrate(
     """
     from hetsim.calibration.calibrate import calibrate as measure_and_fit
     from hetsim.calibration.measuring import Progress
-    from hetsim.device.kernels.timing import PROVIDERS, available
+    from hetsim.device.kernels.timing import PROVIDERS, available, check_provider
     from hetsim.reporting.tables.calibration import calibration_record, calibration_report
     from hetsim.reporting.tables.comparison import names_table
 
@@ -106,8 +106,7 @@ def calibrate(
             )
         )
         return
-    if provider not in PROVIDERS:
-        raise InvalidInput(f"no execution provider '{provider}'", hint=nearest(provider, PROVIDERS))
+    check_provider(provider)
     if output is None:
         raise UsageError("nowhere to write to", hint=f"give -o my-{provider}.yaml")
     with invocation.progress("measuring") as show:

@@ -83,14 +83,19 @@ def available() -> tuple[str, ...]:
     return tuple(name for name, (provider, _) in PROVIDERS.items() if provider in there)
 
 
+def check_provider(name: str) -> None:
+    """Raise InvalidInput where there is no execution provider `name`, installed or not."""
+    if name not in PROVIDERS:
+        raise InvalidInput(f"no execution provider '{name}'", hint=nearest(name, PROVIDERS))
+
+
 def provider_of(name: str) -> str:
     """Return ONNX Runtime's name of execution provider `name`.
 
     Raises InvalidInput where it is none, or not in the installed onnxruntime; it names those
     that are, and what to install.
     """
-    if name not in PROVIDERS:
-        raise InvalidInput(f"no execution provider '{name}'", hint=nearest(name, PROVIDERS))
+    check_provider(name)
     there = available()
     provider, package = PROVIDERS[name]
     if name not in there:
