@@ -19,7 +19,7 @@ def nodes_record(facts: Facts) -> Record:
         "strategy": None if plan is None else plan.strategy,
         "options": {} if plan is None else dict(sorted(plan.options.items())),
         "wanted": facts.wanted,
-        "nodes": [node_record(node) for node in facts.nodes],
+        "nodes": [_node_record(node) for node in facts.nodes],
         "file_nodes": [
             {
                 "name": node.name,
@@ -66,8 +66,7 @@ def nodes_record(facts: Facts) -> Record:
     }
 
 
-def node_record(node: NodeFacts) -> Record:
-    """Return what is told of one node."""
+def _node_record(node: NodeFacts) -> Record:
     return {
         "name": node.name,
         "op": node.op,

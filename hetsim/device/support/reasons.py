@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from typing import Literal, get_args
+from typing import Literal
 
 Kind = Literal["op", "attribute", "opset", "type", "shape", "rank", "size", "lone", "other"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 """The op itself, or one inside of it; an attribute's value; the operator set; the element type of a
 tensor; a shape that depends on data; too many dimensions; too many bytes; nothing that computes is
 joined to it there; or what a device of another package says."""
