@@ -161,7 +161,6 @@ def served_sensitivities(
     asked: Asked,
     *,
     machine_code: bool | None = None,
-    tell: Callable[[str], None] | None = None,
 ) -> tuple[Sensitivities, ...]:
     """Say the same of p99 of each stream, under the same arrivals as `service` had.
 
@@ -173,8 +172,6 @@ def served_sensitivities(
     platform : Platform
     asked : Asked
         As they were served.
-    tell : callable, optional
-        Is told what is being tried.
 
     Complexity: two services for each device, and four for each link.
     """
@@ -184,8 +181,6 @@ def served_sensitivities(
     fixed = any(entry.plan for model in deployment.models for entry in model.instances)
     measured = {name for one in service.resolved for name in one.problem.profiles}
     for change in each(tuple(levers(platform, measured))):
-        if tell is not None:
-            tell(change)
         on = what_if(platform, change)
         try:
             resolved = kept_on(service.resolved, on)

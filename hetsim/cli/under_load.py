@@ -35,7 +35,7 @@ def play(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Simulate a workload on a deployment; print what became of it, and leave it in `out`."""
+    """Simulate a workload on a deployment; print what became of it, and leave it as asked."""
     from hetsim.analysis.sensitivity import served_sensitivities
     from hetsim.cli.outages import Outages
     from hetsim.cli.question import read_platform, supposed
