@@ -190,8 +190,8 @@ const hetsim = (() => {
   function button(text, press, about = {}) {
     return element("button", { type: "button", onclick: press, ...about, text });
   }
-  function copyButton(text, name = "Copy") {
-    const made = button(name, async () => {
+  function copyButton(text) {
+    const made = button("Copy", async () => {
       const said = typeof text === "function" ? text() : text;
       try {
         await navigator.clipboard.writeText(said);
@@ -205,7 +205,7 @@ const hetsim = (() => {
       }
       made.textContent = "Copied";
       say("Copied");
-      setTimeout(() => { made.textContent = name; }, 1500);
+      setTimeout(() => { made.textContent = "Copy"; }, 1500);
     });
     return made;
   }

@@ -51,7 +51,7 @@
 
   let counted = 0;
   // A slider on a scale of ratios, with its number beside it. `moved(value)`.
-  answers.slider = ({ name, unit, low, high, value, moved, digits = 3 }) => {
+  answers.slider = ({ name, unit, low, high, value, moved }) => {
     const id = `slider-${(counted += 1)}`;
     const ratio = Math.log(high / low);
     const place = (of) => Math.round((STEPS * Math.log(Math.min(Math.max(of, low), high) / low)) / ratio);
@@ -70,7 +70,7 @@
     };
     range.addEventListener("input", () => {
       const now = Number(range.value) === place(value) ? value
-        : answers.short(low * Math.exp((ratio * Number(range.value)) / STEPS), digits);
+        : answers.short(low * Math.exp((ratio * Number(range.value)) / STEPS));
       said(now);
       moved(now);
     });

@@ -40,8 +40,10 @@
   };
 
   // The island's columns as arrays, once.
-  answers.unpacked = (data, pictures = hetsim.island.pictures) => {
-    if (typeof data.sources === "number") data.sources = pictures.served.sources[data.sources];
+  const unpacked = (data) => {
+    if (typeof data.sources === "number") {
+      data.sources = hetsim.island.pictures.served.sources[data.sources];
+    }
     for (const one of data.sources) {
       if (typeof one.unit === "string") {
         one.unit = answers.floats(one.unit);
@@ -111,7 +113,7 @@
   // Play the requests at a setting: {rate | factor, slos: by stream, hourly_usd}. Null where only
   // the clock with all its events knows.
   answers.served = (island, setting) => {
-    const data = answers.unpacked(island);
+    const data = unpacked(island);
     const { SERVED } = answers.became;
     const { arrival, stream, variant, rates } = arrivalsOf(data, setting);
     const count = arrival.length;

@@ -20,7 +20,6 @@
       this.mark = new Float64Array(resources).fill(-Infinity);
       this.started = new Float64Array(tasks.duration.length);
       this.ended = new Float64Array(tasks.duration.length);
-      this.opened = 0;
       this.last = 0;
     }
   }
@@ -28,7 +27,6 @@
   // Play a request of template t; whether nothing later could overtake it.
   const play = (tasks, streams, t, came) => {
     const { free, head, mark, started, ended } = streams;
-    let opened = Infinity;
     let last = came;
     for (let i = tasks.first[t]; i < tasks.first[t + 1]; i++) {
       let ready = came;
@@ -90,9 +88,7 @@
       }
       ended[i] = end;
       if (end > last) last = end;
-      if (start < opened) opened = start;
     }
-    streams.opened = tasks.first[t] === tasks.first[t + 1] ? came : opened;
     streams.last = last;
     return true;
   };

@@ -20,7 +20,7 @@
       this.units = null;
       this.selected = -1;
       this.lit = null; // a Uint8Array: boxes that are not dimmed
-      this.colours = { text: "#111", line: "#888", card: "#fff", accent: "#06c", device: () => "#999", fill: () => "#999" };
+      this.colours = null; // of the theme: text, line, card, accent, and device(p) and fill(p)
       this.asked = 0;
     }
 

@@ -271,8 +271,8 @@
    *
    * width, height by node; edges from[e] -> to[e] without a cycle; aspect: width over height wanted.
    * Gives x, y (centres), rank, the points of each edge's bends (x0, y0, x1, y1, ... or null), the whole's
-   * width and height, the number of columns, where the gutter left of each is, and crossings before
-   * and after.
+   * width and height, the column of each node, where the gutter left of each column is, and crossings
+   * before and after.
    */
   function layout({ width, height, from, to, aspect = 1.6 }) {
     const nodes = width.length;
@@ -341,7 +341,6 @@
       points,
       width: Math.max(0, left - COLUMN_GAP),
       height: Math.max(0, highest),
-      columns: starts.length,
       gutters,
       crossings: [order.first, order.best],
     };
