@@ -63,6 +63,7 @@
     } catch (error) {
       box.replaceChildren(element("p", { class: "note",
         text: "This browser does not draw the picture; the table says the same." }));
+      console.error(error);
       return null;
     }
     const inner = element("div", { style: `height:${height}px` });
