@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hetsim.errors import InvalidInput, nearest
 
 Contention = Literal["none", "fifo"]
@@ -141,6 +144,21 @@ class Staging:
 
     fetch_s_per_byte: tuple[float, ...]
     store_s_per_byte: tuple[float, ...]
+
+
+def shared_out(seconds: float, alone: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Split a fused kernel's `seconds` over its members, which take `alone` by themselves.
+
+    In proportion to those times and never above them, so that a sum over whole kernels is exact;
+    members that are not supported alone (inf) get what the others leave, in equal parts.
+    """
+    shares = alone.copy()
+    finite = np.isfinite(alone)
+    total = float(alone[finite].sum())
+    if total > seconds:
+        shares[finite] = alone[finite] * (seconds / total)
+    shares[~finite] = max(0.0, seconds - total) / max(1, int((~finite).sum()))
+    return shares
 
 
 def check_contention(contention: str) -> Contention:

@@ -21,7 +21,7 @@ from hetsim.hardware.spec import standing_for
 from hetsim.problem.evidence import Z80, Uncertainty, uncertainty_of
 from hetsim.problem.evidence_of_platform import link_weights
 from hetsim.problem.given import Given
-from hetsim.problem.parts import GRAPH_INPUT, Contention, FusedKernel, Staging
+from hetsim.problem.parts import GRAPH_INPUT, Contention, FusedKernel, Staging, shared_out
 from hetsim.problem.scaled import scaled
 
 if TYPE_CHECKING:
@@ -94,21 +94,13 @@ class Problem(Given):
     def shared_seconds(self) -> NDArray[np.float64]:
         """Float array [n, P]: time of node v on device p with its fused kernel's time shared out.
 
-        A fused kernel's seconds are split over its members in proportion to their own
-        times, so that a sum over whole kernels is exact; members that are not supported
-        alone get what the others leave, in equal parts. Never above `seconds`, and hence
-        what list schedulers weigh nodes by.
+        See ``shared_out``. Never above `seconds`, and hence what list schedulers weigh nodes by.
         """
         shared = self.seconds.copy()
         for kernel in self.fused:
             nodes = np.array(kernel.nodes)
             alone = self.seconds[nodes, kernel.device]
-            finite = np.isfinite(alone)
-            total = float(alone[finite].sum())
-            if total > kernel.seconds:
-                shared[nodes[finite], kernel.device] = alone[finite] * (kernel.seconds / total)
-            rest = max(0.0, kernel.seconds - total)
-            shared[nodes[~finite], kernel.device] = rest / max(1, int((~finite).sum()))
+            shared[nodes, kernel.device] = shared_out(kernel.seconds, alone)
         return shared
 
     @cached_property

@@ -11,7 +11,7 @@ from hetsim.base.text import Record, to_compact_json
 from hetsim.base.units import significant
 from hetsim.partitioning.borders import crossings
 from hetsim.plans.plan import Plan
-from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.parts import GRAPH_INPUT, shared_out
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.packing import packed
 
@@ -233,20 +233,15 @@ def _in_kernels(
 ) -> dict[int, tuple[float, int]]:
     """By node in a kernel of several: its share of the kernel's time, and how many they are.
 
-    As ``Problem.shared_seconds`` shares it: in proportion to the times of the members alone; those
-    that the device does not take alone get what the others leave.
+    See ``shared_out``.
     """
     found: dict[int, tuple[float, int]] = {}
     for members, seconds in problem.kernels(device, nodes):
         if len(members) == 1:
             continue
-        alone = [float(problem.seconds[member, device]) for member in members]
-        known = [own for own in alone if np.isfinite(own)]
-        total = sum(known)
-        rest = max(0.0, seconds - total) / max(1, len(members) - len(known))
-        less = min(1.0, seconds / total) if total > 0 else 1.0
-        for member, own in zip(members, alone, strict=True):
-            found[member] = (own * less if np.isfinite(own) else rest, len(members))
+        shares = shared_out(seconds, problem.seconds[list(members), device])
+        for member, share in zip(members, shares.tolist(), strict=True):
+            found[member] = (share, len(members))
     return found
 
 
