@@ -197,8 +197,8 @@ def drawn(question: Question, value: Mapping[str, float], factor: float) -> Ques
     splits = []
     for split in question.splits:
         each_slot = {
-            slot: _factors(question, value, question.type_of(split, slot), split.model)
-            for slot in range(len(split.devices))
+            slot: _factors(question, value, of_type, split.model)
+            for slot, of_type in enumerate(question.types_of(split))
         }
         made = {
             of_class: tuple(_off_by(way, each_slot) for way in each)

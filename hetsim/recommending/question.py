@@ -337,7 +337,7 @@ class Question:
                 for way in ways:
                     yield self.mode(way, (kind,), {slot: of_type})
         for split in self.splits:
-            types = {slot: self.type_of(split, slot) for slot in range(len(split.devices))}
+            types = dict(enumerate(self.types_of(split)))
             for way in split.ways.get(of_class, ()):
                 yield self.mode(way, split.kinds, types)
 
@@ -377,6 +377,10 @@ class Question:
         """The type of one of the devices of a split."""
         unit, own = split.devices[slot]
         return self.kinds[split.kinds[unit]].devices[own]
+
+    def types_of(self, split: Split) -> list[int]:
+        """The types of all of its devices."""
+        return [self.type_of(split, slot) for slot in range(len(split.devices))]
 
     def cost(self, counts: Counts) -> int:
         """What so many of each kind cost, in ``UNIT``."""

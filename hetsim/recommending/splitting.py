@@ -151,7 +151,7 @@ def _carries(question: Question, split: Split) -> float:
         ):
             return 0.0
         taken_s = max(taken_s, carried_s(question, split, way))
-    types = _types(question, (split.kinds, split.devices))
+    types = question.types_of(split)
     alone = sum(1 / _whole_s(question, of_type, split.model) for of_type in types)
     return 1 / taken_s if 1 / taken_s > alone * (1 + SLACK) else 0.0
 
@@ -199,7 +199,7 @@ def _planned(
     ways = ways_of(one, {name: slot for slot, name in enumerate(names)}, links)
     off = {
         of_type: off_of(one.problem, one.problem.device_index(name))
-        for of_type, name in zip(_types(question, (bare.kinds, bare.devices)), names, strict=True)
+        for of_type, name in zip(question.types_of(bare), names, strict=True)
     }
     return replace(bare, ways=dict(zip(classes, ways, strict=True))), off
 

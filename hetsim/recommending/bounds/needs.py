@@ -53,7 +53,7 @@ def _choices(
     ways = set()
     for split in question.splits:
         if any(way.alone_s <= limit_s for way in split.ways.get(of_class, ())):
-            types = [question.type_of(split, slot) for slot in range(len(split.devices))]
+            types = question.types_of(split)
             ways.add(tuple(sorted((one, 1.0 / types.count(one)) for one in set(types))))
     found = {tuple(sorted(alone.items()))}
     for way in sorted(ways):
