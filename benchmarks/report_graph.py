@@ -13,7 +13,6 @@ to 60 frames a second from the whole graph in view to full size, 95 % of them wi
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ from hetsim.reporting.pages.island import Island, Verdict
 from hetsim.reporting.pages.islands.graph import graph_section
 from hetsim.reporting.pages.page import write_page
 from hetsim.reporting.pages.pictures.graph import graph_picture
+from reports import chromium
 
 DEVICES = ("cpu", "gpu", "npu", "dsp")
 BLOCK = 20
@@ -121,9 +121,7 @@ def main(count: int) -> None:
         path = Path(folder) / "report.html"
         write_page(island, path)
         cpu_s = time.process_time() - began
-        names = ("chromium", "chromium-browser", "google-chrome")
-        found = next((one for name in names if (one := shutil.which(name))), None)
-        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(path.as_uri())
         page.wait_for_function("() => hetsim.settled()")

@@ -44,11 +44,16 @@ FRAME = """() => {
 }"""
 
 
+def chromium() -> str | None:
+    """The path of an installed Chromium; None where there is none."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
 @contextmanager
 def browser() -> Iterator[Any]:
     """Chromium, or None."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = next((path for name in names if (path := shutil.which(name))), None)
+    found = chromium()
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 WIDTHS = (360, 1280, 2560)
+
+
+def chromium() -> str | None:
+    """The path of an installed Chromium; None where there is none."""
+    return next((path for name in CHROMIUMS if (path := shutil.which(name))), None)
 
 
 @dataclass

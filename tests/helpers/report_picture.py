@@ -7,18 +7,19 @@ Needs Chromium and playwright; without them the picture stays as it is.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from browsing import chromium
 
 ASKED = ("compare", "zoo:inception_v1", "--platform", "rock-5b")
 
 
 def main(file: Path) -> None:
     """Ask, open the report's timeline, and keep what a window of it shows."""
-    found = next((at for name in ("chromium", "google-chrome") if (at := shutil.which(name))), None)
+    found = chromium()
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from browsing import Axe, Open, Opened
+from browsing import CHROMIUMS, Axe, Open, Opened, chromium
 
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 TURNED_OFF: dict[str, str] = {}
 """Rules of axe that are not checked, and why."""
 
@@ -20,7 +18,7 @@ TURNED_OFF: dict[str, str] = {}
 def browser() -> Iterator[Any]:
     """Chromium, once; a machine without it skips by the name of what it lacks."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next((path for name in CHROMIUMS if (path := shutil.which(name))), None)
+    found = chromium()
     if found is None:
         pytest.skip(f"no Chromium is installed: none of {', '.join(CHROMIUMS)} is on the PATH")
     with api.sync_playwright() as driver:
