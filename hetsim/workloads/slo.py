@@ -61,10 +61,15 @@ class Slo:
     @property
     def percentile(self) -> float:
         """The percentile of latencies that is to be at most `latency_s`."""
-        return float(Decimal(repr(self.share)) * 100)
+        return percentile_of(self.share)
 
     def __str__(self) -> str:
         return f"p{self.percentile:g} <= {format_seconds(self.latency_s)}"
+
+
+def percentile_of(share: float) -> float:
+    """Return the percentile that a share on time means: 99.9 of 0.999, to the last digit."""
+    return float(Decimal(repr(share)) * 100)
 
 
 def parse_slo(text: str) -> Slo:

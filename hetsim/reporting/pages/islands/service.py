@@ -13,6 +13,7 @@ from hetsim.reporting.pages.islands.shared import (
     sensitivity_levers,
 )
 from hetsim.reporting.words.text import ABSENT, big, joules, percent
+from hetsim.workloads import slo
 
 PARTS = {"queue": "waiting", "loading": "loading", "service": "service"}
 MOMENTS = ("mean_s", "p50_s", "p99_s", "max_s")
@@ -98,7 +99,7 @@ def there(service: Found, asked: str) -> list[Tile]:
 
 def percentile_of(objective: Found) -> float:
     """Return the percentile that an objective's share stands for."""
-    return float(f"{100 * objective['share_on_time']:.10g}")
+    return slo.percentile_of(float(objective["share_on_time"]))
 
 
 def slo_text(objective: Found) -> str:
