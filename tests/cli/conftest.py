@@ -7,21 +7,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
-from cli_calls import Cli
-from hetsim.cli.main import main
+from cli_calls import Cli, call
 from platforms import CPU_AND_NPU
 
 
 @pytest.fixture
 def cli() -> Cli:
     """Call ``hetsim`` with these words."""
-
-    def call(*words: object) -> Result:
-        return CliRunner().invoke(main, [str(word) for word in words])
-
     return call
 
 

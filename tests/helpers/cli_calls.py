@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from click.testing import Result
+from click.testing import CliRunner, Result
+
+from hetsim.cli.main import main
 
 Cli = Callable[..., Result]
 """What the fixture ``cli`` gives: words in, result out."""
@@ -20,6 +22,11 @@ PRICING_VERBS = [
     ("run", "--executor", "threads"),
 ]
 """Verbs, of a model, that price it on a platform."""
+
+
+def call(*words: object) -> Result:
+    """Call ``hetsim`` with these words."""
+    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 def told(result: Result) -> dict[str, Any]:

@@ -9,10 +9,9 @@ import numpy as np
 import onnx
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
 from browsing import Open
-from hetsim.cli.main import main
+from cli_calls import call
 from hostile import HOSTILE, IN_FILES, check_in_a_browser, shown_safely, strings
 from onnx_builders import make_model, op, value
 from platforms import CPU_AND_NPU
@@ -34,10 +33,6 @@ def model() -> onnx.ModelProto:
     nodes[-1].input[0] = last
     weights = {"w": rng.standard_normal((16, 16)).astype(np.float32)}
     return make_model(nodes, [value("x", ("batch", 16))], [value("y", ("batch", 16))], weights)
-
-
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 @pytest.mark.sweep

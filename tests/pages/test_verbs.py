@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from browsing import WIDTHS, Axe, Open
-from hetsim.cli.main import main
+from cli_calls import call
 from onnx_builders import make_model, op, save, value
 from platforms import CPU_AND_NPU
 
@@ -29,10 +29,6 @@ WORDS: dict[str, tuple[str, ...]] = {
     "failed": ("simulate", "--inject", "kill npu at 0.01ms for 1ms"),
     "run": ("run", "--executor", "threads"),
 }  # fmt: skip
-
-
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 @pytest.fixture(scope="module")
