@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from answers_on_disk import AnswersOnDisk, left_by_verbs
+from cli_calls import call
 from hetsim.errors import InvalidInput
+from hetsim.reporting.pages.differences.headline import headline
 from hetsim.reporting.pages.islands.of_left import island_of
 from hetsim.reporting.pages.page import page
-from hetsim.reporting.pages.reading import KINDS, read_all, read_left
+from hetsim.reporting.pages.reading import KINDS, Left, read_all, read_left
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +57,25 @@ def test_a_plan_and_a_sweep_have_a_report(answers: AnswersOnDisk) -> None:
         assert island.sections
     assert len(read_left(answers.sweep).rows) == 2
     assert read_left(answers.sweep / "rows.jsonl") == read_left(answers.sweep)
+
+
+def test_the_figures_that_an_answer_is_about_lead_its_report(tmp_path: Path) -> None:
+    """Of a plan, of what came under load, and of a placement, as the verbs print them."""
+    asked = "simulate zoo:squeezenet --platform laptop --strategy single:gpu --rate 50"
+    served = json.loads(call(*asked.split(), "--requests", "200", "--json").stdout)
+    top = headline(Left("", KINDS[served["schema"]], served))
+    (stream,) = served["streams"]
+    for one in stream["percentiles"]:
+        told = top[stream["name"], f"p{one['percentile']:g}", "latency_s"]
+        assert told == one["latency_s"]
+    workload = tmp_path / "workload.yaml"
+    arrivals = "arrivals: {constant: {rate_per_s: 1}}, slos: [p99=1s]"
+    workload.write_text(f"requests: 9\nstreams: {{a: {{model: zoo:squeezenet, {arrivals}}}}}\n")
+    words = ("place", "--workload", str(workload), "--platform", "edge-tpu", "--json")
+    placed = json.loads(call(*words).stdout)
+    left = Left("placement.json", KINDS[placed["schema"]], placed)
+    assert headline(left)["factor",] == placed["rows"][0]["factor"]
+    assert "factor" in island_of(left, ()).verdict.say
 
 
 def test_a_folder_of_several_is_all_of_them(answers: AnswersOnDisk) -> None:

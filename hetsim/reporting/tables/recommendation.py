@@ -116,7 +116,11 @@ def counts_text(counts: Mapping[str, int]) -> str:
 
 def money(found: Recommendation, cost: float) -> str:
     """Return a cost with its unit."""
-    unit = UNITS[found.found.question.aim]
+    return amount(cost, UNITS[found.found.question.aim])
+
+
+def amount(cost: float, unit: str) -> str:
+    """Return a number with its unit, one of which may be one device."""
     return f"{cost:.4g} {unit[:-1] if unit == 'devices' and cost == 1 else unit}"
 
 

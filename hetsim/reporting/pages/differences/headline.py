@@ -26,7 +26,7 @@ def headline(left: Left) -> Headline:
     if left.kind == "recommend":
         return _recommend(record)
     if left.kind == "place":
-        return _first_row(record, ("name", "answer", "factor", "on_time"))
+        return _first_row(record, ("answer", "factor", "binds"))
     if left.kind == "plan":
         return {("strategy",): leaf(record.get("strategy")),
                 ("subgraphs",): len(record.get("groups", ()))}  # fmt: skip
@@ -80,10 +80,7 @@ def _service(record: Record) -> Headline:
         for key in ("throughput_per_s", "latency_mean_s"):
             found[name, key] = leaf(stream.get(key))
         for one in stream.get("percentiles", ()):
-            if isinstance(one, dict) and "estimate_s" in one:
-                found[name, f"p{one.get('percent', one.get('share', ''))}", "estimate_s"] = leaf(
-                    one["estimate_s"]
-                )
+            found[name, f"p{one['percentile']:g}", "latency_s"] = leaf(one["latency_s"])
     return found
 
 

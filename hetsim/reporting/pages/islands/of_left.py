@@ -18,7 +18,7 @@ from hetsim.reporting.pages.islands.recommendation import recommendation_island
 from hetsim.reporting.pages.islands.service import service_island
 from hetsim.reporting.pages.islands.shared import provenance_section
 from hetsim.reporting.pages.islands.sweep import rows_picture, sweep_island
-from hetsim.reporting.pages.reading import Left
+from hetsim.reporting.pages.reading import KINDS, Left
 from hetsim.reporting.words.text import ABSENT, count, listed
 
 Make = Callable[[Mapping[str, Any], Sequence[str], Mapping[str, Any]], Island]
@@ -69,8 +69,8 @@ def _figures_island(
     record: Mapping[str, Any], command: Sequence[str], pictures: Mapping[str, Any]
 ) -> Island:
     """A report of a record that has no pictures of its own: all of its figures."""
-    left = Left("", str(record["schema"]), dict(record))
-    top = headline(left)
+    schema = str(record["schema"])
+    top = headline(Left("", KINDS.get(schema, schema), dict(record)))
     told = {path: leaf_text(unit_of(path), value) for path, value in top.items()}
     problem = record.get("problem")
     asked = isinstance(problem, dict) and "figures" in problem
@@ -82,7 +82,7 @@ def _figures_island(
         for path, value in leaves(part, (key,))
     ]
     more = f", the first {ROWS_MOST}" if len(rows) > ROWS_MOST else ""
-    kind = str(record["schema"]).removeprefix("hetsim-").partition("/")[0]
+    kind = schema.removeprefix("hetsim-").partition("/")[0]
     verdict = record.get("verdict")
     said = verdict.get("say") if isinstance(verdict, dict) else None
     first = [f"{' / '.join(path)} {text}" for path, text in told.items() if text != ABSENT][:3]

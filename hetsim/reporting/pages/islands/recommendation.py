@@ -13,7 +13,7 @@ from hetsim.reporting.pages.islands.service import (
     uses_section,
 )
 from hetsim.reporting.pages.islands.shared import Found, provenance_section, seconds
-from hetsim.reporting.tables.recommendation import counts_text
+from hetsim.reporting.tables.recommendation import amount, counts_text
 from hetsim.reporting.words.text import big, percent
 
 
@@ -64,7 +64,7 @@ def _lean(record: Found) -> Found:
 
 def money(record: Found, cost: float) -> str:
     """Return a cost with its unit."""
-    return f"{cost:.4g} {record['unit']}"
+    return amount(cost, record["unit"])
 
 
 def _binds(record: Found) -> str:

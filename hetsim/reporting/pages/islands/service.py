@@ -205,6 +205,9 @@ def load_sections(served: Sequence[Found]) -> list[Section]:
     )
     if reasons:
         text += f" Not played again here, as a page cannot: {'; '.join(reasons)}."
+    undrawn = list(dict.fromkeys(one["why_no_curve"] for one in served if "why_no_curve" in one))
+    if undrawn:
+        text += f" Not drawn: {'; '.join(undrawn)}."
     return [Section("load", "Latency over rate", text, tuple(tables), order=5)]
 
 
