@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hetsim.cli.invocation import current
 from hetsim.cli.load import Load, deployment_of, refuse, workload_of
 from hetsim.cli.told_where import told_where
-from hetsim.cli.under_load import asked_of, with_options
+from hetsim.cli.under_load import KEPT, asked_of, with_options
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 OF_RUN = {
     "draws": "leave it out",
     "failures": "leave it out, or let devices fail in a run of one plan, without a rate",
-    "trace": "leave it out, or trace a run of one plan, without a rate; --out keeps the result",
     "report": "leave it out, or report of one plan, without a rate; --out keeps the result",
     "precision": "leave it out, or run one plan so, without a rate",
     "plain": "leave it out, or compare a run of one plan, without a rate",
@@ -31,11 +30,12 @@ def serve(
     *,
     emulate: bool,
     time_scale: float | None,
+    trace: Path | None,
     out: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
-    """Serve a workload for real; print what became of it, and leave it in `out`."""
+    """Serve a workload for real; print what became of it, and leave it as asked."""
     from hetsim.cli.execute import require_equal
     from hetsim.cli.question import given_arrays
     from hetsim.cli.trace_and_out import check_targets, leave_service
@@ -46,7 +46,7 @@ def serve(
 
     invocation = current()
     refuse(OF_RUN, "is not taken where a workload is served for real")
-    check_targets(None, out, force=force)
+    check_targets(trace, out, force=force)
     if load.source is not None and is_compiled(Path(load.source)):
         raise UsageError(
             "a compiled plan is not served",
@@ -78,9 +78,18 @@ def serve(
             time_scale=time_scale,
             timeout_s=how.timeout_s,
             seed=workload.seed,
+            keep=KEPT if trace is not None else 0,
         )
     record = load_test_record(found)
-    leave_service(found.measured, record, out=out, force=force, files=load.files)
+    leave_service(
+        found.measured,
+        record,
+        trace=trace,
+        out=out,
+        force=force,
+        files=load.files,
+        simulated=found.simulated,
+    )
     if as_json:
         invocation.show_json(record)
     else:

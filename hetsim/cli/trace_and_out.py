@@ -96,16 +96,18 @@ def leave_service(
     force: bool,
     files: Mapping[str, str],
     trace: Path | None = None,
+    simulated: Service | None = None,
 ) -> None:
     """Write the folder with the result and manifest of a workload that was played.
 
-    `files` are what was read for it, by what they are.
+    `files` are what was read for it, by what they are; of a run for real `simulated` is what was
+    simulated of it, and is in its trace, too.
     """
     invocation = current()
     if trace is not None and service.kept is not None:
         from hetsim.reporting.service_trace import service_trace_json
 
-        write_file(trace, service_trace_json(service), force=force)
+        write_file(trace, service_trace_json(service, simulated), force=force)
         drawn = service.kept.outcomes.requests
         of = "" if drawn == service.requests else f"the first {drawn} of "
         told = f"wrote the trace of {of}{service.requests} requests to {trace}"

@@ -2,7 +2,8 @@
 
 A process a stream, with each request by name, where it waited and was served; a process a model,
 with the batches of each instance and an arrow from each request to its batch, how many wait and are
-served over time, and replicas where they come and go; and a process for devices that were down.
+served over time, and replicas where they come and go; and a process for devices that were down. Of
+a run for real all that twice, named by its clock: as it was, and as it was simulated.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ WHY = {FULL: "rejected: the queue was full", EXPIRED: "rejected: it waited too l
 
 @dataclass(slots=True)
 class _Drawing:
-    """Rows and events so far."""
+    """Rows and events so far; names of processes begin with `clock`."""
 
+    clock: str = ""
     processes: list[str] = field(default_factory=list)
     threads: list[tuple[int, str]] = field(default_factory=list)
     events: list[tuple[int, Entry]] = field(default_factory=list)
     arrows: int = 0
 
     def process(self, name: str) -> int:
-        self.processes.append(name)
+        self.processes.append(self.clock + name)
         return len(self.processes)
 
     def thread(self, pid: int, name: str) -> Track:
@@ -72,28 +74,46 @@ class _Drawing:
             yield entry
 
 
-def service_trace_json(service: Service) -> str:
+def service_trace_json(service: Service, simulated: Service | None = None) -> str:
     """Return the requests that were kept of `service` (``serve(keep=)``) as JSON text.
 
     O(K log K) for K of them; the same in every process.
+
+    Parameters
+    ----------
+    service : Service
+    simulated : Service, optional
+        What was simulated of `service`, which a run for real then gave: it is drawn below it. Both
+        are in seconds of the workload.
     """
     kept = service.kept
     assert kept is not None
     drawing = _Drawing()
-    of_request = _requests(drawing, service, kept.outcomes)
-    _batches(drawing, service, kept.outcomes, of_request)
-    _downs(drawing, service, kept)
+    if simulated is None:
+        _draw(drawing, service, kept)
+    else:
+        assert simulated.kept is not None
+        drawing.clock = "real run, wall clock: "
+        _draw(drawing, service, kept)
+        drawing.clock = "simulation, virtual clock: "
+        _draw(drawing, simulated, simulated.kept)
     record = {
         "traceEvents": list(drawing.entries()),
         "displayTimeUnit": "ms",
         "otherData": {
-            "clock": "virtual",
+            "clock": "virtual" if simulated is None else "wall and virtual",
             "requests": service.requests,
             "requests drawn": kept.outcomes.requests,
             "duration_s": service.duration_s,
         },
     }
     return json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def _draw(drawing: _Drawing, service: Service, kept: Kept) -> None:
+    of_request = _requests(drawing, service, kept.outcomes)
+    _batches(drawing, service, kept.outcomes, of_request)
+    _downs(drawing, service, kept)
 
 
 def _requests(drawing: _Drawing, service: Service, outcomes: Outcomes) -> dict[int, Track]:

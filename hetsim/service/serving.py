@@ -41,6 +41,7 @@ from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.without_heap import WithoutHeap
 from hetsim.workloads.deployment import Deployment
+from hetsim.workloads.failure import Failure
 from hetsim.workloads.workload import Workload
 
 Busy = tuple[Sequence[float], Sequence[float]]
@@ -156,12 +157,18 @@ def played(
     run = Run(workload, setup, engine, machine_code=machine_code)
     end = run.play(until_answered=until_answered, within=within, confidence=confidence)
     service = service_of(run, resolved, end)
+    happened = tuple(engine.happened) if isinstance(engine, FailingServing) else ()
+    return keeping(service, run.outcomes(), keep, happened)
+
+
+def keeping(
+    service: Service, outcomes: Outcomes, keep: int, happened: Sequence[Failure] = ()
+) -> Service:
+    """Return what is said of a run with its first `keep` requests one by one; 0: none."""
     if not keep:
         return service
-    happened = tuple(engine.happened) if isinstance(engine, FailingServing) else ()
-    columns: Any = (column[:keep].copy() for column in run.outcomes())
-    first = Outcomes(*columns)
-    return replace(service, kept=Kept(first, happened))
+    columns: Any = (column[:keep].copy() for column in outcomes)
+    return replace(service, kept=Kept(Outcomes(*columns), tuple(happened)))
 
 
 def service_of(

@@ -111,6 +111,7 @@ def run(
             how,
             emulate=emulate,
             time_scale=time_scale,
+            trace=trace,
             out=out,
             force=force,
             as_json=as_json,

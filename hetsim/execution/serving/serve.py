@@ -31,7 +31,7 @@ from hetsim.service.memory import check_together
 from hetsim.service.resolving import Resolved, resolve
 from hetsim.service.running import Run, blocks_of, until_s
 from hetsim.service.service import Service
-from hetsim.service.serving import played, service_of
+from hetsim.service.serving import keeping, played, service_of
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.real_time import RealTime
@@ -164,11 +164,13 @@ def load_test(
     verify: bool = True,
     seed: int = 0,
     late_share: float = LATE_SHARE,
+    keep: int = 0,
 ) -> LoadTest:
     """Do the same as ``serve``.
 
     `asked`: how models are read, priced and planned for; `late_share`: how much of latencies,
-    and of devices' modelled time, this machine may add before its figures count for nothing.
+    and of devices' modelled time, this machine may add before its figures count for nothing;
+    `keep`: so many of the first requests are kept one by one, of both services; 0: none.
     """
     check_how(executor, address, timeout_s)
     if time_scale is not None and not emulate:
@@ -193,7 +195,7 @@ def load_test(
             )
     resolved = resolve(deployment, workload, platform, asked)
     setup = set_up(resolved, workload, check_together(resolved, platform))
-    simulated = played(workload, resolved, setup)
+    simulated = played(workload, resolved, setup, keep=keep)
     templates = setup.plan_tasks.templates
     runs = runs_of(resolved, setup, inputs, seed)
     room = 2 * sum(crossing_bytes(one.plan) for one in templates)
@@ -234,6 +236,7 @@ def load_test(
         real = player.really(outcomes)
         host = _host(player, outcomes, real, scale, wall_s)
         measured = _measured(player, real, resolved, setup, workload, alone, emulate)
+        measured = keeping(measured, real, keep)
         mean_s = float(np.nanmean(real.latency_s)) if (real.why == SERVED).any() else math.nan
         behind = host.behind(mean_s * scale, late_share)
         if behind is not None:
