@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,12 @@ import pytest
 
 from answers_on_disk import AnswersOnDisk, left_by_verbs
 from cli_calls import call
+from hetsim.base.text import Record
 from hetsim.errors import InvalidInput
 from hetsim.reporting.pages.differences.headline import headline
 from hetsim.reporting.pages.islands.of_left import island_of
-from hetsim.reporting.pages.page import page
+from hetsim.reporting.pages.packing import pack
+from hetsim.reporting.pages.page import page, write_page
 from hetsim.reporting.pages.reading import KINDS, Left, read_all, read_left
 
 
@@ -118,6 +122,37 @@ def test_what_is_no_answer_is_told_by_its_name(name: str, tmp_path: Path) -> Non
         read_all(path)
     assert name in str(caught.value)
     assert caught.value.hint
+
+
+def zeros(nbytes: int) -> Record:
+    """So many zeros, as pages have what is packed."""
+    return {"packed": pack(b"0" * nbytes)}
+
+
+@pytest.mark.parametrize(
+    ("pictures", "told"),
+    [
+        (lambda: {"graph": zeros(2**26 + 1)}, "more than 64.0 MiB"),
+        (lambda: {"timelines": [{"tasks": zeros(2**20)}] * 65}, "more than 64.0 MiB"),
+        (lambda: {"graph": {"packed": zeros(9)["packed"][:-8]}}, "is cut"),
+        (lambda: {"graph": {"packed": "no gzip"}}, "damaged"),
+        (lambda: {"graph": {"packed": pack(b"[" * 10**5)}}, "not whole"),
+    ],
+    ids=["one", "many", "cut", "other", "deep"],
+)
+def test_what_is_packed_is_not_unpacked_without_end(
+    pictures: Callable[[], Record], told: str, tmp_path: Path, answers: AnswersOnDisk
+) -> None:
+    """A page of some kilobytes may say that it holds gigabytes: they are never made."""
+    made = read_left(answers.folder)
+    path = tmp_path / "bomb.html"
+    write_page(replace(island_of(made, ()), pictures=pictures()), path)
+    for least in (path, tmp_path):
+        result = call("report", least, "-o", tmp_path / "again.html")
+        assert result.exit_code == 3
+        assert told in result.stderr
+        assert "bomb.html" in result.stderr
+        assert not (tmp_path / "again.html").exists()
 
 
 def test_nothing_there_is_told(tmp_path: Path) -> None:

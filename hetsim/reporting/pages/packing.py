@@ -7,15 +7,22 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import accumulate, pairwise
 from typing import Any
 
 from hetsim.base.text import Record, to_compact_json
+from hetsim.base.units import format_bytes
 
 LEVEL = 9
+
+UNPACKED_MOST = 2**26
+"""Bytes that what is packed in a page holds at most, all of it together: as many as a file that is
+read for a report, and ten times what the fullest page has."""
+
+_GZIP = 16 + zlib.MAX_WBITS
 
 
 def packed(value: Any, differences: Sequence[str] = ()) -> Record:
@@ -40,15 +47,52 @@ def _steps(column: Sequence[Any]) -> list[Any]:
 
 
 def unpacked(value: Any) -> Any:
-    """Return what `packed` was given; anything else as it is. Raises ValueError on damage."""
-    if not (isinstance(value, dict) and isinstance(value.get("packed"), str)):
+    """Return what `packed` was given; anything else as it is.
+
+    Raises ValueError on damage, and where it holds more than ``UNPACKED_MOST`` bytes.
+    """
+    if not _is_packed(value):
         return value
     try:
-        found = json.loads(gzip.decompress(base64.b64decode(value["packed"], validate=True)))
+        found = json.loads(_inflated(value["packed"], UNPACKED_MOST))
         for name in value.get("differences", ()):
             found[name] = _sums(found[name])
-    except (OSError, EOFError, zlib.error, LookupError, TypeError) as error:
+    except (zlib.error, LookupError, TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
+    return found
+
+
+def check_packed(value: Any) -> None:
+    """Raise ValueError where something within `value` that is packed is damaged, or all is large.
+
+    At most ``UNPACKED_MOST`` bytes are unpacked, however little they take packed, and none kept.
+    """
+    left, waiting = UNPACKED_MOST, [value]
+    while waiting:
+        one = waiting.pop()
+        if _is_packed(one):
+            try:
+                left -= len(_inflated(one["packed"], left))
+            except zlib.error as error:
+                raise ValueError(str(error)) from None
+        elif isinstance(one, Mapping):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+
+
+def _is_packed(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("packed"), str)
+
+
+def _inflated(text: str, most: int) -> bytes:
+    """Return the bytes of one whole gzip; raises ValueError or zlib.error where it is none."""
+    stream = zlib.decompressobj(_GZIP)
+    found = stream.decompress(base64.b64decode(text, validate=True), most + 1)
+    if len(found) > most:
+        raise ValueError(f"it unpacks to more than {format_bytes(UNPACKED_MOST)}")
+    if not stream.eof or stream.unused_data:
+        raise ValueError("what is packed is cut, or goes on behind its end")
     return found
 
 

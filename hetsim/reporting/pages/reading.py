@@ -13,7 +13,7 @@ from hetsim.base.files import read_regular
 from hetsim.base.text import Record
 from hetsim.errors import InvalidInput, nearest
 from hetsim.reporting.pages.island import SCHEMA
-from hetsim.reporting.pages.packing import unpacked
+from hetsim.reporting.pages.packing import check_packed, unpacked
 
 RESULT, MANIFEST, PLAN, ROWS = "result.json", "manifest.json", "plan.json", "rows.jsonl"
 
@@ -77,9 +77,9 @@ class Left:
             return None
         try:
             found = unpacked(picture)
-        except ValueError:
+        except ValueError as error:
             raise InvalidInput(
-                "its graph is damaged", where=self.source, hint="make the report anew"
+                f"its graph is damaged: {error}", where=self.source, hint="make the report anew"
             ) from None
         return found if isinstance(found, dict) and "nodes" in found else None
 
@@ -188,6 +188,12 @@ def _of_data(path: Path, data: Record) -> Left:
         raise InvalidInput(
             "it is a report of reports", where=str(path), hint="give those that it is of"
         )
+    try:
+        check_packed(pictures)
+    except ValueError as error:
+        raise InvalidInput(
+            f"its pictures are damaged: {error}", where=str(path), hint="make the report anew"
+        ) from None
     try:
         words = tuple(shlex.split(command))
     except ValueError:
