@@ -26,6 +26,9 @@ from hetsim.reporting.trace_counters import (
 from hetsim.reporting.trace_tracks import Entry, Track, Tracks
 from hetsim.reporting.words.provenance import figures_rows
 
+REAL, SIMULATED = "real run, wall clock: ", "simulation, virtual clock: "
+"""What names of processes begin with, where a trace has two clocks."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
@@ -88,7 +91,7 @@ def trace_json(
     last = (0, FIRST_THREAD)
     if real:
         times = _extents(real)
-        tracks = Tracks(problem, real, times, "real run, wall clock: ", last)
+        tracks = Tracks(problem, real, times, REAL, last)
         stories.append(_Story(plan, real, tracks, None, times, under_way(times)))
         last = tracks.last
     if arrivals_s is None:
@@ -96,7 +99,7 @@ def trace_json(
     else:
         came = zip(arrivals_s, timeline.latencies_s, strict=True)
         times = {at: (came_s, came_s + took_s) for at, (came_s, took_s) in enumerate(came)}
-    name = "simulation, virtual clock: " if real else ""
+    name = SIMULATED if real else ""
     tracks = Tracks(problem, timeline.events, times, name, last)
     critical = frozenset(timeline.critical_path)
     lines = counters(plan, timeline, times)

@@ -14,8 +14,10 @@ from hetsim.base.text import Record
 from hetsim.errors import InvalidInput, nearest
 from hetsim.reporting.pages.island import SCHEMA
 from hetsim.reporting.pages.packing import check_packed, unpacked
+from hetsim.reporting.pages.pictures.of_trace import pictures_of_trace
 
 RESULT, MANIFEST, PLAN, ROWS = "result.json", "manifest.json", "plan.json", "rows.jsonl"
+TRACE = "trace.json"
 
 KINDS = {
     "hetsim-comparison/1": "compare",
@@ -33,7 +35,8 @@ KINDS = {
 
 _ISLAND = '<script type="application/json" id="hetsim-data">'
 _OF_REPORTS = ("folder", "difference")
-_LIMIT_BYTES = 2**26
+LIMIT_BYTES = 2**26
+"""What is read of one file at most."""
 _WHAT = (
     "give a report.html, a record that --json printed, a folder of --out or of a sweep, or a plan"
 )
@@ -59,6 +62,8 @@ class Left:
         Of a folder of ``--out``; of a page, the version that made it.
     rows : tuple of mapping
         Of a sweep.
+    trace : path or None
+        Of a folder of ``--out``: where it has a trace.
     """
 
     source: str
@@ -69,6 +74,36 @@ class Left:
     manifest: Record | None = None
     plan: Record | None = None
     rows: tuple[Record, ...] = ()
+    trace: Path | None = None
+
+    def timelines(self) -> Record:
+        """Return what its trace draws: ``timelines`` and ``memories``.
+
+        Nothing without a trace, or where that is too large. Raises InvalidInput where it cannot be
+        read, or is none of hetsim's.
+        """
+        if self.trace is None or self.too_long():
+            return {}
+        trace = _record(self.trace)
+        try:
+            return pictures_of_trace(trace, *self._played())
+        except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError):
+            raise InvalidInput(
+                "its events are none that hetsim writes",
+                where=str(self.trace),
+                hint="make it anew, or move it out of the folder",
+            ) from None
+
+    def too_long(self) -> bool:
+        """Whether it has a trace that is larger than what is read for a report."""
+        return self.trace is not None and self.trace.stat().st_size > LIMIT_BYTES
+
+    def _played(self) -> tuple[str, Record]:
+        """The plan's name and its timeline's figures: of a comparison those of the best."""
+        if self.kind == "compare":
+            best = self.record["rows"][0]
+            return str(best["strategy"]), best["timeline"]
+        return str(self.record["plan"]["strategy"]), self.record["timeline"]
 
     def graph(self) -> Record | None:
         """Return the columns of its graph; None where it has none. Raises InvalidInput."""
@@ -137,7 +172,8 @@ def _folder(path: Path) -> Left | None:
         plan = _record(path / PLAN) if (path / PLAN).is_file() else None
         command = () if manifest is None else _words(manifest.get("command"))
         found = _of_record(str(path), record, where=path / RESULT)
-        return Left(str(path), found.kind, record, command, {}, manifest, plan)
+        trace = path / TRACE if (path / TRACE).is_file() else None
+        return Left(str(path), found.kind, record, command, {}, manifest, plan, trace=trace)
     if (path / ROWS).is_file():
         return _sweep(path)
     if (path / PLAN).is_file():
@@ -271,7 +307,7 @@ def _json(path: Path, text: str, line: int = 0) -> Any:
 
 def _text(path: Path) -> str:
     try:
-        return read_regular(path, _LIMIT_BYTES).decode("utf-8")
+        return read_regular(path, LIMIT_BYTES).decode("utf-8")
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else "not a text file"
         raise InvalidInput(f"cannot read: {what}", where=str(path), hint=_WHAT) from None

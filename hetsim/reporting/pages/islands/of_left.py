@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hetsim.base.text import Record, tally
+from hetsim.base.units import format_bytes
 from hetsim.errors import InvalidInput
 from hetsim.reporting.pages.differences.headline import headline
 from hetsim.reporting.pages.differences.leaves import leaf_text, leaves, unit_of
@@ -18,7 +19,7 @@ from hetsim.reporting.pages.islands.recommendation import recommendation_island
 from hetsim.reporting.pages.islands.service import service_island
 from hetsim.reporting.pages.islands.shared import provenance_section
 from hetsim.reporting.pages.islands.sweep import rows_picture, sweep_island
-from hetsim.reporting.pages.reading import KINDS, Left
+from hetsim.reporting.pages.reading import KINDS, LIMIT_BYTES, TRACE, Left
 from hetsim.reporting.words.text import ABSENT, count, listed
 
 Make = Callable[[Mapping[str, Any], Sequence[str], Mapping[str, Any]], Island]
@@ -51,7 +52,11 @@ def island_of(left: Left, command: Sequence[str]) -> Island:
     try:
         if left.rows and not pictures:
             pictures = {"rows": rows_picture(left.rows)}
+        if "timelines" not in pictures:
+            pictures = {**pictures, **left.timelines()}
         island = make(left.record, left.command or tuple(command), pictures)
+        if left.too_long():
+            island = replace(island, sections=tuple(map(_not_drawn, island.sections)))
         plan = left.record if left.kind == "plan" else left.plan
         if plan is not None and "graph" not in left.pictures:
             island = replace(island, sections=(*island.sections, _subgraphs(plan)))
@@ -107,6 +112,14 @@ def _figures_island(
         ),
         pictures=pictures,
     )
+
+
+def _not_drawn(section: Section) -> Section:
+    """Say under the timeline that the trace is too large to be drawn here."""
+    if section.view != "timeline":
+        return section
+    told = f"Its {TRACE} is larger than {format_bytes(LIMIT_BYTES)}, and is not drawn here."
+    return replace(section, caption=f"{section.caption} {told}")
 
 
 def _subgraphs(plan: Record) -> Section:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hetsim.base.text import Record, cut, tally
 from hetsim.plans.plan import Plan
@@ -53,33 +53,14 @@ def timeline_picture(
     Complexity: O(E log E) for E events.
     """
     drawn = timeline.events if events is None else tuple(events)
-    left_out = ""
-    if len(drawn) > most:
-        last, kept = 0, 0
-        counts = Counter(event.request for event in drawn)
-        for request in sorted(counts):
-            kept += counts[request]
-            if kept > most:
-                break
-            last = request
-        drawn_indices = [i for i, event in enumerate(drawn) if event.request <= last]
-        left_out = (
-            f"{len(drawn_indices)} of {len(drawn)} tasks are drawn, those of the first {last + 1} "
-            f"requests: more do not fit into the page"
-        )
-    else:
-        drawn_indices = list(range(len(drawn)))
+    drawn_indices, left_out = whole_requests([event.request for event in drawn], most)
     path = () if events is not None else timeline.critical_path
     tracks, of_event = _tracks(plan, [drawn[index] for index in drawn_indices])
     devices = list(plan.problem.devices)
     ends = {device: index for index, device in enumerate(devices)}
     labels: dict[str, int] = {}
-    names = [
-        "task", "track", "start_ns", "duration_ns", "request", "label", "from", "to", "nbytes",
-        "lost",
-    ]  # fmt: skip
-    tasks: dict[str, list[int]] = {column: [] for column in names}
-    for number, (index, on) in enumerate(zip(drawn_indices, of_event, strict=True)):
+    rows = []
+    for index, on in zip(drawn_indices, of_event, strict=True):
         event = drawn[index]
         label = labels.setdefault(_label(plan, event), len(labels))
         start_ns = round(event.start_s * 1e9)
@@ -88,9 +69,7 @@ def timeline_picture(
             ends.get(event.source, -1), ends.get(event.device, -1),
             event.nbytes, int(event.lost),
         )  # fmt: skip
-        for track in on:
-            for column, value in zip(names, (number, track, *values), strict=True):
-                tasks[column].append(value)
+        rows.append((on, values))
     numbers = {index: number for number, index in enumerate(drawn_indices)}
     return {
         "name": name,
@@ -104,8 +83,43 @@ def timeline_picture(
         "tracks": tracks,
         "labels": list(labels),
         "path": packed([numbers[index] for index in path if index in numbers]),
-        "tasks": packed(tasks, ("task", "start_ns", "request")),
+        "tasks": timeline_columns(rows),
     }
+
+
+def whole_requests(requests: Sequence[int], most: int) -> tuple[list[int], str]:
+    """Return which of the tasks of these requests are drawn, and what is told of the others.
+
+    Those of the first requests, whole, as far as they are at most `most` tasks.
+    """
+    if len(requests) <= most:
+        return list(range(len(requests))), ""
+    last, kept = 0, 0
+    counts = Counter(requests)
+    for request in sorted(counts):
+        kept += counts[request]
+        if kept > most:
+            break
+        last = request
+    indices = [index for index, request in enumerate(requests) if request <= last]
+    return indices, (
+        f"{len(indices)} of {len(requests)} tasks are drawn, those of the first {last + 1} "
+        f"requests: more do not fit into the page"
+    )
+
+
+def timeline_columns(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Record:
+    """Return tasks as packed columns; of each, the tracks that it holds and its other entries."""
+    names = [
+        "task", "track", "start_ns", "duration_ns", "request", "label", "from", "to", "nbytes",
+        "lost",
+    ]  # fmt: skip
+    tasks: dict[str, list[int]] = {column: [] for column in names}
+    for number, (on, values) in enumerate(rows):
+        for track in on:
+            for column, value in zip(names, (number, track, *values), strict=True):
+                tasks[column].append(value)
+    return packed(tasks, ("task", "start_ns", "request"))
 
 
 def _label(plan: Plan, event: Event) -> str:
