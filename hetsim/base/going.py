@@ -6,16 +6,52 @@ look at a variable where nobody listens, and changes no answer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from time import monotonic
 from typing import TypeVar
 
 T = TypeVar("T")
 
-Hearer = Callable[[float, str], None]
-"""Takes which share of the work is done, in [0, 1], and what is under way."""
+ENOUGH = 0.02
+"""Share of the work from which on what is left is told by what was done."""
+
+ABOUT = "about {} left"
+AT_MOST = "at most {} left"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How far the work is.
+
+    Attributes
+    ----------
+    share : float
+        Which of it is done, in [0, 1].
+    what : str
+        What is under way.
+    left_s : float or None
+        Seconds until the share is `until`, or of what `of` names; infinite where nobody knows;
+        None where they follow from the share.
+    until : float
+    words : str
+        How `left_s` is told.
+    of : str
+        What is over then, where that is not all of the work.
+    """
+
+    share: float
+    what: str
+    left_s: float | None = None
+    until: float = 1.0
+    words: str = ABOUT
+    of: str = ""
+
+
+Hearer = Callable[[Told], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +77,102 @@ def heard_by(hearer: Hearer) -> Iterator[None]:
         _scope.reset(token)
 
 
-def say(share: float, what: str = "") -> None:
-    """Say which share of the part that is under way is done, and what is worked on."""
+def say(
+    share: float,
+    what: str = "",
+    left_s: float | None = None,
+    words: str = ABOUT,
+    of: str = "",
+) -> None:
+    """Say which share of the part that is under way is done, and what is worked on.
+
+    `left_s`: seconds until that part is over, or what `of` names, where the work knows them, and
+    infinite where nobody does; `words`: in which they are told.
+    """
     scope = _scope.get()
     if scope is not None:
         name = ", ".join(part for part in (scope.name, what) if part)
-        scope.hearer(scope.low + (scope.high - scope.low) * min(max(share, 0.0), 1.0), name)
+        done = scope.low + (scope.high - scope.low) * min(max(share, 0.0), 1.0)
+        scope.hearer(Told(done, name, left_s, scope.high, words, of))
+
+
+def rest_s(passed_s: float, share: float) -> float | None:
+    """Return the seconds that are left where `share` took `passed_s`; None: too early to say."""
+    return passed_s * (1.0 - share) / share if share >= ENOUGH else None
+
+
+class Pace:
+    """How long some work takes still, by the time since it began."""
+
+    def __init__(self) -> None:
+        self._began_s = monotonic()
+
+    def passed_s(self) -> float:
+        """Return the seconds since it began."""
+        return monotonic() - self._began_s
+
+    def left_s(self, share: float) -> float | None:
+        """Return the seconds that are left where `share` of it is done; None: too early to say."""
+        return rest_s(self.passed_s(), share)
+
+
+@contextmanager
+def before(then_s: float) -> Iterator[None]:
+    """Let the block be what comes first of the part under way, and the rest take up to `then_s`.
+
+    Shares that are said within it are of it; how much of the part it is follows from how long it
+    takes.
+    """
+    outer = _scope.get()
+    if outer is None:
+        yield
+        return
+    pace = Pace()
+
+    def hear(told: Told) -> None:
+        passed_s = pace.passed_s()
+        left_s = rest_s(passed_s, told.share)
+        if left_s is None:
+            outer.hearer(Told(outer.low, told.what, None, outer.high))
+            return
+        share = passed_s / (passed_s + left_s + then_s)
+        done = outer.low + (outer.high - outer.low) * share
+        outer.hearer(Told(done, told.what, left_s + then_s, outer.high, AT_MOST))
+
+    with _heard_for(outer, hear):
+        yield
+
+
+@contextmanager
+def stage(of: str = "") -> Iterator[None]:
+    """Let the block be timed by itself: ``about 5 s left of planning``.
+
+    For what is followed by something that nobody can weigh against it before.
+    """
+    outer = _scope.get()
+    if outer is None:
+        yield
+        return
+    pace = Pace()
+
+    def hear(told: Told) -> None:
+        left_s = told.left_s if told.of else pace.left_s(told.share)
+        left_s = math.inf if left_s is None else left_s
+        outer.hearer(Told(outer.low, told.what, left_s, outer.high, told.words, told.of or of))
+
+    with _heard_for(outer, hear):
+        say(0.0)
+        yield
+
+
+@contextmanager
+def _heard_for(outer: _Scope, hearer: Hearer) -> Iterator[None]:
+    """Let `hearer` take what is said within the block of the part under way."""
+    token = _scope.set(_Scope(hearer, 0.0, 1.0, outer.name))
+    try:
+        yield
+    finally:
+        _scope.reset(token)
 
 
 @contextmanager

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TextIO
 
+from hetsim.base.going import ABOUT, Told, rest_s
+
 PATIENCE_S = 2.0
 """Seconds after which times are told."""
-
-ENOUGH = 0.02
-"""Share of the work from which on what is left is told by what was done."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,11 @@ class Going:
     share : float
         Which part of it is done, in [0, 1]; 0 where that is not known. It never falls.
     left_s : float or None
-        What the work itself says is left, and when it said so.
+        What the work itself says is left until the share is `until`, or of what `of` names, in
+        seconds since it said so; infinite where nobody knows.
+    until : float
+    words, of : str
+        How that is told.
     """
 
     text: str
@@ -37,6 +41,9 @@ class Going:
     step: str = ""
     share: float = 0.0
     left_s: float | None = None
+    until: float = 1.0
+    words: str = ABOUT
+    of: str = ""
     began_s: float = field(init=False)
     _said_s: float = field(init=False)
 
@@ -51,10 +58,12 @@ class Going:
         if share is not None:
             self.share = max(self.share, share)
         self.left_s, self._said_s = left_s, self.now()
+        self.until, self.words, self.of = 1.0, ABOUT, ""
 
-    def hear(self, share: float, what: str) -> None:
+    def hear(self, told: Told) -> None:
         """Take what the work says of itself, as `hetsim.base.going` tells it."""
-        self(what, share=share)
+        self(told.what, share=told.share, left_s=told.left_s)
+        self.until, self.words, self.of = told.until, told.words, told.of
 
     def __str__(self) -> str:
         passed_s = self.now() - self.began_s
@@ -62,15 +71,17 @@ class Going:
         if passed_s < PATIENCE_S:
             return told
         told = f"{told}; {_short(passed_s)}"
-        left_s = self._left_s(passed_s)
-        return told if left_s is None else f"{told}, about {_short(left_s)} left"
-
-    def _left_s(self, passed_s: float) -> float | None:
-        if self.left_s is not None:
-            return max(self.left_s - (self.now() - self._said_s), 0.0)
-        if not ENOUGH <= self.share < 1.0:
-            return None
-        return passed_s * (1.0 - self.share) / self.share
+        since_s = self.now() - self._said_s
+        if self.left_s is not None and (self.of or self.until >= 1.0):
+            if math.isinf(self.left_s):
+                return told
+            left = self.words.format(_short(max(self.left_s - since_s, 0.0)))
+            return f"{told}, {left} {self.of}".rstrip()
+        share = self.share
+        if self.left_s is not None and self.left_s > 0:
+            share += max(self.until - share, 0.0) * min(since_s / self.left_s, 1.0)
+        left_s = rest_s(passed_s, share)
+        return told if not left_s else f"{told}, {ABOUT.format(_short(left_s))}"
 
 
 def _short(seconds: float) -> str:

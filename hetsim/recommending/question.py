@@ -33,6 +33,9 @@ UNIT: Mapping[Aim, Fraction] = {
 """What one of ``Kind.cost`` is: US dollars an hour, watts, or devices. Whole numbers add up
 exactly, so that no vector comes before another by a rounding error."""
 
+UNITS: Mapping[Aim, str] = {"cost": "USD/h", "energy": "W", "devices": "devices"}
+"""What an amount of each is in."""
+
 SLACK = 1e-9
 """Of a bound: what its sums may be rounded by, and more."""
 

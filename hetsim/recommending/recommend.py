@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hetsim.analysis.draws import MOST_DRAWS
 from hetsim.base import checks
-from hetsim.base.going import part, say
+from hetsim.base.going import stage
 from hetsim.hardware.price import Price, parse_price
 from hetsim.recommending.answer import (
     Chosen,
@@ -20,13 +20,14 @@ from hetsim.recommending.catalog import Catalog
 from hetsim.recommending.catalog_reader import load_catalog
 from hetsim.recommending.catalog_schema import MOST
 from hetsim.recommending.composing import Pieces
-from hetsim.recommending.deploying import deployment_of, platform_of, told
+from hetsim.recommending.deploying import deployment_of, platform_of
 from hetsim.recommending.doubt import AS_SAID, Demand, demand_of_text, doubt_of
 from hetsim.recommending.impossible import impossible
 from hetsim.recommending.policies import Placed
 from hetsim.recommending.question import AIMS, Aim
 from hetsim.recommending.searching import BUDGET, Found, Search, Tried, excluded_by
 from hetsim.recommending.tables import question_of
+from hetsim.recommending.telling import Telling
 from hetsim.recommending.vectors import all_vectors
 from hetsim.service.asked import Asked
 from hetsim.service.cost import Prices
@@ -142,20 +143,19 @@ def recommended(
     losses: int = 0,
 ) -> Recommendation:
     """Return what ``recommend`` does, of models read and priced as `asked`."""
-    question, pieces = question_of(
-        workload,
-        catalog,
-        aim=aim,
-        max_devices=max_devices,
-        terms=terms,
-        asked=asked,
-        losses=losses,
-    )
     asks_again = draws or demand != AS_SAID
-    search = Search(
-        question, workload, budget=budget, tell=lambda counts: say(0.0, told(question, counts))
-    )
-    with part(0.0, 0.3 if asks_again else 1.0):
+    with stage("of planning"):
+        question, pieces = question_of(
+            workload,
+            catalog,
+            aim=aim,
+            max_devices=max_devices,
+            terms=terms,
+            asked=asked,
+            losses=losses,
+        )
+    with stage("of the search"):
+        search = Search(question, workload, budget=budget, tell=Telling(question))
         found = search.found()
     answer, second = found.answer, found.runner_up
     cap = question.dearest if answer is None else question.cost(answer.counts)
@@ -167,7 +167,7 @@ def recommended(
         near = None
         if binding is not None:
             near = tuple(binding.counts.get(kind.name, 0) for kind in question.kinds)
-        with part(0.3, 1.0):
+        with stage():
             doubt = doubt_of(
                 found, workload, draws=max(draws, 1), demand=demand, budget=budget, near=near
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -22,7 +23,7 @@ from hetsim.recommending.losing import lefts
 from hetsim.recommending.playing import RUNS, Played, margin, play_drawn, play_given
 from hetsim.recommending.policies import Placed, Policy, placed, policies_of
 from hetsim.recommending.question import Arrivals, Counts, Question
-from hetsim.recommending.vectors import Test, cheapest, excludes, survey
+from hetsim.recommending.vectors import Level, Test, excludes, levels, survey
 from hetsim.workloads.workload import Workload
 
 ERROR = 0.05
@@ -213,7 +214,8 @@ class Search:
     budget : int
         Drawn requests after which a run ends undecided.
     tell : function, optional
-        Called with each vector before it is played.
+        Called with the vector that is played, the level that it is of, and how much of that level
+        is decided, in [0, 1).
     sampled : bool
         Whether drawn requests are asked for bounds, too.
     """
@@ -224,7 +226,7 @@ class Search:
         workload: Workload | None = None,
         *,
         budget: int = BUDGET,
-        tell: Callable[[Counts], None] | None = None,
+        tell: Callable[[Counts, Level, float], None] | None = None,
         sampled: bool = True,
     ) -> None:
         self.question, self._workload, self._budget, self._tell = question, workload, budget, tell
@@ -248,10 +250,9 @@ class Search:
         """Look for the answer, and the runner-up."""
         answer: Tried | None = None
         second: Tried | None = None
-        for counts in self.left(self.question):
-            if self._tell is not None:
-                self._tell(counts)
-            one = self.play(counts, to_the_end=answer is None)
+        for level, at in self._places(self.question):
+            counts = level.counts[at]
+            one = self.play(counts, to_the_end=answer is None, told=partial(self._say, level, at))
             if one.answer != "meets":
                 self.tried.append(one)
             elif answer is None:
@@ -274,9 +275,19 @@ class Search:
 
         `question`: the one that is asked, or the same at other prices, which order them.
         """
-        for counts in cheapest(question, self.tests):
-            if any(counts) and not self._cut(counts):
-                yield counts
+        for level, at in self._places(question):
+            yield level.counts[at]
+
+    def _places(self, question: Question) -> Iterator[tuple[Level, int]]:
+        """Yield in which level, and where in it, each vector is that no bound excludes."""
+        for level in levels(question, self.tests):
+            for at, counts in enumerate(level.counts):
+                if any(counts) and not excludes(self.tests, counts) and not self._cut(counts):
+                    yield level, at
+
+    def _say(self, level: Level, at: int, share: float) -> None:
+        if self._tell is not None:
+            self._tell(level.counts[at], level, (at + share) / len(level.counts))
 
     def _cut(self, counts: Counts) -> bool:
         """Whether prices made for a vector exclude it; they are kept for those that follow."""
@@ -299,10 +310,21 @@ class Search:
                 return True
         return False
 
-    def play(self, counts: Counts, *, to_the_end: bool = False) -> Tried:
-        """Play a vector by each policy, until one meets, or all of them."""
+    def play(
+        self,
+        counts: Counts,
+        *,
+        to_the_end: bool = False,
+        told: Callable[[float], None] = lambda share: None,
+    ) -> Tried:
+        """Play a vector by each policy, until one meets, or all of them.
+
+        `told` is called with how much of it is done, before each.
+        """
         runs: list[Run] = []
-        for group, where in self._deployments(counts):
+        deployments = self._deployments(counts)
+        for at, (group, where) in enumerate(deployments):
+            told(at / len(deployments))
             policy = self.policies[group[0]]
             if isinstance(where, str):
                 runs.append(Run(group, where, None))

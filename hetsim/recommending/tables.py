@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hetsim.base.going import each, part
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
@@ -113,7 +114,12 @@ def question_of(
     tables = _Tables(models, tuple(classes), asked, pieces)
     nodes = len(catalog.hosts)
     together = tuple(int(k >= nodes) for k in range(len(pieces)))
-    for k in (*range(nodes, len(pieces)), *range(nodes)):
+    for k in each(
+        (*range(nodes, len(pieces)), *range(nodes)),
+        lambda k: kinds[k].name,
+        lambda k: len(names[k]) or 1,
+        high=0.8,
+    ):
         counts = together if k >= nodes else tuple(ones[k])
         tables.add(counts, alone[k], names[k], kinds[k].devices)
     streams = tuple(Stream(one.name, models.index(one.model), one.slos) for one in workload.streams)
@@ -149,7 +155,8 @@ def question_of(
     )
     if given:
         question = replace(question, arrivals=arrivals_of(workload))
-    splits, off = splits_of(question, pieces, tables.sizes, tables.on, asked)
+    with part(0.8, 1.0, "splits"):
+        splits, off = splits_of(question, pieces, tables.sizes, tables.on, asked)
     return replace(question, splits=splits, off={**off, **question.off}), pieces
 
 

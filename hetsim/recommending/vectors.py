@@ -310,11 +310,27 @@ def _most_of_rest(
     return found
 
 
-def cheapest(question: Question, tests: Sequence[Test]) -> Iterator[Counts]:
-    """Yield the vectors that no test excludes, in order.
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Vectors of about one cost, in order.
+
+    Attributes
+    ----------
+    cap : int
+        What none of them costs more than, and those of later levels do.
+    counts : tuple of Counts
+        That no test excluded when it was begun.
+    """
+
+    cap: int
+    counts: tuple[Counts, ...]
+
+
+def levels(question: Question, tests: Sequence[Test]) -> Iterator[Level]:
+    """Yield the vectors that no test excludes, in order, level by level.
 
     Those up to the least cost that tests leave are looked at, then up to an eighth more, and so on:
-    `tests` may grow meanwhile, and is asked again for each.
+    `tests` may grow meanwhile, and is asked again for each level.
     """
     costs = _costs(question)
     rest = costs[costs > 0]
@@ -323,10 +339,7 @@ def cheapest(question: Question, tests: Sequence[Test]) -> Iterator[Counts]:
     while True:
         found = survey(question, tests, cap).left
         total = found @ costs
-        for row in found[total > below].tolist():
-            counts = tuple(row)
-            if not excludes(tests, counts):
-                yield counts
+        yield Level(cap, tuple(map(tuple, found[total > below].tolist())))
         if cap >= dearest:
             return
         below, cap = cap, min(cap + cap // 8 + 1, dearest)

@@ -6,8 +6,9 @@ from typing import Any
 
 from hetsim.recommending.answer import Recommendation, devices_of
 from hetsim.recommending.deploying import deployment_file, platform_file
+from hetsim.recommending.question import UNITS
 from hetsim.reporting.service_record import service_record
-from hetsim.reporting.tables.recommendation import UNITS, sentence
+from hetsim.reporting.tables.recommendation import sentence
 from hetsim.reporting.tables.surviving import surviving_record
 from hetsim.reporting.tables.workload import objectives_record
 

@@ -19,6 +19,12 @@ from typing import IO
 ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9]|[78=>])")
 """Sequences that steer a terminal."""
 
+IMPATIENT = """
+from hetsim.cli import going, main
+going.PATIENCE_S = 0.0
+main.main()
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -33,6 +39,11 @@ class Shown:
         """What went to stdout, without what steers the terminal."""
         return ESCAPES.sub("", self.out)
 
+    @property
+    def line(self) -> str:
+        """What went to stderr, the same."""
+        return ESCAPES.sub("", self.err)
+
 
 def shown(
     *words: str,
@@ -40,6 +51,7 @@ def shown(
     out: bool = True,
     err: bool = True,
     env: Mapping[str, str] | None = None,
+    at_once: bool = False,
 ) -> Shown:
     """Run ``hetsim`` with these words.
 
@@ -51,6 +63,8 @@ def shown(
         Whether stdout and stderr are terminals, each one of its own, or pipes.
     env : mapping of str to str, optional
         Beside those of this process, without what says how to print.
+    at_once : bool
+        Whether times are told of what takes no time.
     """
     told = {
         key: value
@@ -69,7 +83,7 @@ def shown(
         given.append(theirs)
         readers.append(_Reader(os.fdopen(ours, "rb", buffering=0)))
     process = subprocess.Popen(
-        [sys.executable, "-m", "hetsim", *words],
+        [sys.executable, *(("-c", IMPATIENT) if at_once else ("-m", "hetsim")), *words],
         stdin=subprocess.DEVNULL,
         stdout=given[0],
         stderr=given[1],

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 
+from hetsim.base.going import ENOUGH, Told, heard_by, stage
+from hetsim.recommending.deploying import told as in_words
 from hetsim.recommending.playing import play_given
 from hetsim.recommending.policies import Placed, Policy, placed, policies_of
-from hetsim.recommending.question import Counts, Question
+from hetsim.recommending.question import UNIT, UNITS, Counts, Question
 from hetsim.recommending.searching import Search, excluded_by
-from hetsim.recommending.vectors import all_vectors, excludes
+from hetsim.recommending.telling import Telling
+from hetsim.recommending.vectors import Level, all_vectors, excludes
 from random_questions import every_vector, random_question, with_losses, with_splits
 from sweeps import sweep
 
@@ -54,6 +58,43 @@ def test_it_is_with_plans_over_several_devices(seed: int) -> None:
 @sweep("seed", quick=[1, 2, 3], full=range(200))
 def test_it_is_without_any_device(seed: int) -> None:
     check(with_losses(seed))
+
+
+def test_how_much_of_a_level_is_decided_is_told() -> None:
+    question = next(
+        one for one in (random_question(seed, requests=60) for seed in range(20)) if busy(one)
+    )
+    told: list[tuple[Counts, Level, float]] = []
+    found = Search(question, tell=lambda *said: told.append(said)).found()
+    plays = [one.counts for one in (*found.tried, found.answer, found.runner_up) if one]
+    assert list(dict.fromkeys(counts for counts, _, _ in told)) == sorted(plays, key=question.key)
+    caps = [level.cap for _, level, _ in told]
+    assert caps == sorted(caps)
+    for counts, level, share in told:
+        assert question.cost(counts) <= level.cap
+        assert level.counts.index(counts) == int(share * len(level.counts) + 1e-9)
+    for level in {id(level): level for _, level, _ in told}.values():
+        shares = [share for _, own, share in told if own is level]
+        assert shares == sorted(set(shares))
+        assert 0.0 <= shares[0] <= shares[-1] < 1.0
+    heard: list[Told] = []
+    with heard_by(heard.append), stage("of the search"):
+        Search(question, tell=Telling(question)).found()
+    first, *others = heard
+    assert first.of == "of the search"
+    for one, (counts, level, share) in zip(others, told, strict=True):
+        cost = f"{float(level.cap * UNIT[question.aim]):.4g} {UNITS[question.aim]}"
+        assert one.what == f"{in_words(question, counts)} of those up to {cost}"
+        assert one.of == "of these"
+        assert one.left_s is not None
+        assert math.isinf(one.left_s) == (share < ENOUGH)
+
+
+def busy(question: Question) -> bool:
+    """Whether several vectors are played, of several levels."""
+    found = Search(question).found()
+    costs = {question.cost(one.counts) for one in found.tried}
+    return found.answer is not None and len(costs) > 2
 
 
 def check(question: Question) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hetsim.base.going import AT_MOST, before, say
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.groups import Group
 from hetsim.placement.bounds.lower_bound import bound_of
@@ -87,7 +88,8 @@ class Exact(Constrained):
             )
         coarse, starts = starts_that_fit(coarse, "latency")
         tasks, start = coarse.problem, starts[0]
-        groups, _, _ = LocalSearch().improve(coarse, start, 0.0)
+        with before(self.time_limit_s):
+            groups, _, _ = LocalSearch().improve(coarse, start, 0.0)
         plans = [start.plan, Plan(problem, "exact", coarse.spread(groups))]
         floor = bound_of(problem)
         bound_s = 0.0
@@ -114,6 +116,7 @@ class Exact(Constrained):
         beside = _beside(coarse)
         began = time.monotonic()
         left_s = self.time_limit_s
+        say(0.0, "proving", left_s, AT_MOST)
         forbidden: list[Sequence[int]] = []
         bound_s, sound = 0.0, True
         while left_s > 0 and len(forbidden) <= MOST_FORBIDDEN:

@@ -14,7 +14,7 @@ from hetsim.base.units import format_seconds
 from hetsim.recommending.answer import Recommendation, devices_of, nearest
 from hetsim.recommending.binding import Binding
 from hetsim.recommending.doubt import Doubt
-from hetsim.recommending.question import Question
+from hetsim.recommending.question import UNITS, Question
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.tables.surviving import surviving_report
 from hetsim.reporting.words.console import cell, new_table, pairs
@@ -22,8 +22,6 @@ from hetsim.reporting.words.text import big, latency_text, percent
 
 MOST_EXCUSES = 12
 """Vectors that are told of one by one."""
-
-UNITS = {"cost": "USD/h", "energy": "W", "devices": "devices"}
 
 
 def recommendation_report(found: Recommendation) -> RenderableType:
