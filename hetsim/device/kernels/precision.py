@@ -68,11 +68,13 @@ def rounded(
     """
     import onnx
 
+    from hetsim.graph.shapes.fragile import with_types
+
     made = onnx.ModelProto()
     made.CopyFrom(proto)
     bodies = any(_bodies(node) for node, r in zip(proto.graph.node, roundings, strict=True) if r)
     if bodies:
-        made = onnx.shape_inference.infer_shapes(made)
+        made = with_types(made)
     opsets = {entry.domain: entry.version for entry in made.opset_import}
     writer = _Writer(_all_names(made.graph), opsets)
     writer.rewrite(made.graph, list(roundings), dict(dtypes))

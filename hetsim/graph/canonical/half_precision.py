@@ -141,7 +141,12 @@ def _hide(
             and not given
         ):
             constant.update(node.output)
-        elif given == [node.input[0]] and len(node.output) == 1 and _taken_apart(node, kinds):
+        elif (
+            given
+            and given == list(node.input[:1])
+            and len(node.output) == 1
+            and _taken_apart(node, kinds)
+        ):
             whole = hidden.nodes[node.name] = onnx.NodeProto()
             whole.CopyFrom(node)
             kind = kinds.get(node.output[0], 0)

@@ -172,7 +172,10 @@ def _body_of_call(
         except (ValueError, RuntimeError, onnx.checker.ValidationError):
             scope.known[key] = None
         else:
-            scope.known[key] = _typed(flat, scope, f"{scope.path}{node.name}/", given)
+            # Where versions of operator sets contradict each other, calls stay as they are.
+            stays = key_of_call(node) in map(key_of_call, flat.graph.node)
+            path = f"{scope.path}{node.name}/"
+            scope.known[key] = None if stays else _typed(flat, scope, path, given)
     body = scope.known[key]
     own = () if body is None else tuple(sorted(body.constants - given))
     return body, own

@@ -16,6 +16,7 @@ from hetsim.base.files import open_regular
 from hetsim.errors import ModelError, nearest
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.reading.onnx_types import dtype_name
+from hetsim.graph.reading.well_formed import ill_formed
 
 INLINE_BYTES = 8192
 """External tensors up to this size are read at once: shapes, axes and scales steer inference."""
@@ -106,6 +107,12 @@ def _checked(proto: onnx.ModelProto, content: bytes, path: Path) -> OnnxFile:
     if _not_text(proto):
         raise ModelError(
             "not an ONNX model, or damaged: a name in it is no text",
+            where=str(path),
+            hint="export the model anew",
+        )
+    if said := ill_formed(proto):
+        raise ModelError(
+            f"not an ONNX model that can be read: {said}",
             where=str(path),
             hint="export the model anew",
         )

@@ -13,6 +13,7 @@ import onnx
 from hetsim.errors import ModelError
 from hetsim.graph.reading.onnx_file import external_bytes
 from hetsim.graph.reading.onnx_types import parse_type
+from hetsim.graph.reading.structure import bodies
 
 LEVELS = ("none", "basic", "extended")
 """What ``canonical`` may be."""
@@ -71,13 +72,29 @@ def optimise(
         with tempfile.TemporaryDirectory(prefix="hetsim-") as folder:
             saved = Path(folder) / "optimised.onnx"
             open_session(proto, weights_dir, level, where, saved, libraries)
-            return onnx.load(str(saved), load_external_data=False)
+            made = onnx.load(str(saved), load_external_data=False)
     except OSError as error:
         raise ModelError(
             f"the optimised model cannot be written: {error.strerror or error}",
             where=where,
             hint="set TMPDIR to a folder that is writable and has room, or use --canonical none",
         ) from error
+    _widen_indices(made.graph)
+    return made
+
+
+def _widen_indices(graph: onnx.GraphProto) -> None:
+    """Give sparse constants indices of int64, as ONNX has them, in place.
+
+    ONNX Runtime writes the narrowest integers that hold them, and reads both.
+    """
+    for sparse in graph.sparse_initializer:
+        if sparse.indices.data_type != onnx.TensorProto.INT64:
+            places = onnx.numpy_helper.to_array(sparse.indices).astype("int64")
+            sparse.indices.CopyFrom(onnx.numpy_helper.from_array(places, sparse.indices.name))
+    for node in graph.node:
+        for body in bodies(node):
+            _widen_indices(body)
 
 
 def probe_types(

@@ -13,6 +13,7 @@ from hetsim.graph.reading.onnx_file import INLINE_BYTES
 from hetsim.graph.reading.onnx_runtime import probe_types
 from hetsim.graph.reading.onnx_types import has_rank, has_type
 from hetsim.graph.shapes.binding import bindable
+from hetsim.graph.shapes.fragile import replace_fragile
 from hetsim.graph.shapes.tree_types import add_stand_in, is_ensemble
 
 
@@ -81,6 +82,7 @@ def inferred(
     """Return the types that ONNX's own inference finds of the values `written`; none may be."""
     skeleton = _skeleton(proto)
     skeleton.functions.extend(custom.bodies.values())
+    replace_fragile(skeleton)
     try:
         result = onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
     except Exception:
