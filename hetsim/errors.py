@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
@@ -377,9 +378,18 @@ SHOWN = 16
 """How many choices a hint lists."""
 
 
+_COMPARED, _COMPARED_LENGTH = 1000, 200
+"""Choices that a name is compared with, letter by letter, and the letters of one that is."""
+
+
 def closest(name: str, choices: Iterable[str]) -> str:
     """Return a hint that names the closest of `choices`; empty where none is close."""
-    close = difflib.get_close_matches(name, sorted(set(choices)), n=1, cutoff=0.6)
+    if len(name) > _COMPARED_LENGTH:
+        return ""
+    likely = [one for one in sorted(set(choices)) if len(one) <= 3 * len(name)]
+    # What differs in few letters mostly has the same first ones.
+    likely.sort(key=lambda one: -len(os.path.commonprefix([one, name])))
+    close = difflib.get_close_matches(name, likely[:_COMPARED], n=1, cutoff=0.6)
     return f"did you mean '{close[0]}'?" if close else ""
 
 

@@ -16,7 +16,7 @@ _UNITS = {"s": 0, "ms": -3, "us": -6, "ns": -9}
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _FORM = re.compile(
     rf"\s*(?:[pP](?P<p>{_NUMBER})\s*(?:<=|=|<)|(?P<share>{_NUMBER})\s*%\s*(?:<=|<))"
-    rf"\s*(?P<time>{_NUMBER})\s*(?P<unit>[A-Za-zµ]*)\s*"
+    rf"\s*(?P<time>{_NUMBER})\s*+(?P<unit>[A-Za-zµ]*)\s*+"
 )
 
 

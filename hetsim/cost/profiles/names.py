@@ -32,12 +32,11 @@ _BEGINS = re.compile(
     r"^(Reformatting CopyNode for (Input|Output) Tensor \d+ to |node_of_|fused[ _]"
     r"|reformat:|[a-z_0-9]+:)"
 )
-_RANGE = re.compile(r"\{?ForeignNode\[(.+?)\.\.\.(.+)\]\}?")
 _SEPARATE = re.compile(r"\s\+\s|\s\|\|\s|,\s*|[()]")
 _CONSTANT = re.compile(r"(^|/)Constant(_\d+)?$")
 _NUMBERED = re.compile(r"(.+?)_\d+_*")
 _MOST_PARTS = 64
-"""Of a name without blanks that is tried piece by piece."""
+"""Of a name without blanks that is tried piece by piece, and additions that are taken off one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +91,10 @@ class Names:
         }
         for node in graph.nodes:
             stem = node.name
-            while stem not in found and (shorter := _ENDS.sub("", stem)) != stem:
-                stem = shorter
+            for _ in range(_MOST_PARTS):
+                if stem in found:
+                    break
+                stem = _ENDS.sub("", stem)
             if node.name not in found and stem in found and "_token_" not in node.name:
                 nodes[node.name] = (node.id,)
         nameless: dict[str, str] = {}
@@ -147,7 +148,7 @@ class Names:
     def _one(self, name: str) -> tuple[int, ...] | None:
         """The nodes of one name, or of a value's, without what runtimes add."""
         of_value = False
-        while True:
+        for _ in range(_MOST_PARTS):
             if name in self.values and (of_value or name not in self.nodes):
                 return (self.values[name],)
             if name in self.nodes:
@@ -157,14 +158,17 @@ class Names:
             if shorter == name:
                 shorter = _BEGINS.sub("", name)
             if shorter == name:
-                return None
+                break
             name = shorter
+        return None
 
     def _between(self, name: str) -> tuple[int, int] | None:
-        found = _RANGE.search(name)
-        if found is None:
+        _, _, spoken = name.partition("ForeignNode[")
+        first_name, _, rest = spoken.partition("...")
+        last_name, _, _ = rest.rpartition("]")
+        if not last_name:
             return None
-        ends = [self._place(found[1].strip()), self._place(found[2].strip())]
+        ends = [self._place(first_name.strip()), self._place(last_name.strip())]
         if None in ends:
             return None
         first, last = sorted(place for place in ends if place is not None)

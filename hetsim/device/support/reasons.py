@@ -19,7 +19,7 @@ _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("lone", re.compile(r"^no node that computes is joined to it there$")),
     ("type", re.compile(r"^op .* has no integer kernel, and it computes no floats")),
     ("op", re.compile(r"^op ")),
-    ("attribute", re.compile(r"^attribute .* of .* \(it takes .*\)")),
+    ("attribute", re.compile(r"^attribute (?>.*? of )(?>.*? \(it takes ).*\)")),
     ("opset", re.compile(r"^operator set \d+ \(it takes ")),
     ("shape", re.compile(r"^dynamic shape of tensor ")),
     ("rank", re.compile(r"^rank \d+ of tensor ")),

@@ -20,6 +20,9 @@ LEVELS = ("none", "basic", "extended")
 
 _GIST_LENGTH = 300
 
+_READ_LENGTH = 1000
+"""Of a message what is looked at, at either end: names in it may be of any length."""
+
 _OF_CPU_KERNELS = ["QDQSelectorActionTransformer", "SliceConcatToSpaceToDepthFusion"]
 """Optimisers that are left out: they turn quantized units, and slices side by side, into what CPU
 kernels take, and every device makes its own of them."""
@@ -229,7 +232,7 @@ def open_session(
 
 
 def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> ModelError:
-    text = _one_line(text)
+    text = _short(_one_line(text))
     if match := re.search(r"IR version: (\d+), max supported IR version: (\d+)", text):
         has, most = match.groups()
         return ModelError(
@@ -277,13 +280,20 @@ def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> 
 
 def gist(text: str) -> str:
     """Return on one line what a message of ONNX Runtime says."""
-    return _cut(_without_preamble(_one_line(text)))
+    return _cut(_without_preamble(_short(_one_line(text))))
 
 
 def _without_preamble(text: str) -> str:
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : (\w+) : ", "", text)
     text = re.sub(r"^/\S+:\d+ .*?\w\(.*?\)( const)? (?=\S)", "", text)
     return text.removeprefix("This is an invalid model. ").rstrip(". ")
+
+
+def _short(text: str) -> str:
+    """The ends of what is long: expressions on it take more than linear time."""
+    if len(text) <= 2 * _READ_LENGTH:
+        return text
+    return f"{text[:_READ_LENGTH]}...{text[-_READ_LENGTH:]}"
 
 
 def _cut(text: str) -> str:

@@ -30,8 +30,8 @@ UNITS: Mapping[str, Mapping[str, float]] = {
 FORMS = "write x2, /2, +10%, -10% or =VALUE"
 
 _AMOUNT = re.compile(
-    r"(?P<what>.*?)(?:\s+(?P<times>[x*])\s*|\s*(?P<sign>[/=+-])\s*)"
-    r"(?P<number>[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(?P<unit>%|[A-Za-z][A-Za-z/]*)?\s*"
+    r"(?P<what>.*?)(?<!\s)(?:\s++(?P<times>[x*])\s*+|\s*+(?P<sign>[/=+-])\s*+)"
+    r"(?P<number>[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*+(?P<unit>%|[A-Za-z][A-Za-z/]*)?\s*+"
 )
 
 

@@ -19,6 +19,9 @@ from hetsim.execution.dispatch.transport import Fault, kernel_fault
 
 _PROCESS_ALONE = re.compile(r"ray\.kill|worker process|exit type|intended", re.I)
 _NODE = re.compile(r"node (has )?died|node.*(dead|terminated)|preempt", re.I)
+_READ_LENGTH = 10_000
+"""Of an error's text what is looked at: names in it may be of any length."""
+
 _BECAUSE = re.compile(
     r"The actor (?:is dead|died) because (.*?)\.?(?: Node Id:| Worker exit type|$)"
 )
@@ -49,7 +52,7 @@ def node_may_be_gone(error: BaseException) -> bool:
     """Whether what the actor left in its node's object store may be gone with it."""
     if isinstance(error, ActorUnavailableError | NodeDiedError):
         return True
-    text = str(error)
+    text = str(error)[:_READ_LENGTH]
     return bool(_NODE.search(text)) or not _PROCESS_ALONE.search(text)
 
 
@@ -83,7 +86,7 @@ def _death(lines: Sequence[str], device: str) -> DeviceLost:
         hint = "install this hetsim on every node" if "No module" in last else None
         said = f"its Ray actor did not start: {last}"
         return DeviceLost(said, where=where, hint=hint, device=device)
-    because = _BECAUSE.search(" ".join(lines))
+    because = _BECAUSE.search(" ".join(lines)[:_READ_LENGTH])
     reason = because[1] if because is not None else last
     return DeviceLost(
         f"its Ray actor died: {reason}",
