@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
@@ -388,9 +387,13 @@ def closest(name: str, choices: Iterable[str]) -> str:
         return ""
     likely = [one for one in sorted(set(choices)) if len(one) <= 3 * len(name)]
     # What differs in few letters mostly has the same first ones.
-    likely.sort(key=lambda one: -len(os.path.commonprefix([one, name])))
+    likely.sort(key=lambda one: -_same_letters(one, name))
     close = difflib.get_close_matches(name, likely[:_COMPARED], n=1, cutoff=0.6)
     return f"did you mean '{close[0]}'?" if close else ""
+
+
+def _same_letters(one: str, other: str) -> int:
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(other))
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

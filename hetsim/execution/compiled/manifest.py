@@ -15,9 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hetsim.base.cache import ROOM
 from hetsim.base.files import TEXT_LIMIT_BYTES, open_regular
+from hetsim.device.artifact.header import onnxruntime_version
 from hetsim.device.artifact.values import ValueSpec
 from hetsim.errors import ExecutionError, InvalidInput
 from hetsim.execution.devices.plan_steps import Part, Step, steps_of
+from hetsim.version import __version__
 
 SCHEMA = "hetsim-compiled/2"
 MANIFEST, PLAN = "manifest.json", "plan.json"
@@ -174,7 +176,8 @@ def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
     ------
     InvalidInput
         Where a file is missing, damaged, not in the folder, or says what cannot be: values
-        that nobody makes, two makers of one, a device that is not listed.
+        that nobody makes, two makers of one, a device that is not listed; or where another
+        hetsim or ONNX Runtime wrote it.
 
     Complexity: linear in the manifest.
     """
@@ -205,6 +208,16 @@ def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
         raise InvalidInput(f"{place}: {first['msg']}", where=where, hint=_AGAIN) from None
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"cannot be read: {error}", where=where, hint=_AGAIN) from None
+    for what, written, here in (
+        ("hetsim", manifest.hetsim, __version__),
+        ("onnxruntime", manifest.onnxruntime, onnxruntime_version()),
+    ):
+        if written != here:
+            raise InvalidInput(
+                f"compiled by {what} '{written}', and this is '{here}'",
+                where=where,
+                hint="compile the plan again, or install that version",
+            )
     _check_names(manifest, where)
     steps = _checked_steps(manifest, where)
     data = _read(folder, manifest.plan.file, where)

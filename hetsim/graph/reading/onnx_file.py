@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ _MEMORY_TAG = "_ORT_MEM_ADDR_"
 """In the locations by which ONNX Runtime, within a process, means an address and no file."""
 
 _PROTOBUF_LIMIT_BYTES = 2**31 - 1
+
+Stored = onnx.TensorProto | onnx.SparseTensorProto
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +127,17 @@ def _checked(proto: onnx.ModelProto, content: bytes, path: Path) -> OnnxFile:
 
 def tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """Yield every stored tensor of `graph` and of the bodies in it, attributes included."""
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield sparse.values
-        yield sparse.indices
-    for node in graph.node:
-        yield from _tensors_of_node(node)
+    for stored in _stored(graph):
+        yield from _parts(stored)
 
 
 def refers_outside(proto: onnx.ModelProto) -> bool:
     """Whether any tensor of the model is still external data."""
-    return any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in _all_tensors(proto))
+    return any(
+        tensor.data_location == onnx.TensorProto.EXTERNAL
+        for stored in _all_stored(proto)
+        for tensor in _parts(stored)
+    )
 
 
 def external_bytes(proto: onnx.ModelProto) -> int:
@@ -147,22 +149,39 @@ def external_bytes(proto: onnx.ModelProto) -> int:
     )
 
 
-def _all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    yield from tensors_of(proto.graph)
+def _all_stored(proto: onnx.ModelProto) -> Iterator[Stored]:
+    yield from _stored(proto.graph)
     for function in proto.functions:
+        yield from _of_attributes(function.attribute_proto)
         for node in function.node:
-            yield from _tensors_of_node(node)
+            yield from _of_attributes(node.attribute)
 
 
-def _tensors_of_node(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
-    for attribute in node.attribute:
+def _stored(graph: onnx.GraphProto) -> Iterator[Stored]:
+    yield from graph.initializer
+    yield from graph.sparse_initializer
+    for node in graph.node:
+        yield from _of_attributes(node.attribute)
+
+
+def _of_attributes(attributes: Iterable[onnx.AttributeProto]) -> Iterator[Stored]:
+    for attribute in attributes:
         if attribute.HasField("t"):
             yield attribute.t
+        if attribute.HasField("sparse_tensor"):
+            yield attribute.sparse_tensor
         yield from attribute.tensors
+        yield from attribute.sparse_tensors
         if attribute.HasField("g"):
-            yield from tensors_of(attribute.g)
+            yield from _stored(attribute.g)
         for body in attribute.graphs:
-            yield from tensors_of(body)
+            yield from _stored(body)
+
+
+def _parts(stored: Stored) -> tuple[onnx.TensorProto, ...]:
+    if isinstance(stored, onnx.TensorProto):
+        return (stored,)
+    return stored.values, stored.indices
 
 
 def _read(path: Path) -> bytes:
@@ -199,10 +218,13 @@ def _siblings(path: Path) -> str:
 
 
 def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
-    """Check every external reference, read the small ones, and return size by location."""
+    """Check every external reference, read the small ones, those of sparse
+    constants too, and return size by location."""
     sizes: dict[str, int] = {}
     small: dict[str, list[tuple[onnx.TensorProto, int, int]]] = {}
-    for tensor in _all_tensors(proto):
+    inline_bytes = 0
+    found = ((part, stored) for stored in _all_stored(proto) for part in _parts(stored))
+    for tensor, stored in found:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
         location, offset, length = _reference(tensor, path)
@@ -215,15 +237,30 @@ def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
                 where=str(path),
                 hint="fetch the weights file anew, it is cut short",
             )
-        if length <= INLINE_BYTES:
+        # ONNX Runtime looks for the parts of sparse ones in the folder that the process is in.
+        if length <= INLINE_BYTES or isinstance(stored, onnx.SparseTensorProto):
             small.setdefault(location, []).append((tensor, offset, length))
+            inline_bytes += length
+        if inline_bytes > _PROTOBUF_LIMIT_BYTES:
+            raise ModelError(
+                "its sparse and small constants in files are larger than 2 GiB together",
+                where=str(path),
+                hint="save large weights as dense tensors",
+            )
     for location, wanted in small.items():
-        with (path.parent / location).open("rb") as file:
-            for tensor, offset, length in wanted:
-                file.seek(offset)
-                tensor.raw_data = file.read(length)
-                tensor.ClearField("external_data")
-                tensor.ClearField("data_location")
+        try:
+            with open_regular(path.parent / location) as file:
+                for tensor, offset, length in wanted:
+                    file.seek(offset)
+                    tensor.raw_data = file.read(length)
+                    tensor.ClearField("external_data")
+                    tensor.ClearField("data_location")
+        except OSError as error:
+            raise ModelError(
+                f"external data {location!r} cannot be read: {error.strerror or error}",
+                where=str(path),
+                hint="check the file and its permissions",
+            ) from error
     return sizes
 
 

@@ -224,6 +224,8 @@ def _constants_to_initializers(graph: onnx.GraphProto, where: str) -> None:
     for node in graph.node:
         if node.op_type != "Constant" or node.domain:
             kept.append(node)
+        elif not any(node.output):
+            continue
         elif len(node.attribute) == 1 and node.attribute[0].name == "sparse_value":
             sparse = graph.sparse_initializer.add()
             sparse.CopyFrom(node.attribute[0].sparse_tensor)

@@ -66,7 +66,7 @@ def has_open_loop(graph: onnx.GraphProto, stored: Collection[str] = ()) -> bool:
         and math.prod(tensor.dims) == 1
         and onnx.numpy_helper.to_array(tensor).reshape(-1)[0] < _NO_LIMIT
     )
-    known.update(n.output[0] for n in graph.node if n.op_type == "Constant")
+    known.update(name for n in graph.node if n.op_type == "Constant" for name in n.output)
     for node in graph.node:
         if node.op_type == "Loop" and node.input[0] not in known:
             return True

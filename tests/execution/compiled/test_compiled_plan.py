@@ -346,6 +346,8 @@ def group(place: int, **fields: Any) -> Callable[[dict[str, Any]], Any]:
     ("change", "told"),
     [
         (lambda r: r.update(schema="hetsim-compiled/1"), "compiled/1'.* compile the plan again"),
+        (lambda r: r.update(hetsim="0.0.1"), "compiled by hetsim '0.0.1', and this is '"),
+        (lambda r: r.update(onnxruntime="1.0"), "compiled by onnxruntime '1.0', and this is '"),
         (lambda r: r.update(weights=None), "where none belongs"),
         (lambda r: r["weights"].update(nbytes=64), "where none belongs"),
         (lambda r: r["weights"].update(nbytes=10**6), "not the weights that were compiled"),
