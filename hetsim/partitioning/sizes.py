@@ -185,7 +185,7 @@ def cut(quotient: Quotient, labels: Sequence[int], most: int, *, connected: bool
     for index, nodes in enumerate(quotient.members):
         label = labels[nodes[0]]
         piece, held = filled.get(label, (0, 0))
-        if held and held + len(nodes) > most:
+        if held + len(nodes) > most:
             piece, held = piece + 1, 0
         filled[label] = (piece, held + len(nodes))
         cuts.append(pieces.setdefault((label, piece), index))

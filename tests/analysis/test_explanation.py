@@ -59,6 +59,29 @@ def test_throughput_is_limited_by_the_largest_load() -> None:
     assert found.bound_s == pytest.approx(6.0)
 
 
+def test_shares_of_many_requests_are_over_the_streams_of_a_device() -> None:
+    # 12 s a request on three streams are 4 s; one stream of the other device takes 5 s.
+    problem = Problem.from_arrays(
+        [[12.0, np.inf], [np.inf, 5.0]],
+        edges=[(0, 1, 8)],
+        devices=("cpu", "npu"),
+        bytes_per_s=8.0,
+        contention="fifo",
+        streams=[3, 1],
+    )
+    plan = Plan(problem, "hetero", (Group("cpu", (0,)), Group("npu", (1,))))
+    found = explain(plan, objective="throughput")
+    assert list(found.shares.items()) == [("npu", 5.0), ("cpu", 4.0), ("cpu>npu", 1.0)]
+    assert found.cost_s == 5.0
+    assert found.limited_by == "npu"
+    # As many requests show: a device does them at its share each, and the largest paces all.
+    long = hetsim.simulate(plan, 60)
+    assert long.makespan_s == 12.0 + 1.0 + 5.0 * 60
+    busy = {name: share / found.cost_s for name, share in found.shares.items()}
+    for name, share in long.device_utilization.items():
+        assert share * long.makespan_s / 60 == pytest.approx(busy[name] * 5.0)
+
+
 @settings(max_examples=25, deadline=None)
 @given(problems(max_nodes=7))
 def test_every_change_saves_and_the_path_is_gapless(problem: Problem) -> None:

@@ -58,6 +58,14 @@ def test_execution_dtype_changes_rate_and_bytes() -> None:
     assert estimate.memory_s == 500 / (1e8 * 0.5)
 
 
+def test_integers_keep_their_width_where_floats_are_executed_in_another() -> None:
+    """Of 1,000 bytes, read, written and of weights, 200 are integers: 800 / 2 + 200 move."""
+    half = replace(DEVICE, execution_dtype={"float32": "float16"})
+    gather = Work(0, 500, 300, 200, "movement", "float32", True, integer_bytes=200)
+    assert Roofline().estimate(half, Kernel((gather,))).memory_s == 600 / (1e8 * 0.5)
+    assert Roofline().estimate(DEVICE, Kernel((gather,))).memory_s == 1000 / (1e8 * 0.5)
+
+
 def test_a_missing_peak_is_named() -> None:
     estimate = Roofline().estimate(DEVICE, Kernel((work(1000, 8, "elementwise", "int64"),)))
     assert estimate.compute_s == 1000 / (1e9 * 0.25)

@@ -231,6 +231,18 @@ def resized(proto: onnx.ModelProto) -> None:
     weight(proto, "shape").dims[0] = 2**40
 
 
+def typed(proto: onnx.ModelProto, entries: int, *, of: int = 16) -> None:
+    """Store the elements of a weight one by one, but as many as said."""
+    tensor = weight(proto, "b")
+    tensor.dims[0] = of
+    tensor.ClearField("raw_data")
+    tensor.float_data.extend([0.0] * entries)
+
+
+def padded(proto: onnx.ModelProto) -> None:
+    weight(proto, "b").raw_data += b"\0" * 4
+
+
 def sparse_outside(proto: onnx.ModelProto) -> None:
     proto.graph.sparse_initializer.add(
         values=numpy_helper.from_array(np.ones(1, np.float32), "sp"),
@@ -287,6 +299,9 @@ HARM: dict[str, tuple[Callable[[onnx.ModelProto], Any], str]] = {
     "nested": (nested_reference, "refers to a file"),
     "hidden": (hidden_reference, "refers to a file"),
     "resized": (resized, "has not the bytes"),
+    "too few entries": (lambda p: typed(p, 1, of=17), "has not the bytes"),
+    "too many entries": (lambda p: typed(p, 3 * 16), "has not the bytes"),
+    "too many bytes": (padded, "has not the bytes"),
     "negative": (lambda p: weight(p, "shape").dims.append(-2), "negative dimension"),
     "stored twice": (lambda p: weight(p, "b").float_data.append(1), "stored twice"),
     "unknown type": (lambda p: setattr(weight(p, "b"), "data_type", 99), "99"),

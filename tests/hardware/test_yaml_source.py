@@ -30,6 +30,14 @@ def test_scalars_are_those_of_yaml_1_2(tmp_path: Path) -> None:
     assert type(data[1]) is float
 
 
+@pytest.mark.parametrize(
+    "text", ["1_000", "1__0", "_1", "1_", "1_0.5", "1e1_0", "0x10", "0o10", "0b1", "1,000", "+-1"]
+)
+def test_what_yaml_1_2_calls_no_number_is_text(tmp_path: Path, text: str) -> None:
+    """Python and YAML 1.1 would take most of them for numbers."""
+    assert source_of(tmp_path, f"a: {text}\n").data["a"] == text
+
+
 def test_lines_are_those_of_the_keys_and_items(tmp_path: Path) -> None:
     source = source_of(
         tmp_path, "# top\na:\n  b: 1\n\n  c:\n    - x\n    - {d: 2,\n       e: 3}\nf: 4\n"

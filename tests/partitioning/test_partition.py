@@ -35,6 +35,7 @@ def test_valid_partition_has_no_problems() -> None:
         (groups(("c", (0, 1, 2, 3))), "unknown device 'c'"),
         (groups(("a", (0, 2, 1, 3))), "graph order"),
         (groups(("a", (0, 1, 2, 3, 4))), "node 4, which does not exist"),
+        (groups(("a", (-1, 0, 1, 2, 3))), "node -1, which does not exist"),
         (groups(("a", (0, 1, 3)), ("b", (2,))), "cycle: group 0 (a) > group 1 (b) > group 0 (a)"),
         (groups(("a", (3,)), ("a", (0, 1, 2))), "group 0 stands before group 1"),
     ],
@@ -80,6 +81,48 @@ def test_a_composite_is_supported_whole_or_not_at_all() -> None:
         check(problem, groups(("npu", (0,)), ("cpu", (1, 2))))
     check(problem, groups(("npu", (0,)), ("cpu", (1, 2))), supports=False)
     check(problem, groups(("cpu", (0,)), ("npu", (1, 2))))
+
+
+def test_a_composite_of_another_device_ties_nothing() -> None:
+    """What npu runs as one kernel holds no group of cpu's together, nor one that lacks a part."""
+    dag = Dag.from_edges(3, [])
+    for device, composites, connected in (
+        ("npu", [(0, (0, 1, 2))], True),
+        ("cpu", [(0, (0, 1, 2))], False),
+        ("npu", [(0, (0, 1))], False),
+    ):
+        found = problems_of(
+            dag, groups((device, (0, 1, 2))), ("npu", "cpu"), composites=composites, connected=True
+        )
+        assert found == ([] if connected else ["group 0 is not connected"])
+    apart = groups(("npu", (0, 1)), ("npu", (2,)))
+    composites = [(0, (0, 1, 2))]
+    found = problems_of(dag, apart, ("npu", "cpu"), composites=composites, connected=True)
+    assert found == ["group 0 is not connected"]
+
+
+@given(dags(), st.data())
+def test_of_the_groups_that_could_stand_next_the_least_rank_comes_first(
+    dag: Dag, data: st.DataObject
+) -> None:
+    labels = data.draw(st.lists(st.integers(0, 4), min_size=dag.n, max_size=dag.n))
+    ranks = data.draw(st.lists(st.integers(0, 5), min_size=dag.n, max_size=dag.n))
+    for rank in (ranks, None):
+        order = order_groups(dag, labels, rank)
+        if order is None:
+            return
+        key = {
+            label: min((ranks[v] if rank else v, v) for v in range(dag.n) if labels[v] == label)
+            for label in labels
+        }
+        feeds = {(labels[u], labels[v]) for u, v in dag.edges() if labels[u] != labels[v]}
+        left = set(labels)
+        for nodes in order:
+            able = [g for g in left if not any(b == g and a in left for a, b in feeds)]
+            expected = min(able, key=lambda g: key[g])
+            assert nodes == tuple(v for v in range(dag.n) if labels[v] == expected)
+            left.remove(expected)
+        assert not left
 
 
 @given(dags(), st.data())

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from builders import CASES, problems
-from hetsim.errors import UsageError
-from hetsim.partitioning.groups import component_counts, owners
-from hetsim.partitioning.sizes import SizeRules, gain_s
+from builders import CASES, dags, problems
+from hetsim.errors import OutOfMemory, UsageError
+from hetsim.graph.dag import Dag
+from hetsim.partitioning.atoms import Quotient
+from hetsim.partitioning.groups import component_counts, order_groups, owners
+from hetsim.partitioning.sizes import SizeRules, check_weights, cut, gain_s
 from hetsim.partitioning.validator import problems_of
+from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from sweeps import examples
 
@@ -115,6 +120,125 @@ def test_groups_are_ranked_by_gain_not_by_size() -> None:
     assert [group.nodes for group in made.groups if group.device == "npu"] == [(4,)]
     assert gain_s(problem, 0, [4], [1]) == 49.0
     assert gain_s(problem, 0, [0, 1, 2], [1, 1, 1]) == 1.5
+
+
+@examples(quick=40, full=150)
+@given(problems(max_nodes=8), st.data())
+def test_gain_is_time_elsewhere_less_time_here_and_what_moves(
+    problem: Problem, data: st.DataObject
+) -> None:
+    """Against the nodes one by one on the host, inputs apart; the other way round as well."""
+    device, home = len(problem.devices) - 1, 0
+    ours = [v for v in range(problem.n) if problem.supported[v, device]]
+    nodes = sorted(data.draw(st.sets(st.sampled_from(ours), min_size=1))) if ours else []
+    if not nodes:
+        return
+    inside = set(nodes)
+    saved = sum(problem.seconds[v, home] - problem.seconds[v, device] for v in nodes)
+    saved -= problem.dispatch_s[device]
+    if device != home:
+        for value in problem.values:
+            reads = inside & set(value.consumers)
+            if value.producer in inside and (value.is_output or set(value.consumers) - inside):
+                saved -= problem.routes[device][home].seconds(value.nbytes)
+            elif value.producer >= 0 and value.producer not in inside and reads:
+                saved -= problem.routes[home][device].seconds(value.nbytes)
+    assert gain_s(problem, device, nodes, [home] * len(nodes)) == pytest.approx(saved)
+
+
+def test_gain_tells_the_ways_apart() -> None:
+    # 8 bytes to the device take 1 s and back 4 s; an input is brought anyhow.
+    problem = Problem.from_arrays(
+        [[9.0, 1.0], [9.0, 1.0], [9.0, 9.0]],
+        tensors=[(-1, 8, (0,)), (0, 8, (1,)), (1, 8, (2,)), (0, 8, ())],
+        devices=("cpu", "npu"),
+        bytes_per_s=[[1.0, 8.0], [2.0, 1.0]],
+        host=0,
+    )
+    assert gain_s(problem, 1, [0], [0]) == 9.0 - 1.0 - 4.0 - 4.0
+    assert gain_s(problem, 1, [1], [0]) == 9.0 - 1.0 - 1.0 - 4.0
+    assert gain_s(problem, 1, [0, 1], [0, 0]) == 18.0 - 2.0 - 4.0 - 4.0
+
+
+@examples(quick=60, full=200)
+@given(dags(10), st.integers(1, 4), st.booleans(), st.data())
+def test_a_cut_fills_each_piece_with_as_much_as_it_may_hold(
+    dag: Dag, most: int, connected: bool, data: st.DataObject
+) -> None:
+    labels = data.draw(st.lists(st.integers(0, 2), min_size=dag.n, max_size=dag.n))
+    if order_groups(dag, labels) is None:
+        labels = [0] * dag.n
+    found = cut(Quotient.of(dag, ()), labels, most, connected=connected)
+    pieces: dict[int, list[int]] = {}
+    for v, piece in enumerate(found):
+        pieces.setdefault(piece, []).append(v)
+    expected: list[list[int]] = []
+    for label in set(labels):
+        nodes = [v for v in range(dag.n) if labels[v] == label]
+        expected += [nodes[at : at + most] for at in range(0, len(nodes), most)]
+    if connected:
+        whole = nx.Graph([*dag.edges(), *((v, v) for v in range(dag.n))])
+        expected = [
+            sorted(part)
+            for nodes in expected
+            for part in nx.connected_components(whole.subgraph(nodes))
+        ]
+    assert sorted(pieces.values()) == sorted(expected)
+
+
+def test_a_region_that_is_larger_than_a_piece_is_one() -> None:
+    dag = Dag.from_edges(5, [(v, v + 1) for v in range(4)])
+    quotient = Quotient.of(dag, [(1, 2, 3)])
+    assert cut(quotient, [7] * 5, 2, connected=False) == [0, 1, 1, 1, 2]
+    assert cut(quotient, [7] * 5, 4, connected=False) == [0, 0, 0, 0, 2]
+
+
+def test_a_shared_weight_takes_its_room_once_and_may_fill_it() -> None:
+    """60 bytes that two groups read, and 40 more: 100 bytes hold them, 99 do not."""
+    for capacity, kept in ((100, 3), (99, 2), (60, 2), (59, 0)):
+        problem = Problem.from_arrays(
+            [[1.0, 9.0], [INF, 1.0], [1.0, 9.0], [INF, 1.0], [1.0, 5.0]],
+            edges=[(v, v + 1, 0) for v in range(4)],
+            devices=("npu", "cpu"),
+            weight_bytes=[0] * 5,
+            capacity_bytes=[capacity, 1000],
+            host=1,
+        )
+        weights = (Constant("shared", 60, (0, 2)), Constant("own", 40, (4,)))
+        problem = replace(problem, constants=weights)
+        made = hetsim.partition(problem, sizes=SizeRules(fit_weights=True))
+        held = {v for group in made.groups if group.device == "npu" for v in group.nodes}
+        if capacity == 59:
+            # Neither fits; what is read apart from it does.
+            assert held == {4}
+            continue
+        assert held == ({0, 2, 4} if kept == 3 else {0, 2})
+    # Behind what no longer fits nothing of the group is kept, though it would fit again.
+    chain = Problem.from_arrays(
+        [[1.0, 9.0]] * 4,
+        edges=[(v, v + 1, 0) for v in range(3)],
+        devices=("npu", "cpu"),
+        weight_bytes=[60, 50, 10, 10],
+        capacity_bytes=[100, 1000],
+        host=1,
+    )
+    made = hetsim.partition(chain, sizes=SizeRules(fit_weights=True))
+    assert [(group.device, group.nodes) for group in made.groups] == [
+        ("npu", (0,)),
+        ("cpu", (1, 2, 3)),
+    ]
+    # What the last device holds is refused beyond its memory to the byte.
+    for capacity, fits in ((100, True), (99, False)):
+        problem = Problem.from_arrays(
+            [[1.0]] * 3, edges=[], weight_bytes=[0] * 3, capacity_bytes=[capacity]
+        )
+        weights = (Constant("shared", 60, (0, 1)), Constant("own", 40, (2,)))
+        problem = replace(problem, constants=weights)
+        if fits:
+            check_weights(problem, [0, 0, 0])
+        else:
+            with pytest.raises(OutOfMemory, match=r"need 100 B.*100 bytes.*99 bytes.*'shared'"):
+                check_weights(problem, [0, 0, 0])
 
 
 def test_weights_must_fit() -> None:

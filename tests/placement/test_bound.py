@@ -98,6 +98,22 @@ def test_join_rule_counts_what_one_device_must_do_alone() -> None:
     assert tails(setting, setting.shares)[0].tolist() == [8.0, 8.0]
 
 
+def test_streams_of_one_device_share_what_comes_before_a_join() -> None:
+    # Two producers of 4 s side by side on two streams, then 1 s; and the mirror image, a fork.
+    for seconds, edges in (
+        ([[4.0], [4.0], [1.0]], [(0, 2, 0), (1, 2, 0)]),
+        ([[1.0], [4.0], [4.0]], [(0, 1, 0), (0, 2, 0)]),
+    ):
+        problem = Problem.from_arrays(seconds, edges, streams=[2])
+        least = min(hetsim.simulate(plan).latency_s for plan in every_plan(problem))
+        assert critical_path_bound(problem) == least == 5.0
+        assert lower_bound(problem) <= 5.0
+    # Three producers on two streams: 12 s of work take 6 s at the least.
+    join = Problem.from_arrays([[4.0]] * 3 + [[1.0]], [(v, 3, 0) for v in range(3)], streams=[2])
+    setting = Setting.of(join)
+    assert heads(setting, setting.shares)[3].tolist() == [6.0]
+
+
 def test_windows_see_what_neither_path_nor_area_sees() -> None:
     # Ten tasks of 1 s between a first and a last of 10 s that only one device runs fast.
     seconds = [[10.0, 100.0]] + [[1.0, 1.0]] * 10 + [[10.0, 100.0]]

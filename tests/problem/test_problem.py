@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from full_problems import full_problems
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.problem.parts import Constant, FusedKernel, Value
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 
 def test_from_edges_and_tensors() -> None:
@@ -91,3 +95,35 @@ def test_weights_and_device_names() -> None:
     assert problem.device_index("cpu") == 0
     with pytest.raises(UsageError, match="did you mean 'cpu'"):
         problem.device_index("cpuu")
+
+
+@examples(quick=60, full=300)
+@given(full_problems(), st.data())
+def test_a_subgraph_pays_for_what_crosses_its_border(problem: Problem, data: st.DataObject) -> None:
+    """Each tensor once: outputs and inputs of the model only where there is a host."""
+    nodes = data.draw(st.sets(st.integers(0, problem.n - 1), min_size=1))
+    for device in range(len(problem.devices)):
+        fetched = stored = 0.0
+        for value in problem.values:
+            readers = set(value.consumers)
+            if value.producer in nodes:
+                if readers - nodes or (value.is_output and problem.host is not None):
+                    stored += value.nbytes
+            elif readers & nodes and (value.producer >= 0 or problem.host is not None):
+                fetched += value.nbytes
+        staging = problem.staging
+        seconds = 0.0
+        if staging is not None:
+            seconds = fetched * staging.fetch_s_per_byte[device]
+            seconds += stored * staging.store_s_per_byte[device]
+        assert problem.staged_seconds(device, sorted(nodes)) == seconds
+        compute = problem.dispatch_s[device]
+        left = set(nodes)
+        for kernel in problem.fused:
+            if kernel.device == device and nodes.issuperset(kernel.nodes):
+                alone = sum(float(problem.seconds[v, device]) for v in kernel.nodes)
+                if kernel.seconds <= alone:
+                    compute += kernel.seconds
+                    left.difference_update(kernel.nodes)
+        compute += sum(float(problem.seconds[v, device]) for v in left)
+        assert problem.group_seconds(device, sorted(nodes)) == compute + seconds

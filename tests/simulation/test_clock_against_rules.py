@@ -16,7 +16,7 @@ from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.memory import memory_profile
 from hetsim.simulation.clock.playing import play
-from hetsim.simulation.clock.templates import tasks_of_plan, template_of
+from hetsim.simulation.clock.templates import Template, tasks_of_plan, template_of
 from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import arrivals, dealt_plans, plans
 from oracles.virtual_clock import Replay, Task, bytes_at, replay
@@ -164,6 +164,66 @@ def test_critical_path_has_no_gap_and_ends_last(plan: Plan, times: list[float]) 
     assert path[-1].end_s == max(event.end_s for event in timeline.events)
     assert path[0].start_s == times[path[0].request]
     assert all(a.end_s == b.start_s for a, b in pairwise(path))
+    tasks = tasks_of(plan, timeline)
+    for before, event in pairwise(path):
+        assert before in causes(plan, tasks, event)
+
+
+Tasks = dict[tuple[int, int], Event]
+"""Events by request and task of its template."""
+
+
+def tasks_of(plan: Plan, timeline: Timeline) -> Tasks:
+    names = [value.name for value in plan.problem.values]
+    found: Tasks = {}
+    for event in timeline.events:
+        template = template_for(plan, event.request)
+        task = event.group - template.first_group
+        if event.kind == "transfer":
+            task = template.groups + next(
+                at
+                for at, transfer in enumerate(template.transfers)
+                if names[transfer.value] == event.name
+                and plan.problem.devices[transfer.target] == event.device
+            )
+        found[event.request, task] = event
+    return found
+
+
+def template_for(plan: Plan, request: int) -> Template:
+    return tasks_of_plan(plan, plan.problem.contention).templates[plan.replica_of(request)]
+
+
+def causes(plan: Plan, tasks: Tasks, event: Event) -> list[Event]:
+    """What ended as it started: what it waited for, else who had its device or links.
+
+    Where the subgraph before it on its device, which it may not overtake, started then as well,
+    what kept that one.
+    """
+    template = template_for(plan, event.request)
+    task = next(task for (r, task), e in tasks.items() if e is event and r == event.request)
+    while True:
+        waited = [tasks[event.request, before] for before in template.predecessors[task]]
+        ended = [before for before in waited if before.end_s == event.start_s]
+        if ended:
+            return ended
+        earlier = [
+            g for g in range(min(task, template.groups))
+            if task < template.groups and template.group_device[g] == template.group_device[task]
+        ]  # fmt: skip
+        if not earlier or tasks[event.request, earlier[-1]].start_s != event.start_s:
+            break
+        task = earlier[-1]
+    kept = tasks[event.request, task]
+    held = {kept.device} if kept.kind == "compute" else set(kept.tracks)
+    return [
+        other
+        for other in tasks.values()
+        if other is not event
+        and other.kind == kept.kind
+        and other.end_s == event.start_s
+        and held & ({other.device} if other.kind == "compute" else set(other.tracks))
+    ]
 
 
 @examples(quick=40, full=150)

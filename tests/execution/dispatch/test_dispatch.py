@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -170,6 +172,36 @@ def test_only_what_is_lost_and_needed_is_done_again() -> None:
     dispatcher.lose("a", values_too=True)
     dispatcher.restore("a")
     assert [(c.device, c.step) for c in dispatcher.calls()] == []
+
+
+def test_a_step_of_an_old_version_counts_for_what_it_sent_alone() -> None:
+    # The first part moves from a to b, where the last one reads what it left there.
+    parts = [Part("a", ("in0",), ("x",)), Part("c", ("x",), ("y",)), Part("b", ("x", "y"), ("z",))]
+    old = steps_of(parts, ["z"])
+    new = steps_of([replace(parts[0], device="b"), *parts[1:]], ["z"])
+    assert new[0].keeps == ("x",)
+    assert new[2].receives == ("y",)
+    devices = Devices(parts)
+    dispatcher = Dispatcher(old, ["z"], STREAMS)
+    dispatcher.admit(0, {"in0": "in0 of 0"})
+    for device in STREAMS:
+        dispatcher.restore(device)
+    (call,) = dispatcher.calls()
+    dispatcher.switch(new, ["z"])
+    # Another device does the step of the same number already.
+    running = dispatcher.calls()
+    assert [(c.device, c.step) for c in running] == [("b", 0)]
+    assert not dispatcher.finish(call, devices.run(call, old[0]))
+    assert dispatcher.flights[0].done == set()
+    dispatcher.lose("b", values_too=False)
+    devices.clear("b")
+    dispatcher.restore("b")
+    ran = []
+    while running := dispatcher.calls():
+        for call in running:
+            ran.append(call.step)
+            dispatcher.finish(call, devices.run(call, new[call.step]))
+    assert sorted(ran) == [0, 1, 2]
 
 
 def test_requests_that_are_given_up_are_forgotten() -> None:

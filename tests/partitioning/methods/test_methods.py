@@ -130,6 +130,62 @@ def test_stage_is_minimal_on_two_devices() -> None:
             assert size(stage.merge(dag, device_of, host), device_of, host)[0] == off
 
 
+def copies(one: Dag, count: int) -> Dag:
+    """Many copies of a graph side by side, their nodes dealt out in turn."""
+    edges = [(u * count + k, v * count + k) for u, v in one.edges() for k in range(count)]
+    return Dag.from_edges(one.n * count, edges)
+
+
+def test_compact_scans_large_graphs_from_both_ends() -> None:
+    """From the sources alone the scan leaves one group too many in each of the copies."""
+    edges = [(0, 1), (0, 2), (0, 3), (0, 4), (1, 3), (1, 4), (2, 3), (2, 4)]
+    kinds = [1, 1, 0, 1, 1]
+    for mirrored in (False, True):
+        one = Dag.from_edges(5, [(4 - v, 4 - u) for u, v in edges] if mirrored else edges)
+        kinds = kinds[::-1] if mirrored else kinds
+        fewest = size(compact.merge(one, kinds), kinds, None)
+        assert fewest == fewest_connected(one, kinds, fewest)
+        count = compact.THOROUGH_UP_TO // 5 + 1
+        device_of = [kind for kind in kinds for _ in range(count)]
+        found = compact.merge(copies(one, count), device_of)
+        assert len(set(found)) == fewest[1] * count
+
+
+@settings(max_examples=60, deadline=None)
+@given(dags(9), st.data())
+def test_compact_of_large_graphs_by_definition(dag: Dag, data: st.DataObject) -> None:
+    """With few nodes, as if they were many: groups are valid, and the others' come first."""
+    device_of = data.draw(st.lists(st.integers(0, 2), min_size=dag.n, max_size=dag.n))
+    visits = data.draw(st.sampled_from([compact.VISITS_WITH_HOST, 0]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compact, "THOROUGH_UP_TO", 0)
+        patch.setattr(compact, "LEAST_BUDGETED", 1)
+        patch.setattr(compact, "VISITS_WITH_HOST", visits)
+        for host in (None, 0):
+            labels = compact.merge(dag, device_of, host)
+            parts = order_groups(dag, labels)
+            assert parts is not None
+            groups = as_groups(parts, device_of, NAMES)
+            assert problems_of(dag, groups, NAMES, connected=True) == []
+            # An edge within a device is left open only where closing it would close a circle.
+            for u, v in dag.edges():
+                if visits and device_of[u] == device_of[v] and labels[u] != labels[v]:
+                    joined = [labels[u] if label == labels[v] else label for label in labels]
+                    assert order_groups(dag, joined) is None
+
+
+def test_compact_makes_the_fewest_groups_beside_the_host_of_large_graphs() -> None:
+    """Scanned with the host's nodes among them, every copy has two groups elsewhere, not one."""
+    edges = [(0, 2), (0, 4), (0, 6), (1, 3), (1, 4), (2, 3), (2, 5), (2, 6), (4, 6)]
+    kinds = [1, 0, 1, 0, 1, 0, 1]
+    one = Dag.from_edges(7, edges)
+    count = compact.THOROUGH_UP_TO // 7 + 1
+    device_of = [kind for kind in kinds for _ in range(count)]
+    assert fewest_connected(one, kinds, (1, 4), 0) == (1, 4)
+    found = compact.merge(copies(one, count), device_of, 0)
+    assert size(found, device_of, 0) == (count, 4 * count)
+
+
 def test_compact_falls_back_when_the_budget_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(0)
     n = 300

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,12 @@ from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag, topological_order
 from hetsim.partitioning.groups import order_groups
 from hetsim.placement.bounds.max_load import max_load
-from hetsim.placement.strategies.ideal_dp import ideals
-from hetsim.problem.parts import Staging
+from hetsim.placement.loads.costs import costs_of
+from hetsim.placement.objective import bottleneck
+from hetsim.placement.strategies.ideal_dp import _search, ideals
+from hetsim.problem.parts import Constant, Staging
 from hetsim.problem.problem import Problem
+from oracles.least_bottleneck import acyclic, busiest
 from sweeps import sweep
 from tarnawski import paper_max_load, read
 
@@ -88,6 +92,54 @@ def test_equals_brute_force(memory: bool, count: int) -> None:
         plan = hetsim.plan(problem, "ideal-dp", required=True)
         assert max_load(problem, plan.assignment) == best
     assert infeasible < count / 2
+
+
+@sweep("seed", quick=range(0, 40, 5), full=range(40))
+def test_with_a_host_and_shared_weights_it_equals_brute_force(seed: int) -> None:
+    """Inputs, outputs, values that are both, and weights that several nodes read."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 6))
+    tensors = [(-1, int(rng.integers(1, 5)), [int(v) for v in range(n) if rng.random() < 0.5])]
+    tensors += [
+        (u, int(rng.integers(1, 5)), [v for v in range(u + 1, n) if rng.random() < 0.4])
+        for u in range(n)
+    ]
+    problem = Problem.from_arrays(
+        rng.integers(0, 5, (n, 2))[:, [0, 0, 1]] / 4.0,
+        tensors=[entry for entry in tensors if entry[0] >= 0 or entry[2]],
+        weight_bytes=[0] * n,
+        capacity_bytes=[4900, 4900, 7900],
+        host=int(rng.integers(3)),
+        dispatch_s=0.125,
+        streams=[2, 2, 1],
+        staging=Staging((0.25, 0.25, 0.0), (0.125, 0.125, 0.5)),
+    )
+    values = tuple(replace(v, is_output=v.is_output or rng.random() < 0.3) for v in problem.values)
+    weights = tuple(
+        Constant(f"c{k}", int(rng.integers(1, 4)) * 1000, readers)
+        for k in range(3)
+        if (readers := tuple(v for v in range(n) if rng.random() < 0.5))
+    )
+    problem = replace(problem, values=values, constants=weights)
+    best = min(
+        busiest(problem, assignment, range(3))
+        for assignment in itertools.product(range(3), repeat=n)
+        if acyclic(problem, assignment)
+    )
+    if best == float("inf"):
+        with pytest.raises(Infeasible):
+            hetsim.plan(problem, "ideal-dp")
+        return
+    # No search of moves or assignments lends a hand: the table of ideals alone.
+    costs = costs_of(problem)
+    lattice = ideals(costs.dag, 1000)
+    assert lattice is not None
+    _, least_s, stages = _search(costs, lattice, float("inf"), 10**6)
+    assert least_s == best
+    assert stages is not None
+    owner = [device for v in range(n) for nodes, device in stages if v in nodes]
+    assert busiest(problem, owner, range(3)) == best
+    assert bottleneck(hetsim.plan(problem, "ideal-dp", required=True)) == best
 
 
 def test_ideals_are_the_sets_closed_under_predecessors() -> None:

@@ -269,6 +269,23 @@ def test_others_take_over_from_what_is_left() -> None:
     ]  # fmt: skip
 
 
+def test_outputs_that_have_arrived_are_with_the_caller() -> None:
+    # Node 0 on d0 until 1, an output; node 1 on d1 from 1 to 7, its output over at 8.
+    problem = hetsim.Problem.from_arrays(
+        np.array([[1.0, 9.0], [9.0, 6.0]]),
+        tensors=[(-1, 1, [0, 1]), (0, 1, []), (1, 1, [])],
+        latency_s=1.0,
+        host=0,
+    )
+    plan = by_hand(problem, (0, [0]), (1, [1]))
+    assert hetsim.simulate(plan).latency_s == 8.0
+    # The host is away from 3 to 4, and all that was in its memory is gone.
+    timeline = simulate(plan, failures=[Failure("d0", 3.0, "kill", 1.0)])
+    assert timeline.latency_s == 8.0
+    ran = [(e.name, e.start_s, e.end_s) for e in timeline.events if e.kind != "failure"]
+    assert ran == [("g0", 0.0, 1.0), ("t0", 0.0, 1.0), ("g1", 1.0, 7.0), ("t2", 7.0, 8.0)]
+
+
 def test_a_hang_is_noticed_late() -> None:
     plan = by_hand(chain([[1.0, 9.0], [4.0, 3.0], [1.0, 9.0]]), (0, [0]), (1, [1]), (0, [2]))
     assert simulate(plan, failures=[Failure("d1", 3.0, "hang", 2.0)]).latency_s == 10.0
