@@ -8,6 +8,7 @@ from typing import Any
 from hetsim.placing.answer import Apart, Placed, Placement, Sought
 from hetsim.problem.record import problem_record
 from hetsim.reporting.service_record import service_record
+from hetsim.reporting.tables.place import best_sentence
 from hetsim.reporting.tables.workload import objectives_record
 
 
@@ -25,6 +26,7 @@ def place_record(found: Placement) -> dict[str, Any]:
         "bound": found.bound,
         "gap": found.gap,
         "impossible": found.impossible,
+        "verdict": {"say": best_sentence(found)},
         "sought": [_sought_record(one) for one in found.sought],
         "rows": [_row_record(row) for row in found.rows],
         "apart": [_apart_record(row) for row in found.apart],

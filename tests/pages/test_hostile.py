@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from collections.abc import Iterator
+from contextlib import chdir
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
 from answers_on_disk import write_rows
 from browsing import Open
+from cli_calls import call
 from hetsim.analysis.comparing import compare
+from hetsim.analysis.linting.lint import lint
+from hetsim.analysis.nodes.nodes import nodes
+from hetsim.analysis.nodes.record import nodes_record
 from hetsim.base.text import to_compact_json
 from hetsim.placement.planning import plan
 from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+from hetsim.reporting.lint_record import lint_record
 from hetsim.reporting.pages.island import Island
 from hetsim.reporting.pages.islands.compare import comparison_island
 from hetsim.reporting.pages.islands.difference import difference_island
 from hetsim.reporting.pages.islands.folder import folder_island
+from hetsim.reporting.pages.islands.lint import lint_island
+from hetsim.reporting.pages.islands.nodes import nodes_island
 from hetsim.reporting.pages.islands.of_left import island_of
 from hetsim.reporting.pages.islands.plan import run_island, simulation_island
 from hetsim.reporting.pages.page import page, write_page
+from hetsim.reporting.pages.pictures.graph import graph_picture
 from hetsim.reporting.pages.pictures.of_plans import pictures_of, played_of
 from hetsim.reporting.pages.reading import Left, read_left
 from hetsim.reporting.result import comparison_record, simulation_record
 from hetsim.reporting.tables.comparison import comparison_report
+from hetsim.reporting.tables.lint import lint_report
+from hetsim.reporting.tables.nodes import nodes_report
 from hetsim.reporting.tables.plan import simulation_report
 from hetsim.reporting.trace import trace_json
 from hetsim.reporting.words.console import console, whole
@@ -41,11 +57,62 @@ from hostile import (
     shown_safely,
     strings,
 )
+from onnx_builders import make_model, op, value
+from platforms import CPU_AND_NPU
 
-KINDS = ("compare", "simulate", "run", "plan", "sweep", "difference", "folder")
+KINDS = (
+    "compare", "simulate", "run", "plan", "sweep", "difference", "folder", "lint", "nodes",
+    "nodes of a plan", "place", "recommend",
+)  # fmt: skip
+
+WORKLOAD = """\
+streams:
+  first: {model: a.onnx, dims: {batch: 2}, arrivals: {constant: {rate_per_s: 300}}, slos: p90=50ms}
+  second: {model: b.onnx, dims: {batch: 1}, arrivals: {constant: {rate_per_s: 90}}, slos: p99=9ms}
+requests: 300
+"""
+NAMES = ("first", "second", "a.onnx", "b.onnx", "cpu", "npu", "rock-5b", "jetson-orin-nano")
+"""What has a name in the answers for a workload: each is called by another text."""
 
 
-def islands(folder: Path, texts: tuple[str, ...]) -> Iterator[tuple[str, Island]]:
+@pytest.fixture(scope="module")
+def placed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the pages of where two models are placed, and of the cheapest for one."""
+    folder = tmp_path_factory.mktemp("placed")
+    weights = {"w": np.eye(8, dtype=np.float32)}
+    made = make_model(
+        [op("MatMul", "x w", "a"), op("Relu", "a", "y")],
+        [value("x", ("batch", 8))], [value("y", ("batch", 8))], weights,
+    )  # fmt: skip
+    for name in ("a", "b"):
+        onnx.save(made, folder / f"{name}.onnx")
+    (folder / "pair.yaml").write_text(CPU_AND_NPU)
+    (folder / "load.yaml").write_text(WORKLOAD)
+    (folder / "one.yaml").write_text("".join([*WORKLOAD.splitlines(True)[:2], "requests: 99\n"]))
+    for verb, words in {
+        "place": ("load.yaml", "--platform", "pair.yaml"),
+        "recommend": ("one.yaml", "--catalog", "rock-5b,jetson-orin-nano", "--max-devices", "2",
+                      "--price", "rock-5b=0.05/h", "--price", "jetson-orin-nano=0.12/h"),
+    }.items():  # fmt: skip
+        with chdir(folder):
+            result = call(verb, "--workload", *words, "--report", f"{verb}.html")
+        assert result.exit_code == 0, result.stderr
+    return folder
+
+
+def of_workloads(placed: Path, texts: tuple[str, ...], command: tuple[str, ...]) -> Iterator[Any]:
+    """The reports of placements and recommendations, every name in them another."""
+    names = dict(zip(NAMES, cycle(texts), strict=False))
+    names |= {f"device {name}": f"device {names[name]}" for name in ("cpu", "npu")}
+    for verb in ("place", "recommend"):
+        left = read_left(placed / f"{verb}.html")
+        record = poisoned(left.record, names)
+        record["verdict"] = {"say": f"Best: {texts[0]} on {texts[6]}"}
+        pictures = poisoned(left.pictures, names)
+        yield verb, island_of(replace(left, record=record, pictures=pictures), command)
+
+
+def islands(folder: Path, placed: Path, texts: tuple[str, ...]) -> Iterator[tuple[str, Island]]:
     """A report of each kind in which everything that has a name is called so."""
     problem = hostile_problem(texts)
     command = ("hetsim", "compare", *texts)
@@ -84,6 +151,14 @@ def islands(folder: Path, texts: tuple[str, ...]) -> Iterator[tuple[str, Island]
         "folder",
         folder_island(texts[3], [(one, island_of(one, command)) for one in lefts], command),
     )
+    yield "lint", lint_island(read(lint_record(lint(problem, "heft"))), command, {})
+    problem = replace(problem, origins=tuple((name,) for name in problem.node_names))
+    yield "nodes", nodes_island(read(nodes_record(nodes(problem))), command, {})
+    made = plan(problem, "heft")
+    of_plan = read(nodes_record(nodes(made, device=problem.devices[1])))
+    picture = graph_picture([made])
+    yield "nodes of a plan", nodes_island(of_plan, command, {"graph": picture})
+    yield from of_workloads(placed, texts, command)
 
 
 def read(record: Any) -> Any:
@@ -99,13 +174,19 @@ def other_names(record: dict[str, Any], texts: tuple[str, ...]) -> dict[str, Any
     return changed
 
 
+def listed_problem() -> Problem:
+    """The same, all of whose nodes are those of the file."""
+    problem = hostile_problem()
+    return replace(problem, origins=tuple((name,) for name in problem.node_names))
+
+
 def plain_texts() -> tuple[str, ...]:
     return tuple(f"plain{number}" for number in range(len(HOSTILE)))
 
 
-def test_pages_of_every_kind_have_the_elements_of_plain_names(tmp_path: Path) -> None:
-    hostile = dict(islands(tmp_path / "hostile", HOSTILE))
-    plain = dict(islands(tmp_path / "plain", plain_texts()))
+def test_pages_of_every_kind_have_the_elements_of_plain_names(tmp_path: Path, placed: Path) -> None:
+    hostile = dict(islands(tmp_path / "hostile", placed, HOSTILE))
+    plain = dict(islands(tmp_path / "plain", placed, plain_texts()))
     assert tuple(hostile) == KINDS
     for kind, island in hostile.items():
         shown, other = Outline(page(island)), Outline(page(plain[kind]))
@@ -129,6 +210,9 @@ def test_tables_show_them_as_text(width: int) -> None:
     for report in (
         comparison_report(found, wide=True),
         simulation_report(made, simulate(made)),
+        lint_report(lint(problem, "heft"), wide=True),
+        nodes_report(nodes(listed_problem()), wide=True),
+        nodes_report(nodes(plan(listed_problem(), "heft")), wide=True),
     ):
         text = printed(report, width)
         assert shown_safely(text) == ""
@@ -144,8 +228,25 @@ def test_traces_hold_them_as_text() -> None:
     assert any("onerror" in name for name in names)
 
 
-def test_names_are_text_in_a_browser(tmp_path: Path, opened: Open) -> None:
-    _, island = next(islands(tmp_path / "rows", HOSTILE))
+@pytest.mark.parametrize(
+    "ending", ["csv", "json", "model-explorer.json", "why.model-explorer.json"]
+)
+def test_files_of_nodes_hold_them_as_text(ending: str) -> None:
+    """A row a node, whatever lines its name has, and names as they are: others look them up."""
+    problem = listed_problem()
+    for told in (nodes(problem), nodes(plan(problem, "heft"))):
+        text = told.to_file(Path(f"x.{ending}"))
+        if ending == "csv":
+            rows = list(csv.reader(io.StringIO(text, newline="")))
+            assert {len(row) for row in rows} == {len(rows[0])}
+            assert {row[0] for row in rows[1:]} == set(problem.node_names)
+        else:
+            assert text.isascii()
+            json.loads(text)
+
+
+def test_names_are_text_in_a_browser(tmp_path: Path, opened: Open, placed: Path) -> None:
+    _, island = next(islands(tmp_path / "rows", placed, HOSTILE))
     path = tmp_path / "report.html"
     write_page(island, path)
     check_in_a_browser(path, opened)
@@ -154,9 +255,9 @@ def test_names_are_text_in_a_browser(tmp_path: Path, opened: Open) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("width", [360, 1280])
 def test_names_are_text_in_a_browser_in_every_kind(
-    tmp_path: Path, opened: Open, width: int
+    tmp_path: Path, opened: Open, width: int, placed: Path
 ) -> None:
-    for kind, island in islands(tmp_path / "rows", HOSTILE):
+    for kind, island in islands(tmp_path / "rows", placed, HOSTILE):
         path = tmp_path / f"{kind}.html"
         write_page(island, path)
         check_in_a_browser(path, opened, width=width)

@@ -78,8 +78,9 @@ def test_the_figures_that_an_answer_is_about_lead_its_report(tmp_path: Path) -> 
     words = ("place", "--workload", str(workload), "--platform", "edge-tpu", "--json")
     placed = json.loads(call(*words).stdout)
     left = Left("placement.json", KINDS[placed["schema"]], placed)
-    assert headline(left)["factor",] == placed["rows"][0]["factor"]
-    assert "factor" in island_of(left, ()).verdict.say
+    factor = placed["rows"][0]["factor"]
+    assert headline(left)["factor",] == factor
+    assert f"{factor:.3g}x the demand" in island_of(left, ()).verdict.say
 
 
 def test_a_folder_of_several_is_all_of_them(answers: AnswersOnDisk) -> None:

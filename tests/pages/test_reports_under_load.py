@@ -19,6 +19,12 @@ streams:
   busy: {model: 'zoo:squeezenet', arrivals: {constant: {rate_per_s: 600}}, slos: p99=20ms}
 requests: 400
 """
+TWO = """\
+streams:
+  busy: {model: 'zoo:squeezenet', arrivals: {constant: {rate_per_s: 40}}, slos: p99=50ms}
+  calm: {model: 'zoo:alexnet', arrivals: {constant: {rate_per_s: 9}}, slos: p99=90ms}
+requests: 400
+"""
 GRID = """\
 models: [zoo:squeezenet]
 platforms: [rock-5b, jetson-orin-nano]
@@ -30,6 +36,7 @@ KINDS = {
                  "--requests", 16384),
     "recommend": ("--workload", "busy.yaml", "--catalog", "rock-5b,jetson-orin-nano",
                   "--price", "rock-5b=0.05/h", "--price", "jetson-orin-nano=0.12/h"),
+    "place": ("--workload", "two.yaml", "--platform", "rock-5b", "--placements", 2),
     "sweep": ("grid.yaml", "-o", "rows", "--executor", "threads",
               "--front", "latency_s,energy_j"),
 }  # fmt: skip
@@ -48,6 +55,7 @@ def report(kind: str, folder: Path) -> Path:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reports")
     (folder / "busy.yaml").write_text(WORKLOAD)
+    (folder / "two.yaml").write_text(TWO)
     (folder / "grid.yaml").write_text(GRID)
     return folder
 

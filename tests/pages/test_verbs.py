@@ -28,7 +28,18 @@ WORDS: dict[str, tuple[str, ...]] = {
     "many": ("simulate", "--requests", "1200", "--draws", "0"),
     "failed": ("simulate", "--inject", "kill npu at 0.01ms for 1ms"),
     "run": ("run", "--executor", "threads"),
+    "lint": ("lint", "--strategy", "heft"),
+    "nodes": ("nodes",),
+    "nodes of a plan": ("nodes", "--strategy", "heft"),
 }  # fmt: skip
+
+
+VIEWS = {
+    "lint": {"findings", "provenance"},
+    "nodes": {"units", "nodes", "refusals", "provenance"},
+    "nodes of a plan": {"units", "nodes", "refusals", "graph", "provenance"},
+}
+"""Views of those that play nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +73,7 @@ def data(path: Path) -> dict[str, Any]:
     return read
 
 
-@pytest.mark.parametrize("case", ["compare", "simulate", "run"])
+@pytest.mark.parametrize("case", ["compare", "simulate", "run", "lint", "nodes", "nodes of a plan"])
 def test_the_island_holds_what_the_verb_prints_as_json(
     asked: tuple[str, ...], case: str, tmp_path: Path
 ) -> None:
@@ -99,7 +110,7 @@ def test_every_view_of_it_is_drawn(
     path = tmp_path / "report.html"
     assert made(asked, case, path).exit_code == 0
     one = opened(path)
-    assert {"timeline", "utilization", "memory", "provenance"} <= set(one.views())
+    assert VIEWS.get(case, {"timeline", "utilization", "memory", "provenance"}) <= set(one.views())
     for view in one.views():
         one.show(view)
         assert "could not be drawn" not in one.page.inner_text(f"#view-{view}")

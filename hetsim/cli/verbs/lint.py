@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +14,12 @@ from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import platform_options
 from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, json_option, wide_option
+from hetsim.cli.options.output import (
+    common_options,
+    json_option,
+    report_options,
+    wide_option,
+)
 from hetsim.cli.options.planning import device_option, strategy_options
 
 if TYPE_CHECKING:
@@ -60,6 +67,7 @@ def _limit(ctx: click.Context, param: click.Parameter, text: str | None) -> Limi
 )
 @model_options
 @wide_option
+@report_options
 @json_option
 @common_options
 def lint(
@@ -74,6 +82,8 @@ def lint(
     shapes: dict[str, tuple[int, ...]],
     canonical: Canonical | None,
     wide: bool,
+    report: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Say what costs MODEL time on a platform, each with the change that takes it away.
@@ -90,18 +100,23 @@ def lint(
         read_strategy_options,
         with_affinity,
     )
+    from hetsim.cli.trace_and_out import check_targets, leave_report
     from hetsim.reporting.lint_record import lint_record
+    from hetsim.reporting.pages.islands.lint import lint_island
     from hetsim.reporting.tables.lint import lint_report
 
     invocation = current()
+    check_targets(None, None, report, force=force)
     name = strategy or DEFAULT_STRATEGY
     options = read_strategy_options((name,))
     problem = read_problem(model, platform, dims, shapes, canonical, contention)
     options = with_affinity(options, problem)
     with invocation.progress("planning after every change"):
         found = look(problem, name, device=device, objective=objective or "latency", **options)
+    record = lint_record(found)
+    leave_report(partial(lint_island, pictures={}), record, report, force=force)
     if as_json:
-        invocation.show_json(lint_record(found))
+        invocation.show_json(record)
     else:
         invocation.show(lint_report(found, wide=wide))
     if fail_on is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,16 +13,23 @@ from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import platform_options
 from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, json_option, wide_option
+from hetsim.cli.options.output import (
+    common_options,
+    json_option,
+    report_option,
+    wide_option,
+)
 from hetsim.cli.options.planning import device_option, strategy_options
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
+    from hetsim.analysis.nodes.facts import Facts
     from hetsim.cli.question import Canonical
     from hetsim.placement.objective import Objective
     from hetsim.plans.plan import Plan
     from hetsim.problem.parts import Contention
     from hetsim.problem.problem import Problem
+    from hetsim.reporting.pages.island import Island
 
 
 @click.command(cls=Command)
@@ -38,7 +47,8 @@ if TYPE_CHECKING:
     help="Write it as .json, .csv, or .model-explorer.json, node data for Model Explorer: of the "
     "device, or as .seconds, .cost or .why.model-explorer.json. Repeatable.",
 )
-@click.option("--force", is_flag=True, help="Let --out replace files.")
+@report_option
+@click.option("--force", is_flag=True, help="Let --out and --report replace such files.")
 @click.option(
     "--schema", is_flag=True, help="Print the JSON Schema of what --json prints, and end."
 )
@@ -54,6 +64,7 @@ def nodes(
     contention: Contention | None,
     device: str | None,
     files: tuple[Path, ...],
+    report: Path | None,
     force: bool,
     schema: bool,
     dims: dict[str, int],
@@ -72,6 +83,7 @@ def nodes(
     from hetsim.analysis.nodes.nodes import nodes as ask
     from hetsim.analysis.nodes.record import nodes_record
     from hetsim.analysis.nodes.schema import nodes_schema
+    from hetsim.cli.trace_and_out import check_targets, leave_report
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.nodes import nodes_report
 
@@ -84,16 +96,28 @@ def nodes(
     for path in files:
         form_of(path)
         check_file(path, force=force, option="--out")
+    check_targets(None, None, report, force=force)
     asked = _asked(source, platform, strategy, objective, contention, dims, shapes, canonical)
     with invocation.progress("asking every device"):
         told = ask(asked, device=device)
     for path in files:
         write_file(path, told.to_file(path), force=force, option="--out")
         invocation.note(f"wrote {path}")
+    record = nodes_record(told)
+    leave_report(partial(_report, told), record, report, force=force)
     if as_json:
-        invocation.show_json(nodes_record(told))
+        invocation.show_json(record)
     else:
         invocation.show(nodes_report(told, wide=wide))
+
+
+def _report(told: Facts, record: Mapping[str, Any], command: Sequence[str]) -> Island:
+    """What the report shows: with a plan, its graph."""
+    from hetsim.reporting.pages.islands.nodes import nodes_island
+    from hetsim.reporting.pages.pictures.graph import graph_picture
+
+    picture = graph_picture([] if told.plan is None else [told.plan])
+    return nodes_island(record, command, {} if picture is None else {"graph": picture})
 
 
 def _asked(

@@ -18,7 +18,7 @@ from hetsim.cli.options.hardware import (
 )
 from hetsim.cli.options.load import place_options
 from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.output import common_options, json_option, report_option
 from hetsim.cli.options.planning import limit_options
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write the best placement as a deployment, which --deployment takes.",
 )
-@click.option("--force", is_flag=True, help="Let --out replace a file.")
+@report_option
+@click.option("--force", is_flag=True, help="Let --out and --report replace such files.")
 @json_option
 @common_options
 def place(
@@ -64,6 +65,7 @@ def place(
     batchings: tuple[DynamicBatching, ...],
     routing: Routing | None,
     out: Path | None,
+    report: Path | None,
     force: bool,
     as_json: bool,
     **of_load: object,
@@ -78,12 +80,14 @@ def place(
     from hetsim.cli.load import said, workload_of
     from hetsim.cli.question import read_platform, supposed
     from hetsim.cli.told_where import told_where
+    from hetsim.cli.trace_and_out import check_targets, leave_report
     from hetsim.cli.under_load import asked_of, with_options
     from hetsim.errors import UsageError
     from hetsim.placing.offered import ALONE, SPLITS
     from hetsim.placing.place import place_of
     from hetsim.placing.placements import MOST
     from hetsim.reporting.output import check_file, write_file
+    from hetsim.reporting.pages.islands.place import place_island
     from hetsim.reporting.place_record import place_record
     from hetsim.reporting.tables.place import best_sentence, place_report
     from hetsim.workloads.deployment import Deployment, Instances, Served
@@ -94,6 +98,7 @@ def place(
         raise UsageError("no --workload is given", hint="give --workload FILE")
     if out is not None:
         check_file(out, force=force, option="--out")
+    check_targets(None, None, report, force=force)
     load, hardware, asked = asked_of(said())
     comes = workload_of(load)
     splits = tuple(dict.fromkeys(strategies)) or SPLITS
@@ -116,15 +121,16 @@ def place(
         was = None
         if supposed():
             was = seek(read_platform(platform, as_it_is=True))
+    record = place_record(found)
+    if was is not None:
+        record["as_it_is"] = place_record(was)
     if as_json:
-        record = place_record(found)
-        if was is not None:
-            record["as_it_is"] = place_record(was)
         invocation.show_json(record)
     else:
         invocation.show(place_report(found))
         if was is not None:
             invocation.say(f"As it is: {best_sentence(was)}")
+    leave_report(partial(place_island, pictures={}), record, report, force=force)
     if out is not None and found.rows:
         about = f"{' '.join(invocation.command)}\n{best_sentence(found)}"
         write_file(

@@ -13,7 +13,18 @@ from hetsim.version import __version__
 SCHEMA = "hetsim-report/1"
 
 Kind = Literal[
-    "compare", "simulate", "run", "capacity", "recommend", "sweep", "record", "folder", "difference"
+    "compare",
+    "simulate",
+    "run",
+    "capacity",
+    "recommend",
+    "sweep",
+    "place",
+    "lint",
+    "nodes",
+    "record",
+    "folder",
+    "difference",
 ]
 
 CELL_MOST = 400

@@ -27,6 +27,8 @@ KINDS = {
     "hetsim-capacity/1": "capacity",
     "hetsim-recommendation/1": "recommend",
     "hetsim-placement/1": "place",
+    "hetsim-lint/1": "lint",
+    "hetsim-nodes/1": "nodes",
     "hetsim-sweep/1": "sweep",
     "hetsim-plan/1": "plan",
     "hetsim-plan/2": "plan",

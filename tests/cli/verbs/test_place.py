@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from cli_calls import Cli
+from hetsim.reporting.pages.islands.of_left import island_of
+from hetsim.reporting.pages.reading import read_left
 
 WORKLOAD = """\
 requests: {requests}
@@ -55,6 +57,11 @@ def test_tables_a_record_and_a_deployment(
     assert (found["gap"], found["impossible"]) == (pytest.approx(0, abs=1e-9), None)
     assert [row["stream"] for row in found["apart"]] == ["first", "other"]
     assert found["rows"][0]["answer"] == "meets"
+    page = cli(*words, "--report", asked / "placed.html")
+    assert page.exit_code == 0, page.stderr
+    left = read_left(asked / "placed.html")
+    assert {**left.record, "service": None} == {**found, "service": None}
+    assert found["verdict"]["say"] in island_of(left, ()).verdict.say
     # What it leaves is what is simulated, by whichever path it names the models.
     played = cli(
         "simulate", "--workload", file, "--platform", platform, "--deployment", out, "--json"

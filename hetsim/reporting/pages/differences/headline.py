@@ -27,6 +27,10 @@ def headline(left: Left) -> Headline:
         return _recommend(record)
     if left.kind == "place":
         return _first_row(record, ("answer", "factor", "binds"))
+    if left.kind == "lint":
+        return _lint(record)
+    if left.kind == "nodes":
+        return _nodes(record)
     if left.kind == "plan":
         return {("strategy",): leaf(record.get("strategy")),
                 ("subgraphs",): len(record.get("groups", ()))}  # fmt: skip
@@ -97,6 +101,25 @@ def _recommend(record: Record) -> Headline:
     binding = record.get("binding") or {}
     found["binds",] = leaf(binding.get("what"))
     found.update(_some(record, ("impossible", "vectors")))
+    return found
+
+
+def _lint(record: Record) -> Headline:
+    findings = record.get("findings") or []
+    found = _some(record, ("strategy", "before_s", "infeasible"))
+    found["findings",] = len(findings)
+    first = findings[0] if findings else {}
+    found.update(_some(first, ("what", "after_s", "gain_s")))
+    return found
+
+
+def _nodes(record: Record) -> Headline:
+    nodes = record.get("nodes") or []
+    fallen = [node for node in nodes if node.get("falls_back")]
+    found = _some(record, ("strategy", "wanted"))
+    found["nodes",] = len(nodes) + record.get("nodes_left_out", 0)
+    found["fall back",] = len(fallen)
+    found["falling back cost_s",] = sum(node.get("cost_s") or 0.0 for node in fallen)
     return found
 
 

@@ -40,6 +40,8 @@ def placed(left: Left) -> list[Placed]:
     try:
         if graph is not None:
             return [_of_graph(graph, plan) for plan in graph["plans"]]
+        if left.kind == "nodes":
+            return _of_nodes(left.record)
         plan = left.plan if left.plan is not None else left.record
         return _of_plan(plan) if "groups" in plan and "deal" not in plan else []
     except (KeyError, IndexError, TypeError):
@@ -70,6 +72,16 @@ def _of_plan(plan: Record) -> list[Placed]:
     groups = plan["groups"]
     where = {name: group["device"] for group in groups for name in group["nodes"]}
     return [Placed(str(plan["strategy"]), where, {}, len(groups))]
+
+
+def _of_nodes(record: Record) -> list[Placed]:
+    """Of several replicas the first; none where nothing was planned."""
+    nodes = [node for node in record["nodes"] if node["replica"] == 0 and node["device"]]
+    if not nodes:
+        return []
+    where = {node["name"]: node["device"] for node in nodes}
+    taken = {node["name"]: node["seconds"] for node in nodes if node["seconds"] is not None}
+    return [Placed(str(record["strategy"]), where, taken, len({node["group"] for node in nodes}))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,9 @@ from hetsim.reporting.pages.differences.leaves import leaf_text, leaves, unit_of
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.capacity import capacity_island
 from hetsim.reporting.pages.islands.compare import comparison_island
+from hetsim.reporting.pages.islands.lint import lint_island
+from hetsim.reporting.pages.islands.nodes import nodes_island
+from hetsim.reporting.pages.islands.place import place_island
 from hetsim.reporting.pages.islands.plan import run_island, simulation_island
 from hetsim.reporting.pages.islands.recommendation import recommendation_island
 from hetsim.reporting.pages.islands.service import service_island
@@ -32,6 +35,9 @@ ISLANDS: Mapping[str, Make] = {
     "hetsim-capacity/1": capacity_island,
     "hetsim-recommendation/1": recommendation_island,
     "hetsim-sweep/1": sweep_island,
+    "hetsim-placement/1": place_island,
+    "hetsim-lint/1": lint_island,
+    "hetsim-nodes/1": nodes_island,
 }
 """What makes a report of a record, by its schema; of others its figures are told one by one."""
 
