@@ -1,12 +1,14 @@
 # make install   set up .venv with hetsim and everything it needs
 # make demo      does splitting pay on a ROCK 5B? compared, and run to prove it
 # make test      what must hold each time, in minutes
-# make test-all  all tests, the whole sweep too; with SHARE=3/7 the third of seven shares of it
+# make test-all  all tests, the whole sweep too; with SHARE=3/7 the third of seven shares of it; then elsewhere
+# make elsewhere the core tests on other Pythons, where they are installed, and with the lowest versions
 # make sweep     the sweep alone, or SHARE of it
 # make coverage  what make test runs, and SHARE of the sweep, with the lines and branches they reach
 # make check     ruff, mypy --strict, import-linter
 # make bench     the benchmarks, as JSON lines
 # make docs      build/site, all of its blocks run; RENEW=1 writes what they print into the pages
+# make constraints  the newest versions of all that is needed, into constraints.txt
 # make fit       devices/fitted and data/fidelity, out of data/measured
 # make fidelity  docs/fidelity.md and the points that the guard holds; ACCEPT=1 where worse is meant
 
@@ -21,15 +23,15 @@ DRAWN = $(shell expr $$(date +%s) / 86400)
 PYTEST = -n 4 --dist loadgroup --durations 20 --hypothesis-seed=$(or $(SEED),$(DRAWN))
 
 .DEFAULT_GOAL := install
-.PHONY: install demo test test-all sweep coverage check bench docs fit fidelity format clean
+.PHONY: install demo test test-all elsewhere sweep coverage check bench docs constraints fit fidelity format clean
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "hetsim needs Python 3.11 or newer; set PYTHON=python3.11, say" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(STAMP)
 
 demo: install
@@ -42,6 +44,10 @@ test: install
 
 test-all: install
 	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),all)
+	$(MAKE) elsewhere
+
+elsewhere: install
+	$(BIN)/python tests/helpers/elsewhere.py $(or $(PLACES),lowest 3.12 3.13 3.14)
 
 sweep: install
 	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),all) --alone
@@ -62,7 +68,7 @@ bench: install
 DOCS := $(VENV)/.docs
 
 $(DOCS): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	@touch $(DOCS)
 
 docs: export NO_MKDOCS_2_WARNING := 1
@@ -72,6 +78,13 @@ docs: $(DOCS)
 	$(BIN)/python tests/helpers/notebooks.py $(if $(RENEW),,--check) docs/notebooks/*.ipynb
 	$(if $(RENEW),$(BIN)/python tests/helpers/report_picture.py docs/report.png)
 	$(BIN)/mkdocs build
+
+# uv resolves for all Pythons at once, which pip does not; UPGRADE=1 takes what is newer.
+constraints: install
+	$(PYTHON) -m venv build/elsewhere/uv
+	build/elsewhere/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
+	build/elsewhere/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-annotate $(if $(UPGRADE),--upgrade) \
+		--custom-compile-command 'make constraints' --output-file constraints.txt pyproject.toml
 
 fit: install
 	OMP_NUM_THREADS=1 $(BIN)/hetsim devices fit
