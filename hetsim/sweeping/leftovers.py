@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hetsim.execution.transports.ray_connection.connection import TEMP_PREFIX
+from hetsim.execution.transports.ray_connection.private import TEMP_PREFIX
 
 RUNNING = "running.json"
 

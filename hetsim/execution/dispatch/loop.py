@@ -27,7 +27,7 @@ from hetsim.execution.dispatch.open_requests import OpenRequests
 from hetsim.execution.dispatch.recovery import Policy, Recovery
 from hetsim.execution.dispatch.requests import Request
 from hetsim.execution.dispatch.run_log import RunLog
-from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Post, Transport
+from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Lost, Post, Transport
 from hetsim.execution.dispatch.unanswered import unanswered
 from hetsim.workloads.failure import Failure
 
@@ -173,6 +173,8 @@ class SessionLoop:
             self._devices.loaded(event)
             if self._devices.ready and not self._opened.done():
                 self._opened.set_result(0.0)
+        elif isinstance(event, Lost):
+            raise event.error
         elif isinstance(event, Expired):
             self._requests.expired(event)
         elif isinstance(event, Cancel):

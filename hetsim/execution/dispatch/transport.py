@@ -79,6 +79,13 @@ class Fetched:
     lost: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """All devices are gone at once, with what reaches them; none can be started again."""
+
+    error: ExecutionError
+
+
 Post = Callable[[object], None]
 """Takes an event from any thread."""
 

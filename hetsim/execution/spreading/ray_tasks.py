@@ -85,6 +85,8 @@ def spread(
         cores, counted_s = 0, 0.0
         try:
             while True:
+                if connection.losing.error is not None:
+                    raise connection.losing.error
                 if time.monotonic() - counted_s >= _COUNT_EVERY_S:
                     # Nodes come and go.
                     cores = max(1, int(resources().get("CPU", own)))
@@ -115,7 +117,7 @@ def spread(
                 hint="run it again: what is done is kept",
             ) from error
         finally:
-            for each in flying:
+            for each in flying if connection.losing.error is None else ():
                 ray.cancel(each, force=False)
 
 

@@ -25,14 +25,12 @@ from hetsim.execution.transports.ray_connection.address import (
     same_address,
     split_address,
 )
-from hetsim.execution.transports.ray_connection.connection import (
-    RayConnection,
-    plasma_directory,
-    temp_base,
-)
+from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.execution.transports.ray_connection.connection import ray_connection as connected
+from hetsim.execution.transports.ray_connection.private import plasma_directory, temp_base
 from hetsim.execution.transports.ray_connection.processes import (
     Process,
+    command_line,
     descendants,
     end_all,
 )
@@ -148,6 +146,14 @@ def living(processes: tuple[Process, ...]) -> list[Process]:
         if fields[0] != "Z" and int(fields[19]) == process.start_ticks:
             found.append(process)
     return found
+
+
+def left_of(processes: tuple[Process, ...]) -> list[Process]:
+    """Those that go on although what they belong to has ended."""
+    deadline = time.monotonic() + 60
+    while (left := living(processes)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
 
 
 STORY = """
@@ -278,6 +284,7 @@ while True:
     assert living(below) == []
 
 
+GUARD = "ray_connection.guard"
 WAITING = """
 from hetsim.execution.transports.ray_connection.connection import ray_connection
 with ray_connection():
@@ -303,11 +310,27 @@ def test_sigterm_and_sighup_leave_nothing_behind(folder: Path, number: signal.Si
 
 @pytest.mark.sweep
 @pytest.mark.group("own_ray")
-def test_what_sigkill_leaves_behind_is_cleared_by_the_next(folder: Path) -> None:
+def test_sigkill_leaves_nothing_behind(folder: Path) -> None:
+    child = Child(WAITING, folder, first="")
+    assert child.line() == {"ready": True}
+    below = child.below()
+    child.process.kill()
+    # The guard has what is written to, and is the last that ends. Ray's own processes end with
+    # theirs, so it may see them go first.
+    assert "Traceback" not in child.end()
+    assert left_of(below) == []
+    assert list(folder.glob("hetsim-*")) == []
+
+
+@pytest.mark.sweep
+@pytest.mark.group("own_ray")
+def test_what_sigkill_of_all_leaves_behind_is_cleared_by_the_next(folder: Path) -> None:
     killed = Child(WAITING, folder, first="")
     assert killed.line() == {"ready": True}
     below = killed.below()
     (left,) = folder.glob("hetsim-*")
+    (guard,) = (process for process in below if GUARD in command_line(process))
+    os.kill(guard.pid, signal.SIGKILL)
     killed.process.kill()
     killed.end()
     assert left.exists()

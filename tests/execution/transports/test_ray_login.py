@@ -116,6 +116,32 @@ def test_the_token_is_in_no_file_and_no_command_line(ray_connection: RayConnecti
     assert not any(token.encode() in path.read_bytes() for path in files)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can be somebody else for a while")
+def test_another_user_reads_neither_files_nor_the_token(ray_connection: RayConnection) -> None:
+    def as_nobody(*words: str) -> subprocess.CompletedProcess[str]:
+        nobody = 65534
+        return subprocess.run(
+            words, user=nobody, group=nobody, extra_groups=[], cwd="/",
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    assert as_nobody("id", "-u").stdout == "65534\n"
+    files = ray_connection.files
+    assert files is not None
+    (store,) = files.rglob("plasma_store")
+    for what in (files, files / "owner", files / "r", store):
+        told = as_nobody("ls", str(what))
+        assert told.returncode != 0
+        assert "Permission denied" in told.stderr
+    token = os.environ["RAY_AUTH_TOKEN"]
+    asked = 0
+    for process in descendants(os.getpid()):
+        told = as_nobody("cat", f"/proc/{process.pid}/environ")
+        assert token not in told.stdout
+        asked += told.returncode != 0
+    assert asked > 3
+
+
 @pytest.mark.group("own_ray")
 @pytest.mark.slow
 @pytest.mark.sweep

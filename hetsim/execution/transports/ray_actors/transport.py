@@ -11,11 +11,11 @@ import numpy as np
 import ray
 from ray.exceptions import RayError
 
-from hetsim.errors import ExecutionError
+from hetsim.errors import ClusterError, ExecutionError
 from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Post
+from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Lost, Post
 from hetsim.execution.transports.ray_actors.errors import fault_of
 from hetsim.execution.transports.ray_actors.loading import Actor, create, load
 from hetsim.execution.transports.ray_actors.node_weights import Shipments
@@ -55,6 +55,11 @@ class RayTransport:
         self._shipments = Shipments()
         self._loading: list[threading.Thread] = []
         self._closed = False
+        self._unheard = connection.losing.tell(self._lose)
+
+    def _lose(self, error: ClusterError) -> None:
+        # Nothing is asked of a Ray that is lost: its code may end this process, or wait for ever.
+        self._post(Lost(error))
 
     def load(self, device: str, incarnation: int, version: int, program: Program) -> None:
         """Start the device's actor where there is none, and have it compile."""
@@ -120,7 +125,7 @@ class RayTransport:
     def forget(self, device: str, version: int, request: int) -> None:
         """Drop what a device holds for a request."""
         actor = self._actors.get(device)
-        if actor is not None:
+        if actor is not None and self._connection.losing.error is None:
             with suppress(RayError):
                 actor.handle.forget.remote(version, request)
 
@@ -129,7 +134,7 @@ class RayTransport:
         with self._lock:
             actor = self._actors.pop(device, None)
         self._methods = {key: found for key, found in self._methods.items() if key[0] != device}
-        if actor is not None:
+        if actor is not None and self._connection.losing.error is None:
             with suppress(RayError):
                 ray.kill(actor.handle, no_restart=True)
 
@@ -183,14 +188,16 @@ class RayTransport:
 
     def close(self) -> None:
         """Kill all actors, and remove the weights that nodes were sent."""
+        self._unheard()
         with held_interrupts():
             with self._lock:
                 self._closed = True
             for device in tuple(self._actors):
                 self.discard(device)
-            for thread in self._loading:
-                thread.join(_GRACE_S)
-            self._shipments.close()
+            if self._connection.losing.error is None:
+                for thread in self._loading:
+                    thread.join(_GRACE_S)
+                self._shipments.close()
 
 
 def _owned(value: Any) -> Any:

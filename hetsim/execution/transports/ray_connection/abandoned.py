@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import time
 from pathlib import Path
 from typing import IO
 
@@ -12,6 +14,9 @@ from hetsim.execution.transports.ray_connection.processes import end_all, workin
 
 OWNER = "owner"
 """In the folder of a private Ray: the file that its process has locked for as long as it lives."""
+
+_UNOWNED_S = 24 * 3600.0
+"""A folder without an owner that is as old has lost it between two lines."""
 
 _GRACE_S = 1.0
 """What lost its owner is ending by itself, or does not know that it should."""
@@ -30,6 +35,11 @@ def end_abandoned(base: Path, prefix: str) -> None:
     Nothing that is a link, or of another user, is looked into. O(processes of the system) for each.
     """
     for folder in own_folders(base, prefix):
+        if not os.path.lexists(folder / OWNER):
+            with contextlib.suppress(OSError):
+                if time.time() - folder.lstat().st_mtime > _UNOWNED_S:
+                    folder.rmdir()
+            continue
         with contextlib.suppress(OSError), left_by_its_owner(folder / OWNER) as left:
             if left:
                 end_all(working_in(folder), _GRACE_S)

@@ -4,51 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hetsim.errors import ClusterError, UsageError
-from hetsim.execution.transports.ray_connection.abandoned import end_abandoned, owned
 from hetsim.execution.transports.ray_connection.address import check_address, same_address
-from hetsim.execution.transports.ray_connection.interrupts import (
-    hangup_ends,
-    held_interrupts,
-    termination_kept,
-)
-from hetsim.execution.transports.ray_connection.processes import (
-    Process,
-    command_line,
-    descendants,
-    end_all,
-)
-from hetsim.execution.transports.ray_connection.settings import (
-    QUIET,
-    private_environment,
-    protected,
-    restored,
-)
+from hetsim.execution.transports.ray_connection.answering import watched
+from hetsim.execution.transports.ray_connection.interrupts import held_interrupts, termination_kept
+from hetsim.execution.transports.ray_connection.losing import Losing
+from hetsim.execution.transports.ray_connection.private import private_ray
+from hetsim.execution.transports.ray_connection.settings import QUIET, restored
 from hetsim.execution.transports.ray_connection.shipped_code import code_environment
 
 STORE_BYTES = 256 * 2**20
 """Size of a private object store where the caller does not say."""
-
-_SMALLEST_STORE_BYTES = 128 * 2**20
-TEMP_PREFIX = "hetsim-"
-"""Of the folder that the files of a private Ray are in."""
-
-_INSIDE = "r"
-"""Ray opens its folder to everybody: it gets one within ours, which stays shut."""
-_SHARED_MEMORY = Path("/dev/shm")
-_SOCKET_PATH_LIMIT = 107
-_SOCKET_BELOW_TEMP = len("/session_2000-01-01_00-00-00_000000_4194304/sockets/plasma_store")
-_EXIT_GRACE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +37,14 @@ class RayConnection:
         The address that the user named.
     files : Path or None
         Folder of all files of one that was started here.
+    losing : Losing
+        Whether it is lost. Of one that the caller has initialised nothing is known.
     """
 
     private: bool
     address: str | None = None
     files: Path | None = None
+    losing: Losing = field(default_factory=Losing)
 
 
 @dataclass(slots=True)
@@ -156,37 +133,6 @@ def ray_connection(
             _shared.leave(user)
 
 
-def plasma_directory(store_bytes: int, free_bytes: int | None, temp_dir: Path) -> Path:
-    """Return where an object store of `store_bytes` goes.
-
-    Parameters
-    ----------
-    store_bytes : int
-    free_bytes : int or None
-        Free in shared memory; None where the system has none.
-    temp_dir : Path
-        Where it goes if it does not fit.
-    """
-    fits = free_bytes is not None and free_bytes >= store_bytes
-    return _SHARED_MEMORY if fits else temp_dir
-
-
-def temp_base(candidates: Sequence[str]) -> str:
-    """Return the first folder that is writable, and short enough for the sockets below it.
-
-    Raises ExecutionError where none is: the path of a socket has at most 107 bytes.
-    """
-    below = len(f"/{TEMP_PREFIX}12345678/{_INSIDE}") + _SOCKET_BELOW_TEMP
-    for base in candidates:
-        if len(os.fsencode(base)) + below <= _SOCKET_PATH_LIMIT and os.access(base, os.W_OK):
-            return base
-    raise ClusterError(
-        "no folder for Ray's sockets that is writable and has a short path",
-        where=", ".join(dict.fromkeys(candidates)),
-        hint=f"set TMPDIR to one of at most {_SOCKET_PATH_LIMIT - below} characters",
-    )
-
-
 def _choose(
     address: str | None, store_bytes: int, plasma_dir: str | os.PathLike[str] | None, cpus: int
 ) -> AbstractContextManager[RayConnection]:
@@ -199,7 +145,7 @@ def _choose(
     if address is not None:
         check_address(address)
         return _joined(address)
-    return _private(max(store_bytes, _SMALLEST_STORE_BYTES), plasma_dir, cpus)
+    return _private(store_bytes, plasma_dir, cpus)
 
 
 def _connected() -> str:
@@ -238,7 +184,9 @@ def _joined(address: str) -> Iterator[RayConnection]:
                 raise ClusterError(
                     f"cannot be joined: {said}", where=f"Ray at {address}"
                 ) from error
-            yield RayConnection(private=False, address=address)
+            losing = Losing()
+            with watched(_connected(), losing):
+                yield RayConnection(private=False, address=address, losing=losing)
         finally:
             with held_interrupts():
                 ray.shutdown()
@@ -248,70 +196,9 @@ def _joined(address: str) -> Iterator[RayConnection]:
 def _private(
     store_bytes: int, plasma_dir: str | os.PathLike[str] | None, cpus: int
 ) -> Iterator[RayConnection]:
-    base = temp_base((tempfile.gettempdir(), "/tmp", "/var/tmp"))
-    with restored(private_environment()), protected():
-        import ray
-
-        end_abandoned(Path(base), TEMP_PREFIX)
-        temp = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=base))
-        owner = owned(temp)
-        files = temp / _INSIDE
-        files.mkdir()
-        store = plasma_dir or plasma_directory(store_bytes, _free_bytes(_SHARED_MEMORY), files)
-        try:
-            with held_interrupts(), termination_kept():
-                try:
-                    ray.init(
-                        address="local",
-                        namespace=_namespace(),
-                        # A resource of Ray's scheduler, not a limit.
-                        num_cpus=cpus,
-                        object_store_memory=store_bytes,
-                        include_dashboard=False,
-                        log_to_driver=False,
-                        configure_logging=False,
-                        _temp_dir=str(files),
-                        _plasma_directory=str(store),
-                    )
-                except Exception as error:
-                    raise ClusterError(
-                        f"Ray does not start: {_line(error)}",
-                        hint="run with the executor 'threads' instead",
-                    ) from error
-            with hangup_ends():
-                yield RayConnection(private=True, files=temp)
-        finally:
-            with held_interrupts():
-                started = _started_below(temp)
-                try:
-                    ray.shutdown()
-                finally:
-                    end_all(started, _EXIT_GRACE_S)
-                    shutil.rmtree(temp, ignore_errors=True)
-                    owner.close()
-
-
-def _started_below(temp: Path) -> tuple[Process, ...]:
-    """The processes of the Ray whose files are in `temp`: its own, and those that they started."""
-    found: dict[int, Process] = {}
-    for process in descendants(os.getpid()):
-        if process.parent in found or str(temp) in command_line(process):
-            found[process.pid] = process
-    return tuple(found.values())
+    with private_ray(store_bytes, plasma_dir, cpus, _namespace()) as (files, losing):
+        yield RayConnection(private=True, files=files, losing=losing)
 
 
 def _namespace() -> str:
     return f"hetsim-{uuid.uuid4().hex}"
-
-
-def _free_bytes(folder: Path) -> int | None:
-    try:
-        status = os.statvfs(folder)
-    except OSError:
-        return None
-    return status.f_bavail * status.f_frsize
-
-
-def _line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,126 @@
+"""A Ray whose own processes end while it is used: an error of ours, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from execution.transports.test_ray_connection import Child, folder, left_of
+from hetsim.errors import ClusterError
+from hetsim.execution.transports.ray_connection import answering
+from hetsim.execution.transports.ray_connection.answering import watched
+from hetsim.execution.transports.ray_connection.losing import Losing
+from hetsim.execution.transports.ray_connection.processes import Process, command_line
+
+__all__ = ["folder"]
+
+STORY = """
+import threading
+opened = []
+# The processes that a thread started can end with it.
+opening = threading.Thread(target=lambda: opened.append(hetsim.Session(plan, timeout_s=100)))
+opening.start()
+opening.join()
+session, = opened
+tell(outputs=len(session.run()))
+sys.stdin.readline()
+try:
+    while True:
+        session.run()
+except hetsim.HetsimError as error:
+    tell(kind=type(error).__name__, says=str(error))
+try:
+    session.run()
+except hetsim.HetsimError as error:
+    tell(again=type(error).__name__)
+session.close()
+with hetsim.Session(plan) as another:
+    tell(outputs=len(another.run()))
+"""
+
+
+def named(child: Child, name: str) -> Process:
+    (found,) = (
+        process
+        for process in child.below()
+        if command_line(process).partition(" ")[0].endswith(f"/{name}")
+    )
+    return found
+
+
+@pytest.mark.group("own_ray")
+def test_sessions_end_in_an_error_where_the_control_service_is_killed(folder: Path) -> None:
+    child = Child(STORY, folder)
+    assert child.line() == {"outputs": 1}
+    below = child.below()
+    os.kill(named(child, "gcs_server").pid, signal.SIGKILL)
+    print(file=child.process.stdin, flush=True)
+    told = child.line()
+    assert told["kind"] == "ClusterError"
+    assert "its process 'gcs_server' ended; see whether" in told["says"]
+    assert child.line() == {"again": "ClusterError"}
+    # It can be had again.
+    assert child.line() == {"outputs": 1}
+    child.end()
+    assert child.process.returncode == 0
+    assert left_of(below) == []
+    assert list(folder.glob("hetsim-*")) == []
+
+
+@pytest.mark.group("own_ray")
+@pytest.mark.sweep
+def test_a_process_that_ends_with_its_raylet_says_so_and_leaves_nothing(folder: Path) -> None:
+    child = Child(STORY, folder)
+    assert child.line() == {"outputs": 1}
+    below = child.below()
+    os.kill(named(child, "raylet").pid, signal.SIGKILL)
+    print(file=child.process.stdin, flush=True)
+    stdout, stderr = child.process.communicate(timeout=120)
+    if child.process.returncode == 0:
+        # It was told before its own code of Ray's noticed.
+        assert "its process 'raylet' ended; see whether" in stdout
+    else:
+        assert child.process.returncode == 1
+        assert "ended with the Ray of its run, whose process 'raylet' ended; see" in stderr
+    assert left_of(below) == []
+    assert list(folder.glob("hetsim-*")) == []
+
+
+def test_who_asks_late_is_told_and_who_asks_no_more_is_not() -> None:
+    losing, heard = Losing(), []
+    forget = losing.tell(lambda error: heard.append("first"))
+    losing.tell(lambda error: heard.append("second"))
+    forget()
+    assert losing.error is None
+    losing.lose(ClusterError("gone"))
+    losing.lose(ClusterError("gone again"))
+    losing.tell(lambda error: heard.append(str(error)))
+    assert heard == ["second", "gone"]
+    assert str(losing.error) == "gone"
+
+
+def test_a_ray_that_was_joined_and_answers_no_more_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(answering, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(answering, "_LOOK_S", 0.01)
+    losing, heard = Losing(), []
+    listening = socket.create_server(("127.0.0.1", 0))
+    address = f"127.0.0.1:{listening.getsockname()[1]}"
+    told = threading.Event()
+    losing.tell(lambda error: (heard.append(str(error)), told.set()))
+    with watched(address, losing):
+        taken, _ = listening.accept()
+        taken.close()
+        assert losing.error is None
+        listening.close()
+        assert told.wait(60)
+    assert heard == [
+        f"Ray at {address}: the Ray that was joined is lost: Connection refused; "
+        "see whether its head is up, and run it again"
+    ]
