@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from hetsim.errors import PluginError
+from hetsim.base.checks import shown
+from hetsim.errors import HetsimError, PluginError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+Gives = TypeVar("Gives")
 
 GROUPS = ("hetsim.devices", "hetsim.strategies", "hetsim.cost_models")
 
@@ -66,6 +70,41 @@ def plugin_complaints(group: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
         except PluginError as error:
             found.append(str(error))
     return tuple(found)
+
+
+def asked(group: str, name: str, hook: str, call: Callable[[], Gives]) -> Gives:
+    """Return what `call` does, which asks `hook` of what an installed package calls `name`.
+
+    Raises
+    ------
+    PluginError
+        Where the hook raises what is no error of hetsim's; package and hook are named.
+    """
+    try:
+        return call()
+    except HetsimError:
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise PluginError(
+            f"'{hook}' of '{name}' of {group} raised {said}",
+            where=_whose(group, name),
+            hint="tell who keeps the package",
+        ) from error
+
+
+def misfit(group: str, name: str, hook: str, gave: object, wanted: str) -> PluginError:
+    """Return the error for what a hook gave that nobody can use."""
+    return PluginError(
+        f"'{hook}' of '{name}' of {group} gave {shown(gave)}, not {wanted}",
+        where=_whose(group, name),
+        hint="tell who keeps the package",
+    )
+
+
+def _whose(group: str, name: str) -> str | None:
+    points = _found(group).get(name)
+    return None if points is None else _owner(points[0])
 
 
 @cache

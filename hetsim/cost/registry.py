@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hetsim.base.plugins import load_plugin, plugin_names
+from hetsim.base.plugins import asked, load_plugin, plugin_names
 from hetsim.cost.fitted import Fitted
+from hetsim.cost.hooks import GROUP as GROUP
+from hetsim.cost.hooks import watched
 from hetsim.cost.model import CostModel
 from hetsim.cost.roofline import Roofline
 from hetsim.errors import PluginError, UsageError, nearest
 
-GROUP = "hetsim.cost_models"
 _MODELS: Mapping[str, Callable[[], CostModel]] = {"fitted": Fitted, "roofline": Roofline}
 
 
@@ -38,5 +39,5 @@ def cost_model(name: str) -> CostModel:
         raise UsageError(f"no cost model '{name}'", hint=nearest(name, cost_models())) from None
     if not (isinstance(found, type) and callable(getattr(found, "estimate", None))):
         raise PluginError(f"'{name}' of {GROUP} is {found!r}, not a class with 'estimate'")
-    made: CostModel = found()
-    return made
+    made: CostModel = asked(GROUP, name, "__init__", found)
+    return watched(made, name)

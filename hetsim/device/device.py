@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
+from hetsim.base.plugins import asked, misfit
 from hetsim.device.kernels.precision import Rounding, check_rounding, rounded
 from hetsim.device.properties import Properties, PropertyValue
 from hetsim.device.standard_properties import (
@@ -71,7 +72,11 @@ class Device:
     def __init__(self, name: str, spec: DeviceSpec, ids: Sequence[str] = ("0",)) -> None:
         self.name = name
         self.spec = spec
-        missing = self.unavailable()
+        missing = asked("hetsim.devices", spec.backend, "unavailable", self.unavailable)
+        if missing is not None and not _is_pair(missing):
+            raise misfit(
+                "hetsim.devices", spec.backend, "unavailable", missing, "None or two texts"
+            )
         if missing is not None and not self.simulate:
             raise DeviceUnavailable(
                 missing[0], where=f"device '{name}'", hint=missing[1], device=name
@@ -290,6 +295,14 @@ class Device:
     def set_property(self, key: str, value: object) -> None:
         """Set a property. Raises UsageError for one that does not exist or cannot be set so."""
         self._properties.set(key, value)
+
+
+def _is_pair(given: object) -> bool:
+    return (
+        isinstance(given, tuple)
+        and len(given) == 2
+        and all(isinstance(text, str) for text in given)
+    )
 
 
 class _Held:

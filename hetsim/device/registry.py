@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from hetsim.base.plugins import load_plugin, plugin_names
+from hetsim.base.plugins import asked, load_plugin, misfit, plugin_names
 from hetsim.device.device import Device, SimulatedDevice
+from hetsim.device.hooks import GROUP as GROUP
+from hetsim.device.hooks import unfit_class, watched
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.graph.reading.extension import Extension
 from hetsim.hardware.spec import DeviceSpec, Platform
 
-GROUP = "hetsim.devices"
 SIMULATED = "simulated"
 THREADED = 1e-5
 """How far sums may be off that several threads add up in parts."""
@@ -45,6 +46,10 @@ def device_class(backend: str) -> type[Device]:
         raise PluginError(
             f"'{backend}' of {GROUP} is {found!r}, not a subclass of hetsim.device.device.Device"
         )
+    unfit = unfit_class(found)
+    if unfit is not None:
+        wanted = "a number from 0 on" if unfit == "tolerance" else "True or False"
+        raise misfit(GROUP, backend, unfit, getattr(found, unfit), wanted)
     return found
 
 
@@ -58,7 +63,12 @@ def make_device(
 
     Of `extensions` it has those that it takes; its answers to queries name what it lacks.
     """
-    device = device_class(spec.backend)(name, spec, ids)
+    kind = device_class(spec.backend)
+    if kind is SimulatedDevice:
+        device: Device = kind(name, spec, ids)
+    else:
+        made = asked(GROUP, spec.backend, "__init__", lambda: kind(name, spec, ids))
+        device = watched(made, spec.backend)
     for extension in extensions:
         with suppress(UsageError):
             device.add_extension(extension)

@@ -18,7 +18,7 @@ from hetsim.placement.objective import (
     measure,
 )
 from hetsim.placement.options import check_options, option_texts, option_types, read_options
-from hetsim.placement.registry import resolve
+from hetsim.placement.registry import resolve, solved
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -72,7 +72,7 @@ def plan(
         options |= for_objective(strategy, objective)
     if options:
         options = check_options(strategy, options)
-    made = resolve(strategy, options).solve(problem)
+    made = solved(strategy, resolve(strategy, options), problem)
     made.validate()
     check_room(made)
     if problem.unpriced and made.reason:

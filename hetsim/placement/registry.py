@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hetsim.base.plugins import load_plugin, plugin_names
+from hetsim.base.plugins import asked, load_plugin, misfit, plugin_names
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.placement.contract import Strategy
+
+if TYPE_CHECKING:
+    from hetsim.plans.plan import Plan
+    from hetsim.problem.problem import Problem
 
 _HOMES: Mapping[str, str] = {
     "single": "hetsim.placement.strategies.single:Single",
@@ -90,11 +94,11 @@ def resolve(text: str, options: Mapping[str, Any] | None = None) -> Strategy:
     name, _, argument = text.partition(":")
     made = strategy_class(name)
     if hasattr(made, "parse"):
-        strategy = made.parse(argument)
+        strategy = _asked(name, "parse", lambda: made.parse(argument))
     elif argument:
         raise UsageError(f"strategy '{name}' takes no argument", hint=f"write {name}")
     else:
-        strategy = made()
+        strategy = _asked(name, "__init__", made)
     if options:
         known = {field.name for field in fields(strategy)}
         for option in options:
@@ -102,5 +106,29 @@ def resolve(text: str, options: Mapping[str, Any] | None = None) -> Strategy:
                 raise UsageError(
                     f"strategy '{name}' has no option '{option}'", hint=nearest(option, known)
                 )
-        strategy = replace(strategy, **options)
+        own = options
+        strategy = _asked(name, "__init__", lambda: replace(strategy, **own))
     return strategy  # type: ignore[no-any-return]
+
+
+def solved(text: str, strategy: Strategy, problem: Problem) -> Plan:
+    """Return the plan that `strategy`, which `text` named, makes of `problem`.
+
+    Raises
+    ------
+    PluginError
+        Where the strategy is of another package, and gives no plan or raises no error of
+        hetsim's.
+    """
+    from hetsim.plans.plan import Plan
+
+    name = text.partition(":")[0]
+    found = _asked(name, "solve", lambda: strategy.solve(problem))
+    if name not in _HOMES and not isinstance(found, Plan):
+        raise misfit(GROUP, name, "solve", found, "a Plan")
+    made: Plan = found
+    return made
+
+
+def _asked(name: str, hook: str, call: Callable[[], Any]) -> Any:
+    return call() if name in _HOMES else asked(GROUP, name, hook, call)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
-from hetsim.errors import Cancelled, ExecutionError
+from hetsim.errors import Cancelled, ExecutionError, HetsimError
 from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.devices.program import Code
 
@@ -68,6 +68,9 @@ class DeviceWorker:
                 compiled[entry.group] = self._open(entry, weights_dir)
             except ExecutionError as error:
                 raise self._named(error, entry) from error
+            except HetsimError as error:
+                what, hint = error.what, error.hint
+                raise ExecutionError(what, where=self._where(entry), hint=hint) from error
             self._opened.add(compiled[entry.group])
         newest = max(self._loaded, default=version)
         fresh = _Loaded(steps, {entry.group: entry for entry in code}, compiled)

@@ -1,0 +1,124 @@
+"""What devices of other packages are asked: whatever they raise or give amiss is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from hetsim.base.plugins import asked, misfit
+from hetsim.device.device import Device
+from hetsim.device.support.rules import Support
+from hetsim.graph.graph import Graph
+from hetsim.patterns.matching import Match
+
+if TYPE_CHECKING:
+    import onnx
+
+GROUP = "hetsim.devices"
+
+
+def watched(device: Device, backend: str) -> Device:
+    """Return `device`, whose hooks of its own raise no error but hetsim's and give what they must.
+
+    Parameters
+    ----------
+    device : Device
+        Of another package.
+    backend : str
+        What that package calls it.
+    """
+    for hook, wanting in _HOOKS.items():
+        if getattr(type(device), hook) is not getattr(Device, hook):
+            setattr(device, hook, _watched(getattr(device, hook), backend, hook, wanting))
+    return device
+
+
+def unfit_class(kind: type[Device]) -> str | None:
+    """Return which fact of a class is none that a device can have; None where all are."""
+    number = isinstance(kind.tolerance, int | float) and not isinstance(kind.tolerance, bool)
+    if not number or not 0 <= kind.tolerance < float("inf"):
+        return "tolerance"
+    for name in ("simulate", "exports"):
+        if not isinstance(getattr(kind, name), bool):
+            return name
+    return None
+
+
+def _watched(
+    method: Callable[..., Any], backend: str, hook: str, wanting: Callable[..., str | None]
+) -> Callable[..., Any]:
+    @wraps(method)
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        given = asked(GROUP, backend, hook, lambda: method(*args, **kwargs))
+        wanted = wanting(given, *args)
+        if wanted is not None:
+            raise misfit(GROUP, backend, hook, given, wanted)
+        return given
+
+    return answer
+
+
+def _of_query(given: Any, graph: Graph | None = None, *rest: Any) -> str | None:
+    if not isinstance(given, Support):
+        return "a Support"
+    if graph is None:
+        return None
+    count = len(graph.nodes)
+    answers = given.supported
+    if not isinstance(answers, tuple) or len(answers) != count:
+        return f"a Support with a tuple of {count} answers"
+    if not all(isinstance(answer, bool) for answer in answers):
+        return "a Support whose answers are True or False"
+    if not isinstance(given.reasons, Mapping) or not all(
+        isinstance(given.reasons.get(node), str) for node in range(count) if not answers[node]
+    ):
+        return "a Support with a text why for each node that is not taken"
+    if not isinstance(given.composites, tuple) or not all(
+        isinstance(match, Match) and all(node in range(count) for node in match.nodes)
+        for match in given.composites
+    ):
+        return "a Support whose composites are a tuple of Match of nodes of the graph"
+    members = [node for match in given.composites for node in match.nodes]
+    return None if len(members) == len(set(members)) else "a Support of disjoint composites"
+
+
+def _of_graph(given: Any, *rest: Any) -> str | None:
+    return None if isinstance(given, Graph) else "a Graph"
+
+
+def _of_model(given: onnx.ModelProto, *rest: Any) -> str | None:
+    import onnx
+
+    return None if isinstance(given, onnx.ModelProto) else "an onnx.ModelProto"
+
+
+def _of_rounding(given: Any, *rest: Any) -> str | None:
+    fits = isinstance(given, Mapping) and all(
+        isinstance(word, str) for pair in given.items() for word in pair
+    )
+    return None if fits else "a mapping of element types"
+
+
+def _of_kernels(given: Any, *rest: Any) -> str | None:
+    fits = all(callable(getattr(given, name, None)) for name in ("run", "cancel"))
+    return None if fits else "a CompiledSubgraph"
+
+
+def _anything(given: Any, *rest: Any) -> None:
+    return None
+
+
+_HOOKS: Mapping[str, Callable[..., str | None]] = {
+    "query_model": _of_query,
+    "transform_graph": _of_graph,
+    "transform": _of_model,
+    "rounding": _of_rounding,
+    "open": _of_kernels,
+    "compile": _of_kernels,
+    "import_compiled": _of_kernels,
+    "add_extension": _anything,
+    "identity": _anything,
+    "get_property": _anything,
+    "set_property": _anything,
+}
