@@ -143,8 +143,16 @@ class _Crew:
         self._threads: list[threading.Thread] = []
 
     def begin(self) -> None:
-        for stream in range(self._streams):
-            self.start(self._work, str(stream))
+        try:
+            for stream in range(self._streams):
+                self.start(self._work, str(stream))
+        except RuntimeError as error:
+            self.stop()
+            raise ExecutionError(
+                f"a thread for each of its {self._streams} streams cannot be had: {error}",
+                where=f"device '{self._device}'",
+                hint="let its description have fewer streams",
+            ) from error
 
     def start(self, work: Callable[[], None], what: str) -> None:
         thread = threading.Thread(

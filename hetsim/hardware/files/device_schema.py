@@ -22,6 +22,7 @@ from hetsim.hardware.cores import CORES
 from hetsim.hardware.datasheet import FAMILIES, Datasheet, has_matrices, peak_of, processor
 from hetsim.hardware.files.availability_schema import AvailabilityModel
 from hetsim.hardware.files.figures import (
+    AtOnce,
     Chain,
     Count,
     Dtype,
@@ -131,7 +132,7 @@ class DeviceModel(Strict):
     memory_gib: Figure[Positive]
     launch_us: Figure[NotNegative]
     dispatch_us: Figure[NotNegative]
-    streams: Figure[Count]
+    streams: Figure[AtOnce]
     idle_w: Figure[NotNegative]
     busy_w: Figure[NotNegative]
     efficiency: Efficiencies
@@ -142,7 +143,7 @@ class DeviceModel(Strict):
     patterns: dict[Name, PatternText] = Field(default_factory=dict)
     quantized: tuple[OpType, ...] | None = None
     backend: Name = "simulated"
-    threads: Count = 1
+    threads: AtOnce = 1
     custom_ops: tuple[CustomOp, ...] | None = None
     kernels: Kernels = Field(default_factory=dict)
     measured: dict[Precision, MeasuredModel] = Field(default_factory=dict)

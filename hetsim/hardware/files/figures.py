@@ -134,6 +134,10 @@ NotNegative = Annotated[StrictFloat, Field(ge=0, le=LARGEST, allow_inf_nan=False
 Number = Annotated[StrictFloat, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 Fraction = Annotated[StrictFloat, Field(gt=0, le=1, allow_inf_nan=False)]
 Count = Annotated[StrictInt, Field(ge=1, le=2**20)]
+MOST_AT_ONCE = 1024
+"""Of threads and streams, each of which is a thread of this machine in a run."""
+
+AtOnce = Annotated[StrictInt, Field(ge=1, le=MOST_AT_ONCE)]
 
 
 class Strict(BaseModel):
