@@ -67,7 +67,7 @@ class Split:
             raise UsageError(
                 f"{self.devices} devices are too many", hint=f"give up to {MOST_DEVICES}"
             )
-        check_wait("the timeout", self.timeout_s)
+        check_wait("timeout_s", self.timeout_s)
         if self.address is not None:
             checks.text(self.address, "address")
         if not isinstance(self.assignment, str):

@@ -142,13 +142,21 @@ def whole(least: int | None = None, most: int | None = None) -> Rule:
     return rule
 
 
-def number(*, least: float | None = None, above: float | None = None, finite: bool = True) -> Rule:
-    """Want a real number, never NaN, from `least` on or above `above`."""
+def number(
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    finite: bool = True,
+) -> Rule:
+    """Want a real number, never NaN, from `least` on or above `above`, and no more than `most`."""
     wanted = "a finite number" if finite else "a number"
     if least is not None:
         wanted += f" from {least:g} on"
     if above is not None:
         wanted += f" above {above:g}"
+    if most is not None:
+        wanted += f" up to {most:g}"
 
     def rule(value: Any, name: str) -> None:
         if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
@@ -162,6 +170,7 @@ def number(*, least: float | None = None, above: float | None = None, finite: bo
             or (finite and math.isinf(size))
             or (least is not None and size < least)
             or (above is not None and size <= above)
+            or (most is not None and size > most)
         ):
             raise refused(name, value, wanted)
 

@@ -29,7 +29,7 @@ def check_how(
         )
     if address is not None and executor != "ray":
         raise UsageError("an address needs the executor 'ray'")
-    check_wait("the timeout", timeout_s)
+    check_wait("timeout_s", timeout_s)
     if precision not in PRECISIONS:
         raise UsageError(
             f"there is no precision '{precision}'", hint=nearest(str(precision), PRECISIONS)

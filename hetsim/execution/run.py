@@ -112,6 +112,7 @@ class Run:
     seed=checks.whole(0),
     precision=checks.text,
     failures=checks.sequence(checks.instance("hetsim.workloads.failure:Failure")),
+    plain=checks.flag,
 )
 def run(
     plan: Plan,

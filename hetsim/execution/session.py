@@ -99,6 +99,7 @@ class Session:
         max_in_flight=checks.whole(),
         max_restarts=checks.whole(),
         precision=checks.text,
+        trace=checks.flag,
     )
     def __init__(
         self,
@@ -236,6 +237,7 @@ class Session:
         UsageError
             Where the session is closed.
         """
+        checks.flag(wait, "wait")
         given = given_inputs(self._model, inputs, seed)
         limit_s = self._timeout_s if timeout_s is None else timeout_s
         check_how("threads", None, limit_s)
@@ -265,6 +267,7 @@ class Session:
 
         Raises UsageError where a device is unknown or a time makes no sense.
         """
+        checks.sequence(checks.instance("hetsim.workloads.failure:Failure"))(failures, "failures")
         self._loop.inject(check_failures(failures, self.plan.problem.devices))
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 from hetsim.base import checks, going
 from hetsim.confidence.verdict import Answer
@@ -29,6 +30,9 @@ from hetsim.workloads.workload import Workload
 @checks.takes(
     workload=checks.instance("hetsim.workloads.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
+    batchings=checks.sequence(checks.instance("hetsim.workloads.deployment:DynamicBatching")),
+    strategies=checks.sequence(checks.text),
+    routing=checks.one_of(*get_args(Routing)),
     most=checks.whole(1),
 )
 def place(

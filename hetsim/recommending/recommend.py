@@ -44,10 +44,17 @@ MOST_LOSSES = 4
 
 @checks.takes(
     workload=checks.instance("hetsim.workloads.workload:Workload"),
+    catalog=checks.either(checks.instance("hetsim.recommending.catalog:Catalog"), checks.path),
     objective=checks.one_of(*AIMS),
     max_devices=checks.whole(1, MOST),
     most_requests=checks.whole(1),
     draws=checks.whole(0, MOST_DRAWS),
+    prices=checks.mapping(
+        checks.text, checks.either(checks.instance("hetsim.hardware.price:Price"), checks.text)
+    ),
+    tariff_usd_per_kwh=checks.number(least=0),
+    lifetime_years=checks.number(above=0),
+    demand=checks.text,
     losses=checks.whole(0, MOST_LOSSES),
 )
 def recommend(

@@ -38,6 +38,7 @@ MOST_PROVED = 16
     workload=checks.instance("hetsim.workloads.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     target=checks.number(above=0),
+    available=checks.mapping(checks.text, checks.number(above=0)),
     until_answered=checks.flag,
 )
 def availability(

@@ -31,6 +31,10 @@ GAP = 0.02
 
 
 @checks.takes(
+    deployments=checks.either(
+        checks.mapping(checks.text, checks.instance("hetsim.workloads.deployment:Deployment")),
+        checks.instance("hetsim.workloads.deployment:Deployment"),
+    ),
     workload=checks.instance("hetsim.workloads.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     most_requests=checks.whole(1),

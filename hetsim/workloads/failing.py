@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Literal, TypeAlias
 
-from hetsim.base.checks import number, one_of
-from hetsim.errors import InvalidInput, UsageError, WorkloadError
+from hetsim.base.checks import instance, number, one_of, sequence
+from hetsim.errors import UsageError, WorkloadError
 from hetsim.hardware.spec import standing_for
 from hetsim.workloads.failure import Failure, check_failures
 from hetsim.workloads.numbers import Numbers
@@ -47,10 +47,8 @@ class Failing:
     times: Times = "exponential"
 
     def __post_init__(self) -> None:
+        sequence(instance("hetsim.workloads.failure:Failure"))(self.injected, "injected")
         object.__setattr__(self, "injected", tuple(self.injected))
-        for failure in self.injected:
-            if not isinstance(failure, Failure):
-                raise InvalidInput(f"{failure!r} is no Failure")
         one_of(*TIMES)(self.times, "times")
         for name in ("mtbf_s", "mttr_s"):
             given = getattr(self, name)

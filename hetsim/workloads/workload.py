@@ -141,6 +141,8 @@ class Workload:
         not_negative(self.warm_up_s, "warm_up_s")
         whole(0, MAX_SEED)(self.seed, "seed")
         parts = (self.streams, self.duration_s, self.requests, self.warm_up_s, self.arrivals)
+        if self.failures is not None:
+            instance("hetsim.workloads.failing:Failing")(self.failures, "failures")
         for what, hint, _ in complaints(*parts):
             raise WorkloadError(what, hint=hint)
 
@@ -150,6 +152,7 @@ class Workload:
         So a rate that a platform carries is looked for. Closed loops, the duration and the
         warm-up stay as they are.
         """
+        positive(by, "by")
         streams = tuple(
             stream
             if stream.arrivals is None or isinstance(stream.arrivals, Closed)

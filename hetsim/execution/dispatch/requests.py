@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
+from hetsim.base import checks
 from hetsim.errors import HetsimError, TimedOut
 
 
@@ -42,6 +44,8 @@ class Request:
 
         Raises
         ------
+        InvalidInput
+            Where `timeout_s` is no time.
         TimedOut
             Where it is not done in time; of devices that did not answer, it names them.
         Cancelled
@@ -51,6 +55,8 @@ class Request:
         Infeasible
             Where no device is left that can do it.
         """
+        if timeout_s is not None:
+            checks.number(least=0, most=threading.TIMEOUT_MAX)(timeout_s, "timeout_s")
         try:
             return self._future.result(timeout_s)
         except TimeoutError:

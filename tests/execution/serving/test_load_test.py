@@ -333,7 +333,7 @@ def test_what_cannot_be_batched_is_refused(
         ({"time_scale": -1.0, "emulate": True}, "time_scale is -1"),
         ({"time_scale": math.nan, "emulate": True}, "time_scale is nan"),
         ({"executor": "spark"}, "there is no executor 'spark'"),
-        ({"timeout_s": 0.0}, "the timeout is 0 s"),
+        ({"timeout_s": 0.0}, "timeout_s is 0 s"),
     ],
 )
 def test_options_that_make_no_sense(
