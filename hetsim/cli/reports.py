@@ -12,6 +12,7 @@ from hetsim.cli.load import Load, workload_of
 from hetsim.cli.trace_and_out import leave_report
 
 if TYPE_CHECKING:
+    from hetsim.base.text import Record
     from hetsim.hardware.spec import Platform
     from hetsim.recommending.answer import Recommendation
     from hetsim.service.cost import Cost
@@ -19,9 +20,19 @@ if TYPE_CHECKING:
     from hetsim.sizing.answer import Capacity, Carried
     from hetsim.sweeping.verb import Swept
     from hetsim.workloads.deployment import Deployment
+    from hetsim.workloads.workload import Workload
 
 MOST_ROWS = 4
 """Deployments of a capacity that a page plays again, those that carry most."""
+
+CHOSEN = "chosen"
+"""The folder of a recommendation's files in commands, where none was named."""
+
+OF_SEARCH = (
+    "--catalog", "--max-devices", "--objective", "--price", "--tariff", "--lifetime", "--survive",
+    "--requests", "--draws", "--demand", "--certificate", "--out", "--faster",
+)  # fmt: skip
+"""Options of ``recommend`` that ``simulate`` does not have of its answer."""
 
 OUTAGES = ("--survive", "--availability", "--available")
 """Options that ask more of a deployment than one run says."""
@@ -147,25 +158,65 @@ def _options(load: Load, named: Mapping[str, Deployment], row: Carried) -> list[
 
 def report_of_recommendation(
     found: Recommendation,
+    comes: Workload,
     record: Mapping[str, Any],
     report: Path,
     *,
+    faster: float | None,
+    out: Path | None,
     budget: int,
     force: bool,
 ) -> None:
-    """Write the page of the cheapest platform."""
+    """Write the page of the cheapest platform; `comes` is the workload as its file says it."""
     from hetsim.reporting.pages.answers.vectors import vectors_picture
     from hetsim.reporting.pages.islands.recommendation import recommendation_island
 
     invocation = current()
     with invocation.progress("trying platforms for other prices") as tell:
         picture = vectors_picture(found, invocation.command, budget=budget, tell=tell)
+    pictures = {"vectors": picture, **_answer_at_other_rates(found, comes, faster or 1.0, out)}
     leave_report(
-        lambda read, command: recommendation_island(read, command, {"vectors": picture}),
+        lambda read, command: recommendation_island(read, command, pictures),
         record,
         report,
         force=force,
     )
+
+
+def _answer_at_other_rates(
+    found: Recommendation, comes: Workload, start: float, out: Path | None
+) -> Record:
+    """What sliders play of the answer: its requests closer together or further apart."""
+    from hetsim.reporting.pages.answers.commands import without
+    from hetsim.reporting.pages.answers.served import served_pictures, together
+
+    best = found.best
+    if best is None:
+        return {}
+    invocation = current()
+    folder = out or Path(CHOSEN)
+    files = ["--platform", str(folder / "platform.yaml")]
+    files += ["--deployment", str(folder / "deployment.yaml")]
+    with invocation.progress("playing other rates") as tell:
+        row = served_pictures(
+            invocation.command,
+            "simulate",
+            comes,
+            best.service.resolved,
+            best.platform,
+            from_file=True,
+            options=files,
+            gone=OF_SEARCH,
+            own=(start,),
+            start=start,
+            tell=tell,
+        )
+    row["devices"] = []
+    row["search"] = without(invocation.command, "recommend", ("--faster", "--out"))
+    row["leave"] = [
+        *without(invocation.command, "recommend", ("--out",)), "--out", str(folder)
+    ]  # fmt: skip
+    return together([row])
 
 
 def report_of_sweep(found: Swept, report: Path, *, force: bool) -> None:

@@ -280,6 +280,41 @@ def test_the_cheapest_platform_at_other_prices(seed: int, folder: Path, opened: 
         assert said == f"Best: {counts}, {found['cost']:.4g} USD an hour."
 
 
+@sweep("seed", quick=[], full=range(8))
+def test_the_cheapest_platform_at_other_rates_and_limits(
+    seed: int, folder: Path, opened: Open
+) -> None:
+    """What the answer does then is what ``simulate`` says of the files that it leaves."""
+    rng = random.Random(400 + seed)
+    path, chosen = folder / f"rates{seed}.html", folder / f"chosen{seed}"
+    file = folder / f"rates{seed}.yaml"
+    limit_ms = rng.choice([0.5, 1, 5])
+    asked = {"rate": short(rng.uniform(2e3, 2e4)), "requests": rng.choice([300, 700]), "seed": seed}
+    file.write_text(RECOMMENDED.format(limit=limit_ms, **asked))
+    hetsim(
+        "recommend", "--workload", file, "--max-devices", 4,
+        "--catalog", "rock-5b,jetson-orin-nano", "--price", "rock-5b=0.05/h",
+        "--price", "jetson-orin-nano=0.12/h", "--report", path, "--out", chosen, codes=(0, 5),
+    )  # fmt: skip
+    one = opened(path)
+    if one.page.evaluate("hetsim.island.record.answer") is None:
+        return
+    one.show("load")
+    for _ in range(3):
+        moved(one, "load", "rate", short(rng.uniform(0.2, 4)))
+        now_ms = short(limit_ms * rng.uniform(0.3, 3))
+        moved(one, "load", "p99 within", now_ms)
+        said, command = answer(one, "load")
+        assert "full clock" not in said
+        notes = one.page.locator("#view-load .bounds").inner_text()
+        assert f"p99={now_ms:g}ms in the file for busy" in notes
+        file.write_text(RECOMMENDED.format(limit=now_ms, **asked))
+        check_service(one, asked_again(command))
+        search = one.page.locator("#view-load .command code").nth(1).inner_text()
+        assert shlex.split(search)[1] == "recommend"
+        assert "--faster" in search
+
+
 FILE = """\
 streams:
   drawn:

@@ -137,9 +137,8 @@ def recommend(
         )
     check_targets(None, out, report, force=force)
     factors = AS_SAID if demand is None else demand_of_text(demand)
-    comes = load_workload(workload)
-    if faster is not None:
-        comes = comes.faster(faster)
+    as_said = load_workload(workload)
+    comes = as_said if faster is None else as_said.faster(faster)
     can_be_had = load_catalog(catalog)
     asked = Asked(
         contention=contention or "fifo",
@@ -169,7 +168,10 @@ def recommend(
     if out is not None:
         _leave(record, out, force=force)
     if report is not None:
-        report_of_recommendation(found, record, report, budget=requests or BUDGET, force=force)
+        report_of_recommendation(
+            found, as_said, record, report, faster=faster, out=out, budget=requests or BUDGET,
+            force=force,
+        )  # fmt: skip
     if as_json:
         invocation.show_json(record)
     else:

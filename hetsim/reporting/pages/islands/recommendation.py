@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.service import (
     latency_section,
     lean,
+    load_sections,
     there,
     uses_section,
 )
@@ -30,9 +32,14 @@ def recommendation_island(
         As ``recommendation_record`` gives it and JSON holds it.
     command : sequence of str
     pictures : mapping
-        ``vectors``: what was tried and what excludes the rest, as ``vectors_picture`` gives it.
+        ``vectors``: what was tried and what excludes the rest, as ``vectors_picture`` gives it;
+        ``served``: the answer, as ``answers.served.together`` gives it.
     """
     sections = [_front(record, pictures), _excuses(record)]
+    served = pictures.get("served", {}).get("rows", [])
+    sections += [
+        replace(one, order=8, title="The answer at other rates") for one in load_sections(served)
+    ]
     answer = record["answer"]
     if answer is not None:
         service = answer["service"]

@@ -96,6 +96,17 @@
           target.hidden = false;
           target.say([...row.capacity, "--target-rate", String(rateNow())]);
         }
+        if (row.search) {
+          capacity.textContent = "Whether another platform is cheaper then takes a new search:";
+          target.hidden = false;
+          target.say(asked.factor === 1 ? row.search : [...row.search, "--faster", String(asked.factor)]);
+          const others = asked.slos.flatMap((slos, at) => slos.filter((slo, k) =>
+            slo.latency_s !== row.limits[at][k].latency_s).map((slo) => [row.load ? row.load.streams[at].name : "", slo]));
+          const notes = others.map(([name, slo]) =>
+            `For both commands, write p${slo.percentile}=${slo.ms}ms in the file${name ? ` for ${name}` : ""}.`);
+          notes.unshift(`It reads what this leaves: ${answers.shell(row.leave)}`);
+          more.append(...notes.map((text) => element("li", { text: hetsim.told(text) })));
+        }
         redraw();
       };
       const soon = answers.soon(answer);
@@ -108,6 +119,12 @@
         slos: of.limits.map((slos) => slos.map((slo) => ({
           ...slo, ms: Number((slo.latency_s * 1e3).toPrecision(12)) }))),
       });
+      const limits = (parts) => asked.slos.forEach((slos, at) => slos.forEach((slo) => {
+        const of = asked.slos.length > 1 && row.load ? ` of ${hetsim.told(row.load.streams[at].name, 30)}` : "";
+        parts.push(answers.slider({ name: `p${slo.percentile}${of} within`, unit: "ms",
+          low: slo.ms / 20, high: slo.ms * 20, value: slo.ms,
+          moved: (value) => { slo.ms = value; slo.latency_s = Number(`${value}e-3`); soon(); } }));
+      }));
       const build = () => {
         asked = startOf(row);
         const parts = [];
@@ -122,15 +139,12 @@
           parts.push(answers.slider({ name: "rate", unit: "times what the file says",
             low: 0.02, high: Math.max((1.3 * top) / row.rate_per_s, 2), value: asked.factor,
             moved: (value) => { asked.factor = value; soon(); } }));
+          if (row.search) limits(parts);
         } else {
           parts.push(answers.slider({ name: "rate", unit: "requests a second",
             low: Math.min(top / 50, asked.rate), high: Math.max(1.3 * top, asked.rate), value: asked.rate,
             moved: (value) => { asked.rate = value; soon(); } }));
-          asked.slos.forEach((slos) => slos.forEach((slo) => {
-            parts.push(answers.slider({ name: `p${slo.percentile} within`, unit: "ms",
-              low: slo.ms / 20, high: slo.ms * 20, value: slo.ms,
-              moved: (value) => { slo.ms = value; slo.latency_s = Number(`${value}e-3`); soon(); } }));
-          }));
+          limits(parts);
         }
         if (island.kind === "simulate" && row.load) {
           const known = row.hourly_usd;
