@@ -74,7 +74,7 @@ def cut_at_random(model: hetsim.Model, parts: int | None) -> hetsim.Plan:
 
 
 @pytest.mark.slow
-@sweep("name", quick=QUICK, full=zoo.names())
+@sweep("name", quick=["squeezenet"], full=zoo.names())
 def test_any_number_of_parts_gives_the_same_bits(name: str, ray_connection: RayConnection) -> None:
     model = hetsim.load_model(f"zoo:{name}")
     inputs = random_inputs(model, seed=4)

@@ -18,16 +18,16 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-GROUPS = {"judged": "ray", "ray_connection": "ray", "browser": "browser"}
-"""Fixtures that take long to make, and the group of the tests that use one; a test may use both of
-those of one group, so that each is made once."""
+GROUPS = {"judged": "suite", "ray_connection": "ray", "browser": "browser"}
+"""Fixtures that take long to make, and the group of the tests that use one. The first counts where
+a test uses several: a second Ray is there sooner than the suite is judged again."""
 
 MARK = "group"
 """Marks a test with its group. That of all that start Rays of their own is ``own_ray``: one process
 waits for them while the others compute. For each function that is compiled, ``machine_code`` has a
 test that calls it: where no machine code is kept yet, one process makes it, and all find it."""
 
-FIRST = ("own_ray", "ray", "machine_code", "browser")
+FIRST = ("own_ray", "ray", "machine_code", "suite", "browser")
 """The groups in the order in which they go out, the longest first."""
 
 _FILE = "hetsim_groups"
