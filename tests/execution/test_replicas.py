@@ -84,6 +84,7 @@ def test_a_run_asks_every_replica(cut: Cut, diamond: onnx.ModelProto) -> None:
     assert {event.device for event in run.timeline.events} >= {"cpu", "gpu", "npu"}
 
 
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_where_a_device_stays_away_the_other_replicas_carry_on(
     cut: Cut, diamond: onnx.ModelProto, executor: Executor
 ) -> None:
