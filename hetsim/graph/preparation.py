@@ -43,6 +43,10 @@ from hetsim.graph.work.rule import key_of_op
 RANDOM = "random inputs"
 
 
+_TRIED_ELEMENTS = 2**26
+"""Most elements of inputs that are made up to see shapes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wishes:
     """How a model is to be read; the fields are the parameters of ``load_model``.
@@ -279,7 +283,8 @@ def _observed(
 
 
 def _drawn(result: Canonical, graph: Graph) -> dict[str, Any]:
-    return draw_inputs(graph, {value.name: value.type for value in result.proto.graph.input})
+    kinds = {value.name: value.type for value in result.proto.graph.input}
+    return draw_inputs(graph, kinds, most=_TRIED_ELEMENTS)
 
 
 def _checked(observed: Observed, graph: Graph, source: str) -> Observed:

@@ -270,4 +270,5 @@ def _typed(kind: onnx.TypeProto) -> bool:
         return _typed(getattr(kind, which).elem_type)
     if which == "map_type":
         return _typed(kind.map_type.value_type)
-    return bool(which and getattr(kind, which).elem_type == _HALF)
+    # An opaque type has no elements.
+    return bool(which and getattr(getattr(kind, which), "elem_type", None) == _HALF)

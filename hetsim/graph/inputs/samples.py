@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -57,11 +58,25 @@ def random_inputs(model: Model, seed: int = 0) -> dict[str, Any]:
     return draw_inputs(model.graph, kinds, seed)
 
 
-def draw_inputs(graph: Graph, kinds: Mapping[str, onnx.TypeProto], seed: int = 0) -> dict[str, Any]:
+def draw_inputs(
+    graph: Graph,
+    kinds: Mapping[str, onnx.TypeProto],
+    seed: int = 0,
+    *,
+    most: float = math.inf,
+) -> dict[str, Any]:
     """Return random inputs of `graph`, whose inputs are of types `kinds`; see `random_inputs`.
 
-    A sequence gets two entries, their open dims 1; an optional what it may hold.
+    A sequence gets two entries, their open dims 1; an optional what it may hold. RequestError where
+    all tensors together have more than `most` elements.
     """
+    tensors = [graph.tensors[name] for name in graph.inputs]
+    wanted = sum(math.prod(tensor.static_shape) for tensor in tensors if tensor.shape is not None)
+    if wanted > most:
+        raise RequestError(
+            f"random inputs would have {wanted} elements, which is too many to try",
+            hint="give the inputs yourself",
+        )
     readers = readers_of(graph)
     arrays: dict[str, Any] = {}
     for position, name in enumerate(graph.inputs):

@@ -1,11 +1,17 @@
-"""Tensors and types of a model that nothing could read, named before anything tries."""
+"""Tensors, types and nodes of a model that nothing could read, named before anything tries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import onnx
+
+from hetsim.graph.graph import ITEM_BITS
+from hetsim.graph.reading.functions import FunctionKey, key_of
+from hetsim.graph.reading.onnx_types import dtype_name
 
 _KINDS = frozenset(onnx.TensorProto.DataType.values()) - {onnx.TensorProto.UNDEFINED}
 
@@ -13,6 +19,8 @@ _CONTENTS = (
     "raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data",
     "string_data",
 )  # fmt: skip
+_MOST_IN_AN_ENTRY = 8
+"""Elements of the smallest types that are packed in one entry of a typed field."""
 
 
 def ill_formed(proto: onnx.ModelProto) -> str:
@@ -21,14 +29,55 @@ def ill_formed(proto: onnx.ModelProto) -> str:
     ONNX's checker is not asked for this: it wants what files in use lack, and takes the whole model
     as one message. O(messages).
     """
-    scopes = [proto.graph.node, *(function.node for function in proto.functions)]
-    return next(
-        (said for said in (*_of_graph(proto.graph), *map(_of_nodes, scopes)) if said),
-        "",
-    )
+    functions = frozenset(map(key_of, proto.functions))
+    own = _Nodes(_versions(proto.opset_import), functions)
+    scopes = [
+        _Nodes(_versions(function.opset_import), functions).complaint(function.node)
+        for function in proto.functions
+    ]
+    return next((said for said in (*_of_graph(proto.graph, own), *scopes) if said), "")
 
 
-def _of_graph(graph: onnx.GraphProto) -> Iterator[str]:
+def _versions(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    return {"" if one.domain == "ai.onnx" else one.domain: one.version for one in imports}
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Nodes under the same versions of operator sets, in a model with functions."""
+
+    versions: Mapping[str, int]
+    functions: Collection[FunctionKey]
+    least: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def complaint(self, nodes: Iterable[onnx.NodeProto]) -> str:
+        """What is wrong with any of them; empty where nothing is."""
+        for node in nodes:
+            if len(node.input) < (least := self._least(node)):
+                what = f"node {node.name!r} ({node.op_type}) has {len(node.input)} inputs"
+                return f"{what}, and its operator takes at least {least}"
+            for attribute in node.attribute:
+                said = next((said for said in _of_attribute(attribute, self) if said), "")
+                if said:
+                    return said
+        return ""
+
+    def _least(self, node: onnx.NodeProto) -> int:
+        """Inputs that its operator takes at least; 0 where that is not known."""
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        key = domain, node.op_type
+        if (*key, node.overload) in self.functions:
+            return 0
+        if key not in self.least:
+            try:
+                version = self.versions.get(domain, 1)
+                self.least[key] = onnx.defs.get_schema(node.op_type, version, domain).min_input
+            except (onnx.defs.SchemaError, TypeError):
+                self.least[key] = 0
+        return self.least[key]
+
+
+def _of_graph(graph: onnx.GraphProto, nodes: _Nodes) -> Iterator[str]:
     names: set[str] = set()
     for tensor in graph.initializer:
         yield _of_tensor(tensor)
@@ -38,7 +87,7 @@ def _of_graph(graph: onnx.GraphProto) -> Iterator[str]:
         yield from _taken(sparse.values.name, names)
     for value in (*graph.input, *graph.output, *graph.value_info):
         yield _of_type(value.type, value.name)
-    yield _of_nodes(graph.node)
+    yield nodes.complaint(graph.node)
 
 
 def _taken(name: str, names: set[str]) -> Iterator[str]:
@@ -48,16 +97,7 @@ def _taken(name: str, names: set[str]) -> Iterator[str]:
     names.add(name)
 
 
-def _of_nodes(nodes: Iterable[onnx.NodeProto]) -> str:
-    for node in nodes:
-        for attribute in node.attribute:
-            said = next((said for said in _of_attribute(attribute) if said), "")
-            if said:
-                return said
-    return ""
-
-
-def _of_attribute(attribute: onnx.AttributeProto) -> Iterator[str]:
+def _of_attribute(attribute: onnx.AttributeProto, nodes: _Nodes) -> Iterator[str]:
     if attribute.HasField("t"):
         yield _of_tensor(attribute.t)
     if attribute.HasField("sparse_tensor"):
@@ -65,13 +105,13 @@ def _of_attribute(attribute: onnx.AttributeProto) -> Iterator[str]:
     if attribute.HasField("tp"):
         yield _of_type(attribute.tp, attribute.name)
     if attribute.HasField("g"):
-        yield from _of_graph(attribute.g)
+        yield from _of_graph(attribute.g, nodes)
     yield from map(_of_tensor, attribute.tensors)
     yield from map(_of_sparse, attribute.sparse_tensors)
     for kind in attribute.type_protos:
         yield _of_type(kind, attribute.name)
     for graph in attribute.graphs:
-        yield from _of_graph(graph)
+        yield from _of_graph(graph, nodes)
 
 
 def _of_tensor(tensor: onnx.TensorProto) -> str:
@@ -83,6 +123,20 @@ def _of_tensor(tensor: onnx.TensorProto) -> str:
         return f"constant {tensor.name!r} has a negative size"
     if sum(1 for name in _CONTENTS if len(getattr(tensor, name))) > 1:
         return f"constant {tensor.name!r} is stored twice, in fields of two types"
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return ""
+    elements = math.prod(tensor.dims)
+    kind = dtype_name(tensor.data_type)
+    if len(tensor.raw_data):
+        needed = (elements * ITEM_BITS.get(kind, 0) + 7) // 8
+        held = len(tensor.raw_data)
+    else:
+        needed, held = (
+            elements,
+            _MOST_IN_AN_ENTRY * sum(len(getattr(tensor, name)) for name in _CONTENTS),
+        )
+    if held < needed:
+        return f"constant {tensor.name!r} holds fewer values than its shape has"
     return ""
 
 

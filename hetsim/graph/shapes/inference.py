@@ -16,6 +16,9 @@ from hetsim.graph.shapes.binding import bindable
 from hetsim.graph.shapes.fragile import replace_fragile
 from hetsim.graph.shapes.tree_types import add_stand_in, is_ensemble
 
+_LISTED = 2**16
+"""Longest list of sizes whose contents inference follows: as many dimensions has no tensor."""
+
 
 def annotate(
     proto: onnx.ModelProto,
@@ -83,18 +86,45 @@ def inferred(
     skeleton = _skeleton(proto)
     skeleton.functions.extend(custom.bodies.values())
     replace_fragile(skeleton)
+    wanted = set(written)
+    found = _found(skeleton, wanted, with_contents=False)
+    if found is None:
+        return {}
+    inputs = [value.type for value in skeleton.graph.input]
+    settled = len(found) == len(wanted) and all(map(_is_settled, found.values()))
+    if settled or any(map(_is_long_list, (*inputs, *found.values()))):
+        return found
+    return _found(skeleton, wanted, with_contents=True) or found
+
+
+def _found(
+    skeleton: onnx.ModelProto, wanted: Collection[str], *, with_contents: bool
+) -> dict[str, onnx.TypeProto] | None:
+    """What inference says of values, by the contents of lists of sizes or not; None: it failed."""
     try:
-        result = onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
+        result = onnx.shape_inference.infer_shapes(skeleton, data_prop=with_contents)
     except Exception:
         # Its failures differ by version and say little; the probe's are explained to the user.
-        return {}
-    wanted = set(written)
+        return None
     return {
         value.name: value.type
         for values in (result.graph.value_info, result.graph.output)
         for value in values
         if value.name in wanted and has_type(value.type)
     }
+
+
+def _is_settled(kind: onnx.TypeProto) -> bool:
+    """Whether nothing is open of a value's type and shape."""
+    if kind.WhichOneof("value") != "tensor_type":
+        return has_rank(kind)
+    return has_rank(kind) and all(dim.HasField("dim_value") for dim in kind.tensor_type.shape.dim)
+
+
+def _is_long_list(kind: onnx.TypeProto) -> bool:
+    """Whether inference would make up a name for each of many entries, in 100 bytes and 1 us."""
+    dims = kind.tensor_type.shape.dim
+    return len(dims) == 1 and dims[0].dim_value > _LISTED
 
 
 def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:

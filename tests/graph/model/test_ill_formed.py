@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 import hetsim
 from hetsim.errors import ModelError
-from hetsim.graph.canonical.half_precision import hide
+from hetsim.graph.canonical.half_precision import hide, mentions_half
 from odd_values import sparse, sparse_constants
 from onnx_builders import make_model, op, run_whole, save, value
 
@@ -42,6 +42,12 @@ def _model() -> onnx.ModelProto:
     )
 
 
+def _typed(tensor: onnx.TensorProto) -> None:
+    tensor.ClearField("raw_data")
+    tensor.float_data.extend([1.0] * 6)
+    tensor.dims.append(9)
+
+
 PLACES: dict[str, Callable[[onnx.ModelProto], onnx.TensorProto]] = {
     "graph": lambda proto: proto.graph.initializer[0],
     "attribute": lambda proto: proto.graph.node[1].attribute[0].t,
@@ -53,6 +59,9 @@ FAULTS: dict[str, tuple[Callable[[onnx.TensorProto], object], str]] = {
     "segment": (lambda tensor: tensor.segment.SetInParent(), "a segment of a tensor"),
     "size": (lambda tensor: tensor.dims.append(-2), "a negative size"),
     "twice": (lambda tensor: tensor.float_data.append(1), "stored twice"),
+    "few": (lambda tensor: tensor.dims.append(2**40), "fewer values than its shape has"),
+    "none": (lambda tensor: tensor.ClearField("raw_data"), "fewer values than its shape has"),
+    "few_typed": (_typed, "fewer values than its shape has"),
 }
 
 
@@ -99,6 +108,64 @@ def test_a_sparse_constant_with_other_indices(tmp_path: Path) -> None:
     proto.graph.node[1].attribute[0].CopyFrom(helper.make_attribute("sparse_value", one))
     with pytest.raises(ModelError, match="'odd' has indices of another type"):
         hetsim.load_model(save(proto, tmp_path))
+
+
+@pytest.mark.parametrize("place", ["graph", "branch", "function"])
+@pytest.mark.parametrize("op_type", ["If", "Cast", "Softmax", "DequantizeLinear"])
+def test_a_node_of_too_few_inputs(tmp_path: Path, op_type: str, place: str) -> None:
+    proto = _model()
+    body = proto.graph.node[2].attribute[0].g
+    nodes = {"graph": proto.graph, "branch": body, "function": proto.functions[0]}[place].node
+    nodes.append(op(op_type, "", "odd", "short"))
+    least = 2 if op_type == "DequantizeLinear" else 1
+    says = f"'short' .{op_type}. has 0 inputs, and its operator takes at least {least}"
+    with pytest.raises(ModelError, match=says):
+        hetsim.load_model(save(proto, tmp_path))
+
+
+def test_packed_and_typed_contents_are_read(tmp_path: Path) -> None:
+    packed = helper.make_tensor("four", onnx.TensorProto.INT4, (5,), [1, 2, 3, 4, 5])
+    halves = helper.make_tensor("half", onnx.TensorProto.FLOAT16, (3,), [1.0, 2.0, 3.0])
+    words = helper.make_tensor("words", onnx.TensorProto.STRING, (2,), [b"a", b"b"])
+    empty = helper.make_tensor("empty", onnx.TensorProto.FLOAT, (0, 3), [])
+    proto = make_model([op("Neg", "x", "y")], [value("x")], [value("y")], opset=21)
+    proto.graph.initializer.extend([packed, halves, words, empty])
+    assert len(hetsim.load_model(save(proto, tmp_path), canonical="none").graph.nodes) == 1
+
+
+def test_an_input_of_a_type_without_elements(tmp_path: Path) -> None:
+    proto = _model()
+    odd = proto.graph.input.add(name="odd")
+    odd.type.opaque_type.name = "thing"
+    assert not mentions_half(proto)
+
+
+def test_inputs_of_any_size_are_not_drawn_to_see_shapes(tmp_path: Path) -> None:
+    proto = make_model(
+        [op("NonZero", "x", "n"), op("Identity", "s", "t")],
+        [value("x"), value("s", (2**40,), "STRING")],
+        [value("n", None, "INT64"), value("t", None, "STRING")],
+    )
+    model = hetsim.load_model(save(proto, tmp_path), canonical="none")
+    assert (
+        model.unmeasured
+        == f"random inputs would have {2**40 + 6} elements, which is too many to try"
+    )
+
+
+@pytest.mark.parametrize("length", [2**62, 12])
+def test_inference_does_not_name_each_entry_of_a_list(tmp_path: Path, length: int) -> None:
+    nodes = [
+        op("Cast", "x", "y", to=onnx.TensorProto.INT64),
+        op("Shape", "z", "s"), op("Add", "s one", "t"), op("Expand", "z t", "e"),
+    ]  # fmt: skip
+    proto = make_model(
+        nodes, [value("x", (length,)), value("z", (1, 1))],
+        [value("y", None, "INT64"), value("e", None)], {"one": np.array([1, 2])},
+    )  # fmt: skip
+    graph = hetsim.load_model(save(proto, tmp_path), canonical="none", measure=False).graph
+    assert graph.tensors["y"].shape == (length,)
+    assert graph.tensors["e"].shape == ((None, None) if length > 12 else (2, 3))
 
 
 @pytest.mark.parametrize("level", ["none", "basic", "extended"])
