@@ -4,6 +4,7 @@
 # make test-all  all tests, the whole sweep too; with SHARE=3/7 the third of seven shares of it; then elsewhere
 # make elsewhere the core tests on other Pythons, where they are installed, and with the lowest versions
 # make sweep     the sweep alone, or SHARE of it
+# make fuzz      broken files for every verb; KIND=onnx COUNT=1000 SEED=1 START=0 VERBS=2, or AGAIN=FOLDER
 # make coverage  what make test runs, and SHARE of the sweep, with the lines and branches they reach
 # make check     ruff, mypy --strict, import-linter
 # make bench     the benchmarks, as JSON lines
@@ -23,7 +24,7 @@ DRAWN = $(shell expr $$(date +%s) / 86400)
 PYTEST = -n 4 --dist loadgroup --durations 20 --hypothesis-seed=$(or $(SEED),$(DRAWN))
 
 .DEFAULT_GOAL := install
-.PHONY: install demo test test-all elsewhere sweep coverage check bench docs constraints fit fidelity format clean
+.PHONY: install demo test test-all elsewhere sweep fuzz coverage check bench docs constraints fit fidelity format clean
 
 install: $(STAMP)
 
@@ -51,6 +52,11 @@ elsewhere: install
 
 sweep: install
 	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),all) --alone
+
+fuzz: install
+	PYTHONPATH=tests:tests/helpers $(BIN)/python -m fuzz $(if $(AGAIN),--again $(AGAIN)) $(foreach \
+		kind,$(KIND),--kind $(kind)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed \
+		$(SEED)) $(if $(START),--start $(START)) $(if $(VERBS),--verbs $(VERBS))
 
 coverage: install
 	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),none) --cov --cov-report=json:.coverage.json
