@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+MADE = "out"
 WORDS, FOUND = "words.json", "found.json"
 
 
@@ -19,7 +20,15 @@ def read_words(folder: Path) -> list[list[str]]:
 def keep(case: Path, words: Sequence[Sequence[str]], found: object, folder: Path) -> None:
     """Copy a case's files to `folder`, with its command lines and what was found."""
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(case, folder, ignore=shutil.ignore_patterns("out*"))
+    folder.mkdir(parents=True)
+    for entry in case.iterdir():
+        # What calls write on purpose has names that begin so.
+        if entry.name.startswith(MADE):
+            continue
+        if entry.is_dir():
+            shutil.copytree(entry, folder / entry.name)
+        else:
+            shutil.copyfile(entry, folder / entry.name)
     (folder / WORDS).write_text(json.dumps([list(line) for line in words], indent=1) + "\n")
     (folder / FOUND).write_text(json.dumps(found, indent=1) + "\n")
 

@@ -22,14 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fuzz.judging import Call, fault_of, shown
-from fuzz.kept import files_of, read_words
+from fuzz.kept import MADE, files_of, read_words
 
 if TYPE_CHECKING:
     from fuzz.kinds.registry import Write
 
 CASE, TEMP = "case", "temp"
-MINE = "out"
-"""What calls write on purpose has names that begin so."""
 
 
 def main(root: Path, cases: int, answers: int) -> None:
@@ -130,11 +128,11 @@ class Worker:
         for entry in self._temp.iterdir():
             shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink()
         new = files_of(self._case) - before
-        left += sorted(name for name in new if not name.startswith(MINE))
+        left += sorted(name for name in new if not name.startswith(MADE))
         for name in new:
             (self._case / name).unlink()
         for entry in self._case.iterdir():
-            if entry.name.startswith(MINE) and entry.is_dir():
+            if entry.name.startswith(MADE) and entry.is_dir():
                 shutil.rmtree(entry)
         return [*left, *map(_end, _children())]
 
