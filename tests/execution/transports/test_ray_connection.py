@@ -304,8 +304,42 @@ def test_sigterm_and_sighup_leave_nothing_behind(folder: Path, number: signal.Si
     child.process.send_signal(number)
     child.end()
     assert len(below) > 3
-    assert living(below) == []
+    assert left_of(below) == []
     assert list(folder.glob("hetsim-*")) == []
+
+
+@pytest.mark.sweep
+@pytest.mark.group("own_ray")
+@pytest.mark.parametrize("moment", ["connect", "shutdown"])
+def test_sigterm_waits_where_ray_sets_a_handler_of_its_own(folder: Path, moment: str) -> None:
+    code = f"""
+import signal
+import ray
+import ray._private.worker as worker
+from hetsim.cli.ended import Ended, ended_by_signals
+from hetsim.execution.transports.ray_connection.connection import ray_connection
+real = getattr(worker, {moment!r})
+def told_to_end(*arguments, **options):
+    given = real(*arguments, **options)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.1)
+    return given
+worker.{moment} = told_to_end
+if {moment!r} == "shutdown":
+    ray.shutdown = told_to_end
+try:
+    with ended_by_signals(), ray_connection():
+        pass
+    tell(ended="by itself")
+except Ended as ended:
+    tell(ended=str(ended))
+"""
+    child = Child(code, folder, first="")
+    assert child.line() == {"ended": "SIGTERM"}
+    below = child.below()
+    child.end()
+    assert child.process.returncode == 0
+    assert left_of(below) == []
 
 
 @pytest.mark.sweep

@@ -15,7 +15,12 @@ from pathlib import Path
 from hetsim.errors import ClusterError, UsageError
 from hetsim.execution.transports.ray_connection.address import check_address, same_address
 from hetsim.execution.transports.ray_connection.answering import watched
-from hetsim.execution.transports.ray_connection.interrupts import held_interrupts, termination_kept
+from hetsim.execution.transports.ray_connection.interrupts import (
+    ending_waits,
+    ending_waits_for_starting,
+    held_interrupts,
+    termination_kept,
+)
 from hetsim.execution.transports.ray_connection.losing import Losing
 from hetsim.execution.transports.ray_connection.private import private_ray
 from hetsim.execution.transports.ray_connection.settings import QUIET, restored
@@ -170,7 +175,7 @@ def _joined(address: str) -> Iterator[RayConnection]:
 
         try:
             try:
-                with termination_kept():
+                with termination_kept(), ending_waits_for_starting():
                     ray.init(
                         address=address,
                         namespace=_namespace(),
@@ -188,7 +193,7 @@ def _joined(address: str) -> Iterator[RayConnection]:
             with watched(_connected(), losing):
                 yield RayConnection(private=False, address=address, losing=losing)
         finally:
-            with held_interrupts():
+            with held_interrupts(), ending_waits():
                 ray.shutdown()
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 from hetsim.base.signals import ENDING
 
@@ -49,14 +51,67 @@ def held_interrupts() -> Iterator[None]:
 def termination_kept() -> Iterator[None]:
     """Undo that SIGTERM, where Python code handles it, gets another handler within.
 
-    A Ray that starts sets its own. Outside the main thread this does nothing.
+    A Ray that starts sets its own, which is passed over. Outside the main thread this does nothing.
     """
     before = signal.getsignal(signal.SIGTERM)
+    utils: Any = importlib.import_module("ray._private.utils")
+    own = utils.set_sigterm_handler
+    if callable(before):
+        utils.set_sigterm_handler = lambda handler: None
     try:
         yield
     finally:
+        utils.set_sigterm_handler = own
         if callable(before) and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def ending_waits() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP wait, and then go to whoever Python says handles them.
+
+    Ray's code sets a handler for SIGTERM that ends the process on the spot, and takes away whoever
+    had one as it goes. Threads that are started within let others have these signals. Outside
+    the main thread this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            # Where nobody did, it may be that Ray's code in Python does.
+            handler = handler if callable(handler) else signal.getsignal(number)
+            if handler is not None:
+                signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def ending_waits_for_starting() -> Iterator[None]:
+    """Have them wait while a Ray is started or joined within, but not in its processes.
+
+    Those inherit what their signals do; what comes before Ray has set its handler goes to Python's.
+    """
+    services: Any = importlib.import_module("ray._private.services")
+    start = services.start_ray_process
+
+    def started(*args: Any, **kwargs: Any) -> Any:
+        masked = signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        try:
+            return start(*args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+
+    services.start_ray_process = started
+    try:
+        with ending_waits():
+            yield
+    finally:
+        services.start_ray_process = start
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from typing import IO
 
 from hetsim.errors import ClusterError
 from hetsim.execution.transports.ray_connection.guard import LOST_HINT, lost
+from hetsim.execution.transports.ray_connection.interrupts import ending_waits
 from hetsim.execution.transports.ray_connection.processes import Process, command_line
 from hetsim.version import package_folder
 
@@ -94,9 +95,12 @@ class Guard:
         )
         self._say(f"folder {folder}")
         assert self._process.stdout is not None
-        threading.Thread(
+        listening = threading.Thread(
             target=_listen, args=(self._process.stdout, losing), name="hetsim guard", daemon=True
-        ).start()
+        )
+        # Else it would be interrupted in the place of the main thread, while that lets them wait.
+        with ending_waits():
+            listening.start()
 
     def watch(self, processes: Iterable[Process]) -> None:
         """Watch those of a Ray's processes without which it does not go on."""

@@ -15,6 +15,8 @@ from pathlib import Path
 from hetsim.errors import ClusterError
 from hetsim.execution.transports.ray_connection.abandoned import end_abandoned, owned
 from hetsim.execution.transports.ray_connection.interrupts import (
+    ending_waits,
+    ending_waits_for_starting,
     hangup_ends,
     held_interrupts,
     termination_kept,
@@ -108,18 +110,19 @@ def _started(
         ending.callback(over.set)
 
         def start() -> None:
-            ray.init(
-                address="local",
-                namespace=namespace,
-                # A resource of Ray's scheduler, not a limit.
-                num_cpus=cpus,
-                object_store_memory=store_bytes,
-                include_dashboard=False,
-                log_to_driver=False,
-                configure_logging=False,
-                _temp_dir=str(files),
-                _plasma_directory=str(store),
-            )
+            with ending_waits_for_starting():
+                ray.init(
+                    address="local",
+                    namespace=namespace,
+                    # A resource of Ray's scheduler, not a limit.
+                    num_cpus=cpus,
+                    object_store_memory=store_bytes,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    configure_logging=False,
+                    _temp_dir=str(files),
+                    _plasma_directory=str(store),
+                )
 
         try:
             try:
@@ -139,7 +142,8 @@ def _started(
                     if losing.error is not None:
                         # What is left of it would wait for the rest.
                         end_all(started, 0.0)
-                    ray.shutdown()
+                    with ending_waits():
+                        ray.shutdown()
                 finally:
                     end_all(started, _EXIT_GRACE_S)
 
