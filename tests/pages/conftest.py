@@ -10,6 +10,9 @@ import pytest
 
 from browsing import CHROMIUMS, Axe, Open, Opened, chromium
 
+PATIENCE_MS = 600_000
+"""How long a step in the browser may take: on a busy machine many times what it takes alone."""
+
 TURNED_OFF: dict[str, str] = {}
 """Rules of axe that are not checked, and why."""
 
@@ -42,6 +45,7 @@ def opened(browser: Any) -> Iterator[Open]:
     def open_file(path: Path, *, width: int = 1280, eager: bool = False, **about: Any) -> Opened:
         about.setdefault("viewport", {"width": width, "height": 900})
         context = browser.new_context(**about)
+        context.set_default_timeout(PATIENCE_MS)
         if not eager:
             context.add_init_script("window.requestIdleCallback = () => 0;")
         page = context.new_page()

@@ -203,7 +203,7 @@
       key.replaceChildren(hetsim.legend(used.map((name) => [name, hetsim.deviceLook(name)])));
       const clock = picture.clock === "wall" ? "wall clock" : "virtual clock";
       state.hint = picture.open.onPath.length && there.length < 2
-        ? `${picture.open.steps} steps are on the critical path, underlined; point at a task, or press n.`
+        ? `${hetsim.count(picture.open.steps, "step is", "steps are")} on the critical path, underlined; point at a task, or press n.`
         : "Point at a task, or press n, to read what it is.";
       canvas.setAttribute("aria-label",
         told(`Timeline of ${picture.name} by the ${clock}: ${new Set(tasks.task).size} tasks on ${picture.tracks.length} rows`));
