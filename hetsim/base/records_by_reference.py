@@ -12,7 +12,9 @@ Loaded with numba alone. Fields are arrays of one dimension without gaps, or num
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
+from operator import call, is_
 from typing import Any
 from weakref import ref
 
@@ -32,7 +34,6 @@ from numba.extending import (
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
-_KINDS: dict[Any, Any] = {int: types.int64, float: types.float64}
 _known: dict[Any, Any] = {}
 
 
@@ -55,49 +56,63 @@ class Record:
     Raises TypeError where a field is neither a number nor an array of one dimension without gaps.
     """
 
-    __slots__ = ("_ids", "_numbers", "_of", "_watching", "address", "kind", "table")
+    __slots__ = ("_arrays", "_fields", "_numbers", "_of", "address", "kind", "table")
 
     def __init__(self, record: Any) -> None:
-        table = np.empty((len(record), 2), dtype=np.int64)
-        kinds: list[Any] = [type(record)]
         self._of = type(record)
-        self._ids = tuple(map(id, record))
+        self._fields: list[int] = []
+        self._arrays: list[Any] = []
         self._numbers: list[tuple[int, Any]] = []
-        self._watching: list[Any] = []
+        words: list[int] = []
+        kinds: list[Any] = [self._of]
         for at, part in enumerate(record):
             if isinstance(part, np.ndarray):
                 if part.ndim != 1 or not part.flags.c_contiguous:
                     raise TypeError(f"{record._fields[at]} of {type(record).__name__} has gaps")
-                table[at, 0] = part.__array_interface__["data"][0]
-                table[at, 1] = len(part)
-                kinds.append(part.dtype)
-                self._watching.append(ref(part, self._forget))
+                words += (_address(part), len(part))
+                kinds.append(part.dtype.num if part.dtype.isbuiltin == 1 else part.dtype)
+                self._fields.append(at)
+                # A table that outlives an array is not to keep it, nor to be taken for the next.
+                self._arrays.append(ref(part))
                 continue
             self._numbers.append((at, part))
             if isinstance(part, float):
-                table[at].view(np.float64)[0] = part
+                words += (_bits(part), 0)
                 kinds.append(float)
             else:
-                table[at, 0] = int(part)
+                words += (int(part), 0)
                 kinds.append(int)
-        self.table = table
-        self.address = int(table.ctypes.data)
+        self.table = np.array(words, dtype=np.int64)
+        self.address = _address(self.table)
         key = tuple(kinds)
         if key not in _known:
-            _known[key] = _type(record, kinds[1:])
+            _known[key] = _type(record)
         self.kind = _known[key]
 
     def is_of(self, record: Any) -> bool:
         """Whether it is of a named tuple of the very arrays, and the same numbers."""
         return (
             type(record) is self._of
-            and self._ids == tuple(map(id, record))
             and all(record[at] == number for at, number in self._numbers)
+            and all(map(is_, map(call, self._arrays), map(record.__getitem__, self._fields)))
         )
 
-    def _forget(self, _: Any) -> None:
-        """Be of none any more: an array is gone, and another may have its identity."""
-        self._ids = ()
+
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+_DATA = 40
+"""Where PyArrayInterface, numpy's protocol for C, has the address of the data."""
+
+
+def _address(array: Any) -> int:
+    """Where an array's data are; as ``__array_interface__`` says it, in a tenth of the time."""
+    struct: Any = _pointer_of(array.__array_struct__, None)
+    return ctypes.c_void_p.from_address(struct + _DATA).value or 0
+
+
+def _bits(number: float) -> int:
+    """The bits of a number as a whole one."""
+    return int(np.float64(number).view(np.int64))
 
 
 def by_reference(made: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,9 +136,12 @@ def by_reference(made: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _type(record: Any, kinds: list[Any]) -> RecordType:
+def _type(record: Any) -> RecordType:
     fields = [
-        _KINDS[kind] if kind in _KINDS else types.Array(from_dtype(kind), 1, "C") for kind in kinds
+        types.Array(from_dtype(part.dtype), 1, "C")
+        if isinstance(part, np.ndarray)
+        else (types.float64 if isinstance(part, float) else types.int64)
+        for part in record
     ]
     return RecordType(type(record).__name__, tuple(zip(record._fields, fields, strict=True)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from bisect import bisect_left
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hetsim.recommending.policies import Placed, Policy, links_of, up_to
-from hetsim.recommending.question import Question, Task
+from hetsim.recommending.question import Question, Way
 from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.clock.structure import Part, structure_of
 from hetsim.simulation.serving.flattening import loads, seconds_alone
@@ -32,7 +33,7 @@ class Laid:
 
 def laid(question: Question, where: Placed, policy: Policy) -> Laid:
     """Lay the deployment out for the engine. O(devices, classes, sizes and their tasks)."""
-    _, links = links_of(question, where.places)
+    first, links = links_of(question, where.places)
     parts: list[Part] = []
     seconds: list[float] = []
     known: list[tuple[float, float]] = []
@@ -40,42 +41,39 @@ def laid(question: Question, where: Placed, policy: Policy) -> Laid:
     models = []
     for model, mine in enumerate(where.instances):
         classes = question.classes_of(model)
-        table = np.empty((len(classes), len(mine), policy.max_batch), dtype=np.int64)
+        table: list[list[list[int]]] = [[] for _ in classes]
         largest = 1
-        for column, one in enumerate(mine):
-            slots, held = where.slots(one), where.links(question, one)
+        for one in mine:
+            slots, held = where.slots(one), where.links(question, one, first)
+            on = [slots.get(slot, -1) for slot in range(max(slots) + 1)]
             streams = tuple(
-                question.types[where.places[slots[slot]].of_type].streams if slot in slots else 1
-                for slot in range(max(slots) + 1)
+                question.types[where.places[at].of_type].streams if at >= 0 else 1 for at in on
             )
-            for row, of_class in enumerate(classes):
+            for row, of_class in zip(table, classes, strict=True):
                 ways = up_to(where.ways(question, one, of_class), policy.max_batch)
-                numbers = []
+                begin = len(parts)
                 for way in ways:
-                    numbers.append(len(parts))
+                    part, takes = _part(way)
                     parts.append(
                         Part(
-                            [slots[task.slot] if task.slot >= 0 else -1 for task in way.tasks],
-                            [task.before for task in way.tasks],
-                            [
-                                tuple(sorted(held[link] for link in task.links))
-                                for task in way.tasks
-                            ],
+                            # Slot -1, of transfers, is the last.
+                            [(*on, -1)[slot] for slot in part.device],
+                            part.before,
+                            [tuple(sorted(held[link] for link in own)) for own in part.held],
                         )
                     )
-                    seconds += [task.seconds for task in way.tasks]
+                    seconds += takes
                     if looks:
-                        known.append(_known(way.tasks, streams))
-                sizes = [way.batch for way in ways]
-                largest = max(largest, sizes[-1])
-                holds = np.searchsorted(sizes, np.arange(1, policy.max_batch + 1))
-                # What is above the largest that the model takes runs one by one.
-                table[row, column] = np.array(numbers)[np.minimum(holds, len(sizes) - 1)]
+                        known.append(_known(way, streams))
+                largest = max(largest, ways[-1].batch)
+                holds = _holds(tuple(way.batch for way in ways), policy.max_batch)
+                row.append([begin + at for at in holds])
         limits = tuple(
             policy.limit([question.types[where.places[at].of_type].streams for at in one.devices])
             for one in mine
         )
-        models.append(Model(table[:, :, :largest], limits, routing=policy.routing))
+        by_size = np.array(table, dtype=np.int64)[:, :, :largest]
+        models.append(Model(by_size, limits, routing=policy.routing))
     of_all = [question.types[place.of_type].streams for place in where.places]
     layout = Layout(_named(question, where, links), links, structure_of(parts, of_all))
     return Laid(
@@ -89,18 +87,35 @@ def laid(question: Question, where: Placed, policy: Policy) -> Laid:
     )
 
 
+@functools.lru_cache(maxsize=1 << 10)
+def _holds(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """By requests in a batch, 1 to `most`: the least of the sizes that has room for them.
+
+    What is above the largest that the model takes runs one by one.
+    """
+    last = len(sizes) - 1
+    return tuple(min(bisect_left(sizes, batch), last) for batch in range(1, most + 1))
+
+
 @functools.lru_cache(maxsize=1 << 14)
-def _known(tasks: tuple[Task, ...], streams: tuple[int, ...]) -> tuple[float, float]:
-    """What a batch takes where nothing else is, and of what it asks the most of."""
+def _part(way: Way) -> tuple[Part, list[float]]:
+    """A way as a template on its own slots and links, and the seconds of its tasks."""
     part = Part(
-        [task.slot for task in tasks],
-        [task.before for task in tasks],
-        [task.links for task in tasks],
+        [task.slot for task in way.tasks],
+        [task.before for task in way.tasks],
+        [task.links for task in way.tasks],
     )
-    links = 1 + max((link for task in tasks for link in task.links), default=-1)
+    return part, [task.seconds for task in way.tasks]
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _known(way: Way, streams: tuple[int, ...]) -> tuple[float, float]:
+    """What a batch takes where nothing else is, and of what it asks the most of."""
+    part, takes = _part(way)
+    links = 1 + max((link for held in part.held for link in held), default=-1)
     alone: Any = SimpleNamespace(strategy="single")
     layout = Layout(alone, links, structure_of([part], streams))
-    seconds = np.array([task.seconds for task in tasks])
+    seconds = np.array(takes)
     return float(seconds_alone(layout, seconds)[0]), float(loads(layout, seconds)[0])
 
 

@@ -38,6 +38,8 @@ def lefts(question: Question, where: Placed) -> list[Left]:
 
     Raises UsageError where there are too many ways to lose them. O(ways x instances).
     """
+    if not question.losses:
+        return [Left((), where)]
     used = sorted({at for mine in where.instances for one in mine for at in one.devices})
     found = {_shape(question, where): Left((), where)}
     ways = 0

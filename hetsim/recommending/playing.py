@@ -15,7 +15,7 @@ from hetsim.recommending.arriving import drawn
 from hetsim.recommending.laying import Laid, laid
 from hetsim.recommending.policies import Placed, Policy
 from hetsim.recommending.question import Arrivals, Question
-from hetsim.service.figures import chosen, judged, latencies, stability
+from hetsim.service.figures import chosen, judged, latencies, latencies_of, stability
 from hetsim.simulation.serving import compiling
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
@@ -89,11 +89,12 @@ def play_given(question: Question, where: Placed, policy: Policy, runs: int = RU
 
 
 def _counted(question: Question, outcomes: Outcomes) -> Iterator[Said]:
+    counts = outcomes.arrival_s >= question.warm_up_s
     for at, stream in enumerate(question.streams):
-        mine = chosen(
-            outcomes, (outcomes.stream == at) & (outcomes.arrival_s >= question.warm_up_s)
+        mine = (outcomes.stream == at) & counts
+        latency_s = latencies_of(
+            outcomes.arrival_s[mine], outcomes.finish_s[mine], outcomes.why[mine]
         )
-        latency_s = latencies(mine)
         for place, slo in enumerate(stream.slos):
             late = int(np.count_nonzero(latency_s > slo.latency_s))
             meets = len(latency_s) - late >= slo.share * len(latency_s)
@@ -118,13 +119,12 @@ def _at_share(latency_s: np.ndarray[Any, Any], share: float) -> float:
 
 def _outcomes(question: Question, one: Laid, arrivals: Arrivals, runs: int) -> Outcomes:
     stream, variant = columns(question, arrivals.ask)
-    engine = engine_for(one, len(arrivals) * runs)
-    told = engine.serve(arrivals.time_s, stream, variant)
-    if told is None:
-        engine = engine_for(one, len(arrivals) * runs, heap=True)
-        told = engine.serve(arrivals.time_s, stream, variant)
-        assert told is not None
-    return Outcomes.joined([told, engine.close()])
+    for heap in (False, True):
+        engine = engine_for(one, len(arrivals) * runs, heap=heap)
+        told = engine.serve_all(arrivals.time_s, stream, variant)
+        if told is not None:
+            return told
+    raise AssertionError("the heap plays anything")
 
 
 def columns(

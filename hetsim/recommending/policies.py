@@ -5,6 +5,7 @@ One list for the search, for brute force beside it, and for the certificate.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -104,9 +105,8 @@ class Placed:
         units = [unit for unit, _ in question.splits[one.split].devices]
         return [one.devices[units.index(unit)] for unit in range(max(units) + 1)]
 
-    def links(self, question: Question, one: Instance) -> list[int]:
-        """The links that stand for those of the tasks of an instance."""
-        first, _ = links_of(question, self.places)
+    def links(self, question: Question, one: Instance, first: Sequence[int]) -> list[int]:
+        """The links that stand for those of the tasks of an instance; `first` by ``links_of``."""
         return [
             first[at] + link
             for at in self.units(question, one)
@@ -217,15 +217,7 @@ def links_of(question: Question, places: Sequence[Place]) -> tuple[list[int], in
 
 def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
     """Return where models are served on a vector, or why they cannot be so."""
-    places = places_of(question, counts)
-    able = [
-        [
-            at
-            for at, place in enumerate(places)
-            if serves(question, place.of_type, model, policy.max_batch)
-        ]
-        for model in range(len(question.models))
-    ]
+    places, able = _able(question, counts, policy.max_batch)
     if policy.placement == "apart":
         able = apart(question, places, able)
     elif policy.placement == "suited":
@@ -250,21 +242,45 @@ def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
     return where
 
 
+@functools.lru_cache(maxsize=16)
+def _able(
+    question: Question, counts: Counts, max_batch: int
+) -> tuple[tuple[Place, ...], Sequence[Sequence[int]]]:
+    """The devices of a vector, and by model those that serve it whole."""
+    places = places_of(question, counts)
+    able = []
+    for model in range(len(question.models)):
+        types = {
+            of_type
+            for of_type in {place.of_type for place in places}
+            if serves(question, of_type, model, max_batch)
+        }
+        able.append(tuple(at for at, place in enumerate(places) if place.of_type in types))
+    return places, tuple(able)
+
+
 def _held(question: Question, where: Placed, policy: Policy) -> list[int]:
     """By device: bytes that all models hold of it."""
     found = [0] * len(where.places)
+    # By what serves a model, its split or the type of its device: bytes of each device.
+    known: dict[tuple[int, int, int], list[int]] = {}
     for model, serving in enumerate(where.instances):
         for one in serving:
-            ways = [
-                way
-                for of_class in question.classes_of(model)
-                for way in up_to(where.ways(question, one, of_class), policy.max_batch)
-            ]
-            for slot, device in enumerate(one.devices):
-                whole = max(
-                    way.bytes_by_slot[slot] if way.bytes_by_slot else way.whole_bytes
-                    for way in ways
-                )
+            key = (model, one.split, where.places[one.devices[0]].of_type)
+            if key not in known:
+                ways = [
+                    way
+                    for of_class in question.classes_of(model)
+                    for way in up_to(where.ways(question, one, of_class), policy.max_batch)
+                ]
+                known[key] = [
+                    max(
+                        way.bytes_by_slot[slot] if way.bytes_by_slot else way.whole_bytes
+                        for way in ways
+                    )
+                    for slot in range(len(one.devices))
+                ]
+            for whole, device in zip(known[key], one.devices, strict=True):
                 # What is live is so once for each that is under way: no more than all so often.
                 times = question.types[where.places[device].of_type].streams if policy.line else 1
                 found[device] += whole * times

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -323,8 +324,32 @@ class Question:
     losses: int = 0
     modes: tuple[tuple[Mode, ...], ...] = field(init=False, repr=False)
     largest: tuple[int, ...] = field(init=False, repr=False)
+    _classes_of: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
+    _limit_s: tuple[float, ...] = field(init=False, repr=False)
+    _links: tuple[range, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        ends = list(accumulate((kind.links for kind in self.kinds), initial=len(self.types)))
+        object.__setattr__(self, "_links", tuple(range(*ends_of) for ends_of in pairwise(ends)))
+        models = range(len(self.models))
+        classes = tuple(
+            tuple(at for at, one in enumerate(self.classes) if one.model == model)
+            for model in models
+        )
+        limits = tuple(
+            max(
+                (
+                    slo.latency_s
+                    for stream in self.streams
+                    if stream.model == model
+                    for slo in stream.slos
+                ),
+                default=np.inf,
+            )
+            for model in models
+        )
+        object.__setattr__(self, "_classes_of", classes)
+        object.__setattr__(self, "_limit_s", limits)
         modes = tuple(tuple(self._modes(at)) for at in range(len(self.classes)))
         object.__setattr__(self, "modes", modes)
         largest = tuple(
@@ -364,8 +389,7 @@ class Question:
 
     def links_of_kind(self, kind: int) -> range:
         """The resources that the links of a kind are."""
-        first = len(self.types) + sum(one.links for one in self.kinds[:kind])
-        return range(first, first + self.kinds[kind].links)
+        return self._links[kind]
 
     def resources_of(self, kind: int) -> list[int]:
         """The resources that one of a kind brings: its devices and its links."""
@@ -420,14 +444,11 @@ class Question:
 
     def classes_of(self, model: int) -> tuple[int, ...]:
         """The classes of a model, in order."""
-        return tuple(at for at, one in enumerate(self.classes) if one.model == model)
+        return self._classes_of[model]
 
     def limit_s(self, model: int) -> float:
         """The longest latency that is asked of a model; infinite where nothing is."""
-        limits = [
-            slo.latency_s for stream in self.streams if stream.model == model for slo in stream.slos
-        ]
-        return max(limits, default=np.inf)
+        return self._limit_s[model]
 
     def useful(self, of_type: int, of_class: int, limit_s: float) -> tuple[Way, ...]:
         """The ways of a device that answer a request of a class within a limit."""

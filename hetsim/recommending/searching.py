@@ -373,8 +373,13 @@ class Search:
     def _deployments(self, counts: Counts) -> list[tuple[tuple[int, ...], Placed | str]]:
         """The deployments that policies come to, each once."""
         found: dict[object, tuple[list[int], Placed | str]] = {}
+        # Routing is no matter to where models are.
+        known: dict[object, Placed | str] = {}
         for at, policy in enumerate(self.policies):
-            where = placed(self.question, counts, policy)
+            same = (policy.placement, policy.strategy, policy.max_batch, policy.line)
+            if same not in known:
+                known[same] = placed(self.question, counts, policy)
+            where = known[same]
             key: object = where
             if isinstance(where, Placed):
                 looks = any(len(mine) > 1 for mine in where.instances)

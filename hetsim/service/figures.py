@@ -49,16 +49,19 @@ def latencies(outcomes: Outcomes) -> Array:
     Those that are the same are equal, although times late in a run are rounded by more than
     early ones: how many are beyond a percentile must not follow from that.
     """
-    served = outcomes.why == SERVED
-    unit_s = _unit_s(outcomes)
-    latency_s = outcomes.finish_s - outcomes.arrival_s
-    return np.where(served, np.rint(latency_s / unit_s) * unit_s, NEVER_S)
+    return latencies_of(outcomes.arrival_s, outcomes.finish_s, outcomes.why)
 
 
-def _unit_s(outcomes: Outcomes) -> float:
+def latencies_of(arrival_s: Array, finish_s: Array, why: Array) -> Array:
+    """Return the same of these columns of requests alone."""
+    served = why == SERVED
+    unit_s = _unit_s(finish_s, served)
+    return np.where(served, np.rint((finish_s - arrival_s) / unit_s) * unit_s, NEVER_S)
+
+
+def _unit_s(finish_s: Array, served: Array) -> float:
     """What latencies are rounded to."""
-    served = outcomes.why == SERVED
-    latest_s = float(np.max(outcomes.finish_s, where=served, initial=0.0))
+    latest_s = float(np.max(finish_s, where=served, initial=0.0))
     return UNLIKE * float(np.spacing(latest_s))
 
 
@@ -155,7 +158,7 @@ def stream_service(
         throughput_per_s=answered / seconds if seconds > 0 else math.nan,
         mean_s=float(answered_s.mean()) if answered else math.nan,
         percentiles=percentiles,
-        queue=_part(_beyond(answered_s, service_s + load_s, _unit_s(outcomes))),
+        queue=_part(_beyond(answered_s, service_s + load_s, _unit_s(outcomes.finish_s, served))),
         loading=_part(load_s),
         service=_part(service_s),
         batch=float(size.mean()) if answered else math.nan,

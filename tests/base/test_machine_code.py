@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import ref
 
 import numba
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hetsim.base import unoptimised_parts
 from hetsim.base.cache import cache_dir, private_folder
 from hetsim.base.machine_code import machine_code
+from hetsim.base.records_by_reference import Record
 
 SOURCE = "def triple(x):\n    return 3.0 * x / x * 1.0\n"
 
@@ -231,6 +232,12 @@ class Amounts(NamedTuple):
     share: float
 
 
+class Real(NamedTuple):
+    """A record of one array."""
+
+    real: NDArray[Any]
+
+
 def move(amounts: Amounts, at: int) -> None:
     """Change all arrays in one place."""
     amounts.whole[at] += amounts.count
@@ -297,6 +304,16 @@ def test_tables_of_records_are_kept_and_arrays_are_not(cache: Path) -> None:
     array = ref(first.whole)
     del first, given, plain
     assert array() is None
+
+
+@pytest.mark.parametrize("kind", ["<f4", "?", "M8[s]", "M8[ms]"])
+def test_where_an_array_is_and_of_what_is_what_numpy_says(kind: str) -> None:
+    whole = np.zeros(9, kind)
+    for array in (whole, whole[3:7], whole[:0]):
+        record = Record(Real(array))
+        assert record.table.tolist()[:2] == [array.ctypes.data, len(array)]
+        assert record.kind is Record(Real(array.copy())).kind
+        assert record.kind.fields[0][1].dtype == numba.from_dtype(array.dtype)
 
 
 MADE_IN_TWO = """

@@ -130,8 +130,10 @@ def most_running(structure: Any, links: int, window: int) -> int:
     Each stream and link runs one at most; transfers without links, all there are.
     """
     bare = (structure.device < 0) & (structure.held_at[1:] == structure.held_at[:-1])
-    before = np.concatenate(([0], np.cumsum(bare)))[structure.first]
     fixed = int(structure.streams.sum()) + links + 1
+    if not bare.any():
+        return fixed
+    before = np.concatenate(([0], np.cumsum(bare)))[structure.first]
     return fixed + window * int(np.diff(before).max(initial=0))
 
 

@@ -37,7 +37,7 @@ def structure_of(parts: Iterable[Part], streams: Sequence[int]) -> Structure:
     waits: list[int] = []
     device_of: list[int] = []
     followers: list[list[int]] = []
-    turns: list[list[int]] = []
+    turn_at, turn = [0], list[int]()
     held: list[tuple[int, ...]] = []
     roots: list[list[int]] = []
     for device, before, holds, under_way in parts:
@@ -53,18 +53,21 @@ def structure_of(parts: Iterable[Part], streams: Sequence[int]) -> Structure:
         for task, earlier in enumerate(before, start=base):
             for predecessor in earlier:
                 followers[base + predecessor].append(task)
-        turns += [[] for _ in range(devices)]
+        mine: dict[int, list[int]] = {}
         free: list[int] = []
         for task, place in enumerate(device, start=base):
             if place >= 0:
-                turns[place - devices].append(task)
+                mine.setdefault(place, []).append(task)
             elif not needs[task - base]:
                 free.append(task)
         for task in under_way:
             if device[task] >= 0:
-                turns[device[task] - devices].remove(base + task)
+                mine[device[task]].remove(base + task)
+        for place in range(devices):
+            turn += mine.get(place, ())
+            turn_at.append(len(turn))
         roots.append(free)
         held += holds
     return Structure(
-        first, waits, *flat(followers), device_of, *flat(turns), streams, *flat(held), *flat(roots)
+        first, waits, *flat(followers), device_of, turn_at, turn, streams, *flat(held), *flat(roots)
     )

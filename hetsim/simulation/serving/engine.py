@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,10 @@ Ints = NDArray[np.int64]
 
 BLOCK = 1 << 16
 """Requests told of at a time where none come by themselves."""
+
+AT_FIRST = 1 << 10
+"""Tasks of batches in flight that machine code has room for from the first: making it wider takes
+longer than playing some hundred batches."""
 
 
 class Serving:
@@ -135,8 +140,13 @@ class Serving:
             layout, duration, models, sources, clients, thoughts, most, until_s, turns, known
         )
         flow = new_flow(setup, templates, think)
-        spans = new_spans(len(models), window_s)
-        self._state = new_state(layout.structure, layout.links, arrays=machine_code)
+        spans = new_spans(len(models), window_s, arrays=machine_code)
+        self._state = new_state(
+            layout.structure,
+            layout.links,
+            window=_first_window(layout.first) if machine_code else 16,
+            arrays=machine_code,
+        )
         self._batches: Any = new_batches(self._state.window, machine_code)
         self._links = layout.links
         self._room = 64
@@ -152,7 +162,7 @@ class Serving:
         self._until_s = math.inf
         self._lay_out(layout.structure, duration)
         if machine_code:
-            self._setup, self._flow, self._spans = map(as_arrays, (setup, flow, spans))
+            self._setup, self._flow = as_arrays(setup), as_arrays(flow)
             self._returning = with_room(None, len(self._place) + 1)
             self._now = np.full(1, -np.inf)
         else:
@@ -173,19 +183,16 @@ class Serving:
 
         Raises UsageError where times do not ascend, or there is no such stream or variant.
         """
-        if variant is None:
-            variant = np.zeros(len(arrival_s), dtype=np.int64)
-        self._check(np.asarray(arrival_s), np.asarray(stream), np.asarray(variant))
-        parts = list(self._play(arrival_s, stream, variant, last=0))
-        return Outcomes.joined(parts)
+        return Outcomes.joined(list(self._taken(arrival_s, stream, variant, last=0)))
+
+    def serve_all(self, arrival_s: Floats, stream: Ints, variant: Ints | None = None) -> Outcomes:
+        """Take all that comes by itself; return what ``serve`` and then ``close`` do, as one."""
+        return Outcomes.joined(list(self._taken(arrival_s, stream, variant, last=1)))
 
     def rest(self) -> Iterator[Outcomes]:
         """Let no more come by themselves; yield what becomes of the others, in blocks."""
         none, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
         yield from self._play(none, nowhere, nowhere, last=1)
-        counts = self._flow.counts
-        if counts[CAME] > counts[TOLD]:
-            raise never_start(self._strategy)
 
     def close(self) -> Outcomes:
         """Return what ``rest`` yields as one."""
@@ -222,6 +229,15 @@ class Serving:
             np.array(flow.highest, dtype=np.int64),
         )
 
+    def _taken(
+        self, arrival: Floats, stream: Ints, variant: Ints | None, *, last: int
+    ) -> Iterator[Outcomes]:
+        """Take a block, and yield what becomes of it; `last`: whether nothing comes after it."""
+        if variant is None:
+            variant = np.zeros(len(arrival), dtype=np.int64)
+        self._check(np.asarray(arrival), np.asarray(stream), np.asarray(variant))
+        return self._play(arrival, stream, variant, last=last)
+
     def _check(self, arrival: Floats, stream: Ints, variant: Ints) -> None:
         check_block(arrival, stream, variant, self._variants, float(self._now[0]))
 
@@ -239,12 +255,14 @@ class Serving:
         block: Any = (*columns, last)
         coming: Any = Coming._make(block)
         self._flow.counts[TAKEN] = 0
+        # All that come have room at once: they are told of together.
+        self._make_room(min(len(arrival), BLOCK))
         while True:
             why = self._go(coming)
             if why == FILLED:
                 if self._room >= BLOCK:
                     yield self._tell()
-                self._make_room()
+                self._make_room(self._untold)
             elif why == MOMENT:
                 if last and not self._open():
                     break
@@ -253,6 +271,8 @@ class Serving:
                 assert why in (MORE, driver.OVER)
                 break
         yield self._tell()
+        if last and self._untold:
+            raise never_start(self._strategy)
 
     def _go(self, coming: Any) -> int:
         """Let time go on; return why not further: OVER, LATER, FILLED, at a MOMENT, needs MORE."""
@@ -300,7 +320,7 @@ class Serving:
     def _tell(self) -> Outcomes:
         """Take the records of the first requests that are over out."""
         counts = self._flow.counts
-        many = int(counts[CAME] - counts[TOLD])
+        many = self._untold
         why = np.asarray(self._records.why[:many], dtype=np.int8)
         still = np.flatnonzero(why < 0)
         told = int(still[0]) if len(still) else many
@@ -315,12 +335,18 @@ class Serving:
         counts[TOLD] += told
         return Outcomes._make(columns)
 
-    def _make_room(self) -> None:
-        """See to it that at least as many records as are open have room."""
-        many = int(self._flow.counts[CAME] - self._flow.counts[TOLD])
-        if 2 * many <= self._room:
+    @property
+    def _untold(self) -> int:
+        """Requests that came and were not told of yet."""
+        return int(self._flow.counts[CAME] - self._flow.counts[TOLD])
+
+    def _make_room(self, more: int) -> None:
+        """See to it that so many more records have room beside those that are open."""
+        many = self._untold
+        if many + more <= self._room:
             return
-        self._room *= 2
+        while self._room < many + more:
+            self._room *= 2
         wider: Any = new_records(self._room, self._arrays)
         for new, old in zip(wider, self._records, strict=True):
             new[:many] = old[:many]
@@ -391,3 +417,9 @@ class Serving:
     def _put(self, time_s: float, client: int) -> None:
         put: Any = events_of_arrays.put if self._arrays else events_of_lists.put
         put(self._returning, time_s, client)
+
+
+def _first_window(first: Sequence[int]) -> int:
+    """Batches in flight that there is room for at first: 16 to 64, a power of two."""
+    largest = max((end - begin for begin, end in pairwise(first)), default=1)
+    return next(window for window in (64, 32, 16) if window == 16 or window * largest <= AT_FIRST)

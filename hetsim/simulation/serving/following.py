@@ -40,9 +40,9 @@ class Following:
         self._waits = np.array(waits, dtype=np.int64)
         self._one = asked == 1
         self._arrays = machine_code
-        spans = new_spans(len(waits), window_s)
+        spans = new_spans(len(waits), window_s, arrays=machine_code)
         present = moves.Now([0] * len(waits), [0] * len(waits))
-        self._spans: Any = as_arrays(spans) if machine_code else in_slots(spans)
+        self._spans: Any = spans if machine_code else in_slots(spans)
         self._present: Any = as_arrays(present) if machine_code else in_slots(present)
         self._came = 0
         # When they leave the queue, or are over; of several models with what puts those of one

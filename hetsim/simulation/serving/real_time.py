@@ -143,7 +143,7 @@ class RealTime(Serving):
                 assert why == FILLED
                 if self._room >= BLOCK:
                     self._parts.append(self._tell())
-                self._make_room()
+                self._make_room(self._untold)
 
     def _take(self, block: Block | None) -> None:
         columns: Any = ([], [], [])

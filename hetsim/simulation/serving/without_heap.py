@@ -178,6 +178,13 @@ class WithoutHeap:
         self._left -= count
         return self._tell() if self._play(arrival[:count], stream, variant) else None
 
+    def serve_all(
+        self, arrival_s: Floats, stream: Ints, variant: Ints | None = None
+    ) -> Outcomes | None:
+        """Take all that comes; return what ``serve`` and then ``close`` do, as one, or None."""
+        first = self.serve(arrival_s, stream, variant)
+        return None if first is None else Outcomes.joined([first, *self.rest()])
+
     def rest(self) -> Iterator[Outcomes]:
         """Let no more come; yield what becomes of the others."""
         self._now_s = max(self._now_s, self._follows.rest())
