@@ -2,8 +2,9 @@
 
 A tandem of eight devices, one subgraph each, joined by links; every request is a tensor in,
 eight subgraphs, seven tensors between them, and a tensor out: 17 task events. CPU seconds of
-this process; every engine's latencies are checked to be the same. Then with failures: 2,000
-requests that 1,000 failures interrupt. JSON lines on stdout:
+this process; every engine's latencies are checked to be the same. Then with failures, by the
+clock alone and under load: 500 requests that 250 failures interrupt, and 2,000 with 1,000. JSON
+lines on stdout:
 
     python benchmarks/engine.py [--requests N]
 """
@@ -16,7 +17,7 @@ import importlib.util
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,14 @@ from numpy.typing import NDArray
 
 from hetsim.hardware.spec import Route
 from hetsim.partitioning.groups import Group
+from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import play
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
+from hetsim.simulation.failures.serving import FailingServing
+from hetsim.simulation.serving.setup import Model, Source
 from hetsim.simulation.simulate import simulate
 from hetsim.workloads.failure import Failure
 
@@ -153,21 +157,50 @@ def measure(plan_tasks: PlanTasks, requests: int) -> bool:
     return agree
 
 
-def fail_often(plan: Plan, requests: int, failures: int) -> None:
-    """Print a line for each kind of arrivals, devices failing in turn, gone 40 % of the time."""
+def killed(plan: Plan, requests: int, failures: int) -> list[Failure]:
+    """Return failures of devices in turn, each gone for 40 % of the time between two."""
     every_s = 12.5 * requests / failures
     order = np.random.default_rng(0).integers(1, len(plan.problem.devices), failures)
-    killed = [
+    return [
         Failure(plan.problem.devices[device], (turn + 0.3) * every_s, "kill", 0.4 * every_s)
         for turn, device in enumerate(order.tolist())
     ]
-    for kind in ("burst", "poisson"):
-        arrival = arrivals(kind, requests).tolist()
-        timeline, cpu_s = timed(
-            lambda arrival=arrival: simulate(plan, arrivals_s=arrival, trace=False, failures=killed)  # type: ignore[misc]
-        )
-        ran = timeline.transfers * 17 // 9
-        report(f"hetsim, {failures} failures", kind, requests, ran, cpu_s)
+
+
+def served(plan: Plan, arrival: NDArray[np.float64], failures: Sequence[Failure]) -> FailingServing:
+    """Play a plan under load, by one instance that takes all requests at once."""
+    engine = FailingServing(
+        tasks_of_plan(plan, "fifo"),
+        "fifo",
+        replan,
+        [Model(np.zeros((1, 1, 1), dtype=np.int64), (0,))],
+        [Source(0)],
+        failures=failures,
+    )
+    engine.serve(arrival, np.zeros(len(arrival), dtype=np.int64))
+    engine.close()
+    return engine
+
+
+def fail_often(plan: Plan, requests: int, failures: int) -> None:
+    """Print a line for each kind of arrivals, for the clock alone and under load."""
+    served(plan, np.zeros(requests), killed(plan, requests, 2))  # loads the machine code
+    for many in (failures // 4, failures):
+        some = requests * many // failures
+        kills = killed(plan, some, many)
+        for kind in ("burst", "poisson"):
+            arrival = arrivals(kind, some)
+            timeline, cpu_s = timed(
+                lambda arrival=arrival, kills=kills: simulate(  # type: ignore[misc]
+                    plan, arrivals_s=arrival.tolist(), trace=False, failures=kills
+                )
+            )
+            ran = timeline.transfers * 17 // 9
+            report(f"hetsim, {many} failures", kind, some, ran, cpu_s)
+            _, cpu_s = timed(
+                lambda arrival=arrival, kills=kills: served(plan, arrival, kills)  # type: ignore[misc]
+            )
+            report(f"hetsim under load, {many} failures", kind, some, ran, cpu_s)
 
 
 def main() -> int:

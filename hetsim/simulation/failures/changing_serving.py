@@ -22,6 +22,7 @@ from hetsim.simulation.clock.playing import Layout, laid_out
 from hetsim.simulation.clock.rules import SHIFT
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.clock.virtual_time import empty_log
+from hetsim.simulation.failures.alike import alike
 from hetsim.simulation.failures.changing import HAS_ENDED, Changing, InFlight, Ints
 from hetsim.simulation.failures.front import put_first, take_back
 from hetsim.simulation.failures.going_on import Running, go_on, running_of
@@ -35,7 +36,7 @@ from hetsim.simulation.serving.flattening import loads, seconds_alone
 from hetsim.simulation.serving.lengths import account
 from hetsim.simulation.serving.routing import leave
 from hetsim.simulation.serving.setup import Clients, Model, Options, Source
-from hetsim.simulation.serving.tables import LEAST_FINISH, LOOSE, TOLD, requests_of
+from hetsim.simulation.serving.tables import LEAST_FINISH, LOOSE, TOLD, put, requests_of, taken
 from hetsim.simulation.serving.taking import place
 
 
@@ -125,8 +126,8 @@ class ChangingServing(Serving, Changing):
         return number
 
     @abstractmethod
-    def _onward(self, flight: InFlight, row: int) -> Onward | None:
-        """How something in flight that is no batch goes on; None: it is one."""
+    def _onward(self, flight: InFlight, row: int) -> Onward:
+        """How something in flight that is no batch goes on: of a rest without groups."""
 
     def _again(self, requests: Ints, templates: Ints, ranks: Ints, kept: Ints) -> None:
         super()._again(requests, templates, ranks, kept)
@@ -142,14 +143,20 @@ class ChangingServing(Serving, Changing):
         for model, instances in enumerate(self._standing.instances):
             place(self._setup, self._flow, model, instances, self._standing.taking(model))
 
-    def _stuck(self, batch: int, number: int, progress: NDArray[np.int8] | None) -> bool:
-        """Whether a batch gets no further with an instance that is left out.
+    def _left_out(self, batches: Ints) -> NDArray[np.bool_]:
+        """Which batches are with an instance that is left out; what is no batch is not."""
+        slot = self._slot(batches)
+        is_one = taken(self._batches.model, slot) >= 0
+        # What is no batch names something else there.
+        instance = np.where(is_one, taken(self._batches.instance, slot), 0)
+        found: NDArray[np.bool_] = is_one & (taken(self._flow.most, instance) == 0)
+        return found
+
+    def _stuck(self, number: int, progress: NDArray[np.int8] | None) -> bool:
+        """Whether a batch gets no further while devices are down.
 
         `progress` of its rest; None: what is not under way waits.
         """
-        slot = self._slot(batch)
-        if self._batches.model[slot] < 0 or self._flow.most[self._batches.instance[slot]]:
-            return False
         rest = self._rests.known[number]
         return any(
             task.device >= 0 and self._standing.down[task.device]
@@ -159,36 +166,42 @@ class ChangingServing(Serving, Changing):
 
     def _unstick(self) -> None:
         """Take batches back that wait where they need not any more."""
+        if not any(self._standing.down):
+            return
         flight = self.in_flight()
-        numbers = self._rests.used[flight.template].tolist()
-        rows = zip(flight.request.tolist(), numbers, flight.progress, strict=True)
-        if any(self._stuck(*row) for row in rows):
+        flight = flight.some(self._left_out(flight.request))
+        numbers = self._rests.used[flight.template]
+        first, _ = alike((numbers,), flight.progress)
+        if any(self._stuck(int(numbers[row]), flight.progress[row]) for row in first.tolist()):
             self._go_on(len(self._names))
 
     def _go_on(self, device: int) -> None:
         """Take from batches what they had on a device; let them go on, or take them back.
 
-        A device beyond all that there are: nothing is lost.
+        A device beyond all that there are: nothing is lost. O(tasks in flight), and V + E of a
+        plan for each way in which batches differ.
         """
         now = float(self._now[0])
         flight = self.in_flight()
         running = running_of(flight, self._rests)
         before = self._rests.used[flight.template]
         ways, way = self._ways_on(flight, device)
-        self._spent.leave(before.tolist(), flight.progress)
-        back: list[int] = []
-        for row, batch in enumerate(flight.request.tolist()):
-            found = ways[way[row]]
-            if found.over:
-                self._answer(batch, now)
-            elif found.rest >= 0 and self._stuck(batch, found.rest, None):
-                back.append(row)
-            elif found.rest >= 0 and runs_again(
-                self._rests.known[before[row]],
-                flight.progress[row],
-                self._rests.known[found.rest],
-            ):
-                self.lost.update(self._requests_of(batch))
+        self._spent.leave(before, flight.progress)
+        left_out = self._left_out(flight.request)
+        over, stuck, again = np.zeros((3, len(ways)), dtype=np.bool_)
+        for at, row in zip(*np.unique(way, return_index=True), strict=True):
+            found = ways[at]
+            over[at] = found.over
+            if not found.over and found.rest >= 0:
+                known = self._rests.known
+                stuck[at] = self._stuck(found.rest, None)
+                again[at] = runs_again(known[before[row]], flight.progress[row], known[found.rest])
+        for batch in flight.request[over[way]].tolist():
+            self._answer(batch, now)
+        is_back = stuck[way] & left_out
+        for batch in flight.request[again[way] & ~is_back].tolist():
+            self.lost.update(self._requests_of(batch))
+        back = np.flatnonzero(is_back).tolist()
         way[back] = len(ways)
         ways.append(Onward(-1, False, {}))
         places = [ways[k].places for k in way[running.row].tolist()]
@@ -226,18 +239,19 @@ class ChangingServing(Serving, Changing):
 
     def _ways_on(self, flight: InFlight, device: int) -> tuple[list[Onward], Ints]:
         """How all that is in flight goes on."""
-        every = [(row, self._onward(flight, row)) for row in range(len(flight.request))]
-        others = {row: onward for row, onward in every if onward is not None}
-        mine = np.ones(len(flight.request), dtype=np.bool_)
-        mine[list(others)] = False
+        is_batch = np.array(
+            [bool(self._rests.known[number].groups) for number in self._rests.used.tolist()],
+            dtype=np.bool_,
+        )
+        mine = is_batch[flight.template]
+        others = {row: self._onward(flight, row) for row in np.flatnonzero(~mine).tolist()}
         batches = flight.some(mine)
-        templates = [self._template(batch) for batch in batches.request.tolist()]
 
         def layout_for(rest: Rest, template: int) -> PlanLayout:
             return self._standing.versions[template].layout_of(rest.groups, 0)
 
         ways, theirs = ways_on(
-            batches, self._rests, layout_for, np.array(templates, dtype=np.int64), device
+            batches, self._rests, layout_for, self._template(batches.request), device
         )
         way = np.zeros(len(mine), dtype=np.int64)
         way[mine] = theirs
@@ -246,16 +260,20 @@ class ChangingServing(Serving, Changing):
             ways.append(onward)
         return ways, way
 
-    def _template(self, batch: int) -> int:
-        """What a batch runs, as `models` names it."""
-        slot = self._slot(batch)
-        model = int(self._batches.model[slot])
-        if model < 0:
-            return 0
-        at = int(self._batches.first[slot]) - int(self._flow.counts[TOLD])
-        records = self._records
-        place = records.variant[at], records.instance[at], records.size[at] - 1
-        return int(self._models[model].template[place])
+    def _template(self, batches: Ints) -> Ints:
+        """What batches run, as `models` names it; 0 where they were answered."""
+        slot = self._slot(batches)
+        model = taken(self._batches.model, slot)
+        at = taken(self._batches.first, slot) - int(self._flow.counts[TOLD])
+        found = np.zeros(len(batches), dtype=np.int64)
+        for one in np.unique(model[model >= 0]).tolist():
+            rows = np.flatnonzero(model == one)
+            variant, instance, size = (
+                taken(column, at[rows])
+                for column in (self._records.variant, self._records.instance, self._records.size)
+            )
+            found[rows] = self._models[one].template[variant, instance, size - 1]
+        return found
 
     def _cut(self, flight: InFlight, running: Running) -> None:
         """Count what is cut off of what runs."""
@@ -273,19 +291,16 @@ class ChangingServing(Serving, Changing):
 
     def _enter(self, flight: InFlight, ways: Sequence[Onward], way: Ints) -> None:
         """Count what begins, and say of which batches some is waited for by nobody."""
-        loose = 0
-        for row, batch in enumerate(flight.request.tolist()):
-            slot = self._slot(batch)
-            self._batches.needed[slot] = 0
-            number = ways[way[row]].rest
-            if number < 0:
-                continue
-            self._spent.enter(number)
-            counts = self._rests.known[number].counts
-            if self._batches.model[slot] >= 0 and not all(counts):
-                self._batches.needed[slot] = sum(counts)
-                loose = 1
-        self._flow.counts[LOOSE] = loose
+        rest = np.array([found.rest for found in ways], dtype=np.int64)
+        counts = [self._rests.known[number].counts if number >= 0 else () for number in rest]
+        partly = np.array([not all(counted) for counted in counts], dtype=np.bool_)
+        needed = np.array([sum(counted) for counted in counts], dtype=np.int64)
+        slot = self._slot(flight.request)
+        loose = partly[way] & (taken(self._batches.model, slot) >= 0)
+        put(self._batches.needed, slot, np.where(loose, needed[way], 0))
+        numbers = rest[way]
+        self._spent.enter(numbers[numbers >= 0])
+        self._flow.counts[LOOSE] = int(loose.any())
 
     def _account(self, slot: int, now: float) -> None:
         account(self._flow, self._spans, self._batches.model[slot], now)

@@ -176,7 +176,7 @@ class FailingServing(ChangingServing):
         self._batches.model[slot] = -1
         self._batches.needed[slot] = 0
         number = self._load_number(device)
-        self._spent.enter(number)
+        self._spent.enter(np.array([number]))
         none, rank = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
         self._again(np.array([batch]), np.searchsorted(self._rests.used, [number]), rank, none)
 
@@ -192,10 +192,8 @@ class FailingServing(ChangingServing):
 
         return self._rests.number(("load", device, runs), make)
 
-    def _onward(self, flight: InFlight, row: int) -> Onward | None:
+    def _onward(self, flight: InFlight, row: int) -> Onward:
         rest = self._rests.known[int(self._rests.used[flight.template[row]])]
-        if rest.groups:
-            return None
         batch = int(flight.request[row])
         if batch not in self._loading.values():
             return Onward(-1, False, {})

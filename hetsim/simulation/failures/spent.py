@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.simulation.failures.alike import alike
 from hetsim.simulation.failures.rests import Rests, Task
 
 Floats = NDArray[np.float64]
@@ -32,19 +32,24 @@ class Spent:
         """Count some time of a task; below 0: time that it did not run after all."""
         self._more += self._of(task, seconds)
 
-    def leave(self, numbers: Sequence[int], progress: NDArray[np.int8]) -> None:
+    def leave(self, numbers: NDArray[np.int64], progress: NDArray[np.int8]) -> None:
         """Take back what requests have of their rests and have not begun.
 
         `progress` is theirs, as ``InFlight`` has it. Those that are alike are taken together.
         """
-        alike = Counter(zip(numbers, map(bytes, progress), strict=True))
-        for (number, so_far), times in alike.items():
-            begun = np.flatnonzero(np.frombuffer(so_far, dtype=np.int8)).tolist()
-            self._more -= times * self._of_rest(number, begun)
+        first, kind = alike((numbers,), progress)
+        for row, times in zip(first.tolist(), np.bincount(kind).tolist(), strict=True):
+            begun = np.flatnonzero(progress[row]).tolist()
+            self._more -= times * self._of_rest(int(numbers[row]), begun)
 
-    def enter(self, number: int) -> None:
-        """Count what a request has of a rest, but for what is under way, which was counted."""
-        self._more += self._of_rest(number, self._rests.known[number].under_way)
+    def enter(self, numbers: NDArray[np.int64]) -> None:
+        """Count what requests have of rests, but for what is under way, which was counted."""
+        kinds, kind = np.unique(numbers, return_inverse=True)
+        if not len(kinds):
+            return
+        seconds = [self._of_rest(one, self._rests.known[one].under_way) for one in kinds.tolist()]
+        # One after another: how floats are rounded hangs on it.
+        self._more = np.add.accumulate(np.vstack((self._more, np.array(seconds)[kind])))[-1]
 
     def begun(self, ran: Any) -> dict[int, int]:
         """Return how often each rest was begun; `ran` as in ``begin``, since that was called."""

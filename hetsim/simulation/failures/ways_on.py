@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
+from hetsim.simulation.failures.alike import alike
 from hetsim.simulation.failures.changing import HAS_ENDED, IS_RUNNING, InFlight
 from hetsim.simulation.failures.remaining_tasks import Layout
 from hetsim.simulation.failures.rests import Rest, Rests, leftovers
@@ -75,14 +76,13 @@ def ways_on(
                 rests, layout_for, int(rest[row]), int(dealt[row]), flight.progress[row], device
             )
         )
-    alike: dict[tuple[int, int, bytes], int] = {}
-    for row in np.flatnonzero(begun).tolist():
-        progress = flight.progress[row]
-        key = int(rest[row]), int(dealt[row]), progress.tobytes()
-        if key not in alike:
-            alike[key] = len(ways)
-            ways.append(_way_on(rests, layout_for, *key[:2], progress, device))
-        way[row] = alike[key]
+    rows = np.flatnonzero(begun)
+    first, kind = alike((rest[rows], dealt[rows]), flight.progress[rows])
+    way[rows] = len(ways) + kind
+    ways += [
+        _way_on(rests, layout_for, int(rest[row]), int(dealt[row]), flight.progress[row], device)
+        for row in rows[first].tolist()
+    ]
     return ways, way
 
 

@@ -352,8 +352,8 @@ class Serving:
             new[:many] = old[:many]
         self._records = wider
 
-    def _slot(self, batch: int) -> int:
-        """Return where a batch in flight is in tables."""
+    def _slot(self, batch: Any) -> Any:
+        """Return where a batch in flight, or each of an array of them, is in tables."""
         return batch & (self._state.window - 1)
 
     def _next_batch(self) -> int:

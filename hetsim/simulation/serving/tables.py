@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from hetsim.simulation.clock.heaps import Floats, Ints
 
@@ -262,3 +264,19 @@ def requests_of(flow: Flow, batches: Batches, records: Records, slot: int) -> li
         found.append(request)
         request = int(records.following[request - flow.counts[TOLD]])
     return found
+
+
+def taken(column: Any, at: Any) -> Any:
+    """Return some entries of a column, a list or an array, as an array."""
+    if isinstance(column, np.ndarray):
+        return column[at]
+    return np.array([column[place] for place in at.tolist()], dtype=np.int64)
+
+
+def put(column: Any, at: Any, values: Any) -> None:
+    """Set some entries of a column, a list or an array."""
+    if isinstance(column, np.ndarray):
+        column[at] = values
+        return
+    for place, value in zip(at.tolist(), values.tolist(), strict=True):
+        column[place] = value
