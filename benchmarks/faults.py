@@ -1,12 +1,26 @@
-"""What failures cost for real: random kills on a three-node Ray cluster, eight requests in flight.
+"""What failures cost for real: random kills of many kinds, eight requests in flight.
 
-Every run opens a session on three devices, each bound to a node of its own, submits eight
-requests, and kills at a random moment, in turn, a device's actor, its worker process, or its
-node. All outputs must be those of the whole model to the last bit, within the deadline, and no
-process may be left. JSON lines on stdout, one a run and one in sum; exit code 1 where a run
-was not right:
+A session on three devices bears five faults in turn, each at a random moment while eight
+requests are in flight; the last one takes a device away for good. On threads a device dies four
+times, and then is lost or hangs. On Ray, where each device is bound to a node of its own, it is
 
-    python benchmarks/faults.py [--runs N] [--seed S]
+- ``actor``, ``worker``, ``abort``: its actor is killed by Ray; its process by SIGKILL, as a
+  kernel does that is out of memory; or by SIGABRT, as a library does that is;
+- ``node``, ``raylet``: its node ends with all its processes, or its raylet alone is killed;
+- ``lost``: it dies and never comes back.
+
+After each of these all outputs must be those of the whole model in ONNX Runtime to the last bit,
+within the deadline. ``gcs`` kills the cluster's control plane under a driver of its own: each
+request must end in time, right or with an error under HetsimError, and the driver must not go
+with it. Every request is counted: right, wrong, lost with its error, or not answered; and so are
+processes and threads that outlive their session. JSON lines on stdout, one a fault and one in
+sum; exit code 1 where something was not so:
+
+    python benchmarks/faults.py [--executor ray|threads] [--sessions N] [--gcs N] [--seed S]
+                                [--first K] [--minutes M]
+
+What a session bears follows from the seed and its number: a run that was ended after K sessions
+goes on with ``--first K``.
 """
 
 from __future__ import annotations
@@ -16,20 +30,21 @@ import json
 import os
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper
 
 import hetsim
-from hetsim.backend.cuts import like_devices
+from fault_cluster import DEVICES, Nodes, model_file, plan_of
 from hetsim.errors import HetsimError
 from hetsim.execution.devices.weights import staged
 from hetsim.execution.equality import differences
@@ -37,167 +52,206 @@ from hetsim.execution.run import run_whole
 from hetsim.execution.transports.ray_connection.processes import command_line, descendants, end_all
 from hetsim.graph.inputs.samples import random_inputs
 
-DEVICES = ("cpu", "gpu", "npu")
-KILLS = ("actor", "worker", "node")
+PASSING = {"ray": ("actor", "worker", "abort"), "threads": ("kill",)}
+LAST = {"ray": ("node", "raylet", "lost"), "threads": ("lost", "hang")}
+FAULTS = 5
 REQUESTS = 8
-DEADLINE_S = 60.0
-HANG_S = 20.0
-SIZE = 256
-STORE_BYTES = 96 * 2**20
-HEALTH = {
-    "health_check_initial_delay_ms": 0,
-    "health_check_period_ms": 300,
-    "health_check_timeout_ms": 2000,
-    "health_check_failure_threshold": 3,
-}
+DEADLINE_S = 120.0
+HANG_S = {"ray": 60.0, "threads": 5.0}
+MARK = "HETSIM_FAULTS_RUN"
 
 
-def model_file(folder: Path) -> Path:
-    """Write a chain of matrix products with a skip; what crosses is too large to go inline."""
-    rng = np.random.default_rng(11)
-    nodes, weights = [], []
-    for k in range(10):
-        array = rng.standard_normal((SIZE, SIZE)).astype(np.float32) / np.float32(SIZE)
-        weights.append(onnx.numpy_helper.from_array(array, f"w{k}"))
-        nodes.append(helper.make_node("MatMul", [f"v{k}", f"w{k}"], [f"m{k}"], name=f"mul{k}"))
-        other = f"v{k - 4}" if k == 6 else f"m{k}"
-        nodes.append(helper.make_node("Add", [f"m{k}", other], [f"v{k + 1}"], name=f"add{k}"))
-    shape = [SIZE, SIZE]
-    graph = helper.make_graph(
-        nodes,
-        "chain",
-        [helper.make_tensor_value_info("v0", onnx.TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("v10", onnx.TensorProto.FLOAT, shape)],
-        weights,
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-    path = folder / "chain.onnx"
-    onnx.save(proto, path)
-    return path
-
-
-def plan_of(path: Path) -> hetsim.Plan:
-    """Cut the chain into six subgraphs on three devices that all support everything."""
-    model = hetsim.load_model(str(path), canonical="none")
-    cuts = ((0, 0, 4), (1, 4, 8), (2, 8, 11), (1, 11, 15), (2, 15, 18), (0, 18, 20))
-    groups = tuple(hetsim.Group(DEVICES[d], tuple(range(a, b))) for d, a, b in cuts)
-    return hetsim.Plan(like_devices(model, DEVICES), "by hand", groups)
-
-
-class Nodes:
-    """The cluster: a head with the host's device, and a node for each of the others."""
-
-    def __init__(self) -> None:
-        from ray.cluster_utils import Cluster
-
-        self._cluster = Cluster(
-            initialize_head=True,
-            head_node_args={
-                "num_cpus": 1,
-                "resources": {"hetsim_cpu": 1},
-                "object_store_memory": STORE_BYTES,
-                "include_dashboard": False,
-                "_system_config": HEALTH,
-            },
-        )
-        self._of: dict[str, Any] = {}
-        self.complete()
-        self.address: str = self._cluster.address
-
-    def complete(self) -> None:
-        """Start the nodes that are not there."""
-        for device in DEVICES[1:]:
-            if device not in self._of:
-                self._of[device] = self._cluster.add_node(
-                    num_cpus=1,
-                    resources={f"hetsim_{device}": 1},
-                    object_store_memory=STORE_BYTES,
-                    include_dashboard=False,
-                )
-        self._cluster.wait_for_nodes()
-
-    def kill(self, device: str) -> None:
-        """End a device's node with all its processes, at once."""
-        self._cluster.remove_node(self._of.pop(device), allow_graceful=False)
-
-    def close(self) -> None:
-        """End all nodes."""
-        self._cluster.shutdown()  # type: ignore[no-untyped-call]
-
-
-def workers() -> dict[int, str]:
-    """Process ids of the device actors."""
-    return {
-        process.pid: line
-        for process in descendants(os.getpid())
-        if "DeviceActor" in (line := command_line(process))
-    }
-
-
-def strike(kind: str, device: str, session: hetsim.Session, nodes: Nodes, pid: int) -> None:
-    """Kill something."""
-    if kind == "actor":
-        session.inject([hetsim.Failure(device, 0.0, "kill", 0.0)])
-    elif kind == "worker":
-        os.kill(pid, signal.SIGKILL)
-    else:
-        nodes.kill(device)
-
-
-def one_run(
-    index: int, plan: hetsim.Plan, nodes: Nodes, wanted: list[Any], span_s: float, seed: int
-) -> dict[str, Any]:
-    """Run eight requests through a session in which something dies; return what happened."""
-    rng = np.random.default_rng((seed, index))
-    kind = KILLS[index % len(KILLS)]
-    device = str(rng.choice(DEVICES[1:] if kind == "node" else DEVICES))
-    at_s = float(rng.uniform(0, span_s))
-    record: dict[str, Any] = {"run": index, "kill": kind, "device": device, "at_s": round(at_s, 4)}
-    right = 0
-    began = time.monotonic()
-    with hetsim.Session(
-        plan, "ray", address=nodes.address, timeout_s=DEADLINE_S, hang_s=HANG_S
-    ) as session:
-        pids = session.processes()
-        opened = time.monotonic()
-        timer = threading.Timer(at_s, strike, (kind, device, session, nodes, pids[device]))
-        timer.start()
-        requests = [session.run_async(seed=s) for s in range(REQUESTS)]
-        for request, expected in zip(requests, wanted, strict=True):
-            try:
-                right += not differences(request.result(DEADLINE_S), expected)
-            except HetsimError as error:
-                record["error"] = str(error)
-        ended = time.monotonic()
-        timer.join()
-        record["recoveries"] = [
-            {"device": r.device, "kind": r.kind, "how": r.how, "s": round(r.seconds, 3),
-             "requests": len(r.requests)}
-            for r in session.recoveries
-        ]  # fmt: skip
-    deadline = time.monotonic() + 5.0
-    while workers() and time.monotonic() < deadline:
+def left_behind() -> int:
+    """Actors' processes and sessions' threads that are there, once they have had time to go."""
+    deadline = time.monotonic() + 20.0
+    while True:
+        actors = [p for p in descendants(os.getpid()) if "DeviceActor" in command_line(p)]
+        threads = [t for t in threading.enumerate() if t.name.startswith("hetsim")]
+        if not (actors or threads) or time.monotonic() > deadline:
+            return len(actors) + len(threads)
         time.sleep(0.05)
-    record |= {
-        "right": right,
-        "open_s": round(opened - began, 3),
-        "requests_s": round(ended - opened, 3),
-        "left_behind": len(workers()),
-    }
-    nodes.complete()
-    return record
 
 
-def lines() -> Callable[[str], None]:
+def marked(value: str) -> list[int]:
+    """Processes that have inherited the mark of a driver, whoever their parent is."""
+    found = []
+    for home in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"{MARK}={value}".encode() in (home / "environ").read_bytes().split(b"\0"):
+                found.append(int(home.name))
+    return found
+
+
+def strike(kind: str, device: str, session: hetsim.Session, nodes: Nodes | None) -> None:
+    """Make something fail, now."""
+    if kind in ("actor", "kill"):
+        session.inject([hetsim.Failure(device, 0.0, "kill", 0.0)])
+    elif kind == "hang":
+        session.inject([hetsim.Failure(device, 0.0, "hang", 0.0)])
+    elif kind == "lost":
+        session.inject([hetsim.Failure(device, 0.0)])
+    elif kind in ("worker", "abort"):
+        number = signal.SIGKILL if kind == "worker" else signal.SIGABRT
+        os.kill(session.processes()[device], number)
+    elif nodes is not None and kind == "node":
+        nodes.kill(device)
+    elif nodes is not None:
+        os.kill(nodes.process(kind, device), signal.SIGKILL)
+
+
+def under_fire(
+    session: hetsim.Session,
+    nodes: Nodes | None,
+    wanted: list[Any],
+    kind: str,
+    device: str,
+    at_s: float,
+) -> dict[str, Any]:
+    """Run eight requests while something fails; return what became of each."""
+    ready = time.monotonic() + DEADLINE_S
+    while kind != "gcs" and device not in session.processes() and time.monotonic() < ready:
+        time.sleep(0.02)
+    before = len(session.recoveries)
+    began = time.monotonic()
+    struck = threading.Event()
+
+    def act() -> None:
+        # A device that is down, from the fault before, cannot be struck.
+        with suppress(KeyError, ProcessLookupError):
+            strike(kind, device, session, nodes)
+            struck.set()
+
+    timer = threading.Timer(at_s, act)
+    timer.start()
+    ends: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
+    requests = []
+    for seed in range(REQUESTS):
+        try:
+            requests.append((session.run_async(seed=seed), wanted[seed]))
+        except HetsimError as error:
+            ends["lost"] += 1
+            errors[type(error).__name__] += 1
+    for request, expected in requests:
+        left_s = max(began + DEADLINE_S + 10.0 - time.monotonic(), 0.1)
+        try:
+            found = request.result(left_s)
+        except hetsim.TimedOut as error:
+            ends["unanswered" if "is not done" in str(error) else "lost"] += 1
+            errors[type(error).__name__] += 1
+        except HetsimError as error:
+            ends["lost"] += 1
+            errors[type(error).__name__] += 1
+        else:
+            ends["wrong" if differences(found, expected) else "right"] += 1
+    spent_s = time.monotonic() - began
+    timer.join()
+    return {
+        "fault": kind,
+        "struck": struck.is_set(),
+        "device": device,
+        "at_s": round(at_s, 4),
+        **{end: ends[end] for end in ("right", "wrong", "lost", "unanswered")},
+        "errors": dict(errors),
+        "requests_s": round(spent_s, 3),
+        "recoveries": [
+            {"device": one.device, "kind": one.kind, "how": one.how, "s": round(one.seconds, 3),
+             "requests": len(one.requests)}
+            for one in session.recoveries[before:]
+        ],
+    }  # fmt: skip
+
+
+def one_session(
+    number: int,
+    executor: Any,
+    plan: hetsim.Plan,
+    nodes: Nodes | None,
+    wanted: list[Any],
+    span_s: float,
+    seed: int,
+    emit: Callable[[dict[str, Any]], None],
+) -> None:
+    """Let a session bear five faults."""
+    rng = np.random.default_rng((seed, number))
+    with hetsim.Session(
+        plan,
+        executor,
+        address=None if nodes is None else nodes.address,
+        timeout_s=DEADLINE_S,
+        hang_s=HANG_S[executor],
+        max_in_flight=REQUESTS,
+        max_restarts=10 * FAULTS,
+    ) as session:
+        for turn in range(FAULTS):
+            last = turn == FAULTS - 1
+            kinds = LAST[executor] if last else PASSING[executor]
+            kind = kinds[(number if last else turn) % len(kinds)]
+            device = str(rng.choice(DEVICES[1:] if last else DEVICES))
+            at_s = float(rng.uniform(0, span_s))
+            record = under_fire(session, nodes, wanted, kind, device, at_s)
+            emit({"session": number, "turn": turn, **record})
+            if kind == "raylet" and nodes is not None:
+                nodes.kill(device)
+    emit({"session": number, "left_behind": left_behind()})
+    if nodes is not None:
+        nodes.complete()
+
+
+def calm_s(plan: hetsim.Plan, executor: Any, address: str | None) -> float:
+    """Seconds that eight requests take where nothing fails."""
+    with hetsim.Session(plan, executor, address=address) as session:
+        session.run()
+        began = time.monotonic()
+        for request in [session.run_async(seed=seed) for seed in range(REQUESTS)]:
+            request.result()
+        return time.monotonic() - began
+
+
+def without_control(number: int, seed: int) -> dict[str, Any]:
+    """Have a driver of its own lose the cluster's GCS; return its record, or how it ended."""
+    mark = f"{os.getpid()}-{seed}-{number}"
+    words = [sys.executable, __file__, "--as-driver", str(number), "--seed", str(seed)]
+    done = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=os.environ | {MARK: mark})
+    try:
+        text, _ = done.communicate(timeout=4 * DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        done.kill()
+        text, _ = done.communicate()
+    found: dict[str, Any] = {"session": number, "fault": "gcs"}
+    for line in text.splitlines():
+        found |= json.loads(line)
+    if "right" not in found:
+        found |= {"right": 0, "wrong": 0, "lost": REQUESTS, "unanswered": 0}
+        found["errors"] = {"the driver ended": REQUESTS}
+    deadline = time.monotonic() + 20.0
+    while (left := marked(mark)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for process in left:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    return {**found, "exit_code": done.returncode, "left_behind": len(left)}
+
+
+def lines() -> Callable[[dict[str, Any]], None]:
     """Return what writes a line to stdout, which is closed to everybody else: Ray reports there."""
     stream = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    def emit(line: str) -> None:
-        stream.write(line + "\n")
+    def emit(record: dict[str, Any]) -> None:
+        stream.write(json.dumps(record) + "\n")
         stream.flush()
 
     return emit
+
+
+def is_wrong(record: dict[str, Any]) -> bool:
+    """Whether something happened that must not."""
+    if record.get("left_behind") or record.get("wrong") or record.get("unanswered"):
+        return True
+    if record.get("fault") == "gcs":
+        return bool(record["exit_code"])
+    return bool(record.get("lost"))
 
 
 def main() -> int:
@@ -205,54 +259,94 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--executor", choices=["ray", "threads"], default="ray")
+    parser.add_argument("--sessions", type=int, default=10, help="of five faults each")
+    parser.add_argument("--gcs", type=int, default=0, help="drivers that lose their cluster's GCS")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first session")
+    parser.add_argument("--minutes", type=float, default=50.0, help="no session begins later")
+    parser.add_argument("--as-driver", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     os.environ |= {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_AUTH_MODE": "disabled",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     }
-    emit = lines()
+    write = lines()
+    records: list[dict[str, Any]] = []
+
+    def emit(record: dict[str, Any]) -> None:
+        records.append(record)
+        write(record)
+
+    ends = time.monotonic() + 60.0 * options.minutes
+    numbers = range(options.first, options.first + options.sessions)
     started = descendants(os.getpid())
-    failed = 0
-    recovered: list[float] = []
     with tempfile.TemporaryDirectory(prefix="hetsim-") as folder:
         plan = plan_of(model_file(Path(folder)))
         assert plan.problem.model is not None
         with staged(plan.problem.model) as model:
             wanted = [run_whole(model, random_inputs(model, seed)) for seed in range(REQUESTS)]
-        nodes = Nodes()
+        nodes = (
+            Nodes()
+            if options.executor == "ray" and (numbers or options.as_driver is not None)
+            else None
+        )
         try:
-            with hetsim.Session(plan, "ray", address=nodes.address) as session:
-                session.run()
-                began = time.monotonic()
-                for request in [session.run_async(seed=s) for s in range(REQUESTS)]:
-                    request.result()
-                span_s = time.monotonic() - began
-            emit(json.dumps({"calm_s": round(span_s, 3), "requests": REQUESTS}))
-            for index in range(options.runs):
-                record = one_run(index, plan, nodes, wanted, span_s, options.seed)
-                failed += record["right"] < REQUESTS or record["left_behind"] > 0
-                recovered += [entry["s"] for entry in record["recoveries"]]
-                emit(json.dumps(record))
+            address = None if nodes is None else nodes.address
+            if options.as_driver is not None:
+                rng = np.random.default_rng((options.seed, options.as_driver))
+                span_s = calm_s(plan, "ray", address)
+                with hetsim.Session(
+                    plan, "ray", address=address, timeout_s=DEADLINE_S, hang_s=HANG_S["ray"]
+                ) as session:
+                    at_s = float(rng.uniform(0, span_s))
+                    write(under_fire(session, nodes, wanted, "gcs", DEVICES[0], at_s))
+                return 0
+            if numbers:
+                span_s = calm_s(plan, options.executor, address)
+                write({"calm_s": round(span_s, 3), "requests": REQUESTS})
+            for number in numbers:
+                if time.monotonic() > ends:
+                    break
+                one_session(
+                    number, options.executor, plan, nodes, wanted, span_s, options.seed, emit
+                )
         finally:
-            import ray
+            if nodes is not None:
+                import ray
 
-            below = descendants(os.getpid())
-            ray.shutdown()
-            nodes.close()
-            end_all([process for process in below if process not in started], 10.0)
-    summary = {
-        "runs": options.runs,
-        "failed": failed,
-        "recoveries": len(recovered),
-        "recovery_median_s": round(statistics.median(recovered), 3) if recovered else None,
-        "recovery_max_s": round(max(recovered), 3) if recovered else None,
-        "processes_left": len([p for p in descendants(os.getpid()) if p not in started]),
+                below = descendants(os.getpid())
+                ray.shutdown()
+                nodes.close()
+                end_all([process for process in below if process not in started], 10.0)
+    for number in range(options.first, options.first + options.gcs):
+        if time.monotonic() > ends:
+            break
+        emit(without_control(number, options.seed))
+    summary = summed(records, options.executor)
+    summary["processes_left"] = len([p for p in descendants(os.getpid()) if p not in started])
+    write(summary)
+    return 1 if summary["failed"] or summary["processes_left"] else 0
+
+
+def summed(records: list[dict[str, Any]], executor: str) -> dict[str, Any]:
+    """Return all faults in sum."""
+    faults = [record for record in records if "fault" in record]
+    spent = [entry["s"] for record in faults for entry in record.get("recoveries", ())]
+    return {
+        "executor": executor,
+        "faults": dict(Counter(record["fault"] for record in faults if record.get("struck", True))),
+        "requests": {
+            end: sum(record[end] for record in faults)
+            for end in ("right", "wrong", "lost", "unanswered")
+        },
+        "left_behind": sum(record.get("left_behind", 0) for record in records),
+        "failed": sum(map(is_wrong, records)),
+        "recoveries": len(spent),
+        "recovery_median_s": round(statistics.median(spent), 3) if spent else None,
+        "recovery_max_s": round(max(spent), 3) if spent else None,
     }
-    emit(json.dumps(summary))
-    return 1 if failed or summary["processes_left"] else 0
 
 
 if __name__ == "__main__":

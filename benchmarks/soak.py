@@ -1,8 +1,9 @@
-"""A long life of one session: small requests, eight in flight, memory at intervals.
+"""A long life of one session: small requests, eight in flight, what it holds at intervals.
 
-Two devices to and fro on a tiny model. Every output must be its own request's, in order, and
-the memory of all processes together must stay flat: the last tenth may hold at most 5 % more
-than the second one. JSON lines on stdout; exit code 1 where something was wrong:
+Two devices to and fro on a tiny model. Every output must be its own request's, in order. What
+all processes hold together is taken a hundred times: of memory the last tenth may be at most 5 %
+above the second one, of threads 2 %; processes, descriptors and objects in Ray's store may not be
+more. JSON lines on stdout, one a time and one in sum; exit code 1 where something was wrong:
 
     python benchmarks/soak.py [--requests N] [--executor threads|ray]
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -24,12 +24,13 @@ import onnx
 from onnx import helper
 
 import hetsim
+from held import Held, growth, held
 from hetsim.execution.dispatch.requests import Request
-from hetsim.execution.transports.ray_connection.processes import descendants
 
 DEVICES = ("cpu", "gpu")
 IN_FLIGHT = 8
-GROWTH = 1.05
+SAMPLES = 100
+ALLOWED = {"memory_bytes": 0.05, "own_bytes": 0.05, "store_bytes": 0.05, "threads": 0.02}
 
 
 def plan_of(folder: Path) -> hetsim.Plan:
@@ -55,18 +56,6 @@ def plan_of(folder: Path) -> hetsim.Plan:
     return hetsim.Plan(replace(problem, model=model), "by hand", groups)
 
 
-def resident_bytes() -> int:
-    """Memory of this process and those below it; pages that they share count for each."""
-    pids = [os.getpid(), *(process.pid for process in descendants(os.getpid()))]
-    total = 0
-    for pid in pids:
-        try:
-            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        except (OSError, IndexError):
-            continue
-    return total * os.sysconf("SC_PAGE_SIZE")
-
-
 def main() -> int:
     """Run the benchmark; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -75,7 +64,7 @@ def main() -> int:
     options = parser.parse_args()
     wrong = 0
     done = 0
-    memory: list[int] = []
+    samples: list[Held] = []
     pending: deque[tuple[Request, float]] = deque()
 
     def take() -> None:
@@ -84,9 +73,9 @@ def main() -> int:
         found = request.result(60)["y"]
         wrong += request.request_id != done or not np.array_equal(found, np.full(16, abs(x) + x))
         done += 1
-        if done % max(options.requests // 10, 1) == 0:
-            memory.append(resident_bytes())
-            print(json.dumps({"done": done, "resident_mib": round(memory[-1] / 2**20, 1)}))
+        if done % max(options.requests // SAMPLES, 1) == 0:
+            samples.append(held())
+            print(json.dumps({"done": done, **samples[-1].line()}), flush=True)
 
     with tempfile.TemporaryDirectory(prefix="hetsim-") as folder:
         plan = plan_of(Path(folder))
@@ -100,16 +89,20 @@ def main() -> int:
             while pending:
                 take()
             spent = time.perf_counter() - began
-    grown = memory[-1] / memory[min(1, len(memory) - 1)]
+    grown = {
+        name: growth([getattr(sample, name) for sample in samples])
+        for name in Held.__dataclass_fields__
+    }
     summary = {
         "executor": options.executor,
         "requests": done,
         "wrong": wrong,
         "requests_per_s": round(done / spent, 1),
-        "memory_growth": round(grown, 4),
+        "growth": {name: round(share, 4) for name, share in grown.items()},
     }
+    flat = all(share <= ALLOWED.get(name, 0.0) for name, share in grown.items())
     print(json.dumps(summary))
-    return 1 if wrong or done != options.requests or grown > GROWTH else 0
+    return 1 if wrong or done != options.requests or not flat else 0
 
 
 if __name__ == "__main__":

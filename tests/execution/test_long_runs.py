@@ -29,17 +29,46 @@ def lines(name: str, *arguments: str) -> list[dict[str, Any]]:
 # and a node is lost in test_cluster_live.
 @pytest.mark.sweep
 @pytest.mark.slow
-def test_kills_on_a_cluster_cost_time_and_no_result() -> None:
-    _, *runs, summary = lines("faults.py", "--runs", "3", "--seed", "7")
-    assert [run["kill"] for run in runs] == ["actor", "worker", "node"]
-    for run in runs:
-        assert run["right"] == 8
-        assert run["left_behind"] == 0
-    assert summary["failed"] == 0
-    assert summary["processes_left"] == 0
+@pytest.mark.group("own_ray")
+@pytest.mark.parametrize(("number", "last"), [(0, "node"), (1, "raylet"), (2, "lost")])
+def test_faults_on_a_cluster_cost_time_and_no_result(number: int, last: str) -> None:
+    given = ("--sessions", "1", "--first", str(number), "--seed", "7")
+    _, *faults, closed, summary = lines("faults.py", *given)
+    kinds = ["actor", "worker", "abort", "actor", last]
+    assert [fault["fault"] for fault in faults] == kinds
+    assert all(fault["right"] == 8 for fault in faults)
+    assert closed["left_behind"] == 0
+    assert (summary["failed"], summary["processes_left"]) == (0, 0)
+
+
+@pytest.mark.sweep
+@pytest.mark.slow
+def test_faults_on_threads_cost_time_and_no_result() -> None:
+    _, *records, summary = lines("faults.py", "--executor", "threads", "--sessions", "2")
+    assert [one["fault"] for one in records if "fault" in one][4::5] == ["lost", "hang"]
+    assert summary["requests"] == {"right": 80, "wrong": 0, "lost": 0, "unanswered": 0}
+    assert (summary["left_behind"], summary["processes_left"]) == (0, 0)
 
 
 @pytest.mark.slow
 def test_a_long_life_keeps_order_and_memory() -> None:
     *_, summary = lines("soak.py", "--requests", "2000", "--executor", "threads")
     assert (summary["requests"], summary["wrong"]) == (2000, 0)
+    assert summary["growth"]["descriptors"] == summary["growth"]["processes"] == 0
+
+
+@pytest.mark.sweep
+@pytest.mark.slow
+@pytest.mark.group("own_ray")
+def test_a_long_life_on_ray_holds_no_more_than_a_short_one() -> None:
+    *_, summary = lines("soak.py", "--requests", "2000", "--executor", "ray")
+    assert (summary["requests"], summary["wrong"]) == (2000, 0)
+
+
+@pytest.mark.sweep
+@pytest.mark.slow
+@pytest.mark.group("own_ray")
+def test_sessions_leave_nothing_behind() -> None:
+    *sessions, summary = lines("sessions.py", "--sessions", "4")
+    assert [one["left"] for one in sessions] == [[]] * 4
+    assert (summary["sessions"], summary["failed"]) == (4, 0)
