@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from typing import BinaryIO
@@ -44,3 +45,12 @@ def read_regular(path: str | os.PathLike[str], limit_bytes: int = TEXT_LIMIT_BYT
     if len(data) > limit_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {limit_bytes} bytes", os.fspath(path))
     return data
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256, in hex, of a regular file; raises as ``open_regular``."""
+    with open_regular(path) as stream:
+        digest = hashlib.sha256()
+        while chunk := stream.read(2**20):
+            digest.update(chunk)
+        return digest.hexdigest()

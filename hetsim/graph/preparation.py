@@ -29,6 +29,7 @@ from hetsim.graph.shapes.binding import Binding, bind, several
 from hetsim.graph.shapes.freezing import freeze, without_frozen
 from hetsim.graph.shapes.inference import annotate
 from hetsim.graph.shapes.observe import (
+    DRAWN_LIMIT_S,
     LIMIT_S,
     SHORT_LIMIT_S,
     has_control_flow,
@@ -273,7 +274,7 @@ def _observed(
             given=given,
             where=source,
             libraries=custom.libraries,
-            limit_s=LIMIT_S if given or needed else SHORT_LIMIT_S,
+            limit_s=LIMIT_S if given else DRAWN_LIMIT_S if needed else SHORT_LIMIT_S,
         )
     except (ModelError, RequestError) as error:
         if given:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hetsim.base.checks import path, takes
+from hetsim.base.files import sha256_of
 from hetsim.errors import InvalidInput, PlatformError
 from hetsim.hardware.files.catalog_files import find, is_path, names
 from hetsim.hardware.files.complaints import broken, parse
@@ -70,7 +70,7 @@ def _of_file(source: Source, given: str) -> Catalog:
             tuple(one.to_record(name) for name, one in model.hosts.items()),
             folder,
             given,
-            hashlib.sha256(source.path.read_bytes()).hexdigest(),
+            sha256_of(source.path),
         )
     except InvalidInput as error:
         raise source.error(("kinds",), error.what, error.hint) from None

@@ -7,7 +7,6 @@ done is written down, and the numbers that it rests on.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import zlib
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hetsim.base.files import sha256_of
 from hetsim.graph.loading import load_model
 from hetsim.recommending.arriving import drawn
 from hetsim.recommending.bounds.bound import Bound
@@ -53,14 +53,12 @@ def certificate(
 
 def digests_of(paths: Mapping[str, str], models: tuple[str, ...]) -> dict[str, str]:
     """Return SHA-256, in hex, of files by name, and of models by how they are named."""
-    found = {
-        name: hashlib.sha256(Path(path).read_bytes()).hexdigest() for name, path in paths.items()
-    }
+    found = {name: sha256_of(path) for name, path in paths.items()}
     for model in models:
         if model.startswith("zoo:"):
             found[model] = load_model(model).sha256
         elif Path(model).is_file():
-            found[model] = hashlib.sha256(Path(model).read_bytes()).hexdigest()
+            found[model] = sha256_of(model)
     return found
 
 

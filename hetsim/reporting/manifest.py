@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform as host
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
+from hetsim.base.files import sha256_of
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import supposed_record
 from hetsim.version import __version__
@@ -83,7 +82,7 @@ def _model(problem: Problem) -> dict[str, str] | None:
 
 
 def _file(path: str) -> dict[str, str]:
-    return {"source": path, "sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest()}
+    return {"source": path, "sha256": sha256_of(path)}
 
 
 def _installed(name: str) -> str | None:

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
-from pathlib import Path
 
+from hetsim.base.files import sha256_of
 from hetsim.errors import HetsimError
 from hetsim.graph.loading import read_source
 from hetsim.hardware.spec import Platform
@@ -80,7 +80,7 @@ def _of_load(axis: LoadAxis | None) -> object:
     assert stream.arrivals is not None
     trace = None
     if isinstance(stream.arrivals, Replay):
-        trace = hashlib.sha256(Path(stream.arrivals.path).read_bytes()).hexdigest()
+        trace = sha256_of(stream.arrivals.path)
         arrivals = {**asdict(stream.arrivals), "path": None}
     else:
         arrivals = {"kind": type(stream.arrivals).__name__, **asdict(stream.arrivals)}

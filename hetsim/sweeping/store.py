@@ -125,7 +125,7 @@ class Store:
     def _cut(self) -> None:
         """Drop a line of the journal that was cut off, so that the next one starts anew."""
         path = self.folder / JOURNAL
-        content = path.read_bytes()
+        content = read_regular(path, _LIMIT_BYTES)
         whole = content.rfind(b"\n") + 1
         if whole != len(content):
             os.truncate(path, whole)

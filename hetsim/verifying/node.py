@@ -6,6 +6,8 @@ import base64
 import binascii
 import json
 import math
+import os
+import stat
 import zlib
 from collections.abc import Sequence, Sized
 from typing import Any, NoReturn
@@ -129,7 +131,10 @@ class Node:
 
 def read(path: str) -> Node:
     """Return what is in a file. Raises Broken where it is no JSON, and OSError."""
-    with open(path, "rb") as file:
+    # A pipe without a writer would keep even the opening waiting.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise Broken("it is no regular file")
         raw = file.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
         raise Broken(f"more than {MOST_BYTES >> 20} MiB")

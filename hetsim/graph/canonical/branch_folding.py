@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
+from hetsim.graph.canonical.fold_limits import too_much
 from hetsim.graph.reading.onnx_runtime import open_session
 from hetsim.graph.reading.renaming import rename_values
 from hetsim.graph.reading.structure import bodies, constant_names, replace
@@ -71,6 +72,8 @@ def _decided(proto: onnx.ModelProto, where: str, libraries: Sequence[str]) -> di
     for condition in behind:
         value = onnx.helper.make_tensor_value_info(condition, onnx.TensorProto.BOOL, None)
         small.graph.output.append(value)
+    if too_much(small, unknown=True):
+        return {}
     session = open_session(small, None, "none", where, libraries=libraries)
     values = dict(zip(behind, session.run(list(behind), {}), strict=True))
     return {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import onnx
 
+from hetsim.graph.canonical.fold_limits import too_much
 from hetsim.graph.canonical.half_folding import fold_constants
 from hetsim.graph.canonical.half_lowering import Lowering, lowered, lowering_of
 from hetsim.graph.canonical.half_precision import (
@@ -164,8 +165,9 @@ def _optimised(
 
     `half` are the names of its nodes where it has such floats.
     """
+    fold_large = not too_much(proto)
     if half is None:
-        made = optimise(proto, weights_dir, level, where, custom.libraries)
+        made = optimise(proto, weights_dir, level, where, custom.libraries, fold_large)
     else:
         made = onnx.ModelProto()
         made.CopyFrom(proto)
@@ -174,7 +176,7 @@ def _optimised(
         for _ in range(_ROUNDS):
             written = [name for node in made.graph.node for name in node.output if name]
             aside = hide(made.graph, inferred(made, written, custom))
-            made = optimise(made, weights_dir, level, where, custom.libraries)
+            made = optimise(made, weights_dir, level, where, custom.libraries, fold_large)
             drop_inserted_casts(made.graph, half)
             show(made.graph, aside)
             stored = constant_names(made.graph)

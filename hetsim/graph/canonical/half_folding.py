@@ -7,6 +7,7 @@ from pathlib import Path
 import onnx
 
 from hetsim.errors import ModelError
+from hetsim.graph.canonical.fold_limits import too_much
 from hetsim.graph.canonical.half_precision import RANDOM_OPS
 from hetsim.graph.reading.extension import Custom
 from hetsim.graph.reading.onnx_runtime import open_session
@@ -21,7 +22,8 @@ def fold_constants(
 ) -> None:
     """Replace, in place, what is computed of constants alone by what ONNX Runtime computes.
 
-    Nodes must be in topological order. Where the runtime refuses them, all stay. O(V + E), and
+    Nodes must be in topological order. Where the runtime refuses them, or they take
+    more than can be had, all stay. O(V + E), and
     the arithmetic.
     """
     graph = proto.graph
@@ -50,6 +52,8 @@ def fold_constants(
     names = sorted(made & read)
     for name in names:
         part.graph.output.add(name=name)
+    if too_much(part, unknown=True):
+        return
     try:
         session = open_session(part, weights_dir, "none", where, libraries=custom.libraries)
         values = session.run(names, {})

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.base.files import open_regular
+from hetsim.base.machine import memory_bytes
+from hetsim.base.units import format_bytes
 from hetsim.errors import RequestError
 from hetsim.graph.reading.arrays import plain
 
@@ -29,10 +33,22 @@ def read_npz(path: Path) -> dict[str, Array]:
     """Read the arrays of a ``.npz`` file. Raises RequestError where it is none."""
     where = str(path)
     try:
-        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as stored:
-            if not isinstance(stored, np.lib.npyio.NpzFile):
-                raise ValueError
-            return {name: plain(stored[name]) for name in stored.files}
+        with open_regular(path) as stream, zipfile.ZipFile(stream) as packed:
+            entries = packed.infolist()
+            total = sum(entry.file_size for entry in entries)
+            if total > memory_bytes() // 2:
+                raise RequestError(
+                    f"its arrays take {format_bytes(total)}, more than half of the memory",
+                    where=where,
+                )
+            for entry in entries:
+                with packed.open(entry) as content:
+                    _check_size(content, entry.file_size)
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as stored:
+                return {name: plain(stored[name]) for name in stored.files}
+    except RequestError:
+        raise
     except OSError as error:
         raise RequestError(f"cannot read: {error.strerror or error}", where=where) from error
     except MemoryError as error:
@@ -47,6 +63,8 @@ def read_npy(path: Path, where: str) -> Array:
     """Read one array. Raises RequestError where the file is missing or holds no plain array."""
     try:
         with open_regular(path) as stream:
+            _check_size(stream, os.fstat(stream.fileno()).st_size)
+            stream.seek(0)
             return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
     except OSError as error:
         raise RequestError(f"cannot read: {error.strerror or error}", where=where) from error
@@ -56,3 +74,19 @@ def read_npy(path: Path, where: str) -> Array:
         raise RequestError(
             "not a .npy file of a plain array", where=where, hint="write it with numpy.save"
         ) from error
+
+
+def _check_size(stream: IO[bytes], nbytes: int) -> None:
+    """Raise ValueError where a ``.npy`` file of `nbytes` says that it holds more, or less.
+
+    An array is made as large as it says before any of it is read.
+    """
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    elif version == (2, 0):
+        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    else:
+        raise ValueError("no version of plain arrays")
+    if math.prod(shape) * dtype.itemsize != nbytes - stream.tell():
+        raise ValueError("of another size than it says")

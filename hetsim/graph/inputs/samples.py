@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base.machine import memory_bytes
+from hetsim.base.units import format_bytes
 from hetsim.errors import RequestError, UsageError
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
 from hetsim.graph.shapes.unbound import open_dims, open_ranks, unbound
@@ -76,6 +78,16 @@ def draw_inputs(
         raise RequestError(
             f"random inputs would have {wanted} elements, which is too many to try",
             hint="give the inputs yourself",
+        )
+    nbytes = sum(
+        math.prod(tensor.static_shape) * ITEM_BITS.get(tensor.dtype, 64) // 8
+        for tensor in map(graph.tensors.__getitem__, graph.inputs)
+        if tensor.shape is not None
+    )
+    if nbytes > memory_bytes() // 2:
+        raise RequestError(
+            f"random inputs take {format_bytes(nbytes)}, more than half of the memory",
+            where=graph.name,
         )
     readers = readers_of(graph)
     arrays: dict[str, Any] = {}

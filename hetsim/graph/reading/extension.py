@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetsim.base import checks
-from hetsim.base.files import open_regular
+from hetsim.base.files import read_regular
 from hetsim.errors import ModelError
 from hetsim.graph.reading.functions import FunctionKey, calls, check_unfolding, key_of
 from hetsim.graph.reading.onnx_types import OWN_DOMAINS
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import onnx
 
 _ONNX = ".onnx"
+_LIBRARY_LIMIT_BYTES = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,7 @@ def load_extension(source: str | os.PathLike[str] | Extension) -> Extension:
 
 def _content(path: Path, where: str) -> bytes:
     try:
-        with open_regular(path) as stream:
-            return stream.read()
+        return read_regular(path, _LIBRARY_LIMIT_BYTES)
     except (OSError, ValueError) as error:
         raise ModelError(
             f"cannot be read: {getattr(error, 'strerror', None) or error}",

@@ -65,8 +65,11 @@ def optimise(
     level: str,
     where: str,
     libraries: Sequence[str] = (),
+    fold_large: bool = True,
 ) -> onnx.ModelProto:
     """Return the model as ONNX Runtime's offline optimisation leaves it.
+
+    What constants alone make is folded into it, unless it is large and `fold_large` is false.
 
     Weights that it did not touch stay the external references they were; those it made are
     inline. The file it writes lives in a temporary folder and is gone afterwards.
@@ -74,7 +77,7 @@ def optimise(
     try:
         with tempfile.TemporaryDirectory(prefix="hetsim-") as folder:
             saved = Path(folder) / "optimised.onnx"
-            open_session(proto, weights_dir, level, where, saved, libraries)
+            open_session(proto, weights_dir, level, where, saved, libraries, fold_large=fold_large)
             made = onnx.load(str(saved), load_external_data=False)
     except OSError as error:
         raise ModelError(
@@ -172,6 +175,7 @@ def open_session(
     saved: Path | None = None,
     libraries: Sequence[str] = (),
     profile: Path | None = None,
+    fold_large: bool = True,
 ) -> Any:
     """Return a single-threaded session; its errors are ModelErrors of one line.
 
@@ -199,7 +203,7 @@ def open_session(
         options.profile_file_prefix = str(profile)
     if saved is not None:
         options.optimized_model_filepath = str(saved)
-        if external_bytes(proto) > _MANY_BYTES:
+        if not fold_large or external_bytes(proto) > _MANY_BYTES:
             options.add_session_config_entry(
                 "optimization.constant_folding_max_output_size_in_bytes", str(_LARGE_CONSTANT_BYTES)
             )

@@ -6,6 +6,7 @@ import json
 import math
 import tempfile
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from hetsim.base.machine import memory_bytes, resident_bytes
+from hetsim.base.units import format_bytes
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS, Graph
 from hetsim.graph.reading.onnx_runtime import gist, open_session
@@ -22,9 +25,15 @@ from hetsim.graph.reading.structure import bodies
 from hetsim.graph.shapes.data_dependence import RANDOM
 from hetsim.graph.shapes.observed import Observed, Shape
 
-LIMIT_S, SHORT_LIMIT_S = 120.0, 10.0
-"""A loop of a model may not end on inputs that were made up: how long to wait for shapes, and
-for the number of turns alone."""
+LIMIT_S, DRAWN_LIMIT_S, SHORT_LIMIT_S = 120.0, 30.0, 10.0
+"""How long to wait for shapes: on inputs that are given; on made-up ones, on which a loop may not
+end; and for the number of turns alone."""
+
+GROWTH_BYTES = 2**30
+"""What a run may take beside its values of known size, twice over: a loop may gather values, and
+each turn is told in the profile."""
+
+_LOOK_S = 0.02
 
 _NO_LIMIT = 2**31 - 1
 """Turns from which the limit of a Loop is none: exporters write the largest integer."""
@@ -85,6 +94,17 @@ def open_values(graph: Graph) -> tuple[str, ...]:
     )
 
 
+def known_bytes(graph: Graph) -> list[int]:
+    """Return the bytes of each tensor of `graph` whose shape is known in numbers."""
+    return [
+        (math.prod(tensor.static_shape) * ITEM_BITS[tensor.dtype] + 7) // 8
+        for tensor in graph.tensors.values()
+        if tensor.dtype in ITEM_BITS
+        and tensor.shape is not None
+        and all(isinstance(dim, int) for dim in tensor.shape)
+    ]
+
+
 def observe(
     proto: onnx.ModelProto,
     graph: Graph,
@@ -105,8 +125,13 @@ def observe(
     Raises
     ------
     ModelError
-        Where the model does not run on these inputs, or not within `limit_s`.
+        Where the model does not run on these inputs, or not within `limit_s` and the memory that
+        values of known size take, twice, and `GROWTH_BYTES`. Half of the machine's is the most.
     """
+    sizes = known_bytes(graph)
+    most_bytes = min(2 * sum(sizes) + GROWTH_BYTES, memory_bytes() // 2)
+    if max(sizes, default=0) > most_bytes:
+        raise _not_run(source, where, f"one of its values alone takes {format_bytes(max(sizes))}")
     values = [name for name in open_values(graph) if name not in graph.inputs]
     found_bodies: list[_Body] = []
     with (
@@ -117,7 +142,7 @@ def observe(
         session = open_session(
             proto, weights_dir, "none", where, libraries=libraries, profile=profile
         )
-        found = _run(session, inputs, proto, list(asked), source, where, limit_s)
+        found = _run(session, inputs, proto, list(asked), source, where, limit_s, most_bytes)
         events = _events(session.end_profiling()) if profile is not None else {}
     shapes = {
         name: tuple(int(size) for size in shape)
@@ -220,20 +245,28 @@ def _run(
     source: str,
     where: str,
     limit_s: float,
+    most_bytes: int,
 ) -> list[Any]:
     import onnxruntime
 
     options = onnxruntime.RunOptions()
     options.log_severity_level = 4
-    ended = threading.Event()
+    reasons: list[str] = []
+    done = threading.Event()
 
-    def end() -> None:
-        ended.set()
-        options.terminate = True
+    def watch() -> None:
+        before, end_s = resident_bytes(), time.monotonic() + limit_s
+        while not done.wait(_LOOK_S):
+            if time.monotonic() > end_s:
+                reasons.append(f"it did not end within {limit_s:g} s")
+            elif resident_bytes() - before > most_bytes:
+                reasons.append(f"it takes more than {format_bytes(most_bytes)} of memory")
+            if reasons:
+                options.terminate = True
+                return
 
-    timer = threading.Timer(limit_s, end)
-    timer.daemon = True
-    timer.start()
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
         feeds = {v.name: _feed(inputs[v.name], v.type) for v in proto.graph.input}
         if any(isinstance(value, onnxruntime.OrtValue) for value in feeds.values()):
@@ -246,14 +279,18 @@ def _run(
             return [v.numpy() for v in session.run_with_ort_values(names, wrapped, options)]
         return list(session.run(names or None, feeds, options)) if names else []
     except Exception as error:  # onnxruntime's exceptions share no base class of their own
-        what = f"it did not end within {limit_s:g} s" if ended.is_set() else gist(str(error))
-        raise ModelError(
-            f"the model does not run with {source}: {what}",
-            where=where,
-            hint="give inputs that it accepts: --input FILE.npz",
-        ) from error
+        raise _not_run(source, where, reasons[0] if reasons else gist(str(error))) from error
     finally:
-        timer.cancel()
+        done.set()
+        watcher.join()
+
+
+def _not_run(source: str, where: str, what: str) -> ModelError:
+    return ModelError(
+        f"the model does not run with {source}: {what}",
+        where=where,
+        hint="give inputs that it accepts: --input FILE.npz",
+    )
 
 
 def _feed(value: Any, kind: onnx.TypeProto) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from hetsim.base.files import sha256_of
 from hetsim.base.units import GIGA
 from hetsim.errors import PlatformError, UsageError, nearest
 from hetsim.hardware.executing import executing
@@ -85,7 +86,7 @@ def of_its_kin(spec: DeviceSpec, model: DeviceModel, path: Path | None, shown: s
 
 
 def _with_likeness(figures: KernelFigures, file: Path) -> KernelFigures:
-    return dataclasses.replace(figures, likeness=hashlib.sha256(file.read_bytes()).hexdigest())
+    return dataclasses.replace(figures, likeness=sha256_of(file))
 
 
 def _by_kin(model: DeviceModel, precision: str, name: str, shown: str) -> KernelFigures | None:

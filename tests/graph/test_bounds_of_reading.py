@@ -1,0 +1,167 @@
+"""A small file says more than can be computed: what reading it takes stays bounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import hetsim
+from hetsim.graph.canonical.fold_limits import MOST_OPERATIONS, too_much
+from hetsim.graph.shapes import observe
+from onnx_builders import make_model, op, value
+
+WIDE = np.array([2**14, 2**14])
+
+
+def of_constants(*nodes: onnx.NodeProto, **constants: object) -> onnx.ModelProto:
+    """A model that adds to its input the sum of `r`, which `nodes` make of constants."""
+    return make_model(
+        [*nodes, op("ReduceSum", "r", "s", keepdims=0), op("Add", "x s", "y")],
+        [value("x")],
+        [value("y")],
+        {name: np.asarray(array) for name, array in constants.items()},
+    )
+
+
+def product(side: int) -> onnx.ModelProto:
+    return of_constants(
+        op("ConstantOfShape", "shape", "a"), op("MatMul", "a a", "r"), shape=np.array([side, side])
+    )
+
+
+MODELS = {
+    # Each took minutes or gigabytes before.
+    "product": product(2**14),
+    "joined": of_constants(
+        op("ConstantOfShape", "high", "a"), op("ConstantOfShape", "wide", "b"),
+        op("Add", "a b", "r"), high=np.array([2**20, 1]), wide=np.array([1, 2**20]),
+    ),
+    "many": of_constants(
+        *(op("ConstantOfShape", "shape", f"a{i}") for i in range(40)),
+        op("Sum", " ".join(f"a{i}" for i in range(40)), "r"), shape=np.array([2**26]),
+    ),
+    "determinant": of_constants(
+        op("ConstantOfShape", "shape", "a"), op("Det", "a", "r"), shape=WIDE
+    ),
+    "window": of_constants(
+        op("ConstantOfShape", "shape", "a"),
+        op("MaxPool", "a", "r", kernel_shape=[1000, 1000]), shape=np.array([1, 1, 3000, 3000]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("place", ["graph", "function", "branch"])
+def test_what_takes_more_than_can_be_had_is_not_folded(
+    name: str, place: str, tmp_path: Path
+) -> None:
+    proto = MODELS[name]
+    if place == "function":
+        nodes = [*proto.graph.node]
+        function = helper.make_function(
+            "f", "F", ["x", *(t.name for t in proto.graph.initializer)], ["y"], nodes,
+            [helper.make_opsetid("", 20)],
+        )  # fmt: skip
+        call = op("F", " ".join(function.input), "y", domain="f")
+        outer = make_model(
+            [call], [value("x")], [value("y")], {}, domains={"f": 1}, functions=[function]
+        )
+        outer.graph.initializer.extend(proto.graph.initializer)
+        proto = outer
+    elif place == "branch":
+        body = helper.make_graph(proto.graph.node, "b", [], [value("y")], proto.graph.initializer)
+        ask = [op("ReduceMax", "x", "most", keepdims=0), op("Cast", "most", "go", to=9)]
+        choice = op("If", "go", "z", then_branch=body, else_branch=body)
+        proto = make_model([*ask, choice], [value("x")], [value("z")])
+    assert too_much(proto)
+    if place == "graph":
+        onnx.save(proto, tmp_path / "m.onnx")
+        model = hetsim.load_model(tmp_path / "m.onnx")
+        assert "ConstantOfShape" in {node.op_type for node in model.graph.nodes}
+        assert sum(np.prod(model.graph.tensors[c].static_shape) for c in model.graph.constants) < 9
+
+
+def test_what_can_be_had_is_folded(tmp_path: Path) -> None:
+    proto = product(64)
+    assert not too_much(proto)
+    onnx.save(proto, tmp_path / "m.onnx")
+    assert [node.op_type for node in hetsim.load_model(tmp_path / "m.onnx").graph.nodes] == ["Add"]
+
+
+def test_operations_of_a_product_are_counted_exactly() -> None:
+    side = round(MOST_OPERATIONS ** (1 / 3))
+    assert not too_much(product(side - 10))
+    assert too_much(product(side + 10))
+
+
+def test_sizes_that_values_alone_say_are_unknown() -> None:
+    proto = of_constants(
+        op("Exp", "most", "end"), op("Range", "begin end step", "r"),
+        begin=np.float32(0), most=np.float32(30), step=np.float32(1),
+    )  # fmt: skip
+    assert not too_much(proto)
+    assert too_much(proto, unknown=True)
+
+
+def test_a_condition_that_takes_too_much_is_left_open(tmp_path: Path) -> None:
+    inner = helper.make_graph([op("Relu", "x", "o")], "b", [], [value("o")])
+    proto = make_model(
+        [
+            op("Exp", "most", "end"),
+            op("Range", "begin end step", "r"),
+            op("ReduceSum", "r", "s", keepdims=0),
+            op("Cast", "s", "go", to=9),
+            op("If", "go", "y", then_branch=inner, else_branch=inner),
+        ],
+        [value("x")],
+        [value("y")],
+        {"begin": np.float32(0), "most": np.float32(30), "step": np.float32(1)},
+    )
+    onnx.save(proto, tmp_path / "m.onnx")
+    model = hetsim.load_model(tmp_path / "m.onnx", measure=False)
+    assert "If" in {node.op_type for node in model.graph.nodes}
+
+
+def growing(turns: int) -> onnx.ModelProto:
+    """A Loop that doubles what it carries at every turn."""
+    body = helper.make_graph(
+        [op("Identity", "go", "on"), op("Concat", "held held", "twice", axis=0)],
+        "body",
+        [value("i", (), "INT64"), value("go", (), "BOOL"), value("held", (None,))],
+        [value("on", (), "BOOL"), value("twice", (None,))],
+    )
+    return make_model(
+        [op("Reshape", "x flat", "one"), op("Loop", "turns yes one", "y", body=body)],
+        [value("x", (1,))],
+        [value("y", (None,))],
+        {"flat": np.array([-1]), "turns": np.array(turns), "yes": np.array(True)},
+    )
+
+
+def test_a_run_that_takes_too_much_memory_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observe, "GROWTH_BYTES", 2**26)
+    onnx.save(growing(60), tmp_path / "m.onnx")
+    model = hetsim.load_model(tmp_path / "m.onnx")
+    assert model.unmeasured is not None
+    assert "it takes more than 64.0 MiB of memory" in model.unmeasured
+    onnx.save(growing(4), tmp_path / "m.onnx")
+    model = hetsim.load_model(tmp_path / "m.onnx")
+    assert model.observed is not None
+    assert model.observed.shapes["y"] == (16,)
+
+
+@pytest.mark.parametrize("size", [2**40, 2**61])
+def test_values_larger_than_the_memory_are_not_made(size: int, tmp_path: Path) -> None:
+    proto = make_model(
+        [op("NonZero", "x", "y")], [value("x", (size,))], [value("y", (None, None), "INT64")]
+    )
+    onnx.save(proto, tmp_path / "m.onnx")
+    model = hetsim.load_model(tmp_path / "m.onnx")
+    assert model.unmeasured is not None
+    assert "random inputs" in model.unmeasured
