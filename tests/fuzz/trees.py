@@ -12,7 +12,7 @@ from fuzz import odd
 Place = tuple[Any, Any]
 """A mapping or list, and the key or number in it."""
 
-_DEEP = (3, 30, 99, 150, 1500)
+_DEEP = (3, 30, 99, 150, 250)
 
 
 def mutated(rng: Random, tree: Any, *, donors: tuple[Any, ...] = (), most: int = 3) -> Any:

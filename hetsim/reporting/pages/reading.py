@@ -121,6 +121,10 @@ class Left:
         return found if isinstance(found, dict) and "nodes" in found else None
 
 
+_MOST = 10**300
+"""Largest whole number in a record: figures are compared and drawn as floats."""
+
+
 def read_left(path: Path) -> Left:
     """Read what a verb left in a file or folder.
 
@@ -299,12 +303,20 @@ def _record(path: Path) -> Record:
 
 def _json(path: Path, text: str, line: int = 0) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_int=_whole)
     except json.JSONDecodeError as error:
         at = line or error.lineno
         raise InvalidInput(f"not JSON: {error.msg}", where=f"{path}:{at}", hint=_WHAT) from None
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"not JSON: {error}", where=str(path), hint=_WHAT) from None
+
+
+def _whole(digits: str) -> int:
+    """A whole number that a figure may be; ValueError where no float is as large."""
+    number = int(digits)
+    if abs(number) > _MOST:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return number
 
 
 def _text(path: Path) -> str:
