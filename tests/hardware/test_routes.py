@@ -110,6 +110,10 @@ def test_ties_go_to_fewer_hops_then_to_names() -> None:
         "azbc", *(link(x, y, 0.0) for x, y in (("a", "z"), ("z", "c"), ("a", "b"), ("b", "c")))
     )
     assert route(diamond, "a", "c")[1] == ("a>b", "b>c")
+    # Both take 1 s: the wide way by latency, the direct one by its bandwidth.
+    wide = [link(x, y, 0.25, REFERENCE_BYTES * 2.0) for x, y in ("ab", "bc")]
+    even = platform_of("abc", *wide, link("a", "c", 0.0, REFERENCE_BYTES * 1.0))
+    assert route(even, "a", "c")[1] == ("a>c",)
     twins = platform_of("ab", link("a", "b", name="y"), link("a", "b", name="x"))
     assert route(twins, "a", "b")[1] == ("x:a>b",)
 
