@@ -139,6 +139,13 @@ def test_a_later_subgraph_does_not_overtake_within_a_request() -> None:
     assert spans(timeline, "compute") == {
         (0, "g0", "d0"): (0, 1), (0, "g1", "d1"): (11, 12), (0, "g2", "d1"): (11, 12),
     }  # fmt: skip
+    # What kept the one before it is why it starts no sooner.
+    last = on(
+        dataclasses.replace(problem, seconds=np.array([[1.0, 1], [1, 1], [1, 5]])),
+        *((group.device, group.nodes) for group in plan.groups),
+    )
+    late = simulate(last)
+    assert [late.events[at].name for at in late.critical_path] == ["g0", "n0:n1", "g2"]
     # Between requests the device does not wait: nothing of the later one stands before it.
     swapped = on(problem, ("d1", (2,)), ("d0", (0,)), ("d1", (1,)))
     later = spans(simulate(swapped, 2), "compute")
