@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hetsim.placement.bounds.along import kinds_of, lifted
 from hetsim.placement.bounds.area import balanced, crowded
 from hetsim.placement.bounds.memory import balanced_weights, within_memory
 from hetsim.placement.bounds.paths import Floats, Setting, heads, tails
@@ -86,7 +87,7 @@ def area_bound(problem: Problem) -> float:
 
 
 def _latency(problem: Problem) -> float:
-    setting = Setting.of(problem)
+    setting = lifted(Setting.of(problem), kinds_of(problem))
     head, tail = heads(setting, setting.shares), tails(setting, setting.shares)
     through = head + setting.shares + tail
     low = max(float(through.min(axis=1).max()), area_bound(problem))

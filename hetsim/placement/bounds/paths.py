@@ -135,7 +135,7 @@ def heads(setting: Setting, shares: Floats) -> Floats:
     O(E (P^2 + d P)) for d neighbours a node.
     """
     enter_s = setting.latency_s + setting.dispatch_s[None, :]
-    return _sweep(
+    return sweep(
         range(len(shares)), setting.before, shares, setting.arrival_s, enter_s,
         setting.per_byte_s, setting.streams,
     )  # fmt: skip
@@ -148,13 +148,13 @@ def tails(setting: Setting, shares: Floats) -> Floats:
     dispatch(q) later at the earliest; those on p share its streams after v.
     """
     enter_s = (setting.latency_s + setting.dispatch_s[None, :]).T
-    return _sweep(
+    return sweep(
         range(len(shares) - 1, -1, -1), setting.after, shares, setting.return_s,
         np.ascontiguousarray(enter_s), np.ascontiguousarray(setting.per_byte_s.T), setting.streams,
     )  # fmt: skip
 
 
-def _sweep(
+def sweep(
     order: range,
     neighbours: tuple[tuple[tuple[int, int], ...], ...],
     shares: Floats,

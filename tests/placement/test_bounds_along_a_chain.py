@@ -1,0 +1,188 @@
+"""What gaps of a chain add to the bound: never above any plan, and where that is worth most."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hetsim
+from hetsim.partitioning.groups import as_groups, order_groups
+from hetsim.placement.bounding import lower_bound
+from hetsim.placement.bounds.along import kinds_of, lifted
+from hetsim.placement.bounds.chain import chain_of
+from hetsim.placement.bounds.gaps import crossings, through
+from hetsim.placement.bounds.paths import Setting, heads
+from hetsim.plans.plan import Plan
+from hetsim.problem.parts import Staging
+from hetsim.problem.problem import Problem
+from sweeps import examples
+
+
+@st.composite
+def blocks(draw: st.DrawFn, max_nodes: int, max_devices: int = 2) -> Problem:
+    """Blocks one after another: each a node, branches of up to two nodes, and where they join."""
+    edges: list[tuple[int, int]] = []
+    last, n = 0, 1
+    while n < max_nodes:
+        ends = []
+        for _ in range(draw(st.integers(1, 3))):
+            tip = last
+            for _ in range(draw(st.integers(0 if ends else 1, 2))):
+                if n < max_nodes - 1:
+                    edges.append((tip, n))
+                    tip, n = n, n + 1
+            ends.append(tip)
+        if n >= max_nodes:
+            break
+        edges += [(tip, n) for tip in sorted(set(ends))]
+        last, n = n, n + 1
+    eighths = st.integers(0, 24).map(lambda k: k / 8)
+    count = draw(st.integers(1, max_devices))
+    seconds = np.array([[draw(eighths) for _ in range(count)] for _ in range(n)])
+    for v, p in itertools.product(range(n), range(1, count)):
+        if draw(st.integers(0, 5)) == 0:
+            seconds[v, p] = np.inf
+    rates = st.tuples(*[st.sampled_from([0.0, 0.125]) for _ in range(count)])
+    latency = np.array([[draw(eighths) for _ in range(count)] for _ in range(count)])
+    return Problem.from_arrays(
+        seconds,
+        tensors=[
+            (u, draw(st.integers(0, 8)), tuple(w for v, w in edges if v == u)) for u in range(n)
+        ],
+        latency_s=latency.tolist(),
+        bytes_per_s=draw(st.sampled_from([1.0, 4.0, 16.0])),
+        dispatch_s=[draw(eighths) for _ in range(count)],
+        streams=[draw(st.integers(1, 2)) for _ in range(count)],
+        staging=draw(st.none() | st.builds(Staging, rates, rates)),
+    )
+
+
+def every_grouping(problem: Problem) -> Iterator[Plan]:
+    """Every partition of the nodes into groups without a circle, on every device of each."""
+
+    def labels(start: list[int]) -> Iterator[list[int]]:
+        if len(start) == problem.n:
+            yield start
+            return
+        for label in range(max(start, default=-1) + 2):
+            yield from labels([*start, label])
+
+    for chosen in labels([]):
+        parts = order_groups(problem.dag, chosen)
+        if parts is None:
+            continue
+        able = [
+            np.flatnonzero(problem.runnable[list(part)].all(axis=0)).tolist() for part in parts
+        ]
+        for devices in itertools.product(*able):
+            assignment = [0] * problem.n
+            for part, device in zip(parts, devices, strict=True):
+                for v in part:
+                    assignment[v] = device
+            yield Plan(problem, "any", as_groups(parts, assignment, problem.devices))
+
+
+@examples(quick=12, full=150)
+@given(blocks(max_nodes=5))
+def test_no_grouping_of_any_kind_is_below(problem: Problem) -> None:
+    bound = lower_bound(problem)
+    for plan in every_grouping(problem):
+        assert bound <= hetsim.simulate(plan).latency_s
+
+
+@pytest.mark.sweep
+@examples(quick=1, full=40)
+@given(blocks(max_nodes=6))
+def test_no_grouping_of_more_nodes_is_below(problem: Problem) -> None:
+    bound = lower_bound(problem)
+    for plan in every_grouping(problem):
+        assert bound <= hetsim.simulate(plan).latency_s
+
+
+@examples(quick=10, full=100)
+@given(blocks(max_nodes=16, max_devices=5), st.randoms(use_true_random=False))
+def test_no_random_plan_of_long_chains_is_below(problem: Problem, random: object) -> None:
+    bound = lower_bound(problem)
+    able = [np.flatnonzero(row).tolist() for row in problem.runnable]
+    for _ in range(4):
+        assignment = [random.choice(devices) for devices in able]  # type: ignore[attr-defined]
+        # From one device for all with few exceptions to anything.
+        for v in range(problem.n):
+            if random.random() < 0.7 and assignment[0] in able[v]:  # type: ignore[attr-defined]
+                assignment[v] = assignment[0]
+        plan = Plan(problem, "any", hetsim.partition(problem, assignment=assignment).groups)
+        assert bound <= hetsim.simulate(plan).latency_s
+    for strategy in ("single", "heft"):
+        assert bound <= hetsim.simulate(hetsim.plan(problem, strategy)).latency_s
+
+
+def fork(dispatch_s: float, latency_s: float, streams: int = 1) -> Problem:
+    """A node, four of 1 s side by side, and one that joins them, on two devices alike."""
+    edges = [(0, v, 0) for v in range(1, 5)] + [(v, 5, 0) for v in range(1, 5)]
+    return Problem.from_arrays(
+        np.ones((6, 2)), edges=edges, latency_s=latency_s, dispatch_s=[dispatch_s] * 2,
+        streams=[streams] * 2,
+    )  # fmt: skip
+
+
+def test_work_side_by_side_pays_for_leaving_a_group_and_coming_back() -> None:
+    # Six in one group take 6 s and a dispatch; two of the four elsewhere cost two more dispatches
+    # and, as the last two are a group of their own, save 2 s.
+    cheap = fork(dispatch_s=0.125, latency_s=0.125)
+    assert lower_bound(cheap) == pytest.approx(0.125 + 2.0 + 2.0 + 2 * 0.125, abs=0.26)
+    dear = fork(dispatch_s=1.0, latency_s=0.5)
+    assert lower_bound(dear) == pytest.approx(7.0)
+    assert hetsim.simulate(hetsim.plan(dear, "single")).latency_s == pytest.approx(7.0)
+    # Streams side by side are of groups, too.
+    assert lower_bound(fork(dispatch_s=2.0, latency_s=0.0, streams=4)) == pytest.approx(8.0)
+
+
+def test_a_gap_says_what_either_way_costs_at_least() -> None:
+    problem = fork(dispatch_s=1.0, latency_s=0.5)
+    setting = Setting.of(problem)
+    (gap,) = chain_of(setting)
+    assert gap.nodes == (0, 1, 2, 3, 4, 5)
+    found = crossings(setting, kinds_of(problem), [gap])
+    assert found.within.tolist() == [[4.0, 4.0]]
+    # Between the two, two on each device at best: 3.5 s from the first group's end, with two ways
+    # and a dispatch there, but what the first and last groups take themselves costs as much.
+    assert found.across[0] == pytest.approx(np.array([[4.5, 4.5], [4.5, 4.5]]), abs=0.1)
+    # The way through is shorter: one by itself, or in the group of the last.
+    assert through(setting, gap, 0, 0) == pytest.approx(2.0)
+
+
+def test_work_beside_the_chain_is_in_no_gap_unless_there_is_little() -> None:
+    # A long way round beside 1 and 2, and a short one beside 4.
+    edges = [(0, 1, 8), (1, 2, 8), (2, 3, 8), (0, 6, 4), (6, 3, 4), (3, 4, 8), (4, 5, 8), (3, 7, 2)]
+    seconds = np.array([[1.0], [1.0], [1.0], [1.0], [1.0], [1.0], [1.5], [0.001]])
+    order = [0, 1, 2, 6, 3, 4, 7, 5]
+    at = {v: k for k, v in enumerate(order)}
+    problem = Problem.from_arrays(
+        seconds[order], edges=sorted((at[u], at[v], b) for u, v, b in [*edges, (7, 5, 2)])
+    )
+    gaps = chain_of(Setting.of(problem))
+    assert [tuple(order[k] for k in gap.nodes) for gap in gaps] == [(0, 1, 2, 6, 3), (3, 4), (4, 5)]
+    assert [gap.least_bytes for gap in gaps] == [4, 8, 8]
+
+
+def test_devices_that_change_places_are_one_kind_and_the_host_is_another() -> None:
+    problem = Problem.from_arrays(np.ones((3, 5)), edges=[(0, 1, 1), (1, 2, 1)], latency_s=1.0)
+    assert kinds_of(problem) == [[0, 1, 2, 3, 4]]
+    assert kinds_of(replace(problem, host=1)) == [[0, 2, 3, 4], [1]]
+    few = Problem.from_arrays(np.ones((3, 4)), edges=[(0, 1, 1), (1, 2, 1)], latency_s=1.0)
+    assert kinds_of(few) == [[0], [1], [2], [3]]
+
+
+@given(blocks(max_nodes=12, max_devices=3))
+@examples(quick=20, full=200)
+def test_no_start_gets_earlier(problem: Problem) -> None:
+    setting = Setting.of(problem)
+    higher = lifted(setting, kinds_of(problem))
+    assert (heads(higher, setting.shares) >= heads(setting, setting.shares)).all()
+    assert (higher.return_s >= setting.return_s).all()
