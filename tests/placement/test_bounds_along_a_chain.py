@@ -77,9 +77,7 @@ def every_grouping(problem: Problem) -> Iterator[Plan]:
         parts = order_groups(problem.dag, chosen)
         if parts is None:
             continue
-        able = [
-            np.flatnonzero(problem.runnable[list(part)].all(axis=0)).tolist() for part in parts
-        ]
+        able = [np.flatnonzero(problem.runnable[list(part)].all(axis=0)).tolist() for part in parts]
         for devices in itertools.product(*able):
             assignment = [0] * problem.n
             for part, device in zip(parts, devices, strict=True):

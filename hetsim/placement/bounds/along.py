@@ -111,9 +111,7 @@ def _quickest(
     return way
 
 
-def _by_likeness(
-    setting: Setting, gaps: Sequence[Gap]
-) -> tuple[NDArray[np.intp], list[Gap]]:
+def _by_likeness(setting: Setting, gaps: Sequence[Gap]) -> tuple[NDArray[np.intp], list[Gap]]:
     """Return one gap of each kind of alike ones, and by gap which it is."""
     known: dict[tuple[Near, bytes], int] = {}
     several: list[Gap] = []

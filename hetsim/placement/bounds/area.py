@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from hetsim.placement.bounds.kernels import compiled_fullest
 from hetsim.placement.bounds.paths import Floats, Setting
+from hetsim.placement.bounds.prices import Rows, relaxed, worth
 
 ROUNDS = 12
 """Times that violated windows are added to one linear program."""
+
+MATRIX = 1500
+"""Nodes up to which all windows of a device are weighed at once, in a matrix."""
 
 Window = tuple[int, float, float]
 """Device, and the head and tail that nodes in it have at least."""
@@ -47,11 +49,9 @@ def prices(shares: Floats, streams: tuple[int, ...]) -> Floats:
     scale = float(shares[able].max(initial=0.0))
     if scale == 0.0 or not able.any(axis=1).all():
         return np.zeros(count)
-    masks = np.ones((count, *shares.shape), dtype=bool)
-    for p in range(count):
-        masks[p, :, [q for q in range(count) if q != p]] = False
     width = np.array(streams, dtype=np.float64)
-    _, price = _relaxed(shares / scale, masks, width, np.zeros(count))
+    whole = np.ones((count, len(shares)), dtype=bool)
+    _, price = relaxed(Rows(shares / scale, np.arange(count), whole, width, np.zeros(count)))
     total = float((price * width).sum())
     return np.where(price > 0, price / total, 0.0) if total > 0 else np.zeros(count)
 
@@ -66,11 +66,10 @@ def crowded(setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_
     `True` is proven: by prices, not by the solver's word. A node's shares are inf where its
     window on a device is too short.
 
-    O(ROUNDS) linear programs over n P variables, and O(P n^2) time to look for windows.
+    O(ROUNDS) programs of ``prices.relaxed``, and O(P n log n) time to look for windows.
     """
     n, count = shares.shape
     scaled = np.where(np.isfinite(shares), shares, np.inf) / limit_s
-    able = np.isfinite(scaled)
     # Where every node on its quickest device breaks no window, no linear program is needed.
     split = np.zeros((n, count))
     split[np.arange(n), scaled.argmin(axis=1)] = 1.0
@@ -94,26 +93,22 @@ def crowded(setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_
             whole = [(p, 0.0, 0.0) for p in range(count) if (p, 0.0, 0.0) not in known]
             chosen += whole
             known.update(whole)
-        masks = np.zeros((len(chosen), n, count), dtype=bool)
-        room = np.empty(len(chosen))
-        for row, (p, a, b) in enumerate(chosen):
-            masks[row, :, p] = (head[:, p] >= a) & (tail[:, p] >= b) & able[:, p]
-            room[row] = setting.streams[p] * (limit_s - a - b) / limit_s
-        split, price = _relaxed(scaled, masks, np.ones(len(chosen)), room)
-        if _proven(scaled, masks, room, price):
+        device = np.array([p for p, _, _ in chosen])
+        a, b = np.array([[a, b] for _, a, b in chosen]).T
+        inside = (head.T[device] >= a[:, None]) & (tail.T[device] >= b[:, None])
+        room = np.array(setting.streams)[device] * (limit_s - a - b) / limit_s
+        rows = Rows(scaled, device, inside, np.ones(len(chosen)), room)
+        split, price = relaxed(rows, sign=True)
+        if _proven(rows, price):
             return True
     return False
 
 
-def _proven(scaled: Floats, masks: NDArray[np.bool_], room: Floats, price: Floats) -> bool:
-    weight = np.einsum("r,rvp->vp", price, masks)
-    cost = np.where(
-        np.isfinite(scaled), weight * np.where(np.isfinite(scaled), scaled, 0.0), np.inf
-    )
-    needed = float(cost.min(axis=1).sum())
-    offered = float((price * room).sum())
-    rounding = 4.0 * (scaled.size + len(room)) * float(np.finfo(np.float64).eps)
-    return needed - offered > 1e-9 + rounding * (abs(needed) + abs(offered))
+def _proven(rows: Rows, price: Floats) -> bool:
+    value, _ = worth(rows, price)
+    offered = float(price @ rows.room)
+    terms = 4.0 * (rows.scaled.size + len(rows.room)) * float(np.finfo(np.float64).eps)
+    return value > 1e-9 + terms * (abs(value + offered) + abs(offered))
 
 
 def _broken(
@@ -129,6 +124,8 @@ def _broken(
     used = np.flatnonzero((split > 1e-9) & np.isfinite(scaled) & (scaled > 0))
     if len(used) == 0:
         return []
+    if len(used) > MATRIX:
+        return _fullest(head[used], tail[used], scaled[used] * split[used], limit_s, p, width)
     starts, at = np.unique(head[used], return_inverse=True)
     remains, to = np.unique(tail[used], return_inverse=True)
     work = np.zeros((len(starts), len(remains)))
@@ -136,50 +133,25 @@ def _broken(
     work = work[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
     room = width * (limit_s - starts[:, None] - remains[None, :]) / limit_s
     excess = np.where(room >= 0.0, work - room, -np.inf)
-    best = np.argsort(excess, axis=None, kind="stable")[::-1][:3]
+    over = np.flatnonzero(excess > 1e-7)
+    best = over[np.argsort(excess.ravel()[over], kind="stable")[::-1][:3]]
     return [
         (p, float(starts[i]), float(remains[j]))
         for i, j in (divmod(int(k), len(remains)) for k in best)
-        if excess[i, j] > 1e-7
     ]
 
 
-def _relaxed(
-    scaled: Floats, masks: NDArray[np.bool_], slope: Floats, room: Floats
-) -> tuple[Floats, Floats]:
-    """Minimize t: the work of each row's mask is at most room + slope t; return x and prices."""
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_matrix
-
-    n, count = scaled.shape
-    rows = len(masks)
-    pairs = np.flatnonzero(np.isfinite(scaled).ravel())
-    flatten = scaled.ravel()[pairs]
-    work = masks.reshape(rows, -1)[:, pairs] * flatten
-    r, c = np.nonzero(work)
-    a_ub = coo_matrix(
-        (
-            np.concatenate([work[r, c], -slope]),
-            (np.concatenate([r, np.arange(rows)]), np.concatenate([c, np.full(rows, len(pairs))])),
-        ),
-        shape=(rows, len(pairs) + 1),
-    ).tocsr()
-    a_eq = coo_matrix(
-        (np.ones(len(pairs)), (pairs // count, np.arange(len(pairs)))), shape=(n, len(pairs) + 1)
-    ).tocsr()
-    cost = np.zeros(len(pairs) + 1)
-    cost[-1] = 1.0
-    bounds = np.zeros((len(pairs) + 1, 2))
-    bounds[:, 1] = np.inf
-    bounds[-1, 0] = -np.inf
-    # The stubs know dense arrays only.
-    minimize: Any = linprog
-    found = minimize(
-        cost, A_ub=a_ub, b_ub=room, A_eq=a_eq, b_eq=np.ones(n), bounds=bounds, method="highs"
-    )
-    split = np.zeros(n * count)
-    if found.status != 0:
-        # Without a solution there are no prices: nothing is claimed.
-        return split.reshape(n, count), np.zeros(rows)
-    split[pairs] = found.x[:-1]
-    return split.reshape(n, count), np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+def _fullest(
+    head: Floats, tail: Floats, work: Floats, limit_s: float, p: int, width: int
+) -> list[Window]:
+    """Do what ``_broken`` does in time O(n log n), with the fullest window of each head alone."""
+    order = np.argsort(-head, kind="stable")
+    remains, to = np.unique(tail[order], return_inverse=True)
+    top, late = np.zeros((2, 4 * len(remains)))
+    excess, starts, ends = np.zeros((3, len(head)))
+    heads = compiled_fullest()(
+        head[order], to, work[order], remains, float(width), limit_s, top, late,
+        excess, starts, ends,
+    )  # fmt: skip
+    best = np.argsort(excess[:heads], kind="stable")[::-1][:3]
+    return [(p, float(starts[k]), float(ends[k])) for k in best.tolist() if excess[k] > 1e-7]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -60,7 +61,7 @@ def chain_of(setting: Setting) -> list[Gap]:
             inside[gap].append(v)
     return [
         _gap(setting, (path[first], *inside[gap], path[last]))
-        for gap, (first, last) in enumerate(zip(kept, kept[1:], strict=False))
+        for gap, (first, last) in enumerate(pairwise(kept))
     ]
 
 
@@ -68,7 +69,7 @@ def _longest(setting: Setting) -> list[int]:
     """Return the path of most work, each node on the device that suits it best."""
     ends = setting.shares.min(axis=1).tolist()
     came_from = [-1] * len(ends)
-    for v, near in enumerate(setting.before):
+    for v, near in enumerate(setting.before.rows):
         longest = -1.0
         for u, _ in near:
             if ends[u] > longest:
@@ -86,10 +87,10 @@ def _reached(setting: Setting, place: dict[int, int]) -> tuple[list[int], list[i
     """Return by node the last of the path before it, and the first behind it; -1 and its length."""
     n, length = len(setting.shares), len(place)
     behind, ahead = [-1] * n, [length] * n
-    for v, near in enumerate(setting.before):
+    for v, near in enumerate(setting.before.rows):
         behind[v] = max((place.get(u, behind[u]) for u, _ in near), default=-1)
     for v in range(n - 1, -1, -1):
-        ahead[v] = min((place.get(w, ahead[w]) for w, _ in setting.after[v]), default=length)
+        ahead[v] = min((place.get(w, ahead[w]) for w, _ in setting.after.rows[v]), default=length)
     return behind, ahead
 
 
@@ -112,11 +113,11 @@ def _kept(
 def _gap(setting: Setting, nodes: tuple[int, ...]) -> Gap:
     if len(nodes) == 2:
         first, last = nodes
-        nbytes = dict(setting.before[last])[first]
+        nbytes = dict(setting.before.rows[last])[first]
         return Gap(nodes, ((), ((0, nbytes),)), nbytes)
     at = {node: k for k, node in enumerate(nodes)}
     before: Near = (
         (),
-        *(tuple((at[u], b) for u, b in setting.before[v] if u in at) for v in nodes[1:]),
+        *(tuple((at[u], b) for u, b in setting.before.rows[v] if u in at) for v in nodes[1:]),
     )
     return Gap(nodes, before, min(b for near in before for _, b in near))

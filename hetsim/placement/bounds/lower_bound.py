@@ -28,14 +28,16 @@ def bound_of(problem: Problem, objective: Objective = "latency") -> float:
     error that the sums can have, so that a plan which meets the bound is not reported below it.
 
     Latency is the larger of the area bound and the device-indexed critical path with the join
-    rule (``paths.heads``), raised by halving: a limit is refuted where, once no node is
+    rule (``paths.heads``) and what leaving a group costs along a chain (``along.lifted``), raised
+    by halving: a limit is refuted where, once no node is
     offered to a device on which it would end too late, some node has no device left or the
     windows of ``area.crowded`` are too small for the work. Throughput is the area bound
     alone, which lets a node run here for one request and there for another: no deal among
     replicas is below it. Where memory could run out, no node is offered to a device that cannot
     hold it, and the area bound has the weights within the memory (``bound_memory``).
 
-    Complexity: O(STEPS (E P^2 + P n^2)) and about ten linear programs over n P variables a step.
+    Complexity: O(STEPS (E P^2 + P n log n)) and about ten programs of ``prices.relaxed`` a step;
+    memory O(E + n P).
     """
     fitting = _open(problem)
     if fitting is None:

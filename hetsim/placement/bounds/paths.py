@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.placement.bounds.kernels import compiled_sweep
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
@@ -14,6 +18,50 @@ Floats = NDArray[np.float64]
 
 WIDEST = 32
 """Neighbours of a node that the join rule weighs, those that end last."""
+
+COMPILE_FROM = 3000
+"""Nodes from which on the sweep pays for its machine code."""
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Producers or readers of every node, with the bytes of the largest tensor between the two.
+
+    Attributes
+    ----------
+    at : int array [n + 1]
+        Where those of a node begin.
+    node : int array [E]
+        By node ascending.
+    nbytes : float array [E]
+    """
+
+    at: NDArray[np.int64]
+    node: NDArray[np.int64]
+    nbytes: Floats
+
+    @classmethod
+    def of(
+        cls, n: int, own: NDArray[np.int64], other: NDArray[np.int64], nbytes: Floats
+    ) -> Neighbours:
+        """Gather who is beside whom, each once. O(E log E)."""
+        order = np.lexsort((other, own))
+        own, other, nbytes = own[order], other[order], nbytes[order]
+        first = np.ones(len(own), dtype=bool)
+        first[1:] = (own[1:] != own[:-1]) | (other[1:] != other[:-1])
+        begin = np.flatnonzero(first)
+        largest = np.maximum.reduceat(nbytes, begin) if len(begin) else nbytes
+        at = np.searchsorted(own[begin], np.arange(n + 1))
+        return cls(at, other[begin], largest)
+
+    @cached_property
+    def rows(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """By node: (neighbour, bytes)."""
+        at, pairs = (
+            self.at.tolist(),
+            list(zip(self.node.tolist(), map(int, self.nbytes.tolist()), strict=True)),
+        )
+        return tuple(tuple(pairs[i:j]) for i, j in pairwise(at))
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +73,8 @@ class Setting:
     shares : float array [n, P]
         Least time of a node on a device: ``problem.least_seconds``; inf where not runnable.
     streams : tuple of int
-    before, after : by node, tuple of (neighbour, bytes)
-        Producers and readers, with the largest tensor between the two.
+    before, after : Neighbours
+        Producers and readers.
     latency_s, per_byte_s : float array [P, P]
         Of a transfer from row to column, staging included; inf on the diagonal.
     dispatch_s : float array [P]
@@ -37,8 +85,8 @@ class Setting:
 
     shares: Floats
     streams: tuple[int, ...]
-    before: tuple[tuple[tuple[int, int], ...], ...]
-    after: tuple[tuple[tuple[int, int], ...], ...]
+    before: Neighbours
+    after: Neighbours
     latency_s: Floats
     per_byte_s: Floats
     dispatch_s: Floats
@@ -60,8 +108,9 @@ class Setting:
         np.fill_diagonal(latency_s, 0.0)
         np.fill_diagonal(per_byte_s, 0.0)
         dispatch_s = np.array(problem.dispatch_s)
-        before: list[dict[int, int]] = [{} for _ in range(problem.n)]
-        after: list[dict[int, int]] = [{} for _ in range(problem.n)]
+        producers: list[int] = []
+        readers: list[int] = []
+        nbytes: list[int] = []
         arrival_s = np.broadcast_to(dispatch_s, (problem.n, count)).copy()
         return_s = np.zeros((problem.n, count))
         host = problem.host
@@ -73,18 +122,20 @@ class Setting:
                         np.maximum(arrival_s[v], travel + dispatch_s, out=arrival_s[v])
                 continue
             u = value.producer
-            for v in value.consumers:
-                before[v][u] = max(before[v].get(u, 0), value.nbytes)
-                after[u][v] = max(after[u].get(v, 0), value.nbytes)
+            readers += value.consumers
+            producers += [u] * len(value.consumers)
+            nbytes += [value.nbytes] * len(value.consumers)
             if value.is_output and host is not None:
                 travel = _to_and_from(problem, host, value.nbytes, inward=False)
                 np.maximum(return_s[u], travel, out=return_s[u])
         np.fill_diagonal(latency_s, np.inf)
+        from_, to = np.array(producers, dtype=np.int64), np.array(readers, dtype=np.int64)
+        moved = np.array(nbytes, dtype=np.float64)
         return cls(
             shares=np.where(problem.runnable, problem.least_seconds, np.inf),
             streams=problem.streams,
-            before=tuple(tuple(sorted(found.items())) for found in before),
-            after=tuple(tuple(sorted(found.items())) for found in after),
+            before=Neighbours.of(problem.n, to, from_, moved),
+            after=Neighbours.of(problem.n, from_, to, moved),
             latency_s=latency_s,
             per_byte_s=per_byte_s,
             dispatch_s=dispatch_s,
@@ -135,7 +186,7 @@ def heads(setting: Setting, shares: Floats) -> Floats:
     O(E (P^2 + d P)) for d neighbours a node.
     """
     enter_s = setting.latency_s + setting.dispatch_s[None, :]
-    return sweep(
+    return _swept(
         range(len(shares)), setting.before, shares, setting.arrival_s, enter_s,
         setting.per_byte_s, setting.streams,
     )  # fmt: skip
@@ -148,21 +199,42 @@ def tails(setting: Setting, shares: Floats) -> Floats:
     dispatch(q) later at the earliest; those on p share its streams after v.
     """
     enter_s = (setting.latency_s + setting.dispatch_s[None, :]).T
-    return sweep(
+    return _swept(
         range(len(shares) - 1, -1, -1), setting.after, shares, setting.return_s,
         np.ascontiguousarray(enter_s), np.ascontiguousarray(setting.per_byte_s.T), setting.streams,
     )  # fmt: skip
 
 
-def sweep(
+def _swept(
     order: range,
-    neighbours: tuple[tuple[tuple[int, int], ...], ...],
+    near: Neighbours,
     shares: Floats,
     least: Floats,
     enter_s: Floats,
     per_byte_s: Floats,
     streams: tuple[int, ...],
 ) -> Floats:
+    if len(shares) < COMPILE_FROM:
+        return sweep(order, near.rows, shares, least, enter_s, per_byte_s, streams)
+    found, most = least.copy(), int(np.diff(near.at).max())
+    compiled_sweep()(
+        np.array(order), near.at, near.node, near.nbytes, np.ascontiguousarray(shares), enter_s,
+        per_byte_s, np.array(streams), WIDEST, found, np.empty_like(found),
+        np.empty((most, shares.shape[1])), *np.empty((2, max(most, 1)), dtype=np.int64),
+    )  # fmt: skip
+    return found
+
+
+def sweep(
+    order: range,
+    neighbours: Sequence[Sequence[tuple[int, int]]],
+    shares: Floats,
+    least: Floats,
+    enter_s: Floats,
+    per_byte_s: Floats,
+    streams: tuple[int, ...],
+) -> Floats:
+    """Return [n, P]: the starts of ``heads`` in the order given, none before its least."""
     count = shares.shape[1]
     found = least.copy()
     ends = np.empty_like(found)

@@ -1,0 +1,137 @@
+"""What is done otherwise where there are many nodes says what is done where there are few."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetsim.placement.bounding import lower_bound
+from hetsim.placement.bounds import area, paths, prices
+from hetsim.placement.bounds.kernels import fullest, sweep_nodes
+from hetsim.placement.bounds.paths import WIDEST, Neighbours, Setting, sweep
+from hetsim.placement.bounds.prices import Rows, relaxed, worth
+from hetsim.problem.problem import Problem
+from sweeps import examples
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def layered(seed: int, n: int, widest: int) -> Problem:
+    """Nodes that read up to `widest` of those before them, on two to four devices."""
+    draw = np.random.default_rng(seed)
+    count = int(draw.integers(2, 5))
+    seconds = draw.integers(1, 40, (n, count)) / 8
+    seconds[:, 1:][draw.random((n, count - 1)) < 0.15] = np.inf
+    edges = {
+        (int(u), v, int(draw.integers(0, 30)))
+        for v in range(1, n)
+        for u in draw.choice(v, min(v, int(draw.integers(1, widest + 1))), replace=False)
+    }
+    return Problem.from_arrays(
+        seconds, edges=sorted(edges), latency_s=0.25, bytes_per_s=8.0,
+        dispatch_s=draw.integers(0, 8, count) / 8, streams=draw.integers(1, 3, count).tolist(),
+    )  # fmt: skip
+
+
+@examples(quick=10, full=100)
+@given(seeds, st.sampled_from([3, 60]))
+def test_the_sweep_on_arrays_does_each_operation_alike(seed: int, widest: int) -> None:
+    problem = layered(seed, 90, widest)
+    setting = Setting.of(problem)
+    for near, order in ((setting.before, range(90)), (setting.after, range(89, -1, -1))):
+        enter_s = setting.latency_s + setting.dispatch_s
+        plain = sweep(
+            order, near.rows, setting.shares, setting.arrival_s, enter_s, setting.per_byte_s,
+            setting.streams,
+        )  # fmt: skip
+        found, most = setting.arrival_s.copy(), int(np.diff(near.at).max())
+        with np.errstate(invalid="ignore"):
+            sweep_nodes(
+                order, near.at, near.node, near.nbytes, setting.shares, enter_s,
+                setting.per_byte_s, setting.streams, WIDEST, found, np.empty_like(found),
+                np.empty((most, found.shape[1])), [0] * most, [0] * most,
+            )  # fmt: skip
+        np.testing.assert_array_equal(plain, found)
+
+
+def test_neighbours_are_told_once_with_the_largest_tensor() -> None:
+    near = Neighbours.of(
+        4, np.array([2, 0, 2, 2, 3]), np.array([1, 3, 0, 1, 2]), np.array([5.0, 1.0, 2.0, 7.0, 4.0])
+    )
+    assert near.rows == (((3, 1),), (), ((0, 2), (1, 7)), ((2, 4),))
+    none = Neighbours.of(2, np.array([], int), np.array([], int), np.array([]))
+    assert none.rows == ((), ())
+
+
+@examples(quick=30, full=300)
+@given(seeds, st.integers(1, 40))
+def test_the_fullest_window_is_found_of_all(seed: int, n: int) -> None:
+    draw = np.random.default_rng(seed)
+    limit, width = 20.0, float(draw.integers(1, 4))
+    head, tail = draw.integers(0, 14, (2, n)).astype(float)
+    work = draw.random(n)
+    order = np.argsort(-head, kind="stable")
+    remains, to = np.unique(tail[order], return_inverse=True)
+    top, late = np.zeros((2, 4 * len(remains)))
+    excess, starts, ends = np.zeros((3, n))
+    found = fullest(
+        head[order], to, work[order], remains, width, limit, top, late, excess, starts, ends
+    )
+    told = {a: (e, b) for e, a, b in zip(excess[:found], starts, ends, strict=False)}
+    for a in set(head.tolist()):
+        windows = {
+            b: work[(head >= a) & (tail >= b)].sum() - width * (limit - a - b) / limit
+            for b in set(tail.tolist())
+            if a + b <= limit
+        }
+        if not windows:
+            assert a not in told
+            continue
+        most, b = told[a]
+        assert most == pytest.approx(max(windows.values()))
+        assert windows[b] == pytest.approx(most)
+    assert len(told) == found
+
+
+@examples(quick=10, full=100)
+@given(seeds)
+def test_cutting_planes_prove_what_the_whole_program_proves(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    n, count, height = 60, int(draw.integers(2, 5)), int(draw.integers(4, 9))
+    scaled = draw.random((n, count))
+    scaled[:, 1:][draw.random((n, count - 1)) < 0.2] = np.inf
+    inside = draw.random((height, n)) < 0.7
+    inside[:count] = True
+    device = np.concatenate([np.arange(count), draw.integers(0, count, height)])[:height]
+    rows = Rows(scaled, device, inside, np.ones(height), draw.random(height) * 5)
+    whole_split, whole_price = relaxed(rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prices, "LARGE", 0)
+        split, price = relaxed(rows)
+        _, quick = relaxed(rows, sign=True)
+    most = worth(rows, whole_price / whole_price.sum())[0]
+    assert worth(rows, price / price.sum())[0] == pytest.approx(most, rel=1e-4, abs=1e-5)
+    assert (worth(rows, quick / quick.sum())[0] > 0) == (most > 0) or abs(most) < 1e-5
+    for found in (whole_split, split):
+        assert found.sum(axis=1) == pytest.approx(np.ones(n))
+        assert not found[~np.isfinite(scaled)].any()
+        done = [
+            (np.where(np.isfinite(scaled), scaled, 0.0) * found)[inside[r], device[r]].sum()
+            for r in range(height)
+        ]
+        assert max(np.array(done) - rows.room) == pytest.approx(most, rel=1e-3, abs=1e-3)
+
+
+@examples(quick=4, full=40)
+@given(seeds)
+def test_bounds_are_about_the_same_by_both(seed: int) -> None:
+    problem = layered(seed, 80, 4)
+    few = lower_bound(problem), lower_bound(problem, "throughput")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prices, "LARGE", 0)
+        patch.setattr(area, "MATRIX", 0)
+        patch.setattr(paths, "COMPILE_FROM", 0)
+        many = lower_bound(problem), lower_bound(problem, "throughput")
+    assert many == pytest.approx(few, rel=0.01)
