@@ -48,16 +48,18 @@ def crossings(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[G
 
     - M is at least the travel from p to q;
     - for each device r that has nodes of other groups, M is at least o(r) = travel(p, r) +
-      dispatch(r) + travel(r, q), and their work is at most streams(r) (M - o(r)).
+      dispatch(r) + travel(r, q), and their work is at most streams(r) (M - o(r));
+    - M is at least the least o(r) and what those of one path take that are in other groups.
 
     Travel is of the smallest tensor of the gap, by whatever devices, with a dispatch at each.
-    For a set S of devices at work and shares l(r) >= 0 of a price of 1 that sum to at most 1,
+    For a set S of devices at work and shares l(r), k >= 0 of a price of 1 that sum to at most 1,
 
-        sum over v of min(time on p, time on q, min over r of l(r) time on r / streams(r))
-        + sum over r of l(r) o(r) + (1 - sum of l(r)) max of o(r)
+        sum over v of min(time on p, time on q, min over r of (l(r) / streams(r) + k if v is on
+        the path) time on r) + sum over r of l(r) o(r) + k min of o(r)
+        + (1 - k - sum of l(r)) max of o(r)
 
-    is at most X + M + Y (Lagrange): the largest of some dealings l counts for each S, and the
-    least over all S. The devices of a kind are one with all their streams, and o(r) the least of
+    is at most X + M + Y (Lagrange): the largest of some dealings counts for each S, and the
+    least over all S. The path is one of most work. The devices of a kind are one with all their streams, and o(r) the least of
     theirs; of more than four kinds S is all of them, and each o(r) the least.
 
     O(2^K prices) operations on arrays of n P^2 numbers for K kinds.
@@ -125,7 +127,7 @@ def _across(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap
         shares[g, : len(gap.nodes) - 2] = own_shares
         in_line[g, _longest(gap, own_shares.min(axis=1).tolist())] = 1.0
     either = np.minimum(shares[:, :, :, None], shares[:, :, None, :])
-    least = either.sum(axis=1) + travel
+    least: Floats = either.sum(axis=1) + travel
     width = np.array([sum(setting.streams[p] for p in kind) for kind in kinds], dtype=np.float64)
     own = shares[:, :, [kind[0] for kind in kinds]] / width
     able = np.isfinite(own)
