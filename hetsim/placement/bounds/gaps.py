@@ -59,8 +59,9 @@ def crossings(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[G
         + (1 - k - sum of l(r)) max of o(r)
 
     is at most X + M + Y (Lagrange): the largest of some dealings counts for each S, and the
-    least over all S. The path is one of most work. The devices of a kind are one with all their streams, and o(r) the least of
-    theirs; of more than four kinds S is all of them, and each o(r) the least.
+    least over all S. The path is one of most work. The devices of a kind are one with all their
+    streams, and o(r) the least of theirs; of more than four kinds S is all of them, and each o(r)
+    the least.
 
     O(2^K prices) operations on arrays of n P^2 numbers for K kinds.
     """
