@@ -96,7 +96,7 @@ class Guard:
         self._say(f"folder {folder}")
         assert self._process.stdout is not None
         listening = threading.Thread(
-            target=_listen, args=(self._process.stdout, losing), name="hetsim guard", daemon=True
+            target=_listen, args=(self._process.stdout, losing), name="ray guard", daemon=True
         )
         # Else it would be interrupted in the place of the main thread, while that lets them wait.
         with ending_waits():
