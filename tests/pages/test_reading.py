@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from cli_calls import call
 from hetsim.base.text import Record
 from hetsim.errors import InvalidInput
 from hetsim.reporting.pages.differences.headline import headline
+from hetsim.reporting.pages.islands.difference import difference_island
 from hetsim.reporting.pages.islands.of_left import island_of
 from hetsim.reporting.pages.packing import pack
 from hetsim.reporting.pages.page import page, write_page
@@ -169,6 +171,29 @@ def test_a_record_that_lacks_its_fields_is_told(schema: str, tmp_path: Path) -> 
     for more in ({}, {"rows": []}, {"rows": [3]}, {"plan": None, "timeline": {}}, {"groups": "x"}):
         path.write_text(json.dumps({"schema": schema, **more}))
         assert said_or_made(path)
+
+
+@pytest.mark.parametrize("schema", KINDS)
+def test_of_two_the_one_that_is_damaged_is_told(schema: str, tmp_path: Path) -> None:
+    """What moved between any two that each may be read is a report or one line."""
+    amiss = (
+        {}, {"problem": {"model": "x"}}, {"problem": {"figures": []}}, {"model": "x"}, {"rows": 3},
+        {"problem": {"model": {}, "devices": 4}}, {"plan": {"options": [1]}, "timeline": "x"},
+    )  # fmt: skip
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    for was, now in product(amiss, amiss):
+        one.write_text(json.dumps({"schema": schema, **was}))
+        other.write_text(json.dumps({"schema": schema, **now}))
+        assert moved_or_said(one, other)
+
+
+def moved_or_said(one: Path, other: Path) -> bool:
+    """Whether there is a page of what moved, or one line that names one of the two."""
+    try:
+        made = page(difference_island(read_left(one), read_left(other), ("hetsim", "report")))
+    except InvalidInput as error:
+        return one.name in str(error) or other.name in str(error)
+    return bool(made)
 
 
 def said_or_made(path: Path) -> bool:

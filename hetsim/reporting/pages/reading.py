@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,20 @@ LIMIT_BYTES = 2**26
 _WHAT = (
     "give a report.html, a record that --json printed, a folder of --out or of a sweep, or a plan"
 )
+
+
+@contextmanager
+def whole(*read: Left) -> Iterator[None]:
+    """Within, what a record lacks or has amiss, as one of another version may, is InvalidInput."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise InvalidInput(
+            f"its record of '{read[0].record['schema']}' is not whole: {what}",
+            where=" or ".join(left.source for left in read),
+            hint="another hetsim made it, or it is damaged: make it anew",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

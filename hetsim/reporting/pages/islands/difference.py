@@ -14,7 +14,7 @@ from hetsim.reporting.pages.differences.question import Cause, causes
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.shared import seconds
 from hetsim.reporting.pages.packing import packed
-from hetsim.reporting.pages.reading import Left
+from hetsim.reporting.pages.reading import Left, whole
 from hetsim.reporting.words.text import ABSENT, count, listed
 
 ROWS_MOST = 500
@@ -38,24 +38,25 @@ def difference_island(first: Left, second: Left, command: Sequence[str]) -> Isla
             f"'{first.source}' is of '{first.kind}', '{second.source}' of '{second.kind}'",
             hint="give two of one kind, or --index to have both on one page",
         )
-    why = causes(first, second)
-    figures = _figures(first, second)
-    top = _headline(first, second)
-    plans = _pairs(placed(first), placed(second))
-    moved = {(was.plan, now.plan): moves(was, now) for was, now in plans}
-    return Island(
-        kind="difference",
-        title=f"What moved: {first.source} and {second.source}",
-        command=tuple(command),
-        record=_record(first, second, why, figures, moved),
-        verdict=Verdict(
-            say=_say(top, figures, moved),
-            binds=_because(first, second, why, bool(figures or any(moved.values()))),
-        ),
-        tiles=tuple(_tiles(top)),
-        sections=tuple(_sections(first, second, why, figures, top, plans, moved)),
-        pictures=_pictures(first, second),
-    )
+    with whole(first, second):
+        why = causes(first, second)
+        figures = _figures(first, second)
+        top = _headline(first, second)
+        plans = _pairs(placed(first), placed(second))
+        moved = {(was.plan, now.plan): moves(was, now) for was, now in plans}
+        return Island(
+            kind="difference",
+            title=f"What moved: {first.source} and {second.source}",
+            command=tuple(command),
+            record=_record(first, second, why, figures, moved),
+            verdict=Verdict(
+                say=_say(top, figures, moved),
+                binds=_because(first, second, why, bool(figures or any(moved.values()))),
+            ),
+            tiles=tuple(_tiles(top)),
+            sections=tuple(_sections(first, second, why, figures, top, plans, moved)),
+            pictures=_pictures(first, second),
+        )
 
 
 def _headline(first: Left, second: Left) -> list[Change]:

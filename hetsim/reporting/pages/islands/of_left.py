@@ -8,7 +8,6 @@ from typing import Any
 
 from hetsim.base.text import Record, tally
 from hetsim.base.units import format_bytes
-from hetsim.errors import InvalidInput
 from hetsim.reporting.pages.differences.headline import headline
 from hetsim.reporting.pages.differences.leaves import leaf_text, leaves, unit_of
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
@@ -22,7 +21,7 @@ from hetsim.reporting.pages.islands.recommendation import recommendation_island
 from hetsim.reporting.pages.islands.service import service_island
 from hetsim.reporting.pages.islands.shared import provenance_section
 from hetsim.reporting.pages.islands.sweep import rows_picture, sweep_island
-from hetsim.reporting.pages.reading import KINDS, LIMIT_BYTES, TRACE, Left
+from hetsim.reporting.pages.reading import KINDS, LIMIT_BYTES, TRACE, Left, whole
 from hetsim.reporting.words.text import ABSENT, count, listed
 
 Make = Callable[[Mapping[str, Any], Sequence[str], Mapping[str, Any]], Island]
@@ -55,7 +54,7 @@ def island_of(left: Left, command: Sequence[str]) -> Island:
     """
     make = ISLANDS.get(left.record["schema"], _figures_island)
     pictures = left.pictures
-    try:
+    with whole(left):
         if left.rows and not pictures:
             pictures = {"rows": rows_picture(left.rows)}
         if "timelines" not in pictures:
@@ -66,13 +65,6 @@ def island_of(left: Left, command: Sequence[str]) -> Island:
         plan = left.record if left.kind == "plan" else left.plan
         if plan is not None and "graph" not in left.pictures:
             island = replace(island, sections=(*island.sections, _subgraphs(plan)))
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        what = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise InvalidInput(
-            f"its record of '{left.record['schema']}' is not whole: {what}",
-            where=left.source,
-            hint="another hetsim made it, or it is damaged: make it anew",
-        ) from error
     return island
 
 
