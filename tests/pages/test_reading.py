@@ -181,19 +181,19 @@ def test_of_two_the_one_that_is_damaged_is_told(schema: str, tmp_path: Path) -> 
         {"problem": {"model": {}, "devices": 4}}, {"plan": {"options": [1]}, "timeline": "x"},
     )  # fmt: skip
     one, other = tmp_path / "one.json", tmp_path / "other.json"
-    for was, now in product(amiss, amiss):
+    for was, now in (*product(amiss, amiss[:1]), *zip(amiss, amiss, strict=True)):
         one.write_text(json.dumps({"schema": schema, **was}))
         other.write_text(json.dumps({"schema": schema, **now}))
         assert moved_or_said(one, other)
 
 
 def moved_or_said(one: Path, other: Path) -> bool:
-    """Whether there is a page of what moved, or one line that names one of the two."""
+    """Whether it is told what moved, or one line that names one of the two."""
     try:
-        made = page(difference_island(read_left(one), read_left(other), ("hetsim", "report")))
+        made = difference_island(read_left(one), read_left(other), ("hetsim", "report"))
     except InvalidInput as error:
         return one.name in str(error) or other.name in str(error)
-    return bool(made)
+    return made.kind == "difference"
 
 
 def said_or_made(path: Path) -> bool:
