@@ -18,6 +18,9 @@ STEPS = (1, 8, 8, 6, 4)
 WORK = 2e8
 """Prices times nodes times pairs of devices from which on fewer prices are tried."""
 
+AT_ONCE = 1_000_000
+"""Numbers in one array of prices."""
+
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
@@ -152,14 +155,18 @@ def _across(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap
         latest = start.max(axis=0)
         best = np.full_like(least, -np.inf)
         earliest = start.min(axis=0)
-        whole = [kinds[k][0] for k in members]
-        for *dealt, line in _dealings(len(members), either.size).tolist():
-            price = own[:, :, members] * dealt + in_line[:, :, None] * (line * alone[:, :, whole])
-            price = np.where(able[:, :, members], price, np.inf).min(axis=2)
-            paid = np.minimum(either, price[:, :, None, None]).sum(axis=1)
-            paid += np.tensordot(dealt, start, axes=1) + line * earliest
-            paid += (1.0 - line - sum(dealt)) * latest
-            np.maximum(best, paid, out=best)
+        takes = own[:, :, members]
+        in_path = in_line[:, :, None] * alone[:, :, [kinds[k][0] for k in members]]
+        dealings = _dealings(len(members), either.size)
+        for part in np.array_split(dealings, -(-len(dealings) * either.size // AT_ONCE)):
+            dealt, line = part[:, :-1], part[:, -1]
+            price = takes * dealt[:, None, None, :] + in_path * line[:, None, None, None]
+            price = np.where(able[:, :, members], price, np.inf).min(axis=3)
+            paid = np.minimum(either, price[..., None, None]).sum(axis=2)
+            paid += np.tensordot(dealt, start, axes=1)
+            paid += np.multiply.outer(line, earliest)
+            paid += np.multiply.outer(1.0 - part.sum(axis=1), latest)
+            np.maximum(best, paid.max(axis=0), out=best)
         np.minimum(least, best, out=least)
     return least
 
