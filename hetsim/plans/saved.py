@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from hetsim.base import checks
 from hetsim.base.files import read_regular
-from hetsim.errors import PlanError
+from hetsim.errors import InvalidInput, NotInstalled, PlanError, PluginError, UsageError
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
 from hetsim.graph.reading.extension import Extension, load_extension, names_library
@@ -95,18 +96,32 @@ def stated_model(
         seen = read_observed(entry["observed"]) if "observed" in entry else None
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         raise _broken("model", where) from None
-    model = load_model(
-        entry["source"],
-        dims=entry["dims"],
-        shapes=entry["shapes"],
-        freeze=frozen,
-        canonical=entry["canonical"],
-        measure=False,
-        observed=seen,
-        extensions=_named_again(entry.get("extensions", []), extensions, where),
-    )
+    again = _named_again(entry.get("extensions", []), extensions, where)
+    with _named_by("model", where):
+        model = load_model(
+            entry["source"],
+            dims=entry["dims"],
+            shapes=entry["shapes"],
+            freeze=frozen,
+            canonical=entry["canonical"],
+            measure=False,
+            observed=seen,
+            extensions=again,
+        )
     _check_same("model", model.sha256, entry["sha256"], where)
     return model
+
+
+@contextmanager
+def _named_by(part: str, where: str) -> Iterator[None]:
+    """Within, an error that names no place of its own is of what the plan at `where` says."""
+    try:
+        yield
+    except (InvalidInput, UsageError) as error:
+        # What is not installed, or a package raises, is not the plan's.
+        if error.where is not None or isinstance(error, (NotInstalled, PluginError)):
+            raise
+        raise PlanError(f"its {part}: {error.what}", where=where, hint=error.hint) from error
 
 
 def named_libraries(stated: object) -> tuple[str, ...]:
@@ -129,7 +144,8 @@ def _problem(
     platform_of = record["platform"]
     if not _has_texts(platform_of, ("source", "sha256")):
         raise _broken("platform", where)
-    platform = load_platform(platform_of["source"])
+    with _named_by("platform", where):
+        platform = load_platform(platform_of["source"])
     _check_same("platform", platform.sha256, platform_of["sha256"], where)
     changes, without = platform_of.get("what_if", []), platform_of.get("without", [])
     if not _are_texts(changes) or not _are_texts(without):

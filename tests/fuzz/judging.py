@@ -103,7 +103,7 @@ def fault_of(
 
 def _is_a_place(where: str, said: str) -> bool:
     """Whether an error is about a file that another one names."""
-    return "no such file" in said or (len(where) < 256 and os.path.lexists(where))
+    return "no such file" in said.lower() or (len(where) < 256 and os.path.lexists(where))
 
 
 def steering(text: str) -> str:

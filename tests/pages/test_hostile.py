@@ -67,11 +67,11 @@ KINDS = (
 
 WORKLOAD = """\
 streams:
-  first: {model: a.onnx, dims: {batch: 2}, arrivals: {constant: {rate_per_s: 300}}, slos: p90=50ms}
-  second: {model: b.onnx, dims: {batch: 1}, arrivals: {constant: {rate_per_s: 90}}, slos: p99=9ms}
+  frames: {model: a.onnx, dims: {batch: 2}, arrivals: {constant: {rate_per_s: 300}}, slos: p90=50ms}
+  scans: {model: b.onnx, dims: {batch: 1}, arrivals: {constant: {rate_per_s: 90}}, slos: p99=9ms}
 requests: 300
 """
-NAMES = ("first", "second", "a.onnx", "b.onnx", "cpu", "npu", "rock-5b", "jetson-orin-nano")
+NAMES = ("frames", "scans", "a.onnx", "b.onnx", "cpu", "npu", "rock-5b", "jetson-orin-nano")
 """What has a name in the answers for a workload: each is called by another text."""
 
 

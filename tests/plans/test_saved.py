@@ -203,6 +203,22 @@ def test_entries_of_another_type_are_refused(tmp_path: Path, entry: str, changes
         hetsim.load_plan(tmp_path / "plan.json")
 
 
+@pytest.mark.parametrize(
+    ("entry", "source", "said"),
+    [
+        ("platform", "nowhere", "its platform: no platform 'nowhere'"),
+        ("model", "zoo:nothing", "its model: "),
+    ],
+)
+def test_what_is_in_no_catalog_is_a_mistake_of_the_plan(
+    tmp_path: Path, entry: str, source: str, said: str
+) -> None:
+    plan_of(tmp_path)
+    change(tmp_path / "plan.json", lambda record: record[entry].update(source=source))
+    with pytest.raises(PlanError, match=f"plan.json: {said}"):
+        hetsim.load_plan(tmp_path / "plan.json")
+
+
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": ' + "9" * 5000 + "}", "\0", "{}"])
 def test_texts_that_break_a_parser_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "plan.json").write_text(text)
