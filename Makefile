@@ -6,6 +6,7 @@
 # make sweep     the sweep alone, or SHARE of it
 # make fuzz      broken files for every verb; KIND=onnx COUNT=1000 SEED=1 START=0 VERBS=2, or AGAIN=FOLDER
 # make coverage  what make test runs, and SHARE of the sweep, with the lines and branches they reach
+# make mutants   small mistakes in the core, and which no test notices; PACKAGE, SEED, COUNT, SHARE
 # make check     ruff, mypy --strict, import-linter
 # make bench     the benchmarks, as JSON lines
 # make docs      build/site, all of its blocks run; RENEW=1 writes what they print into the pages
@@ -24,7 +25,7 @@ DRAWN = $(shell expr $$(date +%s) / 86400)
 PYTEST = -n 4 --dist loadgroup --durations 20 --hypothesis-seed=$(or $(SEED),$(DRAWN))
 
 .DEFAULT_GOAL := install
-.PHONY: install demo test test-all elsewhere sweep fuzz coverage check bench docs constraints fit fidelity format clean
+.PHONY: install demo test test-all elsewhere sweep fuzz coverage mutants check bench docs constraints fit fidelity format clean
 
 install: $(STAMP)
 
@@ -61,6 +62,10 @@ fuzz: install
 coverage: install
 	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),none) --cov --cov-report=json:.coverage.json
 	$(BIN)/python tests/helpers/coverage_table.py .coverage.json
+
+mutants: install
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m mutants --seed $(or $(SEED),$(DRAWN)) \
+		$(if $(PACKAGE),--package $(PACKAGE)) $(if $(COUNT),--count $(COUNT)) $(if $(SHARE),--share $(SHARE))
 
 check: install
 	$(BIN)/ruff format --check .
