@@ -15,7 +15,7 @@ from hetsim.placement.constraints import Constrained, with_affinity
 from hetsim.placement.narrowing import narrowed
 from hetsim.placement.objective import Objective, check_objective
 from hetsim.placement.option_fields import checked_fields
-from hetsim.problem.interchangeable import interchangeable
+from hetsim.problem.interchangeable import kinds_of
 from hetsim.problem.problem import Problem
 
 MOST_CHOICES = 64
@@ -105,7 +105,7 @@ def _of_few(problem: Problem, most: int, objective: Objective) -> float:
     usable = np.flatnonzero(problem.runnable.any(axis=0)).tolist()
     if most >= len(usable) or not problem.runnable.any(axis=1).all():
         return 0.0
-    choices = list(islice(_choices(_alike(problem, usable), most), MOST_CHOICES + 1))
+    choices = list(islice(_choices(kinds_of(problem, usable), most), MOST_CHOICES + 1))
     if len(choices) > MOST_CHOICES:
         return 0.0
     quick: list[tuple[float, int, Problem]] = []
@@ -132,17 +132,3 @@ def _choices(kinds: Sequence[Sequence[int]], most: int) -> Iterator[tuple[int, .
     for count in range(min(most, len(first)), -1, -1):
         for others in _choices(rest, most - count):
             yield (*first[:count], *others)
-
-
-def _alike(problem: Problem, devices: Sequence[int]) -> list[list[int]]:
-    """Return the devices by kinds: those of one can change places, and no bound is another."""
-    change_places = interchangeable(problem)
-    kinds: list[list[int]] = []
-    for device in devices:
-        for kind in kinds:
-            if change_places(kind[0], device):
-                kind.append(device)
-                break
-        else:
-            kinds.append([device])
-    return kinds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -33,6 +33,23 @@ def interchangeable(problem: Problem) -> Callable[[int, int], bool]:
         )
 
     return change_places
+
+
+def kinds_of(problem: Problem, devices: Iterable[int]) -> list[list[int]]:
+    """Return `devices` by kinds, in their order: each can change places with its kind's first.
+
+    O(P^2) tests of ``interchangeable``.
+    """
+    change_places = interchangeable(problem)
+    kinds: list[list[int]] = []
+    for device in devices:
+        for kind in kinds:
+            if change_places(kind[0], device):
+                kind.append(device)
+                break
+        else:
+            kinds.append([device])
+    return kinds
 
 
 def _own(problem: Problem, device: int) -> object:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import hetsim
 from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.bounding import lower_bound
-from hetsim.placement.bounds.along import kinds_of, lifted
+from hetsim.placement.bounds.along import lifted, units_of
 from hetsim.placement.bounds.chain import chain_of
 from hetsim.placement.bounds.gaps import crossings, through
 from hetsim.placement.bounds.paths import Setting, heads
@@ -89,15 +89,17 @@ def every_grouping(problem: Problem) -> Iterator[Plan]:
 @examples(quick=12, full=150)
 @given(blocks(max_nodes=5))
 def test_no_grouping_of_any_kind_is_below(problem: Problem) -> None:
-    bound = lower_bound(problem)
-    for plan in every_grouping(problem):
-        assert bound <= hetsim.simulate(plan).latency_s
+    assert_below_every_grouping(problem)
 
 
 @pytest.mark.sweep
 @examples(quick=1, full=40)
 @given(blocks(max_nodes=6))
 def test_no_grouping_of_more_nodes_is_below(problem: Problem) -> None:
+    assert_below_every_grouping(problem)
+
+
+def assert_below_every_grouping(problem: Problem) -> None:
     bound = lower_bound(problem)
     for plan in every_grouping(problem):
         assert bound <= hetsim.simulate(plan).latency_s
@@ -146,7 +148,7 @@ def test_a_gap_says_what_either_way_costs_at_least() -> None:
     setting = Setting.of(problem)
     (gap,) = chain_of(setting)
     assert gap.nodes == (0, 1, 2, 3, 4, 5)
-    found = crossings(setting, kinds_of(problem), [gap])
+    found = crossings(setting, units_of(problem), [gap])
     assert found.within.tolist() == [[4.0, 4.0]]
     # Between the two, two on each device at best: 3.5 s from the first group's end, with two ways
     # and a dispatch there, but what the first and last groups take themselves costs as much.
@@ -171,16 +173,16 @@ def test_work_beside_the_chain_is_in_no_gap_unless_there_is_little() -> None:
 
 def test_devices_that_change_places_are_one_kind_and_the_host_is_another() -> None:
     problem = Problem.from_arrays(np.ones((3, 5)), edges=[(0, 1, 1), (1, 2, 1)], latency_s=1.0)
-    assert kinds_of(problem) == [[0, 1, 2, 3, 4]]
-    assert kinds_of(replace(problem, host=1)) == [[0, 2, 3, 4], [1]]
+    assert units_of(problem) == [[0, 1, 2, 3, 4]]
+    assert units_of(replace(problem, host=1)) == [[0, 2, 3, 4], [1]]
     few = Problem.from_arrays(np.ones((3, 4)), edges=[(0, 1, 1), (1, 2, 1)], latency_s=1.0)
-    assert kinds_of(few) == [[0], [1], [2], [3]]
+    assert units_of(few) == [[0], [1], [2], [3]]
 
 
 @given(blocks(max_nodes=12, max_devices=3))
 @examples(quick=20, full=200)
 def test_no_start_gets_earlier(problem: Problem) -> None:
     setting = Setting.of(problem)
-    higher = lifted(setting, kinds_of(problem))
+    higher = lifted(setting, units_of(problem))
     assert (heads(higher, setting.shares) >= heads(setting, setting.shares)).all()
     assert (higher.return_s >= setting.return_s).all()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hetsim.placement.bounds.chain import Gap, Near, chain_of
 from hetsim.placement.bounds.gaps import alike, crossings, through
 from hetsim.placement.bounds.paths import Floats, Setting, heads, tails
-from hetsim.problem.interchangeable import interchangeable
+from hetsim.problem.interchangeable import kinds_of
 from hetsim.problem.problem import Problem
 
 FEW = 4
@@ -21,23 +21,10 @@ ROUNDS = 24
 """Times that gaps on the quickest way are looked at more closely."""
 
 
-def kinds_of(problem: Problem) -> list[list[int]]:
-    """Return the devices by kinds: each its own, or of more than FEW those that can change places.
-
-    O(P^2 n).
-    """
-    if len(problem.devices) <= FEW:
-        return [[device] for device in range(len(problem.devices))]
-    change_places = interchangeable(problem)
-    kinds: list[list[int]] = []
-    for device in range(len(problem.devices)):
-        for kind in kinds:
-            if change_places(kind[0], device):
-                kind.append(device)
-                break
-        else:
-            kinds.append([device])
-    return kinds
+def units_of(problem: Problem) -> list[list[int]]:
+    """Return the devices, each by itself, or of more than FEW by kinds. O(P^2 n)."""
+    devices = range(len(problem.devices))
+    return [[p] for p in devices] if len(devices) <= FEW else kinds_of(problem, devices)
 
 
 def lifted(setting: Setting, kinds: Sequence[Sequence[int]]) -> Setting:

@@ -34,9 +34,8 @@ def balanced(shares: Floats, streams: tuple[int, ...]) -> float:
     scale = float(shares[able].max())
     if scale == 0.0:
         return 0.0
-    # A device without a price is free for all, but not for those that it cannot run.
-    weighed = prices(shares, streams) * np.where(able, shares / scale, 0.0)
-    return scale * float(np.where(able, weighed, np.inf).min(axis=1).sum())
+    value, _ = worth(_whole(shares / scale, streams), prices(shares, streams))
+    return scale * value
 
 
 def prices(shares: Floats, streams: tuple[int, ...]) -> Floats:
@@ -49,11 +48,17 @@ def prices(shares: Floats, streams: tuple[int, ...]) -> Floats:
     scale = float(shares[able].max(initial=0.0))
     if scale == 0.0 or not able.any(axis=1).all():
         return np.zeros(count)
-    width = np.array(streams, dtype=np.float64)
-    whole = np.ones((count, len(shares)), dtype=bool)
-    _, price = relaxed(Rows(shares / scale, np.arange(count), whole, width, np.zeros(count)))
-    total = float((price * width).sum())
+    rows = _whole(shares / scale, streams)
+    _, price = relaxed(rows)
+    total = float((price * rows.slope).sum())
     return np.where(price > 0, price / total, 0.0) if total > 0 else np.zeros(count)
+
+
+def _whole(scaled: Floats, streams: tuple[int, ...]) -> Rows:
+    """Return a row of each device: all of its work takes its streams at most t."""
+    n, count = scaled.shape
+    width = np.array(streams, dtype=np.float64)
+    return Rows(scaled, np.arange(count), np.ones((count, n), dtype=bool), width, np.zeros(count))
 
 
 def crowded(setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_s: float) -> bool:

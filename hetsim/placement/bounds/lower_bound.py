@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hetsim.placement.bounds.along import kinds_of, lifted
+from hetsim.placement.bounds.along import lifted, units_of
 from hetsim.placement.bounds.area import balanced, crowded
 from hetsim.placement.bounds.memory import balanced_weights, within_memory
 from hetsim.placement.bounds.paths import Floats, Setting, heads, tails
@@ -89,7 +89,7 @@ def area_bound(problem: Problem) -> float:
 
 
 def _latency(problem: Problem) -> float:
-    setting = lifted(Setting.of(problem), kinds_of(problem))
+    setting = lifted(Setting.of(problem), units_of(problem))
     head, tail = heads(setting, setting.shares), tails(setting, setting.shares)
     through = head + setting.shares + tail
     low = max(float(through.min(axis=1).max()), area_bound(problem))

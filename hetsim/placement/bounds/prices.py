@@ -16,6 +16,9 @@ LARGE = 20_000
 CUTS = 150
 """Cutting planes at most."""
 
+ABOVE = 1e-6
+"""What is above 0 beyond doubt."""
+
 CLOSE = 1e-6
 """Between what is proved and what could be, in parts of the latter, where cutting ends."""
 
@@ -46,7 +49,8 @@ def relaxed(rows: Rows, *, sign: bool = False) -> tuple[Floats, Floats]:
 
     Prices of the rows are what proves: for any y >= 0 with sum of y slope = 1, t is at least the
     sum over nodes of the least of y-weighed times, less the sum of y room. With `sign` they need
-    only prove that t is above 0, or the assignment show that nothing does.
+    only prove that t is above 0, or the assignment show that nothing does; once they do, the
+    assignment may be of some nodes' parts alone.
 
     O(CUTS rows n P) where there are LARGE pairs or more; otherwise one linear program.
     """
@@ -83,14 +87,14 @@ def _by_cuts(rows: Rows, sign: bool) -> tuple[Floats, Floats]:
     best, best_price = -np.inf, price
     cuts: list[Floats] = []
     chosen: list[NDArray[np.intp]] = []
-    shares = np.ones(0)
+    shares = np.zeros(0)
     for _ in range(CUTS):
         value, device = worth(rows, price)
         if value > best:
             best, best_price = value, price
         cuts.append(((device[None, :] == rows.device[:, None]) * work).sum(axis=1) - rows.room)
         chosen.append(device)
-        if sign and best > 1e-6:
+        if sign and best > ABOVE:
             break
         found = _master(np.array(cuts), rows.slope)
         if found is None:
@@ -100,9 +104,8 @@ def _by_cuts(rows: Rows, sign: bool) -> tuple[Floats, Floats]:
             break
         price = 0.5 * (at_most_by + best_price)
     split = np.zeros((n, count))
-    if len(shares) < len(chosen):
-        shares = np.concatenate([shares, np.zeros(len(chosen) - len(shares))])
-    for share, device in zip(shares.tolist(), chosen, strict=True):
+    # The last cut has no share where it ended the search.
+    for share, device in zip(shares.tolist(), chosen, strict=False):
         if share > 0.0:
             split[np.arange(n), device] += share
     return split, best_price
