@@ -63,6 +63,10 @@ class _Scope:
     high: float
     name: str
 
+    def at(self, share: float) -> float:
+        """Return which share of all work is done where `share` of the part is."""
+        return self.low + (self.high - self.low) * share
+
 
 _scope: ContextVar[_Scope | None] = ContextVar("hetsim_going", default=None)
 
@@ -92,7 +96,7 @@ def say(
     scope = _scope.get()
     if scope is not None:
         name = ", ".join(part for part in (scope.name, what) if part)
-        done = scope.low + (scope.high - scope.low) * min(max(share, 0.0), 1.0)
+        done = scope.at(min(max(share, 0.0), 1.0))
         scope.hearer(Told(done, name, left_s, scope.high, words, of))
 
 
@@ -123,23 +127,16 @@ def before(then_s: float) -> Iterator[None]:
     Shares that are said within it are of it; how much of the part it is follows from how long it
     takes.
     """
-    outer = _scope.get()
-    if outer is None:
-        yield
-        return
-    pace = Pace()
 
-    def hear(told: Told) -> None:
+    def weighed(told: Told, outer: _Scope, pace: Pace) -> Told:
         passed_s = pace.passed_s()
         left_s = rest_s(passed_s, told.share)
         if left_s is None:
-            outer.hearer(Told(outer.low, told.what, None, outer.high))
-            return
+            return Told(outer.low, told.what, None, outer.high)
         share = passed_s / (passed_s + left_s + then_s)
-        done = outer.low + (outer.high - outer.low) * share
-        outer.hearer(Told(done, told.what, left_s + then_s, outer.high, AT_MOST))
+        return Told(outer.at(share), told.what, left_s + then_s, outer.high, AT_MOST)
 
-    with _heard_for(outer, hear):
+    with _retold(weighed):
         yield
 
 
@@ -149,6 +146,23 @@ def stage(of: str = "") -> Iterator[None]:
 
     For what is followed by something that nobody can weigh against it before.
     """
+
+    def timed(told: Told, outer: _Scope, pace: Pace) -> Told:
+        left_s = told.left_s if told.of else pace.left_s(told.share)
+        left_s = math.inf if left_s is None else left_s
+        return Told(outer.low, told.what, left_s, outer.high, told.words, told.of or of)
+
+    with _retold(timed):
+        say(0.0)
+        yield
+
+
+@contextmanager
+def _retold(how: Callable[[Told, _Scope, Pace], Told]) -> Iterator[None]:
+    """Let what is said within the block, in shares of it, be told of the part under way by `how`.
+
+    It is given what is said, that part, and the pace since the block began.
+    """
     outer = _scope.get()
     if outer is None:
         yield
@@ -156,19 +170,9 @@ def stage(of: str = "") -> Iterator[None]:
     pace = Pace()
 
     def hear(told: Told) -> None:
-        left_s = told.left_s if told.of else pace.left_s(told.share)
-        left_s = math.inf if left_s is None else left_s
-        outer.hearer(Told(outer.low, told.what, left_s, outer.high, told.words, told.of or of))
+        outer.hearer(how(told, outer, pace))
 
-    with _heard_for(outer, hear):
-        say(0.0)
-        yield
-
-
-@contextmanager
-def _heard_for(outer: _Scope, hearer: Hearer) -> Iterator[None]:
-    """Let `hearer` take what is said within the block of the part under way."""
-    token = _scope.set(_Scope(hearer, 0.0, 1.0, outer.name))
+    token = _scope.set(_Scope(hear, 0.0, 1.0, outer.name))
     try:
         yield
     finally:
@@ -182,9 +186,8 @@ def part(low: float, high: float, what: str = "") -> Iterator[None]:
     if outer is None:
         yield
         return
-    span = outer.high - outer.low
     name = ", ".join(text for text in (outer.name, what) if text)
-    _scope.set(_Scope(outer.hearer, outer.low + span * low, outer.low + span * high, name))
+    _scope.set(_Scope(outer.hearer, outer.at(low), outer.at(high), name))
     try:
         say(0.0)
         yield

@@ -24,26 +24,16 @@ class Going:
     text : str
     now : function
         The clock, in seconds.
-    step : str
-        What of it is worked on; empty where that is not known.
     share : float
         Which part of it is done, in [0, 1]; 0 where that is not known. It never falls.
-    left_s : float or None
-        What the work itself says is left until the share is `until`, or of what `of` names, in
-        seconds since it said so; infinite where nobody knows.
-    until : float
-    words, of : str
-        How that is told.
+    told : Told
+        What the work said last.
     """
 
     text: str
     now: Callable[[], float] = monotonic
-    step: str = ""
-    share: float = 0.0
-    left_s: float | None = None
-    until: float = 1.0
-    words: str = ABOUT
-    of: str = ""
+    share: float = field(init=False, default=0.0)
+    told: Told = field(init=False, default=Told(0.0, ""))
     began_s: float = field(init=False)
     _said_s: float = field(init=False)
 
@@ -54,34 +44,31 @@ class Going:
         self, step: str, *, share: float | None = None, left_s: float | None = None
     ) -> None:
         """Take how far it is: in words, as a share of all, or by what is left."""
-        self.step = step
-        if share is not None:
-            self.share = max(self.share, share)
-        self.left_s, self._said_s = left_s, self.now()
-        self.until, self.words, self.of = 1.0, ABOUT, ""
+        self.hear(Told(self.share if share is None else share, step, left_s))
 
     def hear(self, told: Told) -> None:
         """Take what the work says of itself, as `hetsim.base.going` tells it."""
-        self(told.what, share=told.share, left_s=told.left_s)
-        self.until, self.words, self.of = told.until, told.words, told.of
+        self.share = max(self.share, told.share)
+        self.told, self._said_s = told, self.now()
 
     def __str__(self) -> str:
         passed_s = self.now() - self.began_s
-        told = f"{self.text}: {self.step}" if self.step else self.text
+        told = self.told
+        line = f"{self.text}: {told.what}" if told.what else self.text
         if passed_s < PATIENCE_S:
-            return told
-        told = f"{told}; {_short(passed_s)}"
+            return line
+        line = f"{line}; {_short(passed_s)}"
         since_s = self.now() - self._said_s
-        if self.left_s is not None and (self.of or self.until >= 1.0):
-            if math.isinf(self.left_s):
-                return told
-            left = self.words.format(_short(max(self.left_s - since_s, 0.0)))
-            return f"{told}, {left} {self.of}".rstrip()
+        if told.left_s is not None and (told.of or told.until >= 1.0):
+            if math.isinf(told.left_s):
+                return line
+            left = told.words.format(_short(max(told.left_s - since_s, 0.0)))
+            return f"{line}, {left} {told.of}".rstrip()
         share = self.share
-        if self.left_s is not None and self.left_s > 0:
-            share += max(self.until - share, 0.0) * min(since_s / self.left_s, 1.0)
+        if told.left_s is not None and told.left_s > 0:
+            share += max(told.until - share, 0.0) * min(since_s / told.left_s, 1.0)
         left_s = rest_s(passed_s, share)
-        return told if not left_s else f"{told}, {ABOUT.format(_short(left_s))}"
+        return line if not left_s else f"{line}, {ABOUT.format(_short(left_s))}"
 
 
 def _short(seconds: float) -> str:
