@@ -35,6 +35,14 @@ def test_signed_percent() -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(None, "-"), (0.0, "0 s"), (-0.0, "0 s"), (0.0123, "+12.3 ms"), (-0.0123, "-12.3 ms")],
+)
+def test_difference(seconds: float | None, shown: str) -> None:
+    assert text.difference_text(seconds) == shown
+
+
+@pytest.mark.parametrize(
     ("energy", "shown"),
     [(0.0, "0 J"), (0.0123, "12.3 mJ"), (5.0, "5.00 J"), (4.2e3, "4.20 kJ"), (2e-6, "2.00 uJ"),
      (3e-9, "3.00 nJ")],

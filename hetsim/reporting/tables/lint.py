@@ -60,7 +60,7 @@ def _table(shown: Sequence[Finding]) -> Table:
             cell(_saves(one)),
             cell(format_seconds(one.after_s) if math.isfinite(one.after_s) else "no plan"),
             cell(one.what, *_nodes(one)),
-            cell(ABSENT if one.cost_s is None else _signed(one.cost_s)),
+            cell(ABSENT if one.cost_s is None else format_seconds(one.cost_s)),
             cell(one.change.say, *([words] if words else [])),
         )
     return table
@@ -91,7 +91,3 @@ def _summary(lint: Lint, *, wide: bool) -> str:
     if lint.others and not wide:
         text += f"; --wide has the {'other' if len(lint.others) == 1 else 'others'}"
     return f"{text}. Each is planned for itself, by {plain(lint.asked.strategy)}."
-
-
-def _signed(seconds: float) -> str:
-    return f"-{format_seconds(-seconds)}" if seconds < 0 else format_seconds(seconds)

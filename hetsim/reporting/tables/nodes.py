@@ -15,7 +15,7 @@ from hetsim.base.units import format_bytes, format_seconds
 from hetsim.reporting.tables.comparison import question, unpriced_rows
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import fold_rows
-from hetsim.reporting.words.text import ABSENT, count
+from hetsim.reporting.words.text import ABSENT, count, difference_text
 
 SHOWN = 20
 """Nodes that are listed: those that cost most, or that some device does not take."""
@@ -87,8 +87,8 @@ def _header(facts: Facts) -> list[tuple[str, str]]:
     rows.append(
         (
             "fall back",
-            f"{count(len(fallen), 'node')}: {_signed(lasts_s)} in kernels, {_signed(moves_s)} in "
-            f"transfers ({format_bytes(round(moved))})"
+            f"{count(len(fallen), 'node')}: {difference_text(lasts_s)} in kernels, "
+            f"{difference_text(moves_s)} in transfers ({format_bytes(round(moved))})"
             if fallen
             else "none",
         )
@@ -124,7 +124,7 @@ def _of_plan(shown: Sequence[NodeFacts]) -> Table:
             cell(_on(node.device, node.seconds)),
             cell(_on(node.preferred, node.preferred_s, supposed=node.supposed)),
             cell(format_seconds(node.moves_s) if away else ABSENT),
-            cell(_signed(node.cost_s) if away else ABSENT),
+            cell(difference_text(node.cost_s) if away else ABSENT),
             cell(why),
         )
     return table
@@ -168,10 +168,3 @@ def _of_problem(facts: Facts, shown: Sequence[NodeFacts]) -> Table:
             *([cell(*reasons)] if refused else []),
         )
     return table
-
-
-def _signed(seconds: float | None) -> str:
-    if seconds is None:
-        return ABSENT
-    text = format_seconds(abs(seconds))
-    return text if seconds == 0 else f"{'+' if seconds > 0 else '-'}{text}"

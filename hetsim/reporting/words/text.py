@@ -73,6 +73,13 @@ def seconds_text(seconds: float) -> str:
     return ABSENT if math.isnan(seconds) else format_seconds(seconds)
 
 
+def difference_text(seconds: float | None) -> str:
+    """Return seconds more or fewer, with their sign; a dash where they are not known."""
+    if seconds is None:
+        return ABSENT
+    return f"{'+' if seconds > 0 else ''}{format_seconds(seconds)}"
+
+
 def latency_text(seconds: float) -> str:
     """Return a latency; of requests that were rejected, which are infinitely late, just that."""
     return "rejected" if math.isinf(seconds) else seconds_text(seconds)

@@ -133,14 +133,10 @@ def _row(record: Found, one: Found) -> tuple[str, ...]:
         one["what"],
         one["device"] or ABSENT,
         ", ".join(nodes[:NAMED]) + more or ABSENT,
-        _signed(one["cost_s"]),
+        seconds(one["cost_s"]),
         one["change"]["what"],
         shlex.join(one["change"]["options"]) or ABSENT,
     )
-
-
-def _signed(value: float | None) -> str:
-    return f"-{seconds(-value)}" if value is not None and value < 0 else seconds(value)
 
 
 def _bars(record: Found) -> dict[str, Any]:
