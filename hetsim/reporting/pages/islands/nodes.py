@@ -11,7 +11,7 @@ from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict,
 from hetsim.reporting.pages.islands.graph import graph_section
 from hetsim.reporting.pages.islands.shared import Found, nbytes, provenance_section, seconds
 from hetsim.reporting.pages.pictures.bars import bar, bars
-from hetsim.reporting.words.text import ABSENT, count, listed, percent
+from hetsim.reporting.words.text import ABSENT, count, difference_text, listed, percent
 
 ROOM_BYTES = 200_000
 """What the record may take of a page; above, only nodes are in it that are worth a line."""
@@ -82,10 +82,17 @@ def _able(node: Found) -> list[str]:
     return [one["device"] for one in node["devices"] if one["takes"] != "no"]
 
 
+def _takes(nodes: Sequence[Found], devices: Sequence[str]) -> list[int]:
+    """By device: how many nodes it takes. O(nodes x devices)."""
+    found = Counter(name for node in nodes for name in _able(node))
+    return [found[name] for name in devices]
+
+
 def _say(record: Found, devices: Sequence[str]) -> str:
     nodes = record["nodes"]
     if record["strategy"] is None:
-        takes = [f"{name} {sum(name in _able(node) for node in nodes)}" for name in devices]
+        numbers = zip(devices, _takes(nodes, devices), strict=True)
+        takes = [f"{name} {number}" for name, number in numbers]
         more = f", and {len(takes) - NAMED} more devices" if len(takes) > NAMED else ""
         told = f"{', '.join(takes[:NAMED])}{more}"
         text = f"How many of {count(len(nodes), 'node')} each device takes: {told}"
@@ -110,8 +117,9 @@ def _binds(record: Found) -> str:
     moves_s = sum(node["moves_s"] for node in fallen)
     moved = round(sum(node["moved_bytes"] for node in fallen))
     return (
-        f"Falling back costs {_signed(kernels_s)} in kernels and {_signed(moves_s)} in transfers "
-        f"({nbytes(moved)}), if all others stay where they are."
+        f"Falling back costs {difference_text(kernels_s)} in kernels and "
+        f"{difference_text(moves_s)} in transfers ({nbytes(moved)}), "
+        "if all others stay where they are."
     )
 
 
@@ -150,27 +158,21 @@ def _tiles(record: Found, devices: Sequence[str]) -> list[Tile]:
     if record["strategy"] is not None:
         fallen = [node for node in nodes if node["falls_back"]]
         cost_s = sum(node["cost_s"] or 0.0 for node in fallen)
-        note = f"{_signed(cost_s)} in all" if fallen else "every node is where it is best"
+        note = f"{difference_text(cost_s)} in all" if fallen else "every node is where it is best"
         found.append(Tile("fall back", str(len(fallen)), note))
     return found
-
-
-def _signed(value: float | None) -> str:
-    if value is None or value == 0:
-        return seconds(value)
-    return f"{'+' if value > 0 else '-'}{seconds(abs(value))}"
 
 
 def _units(record: Found, devices: Sequence[str]) -> Section:
     nodes = record["nodes"]
     rows = []
-    for name in devices:
+    for name, takes in zip(devices, _takes(nodes, devices), strict=True):
         here = [node for node in nodes if node["device"] == name]
         preferred = sum(node["preferred"] == name for node in nodes)
         rows.append(
             (
                 name,
-                str(sum(name in _able(node) for node in nodes)),
+                str(takes),
                 str(preferred),
                 ABSENT if record["strategy"] is None else str(len(here)),
                 seconds(sum(node["seconds"] or 0.0 for node in here))
@@ -192,9 +194,9 @@ def _units(record: Found, devices: Sequence[str]) -> Section:
 
 def _bars(record: Found, nodes: Sequence[Found], devices: Sequence[str]) -> dict[str, Any]:
     if record["strategy"] is None:
-        takes = [(name, sum(name in _able(node) for node in nodes)) for name in devices]
         made = [
-            bar(name, number, f"{number} of {len(nodes)}", device=name) for name, number in takes
+            bar(name, number, f"{number} of {len(nodes)}", device=name)
+            for name, number in zip(devices, _takes(nodes, devices), strict=True)
         ]
         return bars("units", made, axis="nodes that it takes", unit="count")
     spent = [
@@ -221,7 +223,7 @@ def _nodes(record: Found) -> Section:
             _on(node["device"], node["seconds"]),
             _on(node["preferred"], node["preferred_s"]),
             seconds(node["moves_s"]) if node["falls_back"] else ABSENT,
-            _signed(node["cost_s"]) if node["falls_back"] else ABSENT,
+            difference_text(node["cost_s"]) if node["falls_back"] else ABSENT,
             node["why"] or ABSENT,
             _elsewhere(node),
         )
