@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from hetsim.reporting.trace import FIRST_THREAD
+from hetsim.reporting.trace import FIRST_THREAD, REAL, SIMULATED
 from hetsim.reporting.trace_counters import Changes, counted, microseconds, nanoseconds
 from hetsim.reporting.trace_tracks import Entry, Track, metadata, rows
 from hetsim.service.service import Kept, Service
@@ -93,9 +93,9 @@ def service_trace_json(service: Service, simulated: Service | None = None) -> st
         _draw(drawing, service, kept)
     else:
         assert simulated.kept is not None
-        drawing.clock = "real run, wall clock: "
+        drawing.clock = REAL
         _draw(drawing, service, kept)
-        drawing.clock = "simulation, virtual clock: "
+        drawing.clock = SIMULATED
         _draw(drawing, simulated, simulated.kept)
     record = {
         "traceEvents": list(drawing.entries()),

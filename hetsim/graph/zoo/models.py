@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import os
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from hetsim.base.cache import ROOM
 from hetsim.base.cache import cache_dir as cache_dir
+from hetsim.base.files import sha256_of
 from hetsim.errors import ModelError, UsageError, nearest
 from hetsim.graph.graph import Tensor
 
@@ -106,7 +106,7 @@ def materialise(name: str) -> Path:
     """
     source = source_path(name)
     try:
-        digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+        digest = sha256_of(source)[:12]
     except OSError as error:
         raise _missing(name, source) from error
     folder = cache_dir() / "zoo" / f"{_FILL_VERSION}-{digest}"

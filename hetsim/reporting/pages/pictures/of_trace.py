@@ -12,11 +12,11 @@ from hetsim.reporting.pages.packing import packed
 from hetsim.reporting.pages.pictures.timeline import (
     LABEL_MOST,
     TASKS_MOST,
+    subgraph_label,
     timeline_columns,
     whole_requests,
 )
 from hetsim.reporting.trace import REAL, SIMULATED
-from hetsim.reporting.words.text import listed
 
 Event = Mapping[str, Any]
 Track = tuple[str, str, str]
@@ -181,8 +181,7 @@ def _label(event: Event) -> str:
     if "ops" not in args:
         return cut(name, LABEL_MOST)
     first, last = str(args["first"]), str(args["last"])
-    between = first if args["nodes"] == 1 else f"{first} to {last}"
-    return cut(f"{name}: {listed(args['ops'], limit=3)} ({between})", LABEL_MOST)
+    return subgraph_label(name, args["ops"], args["nodes"], first, last)
 
 
 def _memory(clock: _Clock, name: str, timeline: Mapping[str, Any]) -> Record | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from hetsim.base.text import Record, cut, tally
 from hetsim.plans.plan import Plan
@@ -128,10 +128,15 @@ def _label(plan: Plan, event: Event) -> str:
         return cut(event.name, LABEL_MOST)
     nodes = plan.groups[event.group].nodes
     problem = plan.problem
-    ops = listed(tally(problem.op_types[node] for node in nodes), limit=3)
+    ops = tally(problem.op_types[node] for node in nodes)
     first, last = problem.node_names[nodes[0]], problem.node_names[nodes[-1]]
-    between = first if len(nodes) == 1 else f"{first} to {last}"
-    return cut(f"{event.name}: {ops} ({between})", LABEL_MOST)
+    return subgraph_label(event.name, ops, len(nodes), first, last)
+
+
+def subgraph_label(name: str, ops: Mapping[str, int], nodes: int, first: str, last: str) -> str:
+    """Return what a subgraph of so many nodes is: its ops, and from which node to which."""
+    between = first if nodes == 1 else f"{first} to {last}"
+    return cut(f"{name}: {listed(ops, limit=3)} ({between})", LABEL_MOST)
 
 
 def _tracks(plan: Plan, events: Sequence[Event]) -> tuple[list[Record], list[list[int]]]:
