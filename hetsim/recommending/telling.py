@@ -6,8 +6,6 @@ known. So what is told to be left is until all vectors up to a cost are decided.
 
 from __future__ import annotations
 
-import math
-
 from hetsim.base.going import Pace, say
 from hetsim.recommending.deploying import told
 from hetsim.recommending.question import UNIT, UNITS, Counts, Question
@@ -32,7 +30,6 @@ class Telling:
         if level is not self._level:
             self._level, self._pace = level, Pace()
         question = self._question
-        left_s = self._pace.left_s(share)
         most = f"{float(level.cap * UNIT[question.aim]):.4g} {UNITS[question.aim]}"
-        left_s = math.inf if left_s is None else left_s
+        left_s = self._pace.left_s(share)
         say(0.0, f"{told(question, counts)} of those up to {most}", left_s, of="of these")

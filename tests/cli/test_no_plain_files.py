@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 import struct
 import zipfile
 from pathlib import Path
@@ -56,8 +57,6 @@ def test_what_is_no_regular_file_is_refused(
     elif kind == "device":
         path.symlink_to("/dev/zero")
     else:
-        import socket
-
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(path))
     result = call(*(word.format(path) for word in PLACES[place]))

@@ -103,14 +103,19 @@ def places_of(chart: Chart) -> dict[str, Place]:
 
 
 def _width(lines: list[str]) -> float:
-    return max(len(re.sub("<[^>]*>", "", line)) for line in lines) * LETTER + 2 * PAD
+    return max(len(_bare(line)) for line in lines) * LETTER + 2 * PAD
+
+
+def _bare(text: str) -> str:
+    """Text without what makes it bold: no other markup is in a chart."""
+    return re.sub("</?b>", "", text)
 
 
 def svg_of(text: str) -> str:
     """Return a chart as a picture that takes the colours of the page, with its text for readers."""
     chart = chart_of(text)
     places = places_of(chart)
-    plain = {name: re.sub("<[^>]*>", "", ", ".join(lines)) for name, lines in chart.labels.items()}
+    plain = {name: _bare(", ".join(lines)) for name, lines in chart.labels.items()}
     told = "; ".join(
         f"{plain[start]} to {plain[end]}{word and f': {word}'}" for start, end, word in chart.arrows
     )
@@ -145,7 +150,7 @@ def svg_of(text: str) -> str:
         )
         for at, line in enumerate(chart.labels[name], start=1):
             weight = ' font-weight="bold"' if line.startswith("<b>") else ""
-            line = escape(re.sub("</?b>", "", line))
+            line = escape(_bare(line))
             x, y = place.x + place.width / 2, place.y + PAD / 2 + at * LINE - 5
             parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{weight}>{line}</text>')
     return "".join([*parts, "</svg>"])
