@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hetsim.cli.question import Canonical
     from hetsim.placement.objective import Objective
     from hetsim.problem.parts import Contention
+    from hetsim.reporting.pages.island import Island
 
 _LIMIT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|s|ms|us|ns)")
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -102,7 +103,6 @@ def lint(
     )
     from hetsim.cli.trace_and_out import check_targets, leave_report
     from hetsim.reporting.lint_record import lint_record
-    from hetsim.reporting.pages.islands.lint import lint_island
     from hetsim.reporting.tables.lint import lint_report
 
     invocation = current()
@@ -114,7 +114,7 @@ def lint(
     with invocation.progress("planning after every change"):
         found = look(problem, name, device=device, objective=objective or "latency", **options)
     record = lint_record(found)
-    leave_report(partial(lint_island, pictures={}), record, report, force=force)
+    leave_report(_report, record, report, force=force)
     if as_json:
         invocation.show_json(record)
     else:
@@ -142,3 +142,10 @@ def _check(found: Lint, limit: Limit) -> None:
                 target_s=0.0 if limit.share else limit.amount,
                 reached_s=one.gain_s,
             )
+
+
+def _report(record: Mapping[str, Any], command: Sequence[str]) -> Island:
+    """What the report shows."""
+    from hetsim.reporting.pages.islands.lint import lint_island
+
+    return lint_island(record, command, {})

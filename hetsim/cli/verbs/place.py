@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +23,7 @@ from hetsim.cli.options.output import common_options, json_option, report_option
 from hetsim.cli.options.planning import limit_options
 
 if TYPE_CHECKING:
+    from hetsim.reporting.pages.island import Island
     from hetsim.workloads.deployment import DynamicBatching, Routing
 
 
@@ -87,7 +89,6 @@ def place(
     from hetsim.placing.place import place_of
     from hetsim.placing.placements import MOST
     from hetsim.reporting.output import check_file, write_file
-    from hetsim.reporting.pages.islands.place import place_island
     from hetsim.reporting.place_record import place_record
     from hetsim.reporting.tables.place import best_sentence, place_report
     from hetsim.workloads.deployment import Deployment, Instances, Served
@@ -130,7 +131,7 @@ def place(
         invocation.show(place_report(found))
         if was is not None:
             invocation.say(f"As it is: {best_sentence(was)}")
-    leave_report(partial(place_island, pictures={}), record, report, force=force)
+    leave_report(_report, record, report, force=force)
     if out is not None and found.rows:
         about = f"{' '.join(invocation.command)}\n{best_sentence(found)}"
         write_file(
@@ -138,3 +139,10 @@ def place(
         )
         invocation.note(f"wrote the best placement to {out}; hetsim simulate --deployment takes it")
     found.require()
+
+
+def _report(record: Mapping[str, Any], command: Sequence[str]) -> Island:
+    """What the report shows."""
+    from hetsim.reporting.pages.islands.place import place_island
+
+    return place_island(record, command, {})
