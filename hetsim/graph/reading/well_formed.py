@@ -121,20 +121,18 @@ def _of_tensor(tensor: onnx.TensorProto) -> str:
         return f"constant {tensor.name!r} is a segment of a tensor, which nothing puts together"
     if any(size < 0 for size in tensor.dims):
         return f"constant {tensor.name!r} has a negative size"
-    if sum(1 for name in _CONTENTS if len(getattr(tensor, name))) > 1:
+    # Each look at raw bytes copies them.
+    lengths = {name: length for name in _CONTENTS if (length := len(getattr(tensor, name)))}
+    if len(lengths) > 1:
         return f"constant {tensor.name!r} is stored twice, in fields of two types"
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return ""
     elements = math.prod(tensor.dims)
-    kind = dtype_name(tensor.data_type)
-    if len(tensor.raw_data):
-        needed = (elements * ITEM_BITS.get(kind, 0) + 7) // 8
-        held = len(tensor.raw_data)
+    if "raw_data" in lengths:
+        needed = (elements * ITEM_BITS.get(dtype_name(tensor.data_type), 0) + 7) // 8
+        held = lengths["raw_data"]
     else:
-        needed, held = (
-            elements,
-            _MOST_IN_AN_ENTRY * sum(len(getattr(tensor, name)) for name in _CONTENTS),
-        )
+        needed, held = elements, _MOST_IN_AN_ENTRY * sum(lengths.values())
     if held < needed:
         return f"constant {tensor.name!r} holds fewer values than its shape has"
     return ""
