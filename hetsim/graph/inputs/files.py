@@ -41,12 +41,12 @@ def read_npz(path: Path) -> dict[str, Array]:
                     f"its arrays take {format_bytes(total)}, more than half of the memory",
                     where=where,
                 )
+            arrays = {}
             for entry in entries:
                 with packed.open(entry) as content:
-                    _check_size(content, entry.file_size)
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as stored:
-                return {name: plain(stored[name]) for name in stored.files}
+                    name = entry.filename.removesuffix(".npy")
+                    arrays[name] = plain(_array(content, entry.file_size))
+            return arrays
     except RequestError:
         raise
     except OSError as error:
@@ -63,9 +63,7 @@ def read_npy(path: Path, where: str) -> Array:
     """Read one array. Raises RequestError where the file is missing or holds no plain array."""
     try:
         with open_regular(path) as stream:
-            _check_size(stream, os.fstat(stream.fileno()).st_size)
-            stream.seek(0)
-            return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+            return _array(stream, os.fstat(stream.fileno()).st_size)
     except OSError as error:
         raise RequestError(f"cannot read: {error.strerror or error}", where=where) from error
     except MemoryError as error:
@@ -76,8 +74,8 @@ def read_npy(path: Path, where: str) -> Array:
         ) from error
 
 
-def _check_size(stream: IO[bytes], nbytes: int) -> None:
-    """Raise ValueError where a ``.npy`` file of `nbytes` says that it holds more, or less.
+def _array(stream: IO[bytes], nbytes: int) -> Array:
+    """Read a ``.npy`` file of `nbytes`. Raises ValueError where it says it holds more, or less.
 
     An array is made as large as it says before any of it is read.
     """
@@ -90,3 +88,5 @@ def _check_size(stream: IO[bytes], nbytes: int) -> None:
         raise ValueError("no version of plain arrays")
     if math.prod(shape) * dtype.itemsize != nbytes - stream.tell():
         raise ValueError("of another size than it says")
+    stream.seek(0)
+    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
