@@ -6,13 +6,13 @@ import errno
 import hashlib
 import os
 import stat
-from typing import BinaryIO
+from io import BufferedReader
 
 TEXT_LIMIT_BYTES = 2**28
 """More than any plan or description needs."""
 
 
-def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> BufferedReader:
     """Open a file to read it, where it is one: no folder, device or pipe, which may never end.
 
     Parameters
@@ -50,7 +50,4 @@ def read_regular(path: str | os.PathLike[str], limit_bytes: int = TEXT_LIMIT_BYT
 def sha256_of(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256, in hex, of a regular file; raises as ``open_regular``."""
     with open_regular(path) as stream:
-        digest = hashlib.sha256()
-        while chunk := stream.read(2**20):
-            digest.update(chunk)
-        return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
