@@ -8,10 +8,10 @@ import onnx
 
 from hetsim.errors import ModelError
 from hetsim.graph.canonical.fold_limits import too_much
-from hetsim.graph.canonical.half_precision import RANDOM_OPS
 from hetsim.graph.reading.extension import Custom
 from hetsim.graph.reading.onnx_runtime import open_session
 from hetsim.graph.reading.structure import bodies, constant_names, replace
+from hetsim.graph.shapes.data_dependence import RANDOM
 
 _KEPT = frozenset({"DequantizeLinear"})
 """Ops whose constant inputs say more than their result: integers are what devices store."""
@@ -31,7 +31,7 @@ def fold_constants(
     folded: list[onnx.NodeProto] = []
     kept: list[onnx.NodeProto] = []
     for node in graph.node:
-        alone = not node.domain and node.op_type not in RANDOM_OPS | _KEPT
+        alone = not node.domain and node.op_type not in RANDOM | _KEPT
         given = [name for name in node.input if name]
         if alone and given and constant.issuperset(given) and not any(True for _ in bodies(node)):
             constant.update(node.output)

@@ -12,15 +12,11 @@ from dataclasses import dataclass, field
 import onnx
 
 from hetsim.graph.reading.structure import bodies, captures, constant_names, replace
+from hetsim.graph.shapes.data_dependence import RANDOM
 
 _HALF = onnx.TensorProto.FLOAT16
 INSERTED = "InsertedPrecisionFreeCast_"
 """How ONNX Runtime begins the names of its casts, and of what they make or replace."""
-
-RANDOM_OPS = frozenset(
-    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial",
-     "Bernoulli"}
-)  # fmt: skip
 
 
 def mentions_half(proto: onnx.ModelProto) -> bool:
@@ -135,7 +131,7 @@ def _hide(
             _hide(body, hidden, kinds, constant)
         given = [name for name in node.input if name and name not in constant]
         if node.op_type == "Constant" or (
-            node.op_type not in RANDOM_OPS
+            node.op_type not in RANDOM
             and not any(True for _ in bodies(node))
             and any(node.input)
             and not given

@@ -13,11 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hetsim.errors import ModelError
+from hetsim.graph.shapes.data_dependence import RANDOM
 
-_RANDOM = frozenset(
-    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial",
-     "Bernoulli"}
-)  # fmt: skip
 _PASSING_ON = frozenset({"Identity", "Dropout"})
 
 
@@ -114,7 +111,7 @@ class _Values:
         self.producer = {name: i for i, op in enumerate(originals) for name in op.writes}
         self.constant = set(stored) | set(folded)
         for op in originals:
-            if op.op_type not in _RANDOM and all(name in self.constant for name in op.reads):
+            if op.op_type not in RANDOM and all(name in self.constant for name in op.reads):
                 self.constant.update(op.writes)
         self.same_as = _equal_values(originals, stored)
         self.known_outputs = self._known_outputs(canonicals)
@@ -170,7 +167,7 @@ def _equal_values(
         for position, name in enumerate(op.outputs):
             if op.op_type in _PASSING_ON and position == 0:
                 same[name] = inputs[0]
-            elif op.key is None or op.op_type in _RANDOM or op.captures:
+            elif op.key is None or op.op_type in RANDOM or op.captures:
                 same[name] = name
             else:
                 same[name] = seen.setdefault((op.key, inputs, position), name)
