@@ -14,7 +14,7 @@ import onnx.inliner
 
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.reading.extension import NONE
-from hetsim.graph.reading.onnx_types import to_tensor
+from hetsim.graph.reading.onnx_types import to_tensor, without_values
 from hetsim.graph.reading.structure import bodies, constant_names
 from hetsim.graph.shapes.data_dependence import RANDOM
 from hetsim.graph.shapes.inference import inferred
@@ -107,10 +107,7 @@ def _stripped(tensor: onnx.TensorProto) -> onnx.TensorProto:
     """The tensor itself where its values may say shapes, else its type and shape."""
     if tensor.data_location != onnx.TensorProto.EXTERNAL and math.prod(tensor.dims) <= _VALUES:
         return tensor
-    light = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-    light.data_location = onnx.TensorProto.EXTERNAL
-    light.external_data.add(key="location", value="absent")
-    return light
+    return without_values(tensor)
 
 
 _VALUES = 1024

@@ -34,6 +34,14 @@ def element_type(dtype: str) -> int:
     return int(onnx.TensorProto.DataType.Value(_SHORT.get(dtype, dtype).upper()))
 
 
+def without_values(tensor: onnx.TensorProto) -> onnx.TensorProto:
+    """Return a tensor of the same name, type and shape, whose values inference does not look at."""
+    light = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+    light.data_location = onnx.TensorProto.EXTERNAL
+    light.external_data.add(key="location", value="absent")
+    return light
+
+
 def has_type(kind: onnx.TypeProto) -> bool:
     """Whether it says anything: a tensor's element type, or that it is none."""
     which = kind.WhichOneof("value")
