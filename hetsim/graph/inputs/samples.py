@@ -73,17 +73,14 @@ def draw_inputs(
     all tensors together have more than `most` elements.
     """
     tensors = [graph.tensors[name] for name in graph.inputs]
-    wanted = sum(math.prod(tensor.static_shape) for tensor in tensors if tensor.shape is not None)
+    shaped = [tensor for tensor in tensors if tensor.shape is not None]
+    wanted = sum(tensor.elements for tensor in shaped)
     if wanted > most:
         raise RequestError(
             f"random inputs would have {wanted} elements, which is too many to try",
             hint="give the inputs yourself",
         )
-    nbytes = sum(
-        math.prod(tensor.static_shape) * ITEM_BITS.get(tensor.dtype, 64) // 8
-        for tensor in map(graph.tensors.__getitem__, graph.inputs)
-        if tensor.shape is not None
-    )
+    nbytes = sum(tensor.elements * ITEM_BITS.get(tensor.dtype, 64) // 8 for tensor in shaped)
     if nbytes > memory_bytes() // 2:
         raise RequestError(
             f"random inputs take {format_bytes(nbytes)}, more than half of the memory",

@@ -94,14 +94,12 @@ def open_values(graph: Graph) -> tuple[str, ...]:
     )
 
 
-def known_bytes(graph: Graph) -> list[int]:
+def _known_bytes(graph: Graph) -> list[int]:
     """Return the bytes of each tensor of `graph` whose shape is known in numbers."""
     return [
-        (math.prod(tensor.static_shape) * ITEM_BITS[tensor.dtype] + 7) // 8
+        tensor.nbytes
         for tensor in graph.tensors.values()
-        if tensor.dtype in ITEM_BITS
-        and tensor.shape is not None
-        and all(isinstance(dim, int) for dim in tensor.shape)
+        if tensor.shape is not None and all(isinstance(dim, int) for dim in tensor.shape)
     ]
 
 
@@ -128,7 +126,7 @@ def observe(
         Where the model does not run on these inputs, or not within `limit_s` and the memory that
         values of known size take, twice, and `GROWTH_BYTES`. Half of the machine's is the most.
     """
-    sizes = known_bytes(graph)
+    sizes = _known_bytes(graph)
     most_bytes = min(2 * sum(sizes) + GROWTH_BYTES, memory_bytes() // 2)
     if max(sizes, default=0) > most_bytes:
         raise _not_run(source, where, f"one of its values alone takes {format_bytes(max(sizes))}")
