@@ -48,7 +48,13 @@ test-all: install
 	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),all)
 	$(MAKE) elsewhere
 
-elsewhere: install
+UV := build/elsewhere/uv/bin/uv
+
+$(UV):
+	$(PYTHON) -m venv build/elsewhere/uv
+	build/elsewhere/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
+
+elsewhere: install $(UV)
 	$(BIN)/python tests/helpers/elsewhere.py $(or $(PLACES),lowest 3.12 3.13 3.14)
 
 sweep: install
@@ -91,10 +97,8 @@ docs: $(DOCS)
 	$(BIN)/mkdocs build
 
 # uv resolves for all Pythons at once, which pip does not; UPGRADE=1 takes what is newer.
-constraints: install
-	$(PYTHON) -m venv build/elsewhere/uv
-	build/elsewhere/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
-	build/elsewhere/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-annotate $(if $(UPGRADE),--upgrade) \
+constraints: install $(UV)
+	$(UV) pip compile --quiet --universal --python-version 3.11 --all-extras --no-annotate $(if $(UPGRADE),--upgrade) \
 		--custom-compile-command 'make constraints' --output-file constraints.txt pyproject.toml
 
 fit: install

@@ -30,20 +30,14 @@ def test_a_stand_in_is_no_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert elsewhere.interpreter("lowest") == Path(sys.executable)
 
 
-def test_what_is_not_installed_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "uv").mkdir()
-    monkeypatch.setattr(elsewhere, "PLACES", tmp_path)
+def test_what_is_not_installed_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert elsewhere.run(["3.99"]) == 0
     assert "Python 3.99 is not installed here, and not tried" in capsys.readouterr().out
 
 
 def test_what_fails_in_a_place_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "uv").mkdir()
-    monkeypatch.setattr(elsewhere, "PLACES", tmp_path)
     monkeypatch.setattr(
         elsewhere, "steps", lambda place, _: [[sys.executable, "-c", f"exit({place != HERE})"]]
     )

@@ -3,7 +3,7 @@
 Each place is a virtual environment below ``build/elsewhere``, which uv fills. All tests are
 imported there, and those of CORE run; what a place lacks is said by name.
 
-    python tests/helpers/elsewhere.py lowest 3.12 3.13 3.14
+    make elsewhere PLACES="lowest 3.12 3.13 3.14"
 """
 
 from __future__ import annotations
@@ -67,10 +67,6 @@ def steps(place: str, python: Path) -> list[list[str]]:
 
 def run(places: Sequence[str]) -> int:
     """Run the tests in each place; return the number of those in which something failed."""
-    if not (PLACES / "uv").exists():
-        subprocess.run([sys.executable, "-m", "venv", PLACES / "uv"], check=True)
-        install = [PLACES / "uv" / "bin" / "python", "-m", "pip", "install", "--quiet", "uv"]
-        subprocess.run(install, check=True)
     failed = []
     for place in places:
         python = interpreter(place)
