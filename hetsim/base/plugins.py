@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -100,6 +101,33 @@ def misfit(group: str, name: str, hook: str, gave: object, wanted: str) -> Plugi
         where=_whose(group, name),
         hint="tell who keeps the package",
     )
+
+
+def answered(
+    group: str,
+    name: str,
+    hook: str,
+    call: Callable[[], Gives],
+    wanting: Callable[[Gives], str | None],
+) -> Gives:
+    """Return what ``asked`` does, where `wanting` says that nothing else is wanted.
+
+    Raises
+    ------
+    PluginError
+        As ``asked``; and where what the hook gave is not what `wanting` says that it must be.
+    """
+    given = asked(group, name, hook, call)
+    wanted = wanting(given)
+    if wanted is not None:
+        raise misfit(group, name, hook, given, wanted)
+    return given
+
+
+def is_amount(given: object) -> bool:
+    """Whether what a hook gave is a finite number from 0 on."""
+    number = isinstance(given, int | float) and not isinstance(given, bool)
+    return number and 0 <= given < math.inf  # type: ignore[operator]
 
 
 def _whose(group: str, name: str) -> str | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hetsim.base.plugins import asked, misfit
+from hetsim.base.plugins import answered, is_amount
 from hetsim.cost.model import CostModel, Estimate, Kernel, WholeModelCost
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import Work
@@ -42,19 +41,15 @@ class _Watched:
 
     def estimate(self, device: DeviceSpec, kernel: Kernel) -> Estimate:
         """Return the time of `kernel` on `device`; see ``CostModel``."""
-        found = self._asked("estimate", lambda: self.model.estimate(device, kernel))
-        if not isinstance(found, Estimate):
-            raise misfit(GROUP, self.name, "estimate", found, "an Estimate")
-        for part in ("seconds", "compute_s", "memory_s", "launch_s"):
-            seconds = getattr(found, part)
-            number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-            if not number or not 0 <= seconds < math.inf:
-                wanted = f"an Estimate whose {part} is a finite number from 0 on"
-                raise misfit(GROUP, self.name, "estimate", found, wanted)
+        found: Estimate = self._asked(
+            "estimate", lambda: self.model.estimate(device, kernel), _of_estimate
+        )
         return found
 
-    def _asked(self, hook: str, call: Callable[[], Any]) -> Any:
-        return asked(GROUP, self.name, hook, call)
+    def _asked(
+        self, hook: str, call: Callable[[], Any], wanting: Callable[[Any], str | None]
+    ) -> Any:
+        return answered(GROUP, self.name, hook, call, wanting)
 
 
 class _Whole(_Watched):
@@ -62,23 +57,42 @@ class _Whole(_Watched):
 
     def of_works(self, works: Sequence[Work], likely: Likely | None = None) -> CostModel:
         """Return what prices kernels of a graph; see ``WholeModelCost``."""
-        found = self._asked("of_works", lambda: self.model.of_works(works, likely))
-        if not callable(getattr(found, "estimate", None)):
-            raise misfit(GROUP, self.name, "of_works", found, "a cost model")
+        found = self._asked("of_works", lambda: self.model.of_works(works, likely), _of_works)
         return _Watched(found, self.name)
 
     def figures(
         self, device: DeviceSpec, graph: Graph, works: Sequence[Work]
     ) -> KernelFigures | None:
         """Return the figures of most of a graph; see ``WholeModelCost``."""
-        found = self._asked("figures", lambda: self.model.figures(device, graph, works))
-        if found is not None and not isinstance(found, KernelFigures):
-            raise misfit(GROUP, self.name, "figures", found, "None or KernelFigures")
+        found: KernelFigures | None = self._asked(
+            "figures", lambda: self.model.figures(device, graph, works), _of_figures
+        )
         return found
 
     def likely(self, graph: Graph, figures: KernelFigures | None, batch: int = 1) -> Likely | None:
         """Return what kin say of a graph; see ``WholeModelCost``."""
-        found = self._asked("likely", lambda: self.model.likely(graph, figures, batch))
-        if found is not None and not isinstance(found, Likely):
-            raise misfit(GROUP, self.name, "likely", found, "None or a Likely")
+        found: Likely | None = self._asked(
+            "likely", lambda: self.model.likely(graph, figures, batch), _of_likely
+        )
         return found
+
+
+def _of_estimate(given: Any) -> str | None:
+    if not isinstance(given, Estimate):
+        return "an Estimate"
+    for part in ("seconds", "compute_s", "memory_s", "launch_s"):
+        if not is_amount(getattr(given, part)):
+            return f"an Estimate whose {part} is a finite number from 0 on"
+    return None
+
+
+def _of_works(given: Any) -> str | None:
+    return None if callable(getattr(given, "estimate", None)) else "a cost model"
+
+
+def _of_figures(given: Any) -> str | None:
+    return None if given is None or isinstance(given, KernelFigures) else "None or KernelFigures"
+
+
+def _of_likely(given: Any) -> str | None:
+    return None if given is None or isinstance(given, Likely) else "None or a Likely"

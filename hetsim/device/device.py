@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
-from hetsim.base.plugins import asked, misfit
+from hetsim.base.plugins import answered
 from hetsim.device.kernels.precision import Rounding, check_rounding, rounded
 from hetsim.device.properties import Properties, PropertyValue
 from hetsim.device.standard_properties import (
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from hetsim.graph.reading.extension import Extension
 
 __all__ = ["Device", "SimulatedDevice", "Support"]
+
+
+GROUP = "hetsim.devices"
 
 
 class Device:
@@ -72,11 +75,7 @@ class Device:
     def __init__(self, name: str, spec: DeviceSpec, ids: Sequence[str] = ("0",)) -> None:
         self.name = name
         self.spec = spec
-        missing = asked("hetsim.devices", spec.backend, "unavailable", self.unavailable)
-        if missing is not None and not _is_pair(missing):
-            raise misfit(
-                "hetsim.devices", spec.backend, "unavailable", missing, "None or two texts"
-            )
+        missing = answered(GROUP, spec.backend, "unavailable", self.unavailable, _of_unavailable)
         if missing is not None and not self.simulate:
             raise DeviceUnavailable(
                 missing[0], where=f"device '{name}'", hint=missing[1], device=name
@@ -297,12 +296,13 @@ class Device:
         self._properties.set(key, value)
 
 
-def _is_pair(given: object) -> bool:
-    return (
+def _of_unavailable(given: object) -> str | None:
+    fits = given is None or (
         isinstance(given, tuple)
         and len(given) == 2
         and all(isinstance(text, str) for text in given)
     )
+    return None if fits else "None or two texts"
 
 
 class _Held:

@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from hetsim.base.plugins import asked, misfit
-from hetsim.device.device import Device
+from hetsim.base.plugins import answered, is_amount
+from hetsim.device.device import GROUP, Device
 from hetsim.device.support.rules import Support
 from hetsim.graph.graph import Graph
 from hetsim.patterns.matching import Match
 
 if TYPE_CHECKING:
     import onnx
-
-GROUP = "hetsim.devices"
 
 
 def watched(device: Device, backend: str) -> Device:
@@ -36,8 +34,7 @@ def watched(device: Device, backend: str) -> Device:
 
 def unfit_class(kind: type[Device]) -> str | None:
     """Return which fact of a class is none that a device can have; None where all are."""
-    number = isinstance(kind.tolerance, int | float) and not isinstance(kind.tolerance, bool)
-    if not number or not 0 <= kind.tolerance < float("inf"):
+    if not is_amount(kind.tolerance):
         return "tolerance"
     for name in ("simulate", "exports"):
         if not isinstance(getattr(kind, name), bool):
@@ -50,11 +47,13 @@ def _watched(
 ) -> Callable[..., Any]:
     @wraps(method)
     def answer(*args: Any, **kwargs: Any) -> Any:
-        given = asked(GROUP, backend, hook, lambda: method(*args, **kwargs))
-        wanted = wanting(given, *args)
-        if wanted is not None:
-            raise misfit(GROUP, backend, hook, given, wanted)
-        return given
+        return answered(
+            GROUP,
+            backend,
+            hook,
+            lambda: method(*args, **kwargs),
+            lambda given: wanting(given, *args),
+        )
 
     return answer
 

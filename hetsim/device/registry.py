@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from hetsim.base.plugins import asked, load_plugin, misfit, plugin_names
+from hetsim.device.device import GROUP as GROUP
 from hetsim.device.device import Device, SimulatedDevice
-from hetsim.device.hooks import GROUP as GROUP
 from hetsim.device.hooks import unfit_class, watched
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.graph.reading.extension import Extension
