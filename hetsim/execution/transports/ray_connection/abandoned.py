@@ -21,6 +21,9 @@ _UNOWNED_S = 24 * 3600.0
 _GRACE_S = 1.0
 """What lost its owner is ending by itself, or does not know that it should."""
 
+_ROUNDS = 3
+"""A process that was being started may have been missed."""
+
 
 def owned(folder: Path) -> IO[bytes]:
     """Say in `folder` that this process lives, until what is returned is closed."""
@@ -42,5 +45,16 @@ def end_abandoned(base: Path, prefix: str) -> None:
             continue
         with contextlib.suppress(OSError), left_by_its_owner(folder / OWNER) as left:
             if left:
-                end_all(working_in(folder), _GRACE_S)
-                shutil.rmtree(folder, ignore_errors=True)
+                clear(folder)
+
+
+def clear(folder: Path) -> None:
+    """End what still works in the folder of a private Ray that has lost its owner, and remove it.
+
+    O(processes of the system, and their open files).
+    """
+    for _ in range(_ROUNDS):
+        end_all(working_in(folder), _GRACE_S)
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            break

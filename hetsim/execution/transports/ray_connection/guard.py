@@ -12,19 +12,12 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
 import signal
 import sys
 from pathlib import Path
 
 from hetsim.base.signals import ENDING
-from hetsim.execution.transports.ray_connection.processes import end_all, working_in
-
-_GRACE_S = 1.0
-"""What lost its owner is ending by itself, or does not know that it should."""
-
-_ROUNDS = 3
-"""A process that was being started may have been missed."""
+from hetsim.execution.transports.ray_connection.abandoned import clear
 
 
 def lost(name: str) -> str:
@@ -52,11 +45,7 @@ def main() -> None:
     if gone is not None:
         with contextlib.suppress(OSError):
             print(f"error: {ended_with(gone)}; {LOST_HINT}", file=sys.stderr, flush=True)
-    for _ in range(_ROUNDS):
-        end_all(working_in(folder), _GRACE_S)
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            break
+    clear(folder)
 
 
 def _watch(told: int) -> tuple[Path | None, str | None]:

@@ -88,23 +88,8 @@ def _started(
     import ray
 
     losing = Losing()
-    with ExitStack() as ending:
-        try:
-            temp = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=base))
-            ending.callback(shutil.rmtree, temp, ignore_errors=True)
-            ending.enter_context(owned(temp))
-            files = temp / _INSIDE
-            files.mkdir()
-            guard = Guard(temp, losing)
-        except OSError as error:
-            raise ClusterError(
-                f"Ray does not start: {error.strerror or error}",
-                where=str(base),
-                hint="make room there, or run with the executor 'threads' instead",
-            ) from error
-        # Told last, when all of it has gone.
-        ending.callback(guard.done)
-        ending.callback(shutil.rmtree, temp, ignore_errors=True)
+    with _guarded_folder(base, losing) as (temp, guard), ExitStack() as ending:
+        files = temp / _INSIDE
         store = plasma_dir or plasma_directory(store_bytes, _free_bytes(_SHARED_MEMORY), files)
         over = threading.Event()
         ending.callback(over.set)
@@ -135,17 +120,46 @@ def _started(
             guard.watch(_started_below(temp))
             yield temp, losing
         finally:
-            with held_interrupts():
-                guard.watch_no_more()
-                started = _started_below(temp)
-                try:
-                    if losing.error is not None:
-                        # What is left of it would wait for the rest.
-                        end_all(started, 0.0)
-                    with ending_waits():
-                        ray.shutdown()
-                finally:
-                    end_all(started, _EXIT_GRACE_S)
+            _end(temp, guard, losing)
+
+
+@contextlib.contextmanager
+def _guarded_folder(base: Path, losing: Losing) -> Iterator[tuple[Path, Guard]]:
+    """Give a new folder in `base` with room for Ray's files, gone at the end, and its guard."""
+    with ExitStack() as ending:
+        try:
+            temp = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=base))
+            ending.callback(shutil.rmtree, temp, ignore_errors=True)
+            ending.enter_context(owned(temp))
+            (temp / _INSIDE).mkdir()
+            guard = Guard(temp, losing)
+        except OSError as error:
+            raise ClusterError(
+                f"Ray does not start: {error.strerror or error}",
+                where=str(base),
+                hint="make room there, or run with the executor 'threads' instead",
+            ) from error
+        # Told last, when all of it has gone.
+        ending.callback(guard.done)
+        ending.callback(shutil.rmtree, temp, ignore_errors=True)
+        yield temp, guard
+
+
+def _end(temp: Path, guard: Guard, losing: Losing) -> None:
+    """End the Ray whose files are in `temp`, with all of its processes."""
+    import ray
+
+    with held_interrupts():
+        guard.watch_no_more()
+        started = _started_below(temp)
+        try:
+            if losing.error is not None:
+                # What is left of it would wait for the rest.
+                end_all(started, 0.0)
+            with ending_waits():
+                ray.shutdown()
+        finally:
+            end_all(started, _EXIT_GRACE_S)
 
 
 def plasma_directory(store_bytes: int, free_bytes: int | None, temp_dir: Path) -> Path:
