@@ -32,12 +32,15 @@ from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import play
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
 from hetsim.simulation.failures.serving import FailingServing
+from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
 from hetsim.simulation.simulate import simulate
 from hetsim.workloads.failure import Failure
 
 SERVICE_S = (10.0, 11.0, 9.0, 12.0, 10.0, 8.0, 11.0, 10.0)
 MOVE_S = 1.0
+ONE = Model(np.zeros((1, 1, 1), dtype=np.int64), (0,))
+"""A model on one instance that takes all requests at once."""
 
 
 def tandem() -> Plan:
@@ -167,19 +170,17 @@ def killed(plan: Plan, requests: int, failures: int) -> list[Failure]:
     ]
 
 
-def served(plan: Plan, arrival: NDArray[np.float64], failures: Sequence[Failure]) -> FailingServing:
+def served(plan: Plan, arrival: NDArray[np.float64], failures: Sequence[Failure]) -> Outcomes:
     """Play a plan under load, by one instance that takes all requests at once."""
     engine = FailingServing(
         tasks_of_plan(plan, "fifo"),
         "fifo",
         replan,
-        [Model(np.zeros((1, 1, 1), dtype=np.int64), (0,))],
+        [ONE],
         [Source(0)],
         failures=failures,
     )
-    engine.serve(arrival, np.zeros(len(arrival), dtype=np.int64))
-    engine.close()
-    return engine
+    return engine.serve_all(arrival, np.zeros(len(arrival), dtype=np.int64))
 
 
 def fail_often(plan: Plan, requests: int, failures: int) -> None:

@@ -51,6 +51,7 @@ from hetsim.execution.equality import differences
 from hetsim.execution.run import run_whole
 from hetsim.execution.transports.ray_connection.processes import command_line, descendants, end_all
 from hetsim.graph.inputs.samples import random_inputs
+from marked import marked
 
 PASSING = {"ray": ("actor", "worker", "abort"), "threads": ("kill",)}
 LAST = {"ray": ("node", "raylet", "lost"), "threads": ("lost", "hang")}
@@ -70,16 +71,6 @@ def left_behind() -> int:
         if not (actors or threads) or time.monotonic() > deadline:
             return len(actors) + len(threads)
         time.sleep(0.05)
-
-
-def marked(value: str) -> list[int]:
-    """Processes that have inherited the mark of a driver, whoever their parent is."""
-    found = []
-    for home in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if f"{MARK}={value}".encode() in (home / "environ").read_bytes().split(b"\0"):
-                found.append(int(home.name))
-    return found
 
 
 def strike(kind: str, device: str, session: hetsim.Session, nodes: Nodes | None) -> None:
@@ -225,7 +216,7 @@ def without_control(number: int, seed: int) -> dict[str, Any]:
         found |= {"right": 0, "wrong": 0, "lost": REQUESTS, "unanswered": 0}
         found["errors"] = {"the driver ended": REQUESTS}
     deadline = time.monotonic() + 20.0
-    while (left := marked(mark)) and time.monotonic() < deadline:
+    while (left := [pid for pid, _ in marked(MARK, mark)]) and time.monotonic() < deadline:
         time.sleep(0.1)
     for process in left:
         with suppress(ProcessLookupError):

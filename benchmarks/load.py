@@ -51,10 +51,10 @@ from hetsim.workloads.workload import Stream, Workload
 
 sys.path.append(str(Path(__file__).parent))
 
+from engine import ONE, tandem, with_simpy
 from engine import SERVICE_S as STAGES_S
-from engine import tandem, with_simpy
 from recursion import BLOCK, MOVE_S, SERVICE_S, copies, laid, timed, with_ciw
-from serving import LARGEST, ONE, REPLICAS, in_batches
+from serving import LARGEST, REPLICAS, in_batches
 
 Floats = NDArray[np.float64]
 SEEDS = 20

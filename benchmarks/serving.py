@@ -38,10 +38,9 @@ from hetsim.workloads.failing import Failing
 
 sys.path.append(str(Path(__file__).parent))
 
-from engine import arrivals, tandem
+from engine import ONE, arrivals, tandem
 from recursion import BLOCK, MOVE_S, SERVICE_S, copies, laid, timed
 
-ONE = Model(np.zeros((1, 1, 1), dtype=np.int64), (0,))
 REPLICAS = 8
 LARGEST = 8
 FAILURES = 1000

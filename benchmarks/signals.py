@@ -23,11 +23,11 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from marked import marked
 
 MARK = "HETSIM_SIGNALS_RUN"
 COMMAND = (
@@ -86,7 +86,7 @@ class Place:
 
     def processes(self) -> list[str]:
         """Every living process that has inherited the mark."""
-        return list(marked(self.mark))
+        return [f"{pid} {words}" for pid, words in marked(MARK, self.mark)]
 
 
 INTERRUPTIBLE = """
@@ -95,18 +95,6 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execv(sys.argv[1], sys.argv[1:])
 """
 """A shell lets what it starts in the background ignore SIGINT, this program's commands too."""
-
-
-def marked(mark: str) -> Iterator[str]:
-    """Yield id and words of the living processes that were started with this mark."""
-    wanted = f"{MARK}={mark}".encode()
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if wanted in (process / "environ").read_bytes().split(b"\0"):
-                state = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-                words = (process / "cmdline").read_bytes().replace(b"\0", b" ")
-                if state not in ("Z", "X"):
-                    yield f"{process.name} {words.decode(errors='replace').strip()}"
 
 
 def left_after(place: Place, before: set[str]) -> dict[str, list[str]]:
