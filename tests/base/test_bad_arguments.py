@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +232,22 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 """A call that is right, argument by argument."""
 
 
+def raises_errors_of_ours(
+    function: Callable[..., Any],
+    right: Mapping[str, Any],
+    argument: str,
+    bad: Iterable[Any],
+) -> None:
+    """Try all of `bad` for one argument of a call that is right."""
+    for wrong in bad:
+        try:
+            function(**{**right, argument: wrong})
+        except HetsimError:
+            continue
+        except Exception as error:
+            pytest.fail(f"{argument}={type(wrong).__name__}: {type(error).__name__}: {error}")
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_any_argument_gives_an_answer_or_an_error_of_ours(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -240,13 +256,7 @@ def test_any_argument_gives_an_answer_or_an_error_of_ours(
     monkeypatch.chdir(tmp_path)
     function, right = CALLS[name]
     for argument in right:
-        for wrong in (*BAD, *MORE.get(argument, ())):
-            try:
-                function(**{**right, argument: wrong})
-            except HetsimError:
-                continue
-            except Exception as error:
-                pytest.fail(f"{argument}={type(wrong).__name__}: {type(error).__name__}: {error}")
+        raises_errors_of_ours(function, right, argument, (*BAD, *MORE.get(argument, ())))
 
 
 def of_partition(**given: Any) -> Callable[[], object]:

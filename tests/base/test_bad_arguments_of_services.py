@@ -17,7 +17,17 @@ import pytest
 
 import hetsim
 from base.test_bad_arguments import CALLS as OTHERS
-from base.test_bad_arguments import INF, LAPTOP, NAN, PROBLEM, PROTO, REAL, SMALL, Unprintable
+from base.test_bad_arguments import (
+    INF,
+    LAPTOP,
+    NAN,
+    PROBLEM,
+    PROTO,
+    REAL,
+    SMALL,
+    Unprintable,
+    raises_errors_of_ours,
+)
 from hetsim.errors import HetsimError
 from hetsim.workloads.arrivals.poisson import Poisson
 from hetsim.workloads.deployment import Served
@@ -201,13 +211,7 @@ def test_any_argument_gives_an_answer_or_an_error_of_ours(
     monkeypatch.chdir(tmp_path)
     function, right = calls[name]
     for argument in right:
-        for wrong in BAD:
-            try:
-                function(**{**right, argument: wrong})
-            except HetsimError:
-                continue
-            except Exception as error:
-                pytest.fail(f"{argument}={type(wrong).__name__}: {type(error).__name__}: {error}")
+        raises_errors_of_ours(function, right, argument, BAD)
 
 
 @pytest.mark.parametrize(

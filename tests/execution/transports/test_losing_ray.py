@@ -44,22 +44,22 @@ with hetsim.Session(plan) as another:
 """
 
 
-def named(child: Child, name: str) -> Process:
-    (found,) = (
-        process
-        for process in child.below()
-        if command_line(process).partition(" ")[0].endswith(f"/{name}")
+def without(folder: Path, name: str) -> tuple[Child, tuple[Process, ...]]:
+    """A child whose Ray lost its process `name` after a request, and all that is below it."""
+    child = Child(STORY, folder)
+    assert child.line() == {"outputs": 1}
+    below = child.below()
+    (lost,) = (
+        process for process in below if command_line(process).partition(" ")[0].endswith(f"/{name}")
     )
-    return found
+    os.kill(lost.pid, signal.SIGKILL)
+    print(file=child.process.stdin, flush=True)
+    return child, below
 
 
 @pytest.mark.group("own_ray")
 def test_sessions_end_in_an_error_where_the_control_service_is_killed(folder: Path) -> None:
-    child = Child(STORY, folder)
-    assert child.line() == {"outputs": 1}
-    below = child.below()
-    os.kill(named(child, "gcs_server").pid, signal.SIGKILL)
-    print(file=child.process.stdin, flush=True)
+    child, below = without(folder, "gcs_server")
     told = child.line()
     assert told["kind"] == "ClusterError"
     assert "its process 'gcs_server' ended; see whether" in told["says"]
@@ -75,11 +75,7 @@ def test_sessions_end_in_an_error_where_the_control_service_is_killed(folder: Pa
 @pytest.mark.group("own_ray")
 @pytest.mark.sweep
 def test_a_process_that_ends_with_its_raylet_says_so_and_leaves_nothing(folder: Path) -> None:
-    child = Child(STORY, folder)
-    assert child.line() == {"outputs": 1}
-    below = child.below()
-    os.kill(named(child, "raylet").pid, signal.SIGKILL)
-    print(file=child.process.stdin, flush=True)
+    child, below = without(folder, "raylet")
     stdout, stderr = child.process.communicate(timeout=120)
     if child.process.returncode == 0:
         # It was told before its own code of Ray's noticed.

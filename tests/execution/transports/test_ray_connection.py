@@ -293,14 +293,19 @@ with ray_connection():
 """
 
 
+def waiting(folder: Path) -> tuple[Child, tuple[Process, ...]]:
+    """A child that has a private Ray and waits, and all that is below it."""
+    child = Child(WAITING, folder, first="")
+    assert child.line() == {"ready": True}
+    return child, child.below()
+
+
 @pytest.mark.group("own_ray")
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.sweep)]
 )
 def test_sigterm_and_sighup_leave_nothing_behind(folder: Path, number: signal.Signals) -> None:
-    child = Child(WAITING, folder, first="")
-    assert child.line() == {"ready": True}
-    below = child.below()
+    child, below = waiting(folder)
     child.process.send_signal(number)
     child.end()
     assert len(below) > 3
@@ -345,9 +350,7 @@ except Ended as ended:
 @pytest.mark.sweep
 @pytest.mark.group("own_ray")
 def test_sigkill_leaves_nothing_behind(folder: Path) -> None:
-    child = Child(WAITING, folder, first="")
-    assert child.line() == {"ready": True}
-    below = child.below()
+    child, below = waiting(folder)
     child.process.kill()
     # The guard has what is written to, and is the last that ends. Ray's own processes end with
     # theirs, so it may see them go first.
@@ -359,17 +362,14 @@ def test_sigkill_leaves_nothing_behind(folder: Path) -> None:
 @pytest.mark.sweep
 @pytest.mark.group("own_ray")
 def test_what_sigkill_of_all_leaves_behind_is_cleared_by_the_next(folder: Path) -> None:
-    killed = Child(WAITING, folder, first="")
-    assert killed.line() == {"ready": True}
-    below = killed.below()
+    killed, below = waiting(folder)
     (left,) = folder.glob("hetsim-*")
     (guard,) = (process for process in below if GUARD in command_line(process))
     os.kill(guard.pid, signal.SIGKILL)
     killed.process.kill()
     killed.end()
     assert left.exists()
-    child = Child(WAITING, folder, first="")
-    assert child.line() == {"ready": True}
+    child, _ = waiting(folder)
     assert living(below) == []
     assert not left.exists()
     child.process.terminate()
