@@ -17,7 +17,7 @@ from hetsim.errors import ExecutionError
 from hetsim.execution.devices.folders import run_folder
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.reading.onnx_file import tensors_of
-from hetsim.graph.reading.onnx_types import dtype_name
+from hetsim.graph.reading.onnx_types import bytes_of, dtype_name
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
@@ -79,9 +79,8 @@ def extents_of(proto: onnx.ModelProto) -> tuple[Extent, ...]:
     found: set[Extent] = set()
     for tensor in _external_tensors(proto):
         fields = {entry.key: entry.value for entry in tensor.external_data}
-        bits = ITEM_BITS[dtype_name(tensor.data_type)]
-        nbytes = (math.prod(tensor.dims) * bits + 7) // 8
-        found.add(Extent(fields["location"], int(fields.get("offset") or 0), nbytes))
+        offset = int(fields.get("offset") or 0)
+        found.add(Extent(fields["location"], offset, bytes_of(tensor)))
     return tuple(sorted(found, key=lambda extent: (extent.location, extent.offset, extent.nbytes)))
 
 

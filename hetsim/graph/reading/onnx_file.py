@@ -15,7 +15,7 @@ import onnx
 from hetsim.base.files import open_regular
 from hetsim.errors import ModelError, nearest
 from hetsim.graph.graph import ITEM_BITS
-from hetsim.graph.reading.onnx_types import dtype_name
+from hetsim.graph.reading.onnx_types import bytes_of, dtype_name
 from hetsim.graph.reading.well_formed import ill_formed
 
 INLINE_BYTES = 8192
@@ -143,7 +143,7 @@ def refers_outside(proto: onnx.ModelProto) -> bool:
 def external_bytes(proto: onnx.ModelProto) -> int:
     """Bytes of the weights that the graph of `proto` has in files."""
     return sum(
-        (math.prod(tensor.dims) * ITEM_BITS[dtype_name(tensor.data_type)] + 7) // 8
+        bytes_of(tensor)
         for tensor in proto.graph.initializer
         if tensor.data_location == onnx.TensorProto.EXTERNAL
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
 import onnx
 
-from hetsim.graph.graph import Tensor
+from hetsim.graph.graph import ITEM_BITS, Tensor
 
 OWN_DOMAINS = frozenset(
     {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft",
@@ -32,6 +33,15 @@ def dtype_name(element_type: int) -> str:
 def element_type(dtype: str) -> int:
     """Return the ONNX element type of a ``Tensor.dtype``; ValueError where there is none."""
     return int(onnx.TensorProto.DataType.Value(_SHORT.get(dtype, dtype).upper()))
+
+
+def bytes_of(tensor: onnx.TensorProto) -> int:
+    """Return the bytes of a stored tensor by its type and shape, as `Tensor.nbytes` counts them.
+
+    None of its values is looked at: raw bytes would be copied.
+    """
+    elements: int = math.prod(tensor.dims)
+    return (elements * ITEM_BITS.get(dtype_name(tensor.data_type), 0) + 7) // 8
 
 
 def without_values(tensor: onnx.TensorProto) -> onnx.TensorProto:

@@ -9,9 +9,8 @@ from typing import Any
 
 import onnx
 
-from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.reading.functions import FunctionKey, key_of
-from hetsim.graph.reading.onnx_types import dtype_name
+from hetsim.graph.reading.onnx_types import bytes_of
 
 _KINDS = frozenset(onnx.TensorProto.DataType.values()) - {onnx.TensorProto.UNDEFINED}
 
@@ -127,12 +126,10 @@ def _of_tensor(tensor: onnx.TensorProto) -> str:
         return f"constant {tensor.name!r} is stored twice, in fields of two types"
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return ""
-    elements = math.prod(tensor.dims)
     if "raw_data" in lengths:
-        needed = (elements * ITEM_BITS.get(dtype_name(tensor.data_type), 0) + 7) // 8
-        held = lengths["raw_data"]
+        needed, held = bytes_of(tensor), lengths["raw_data"]
     else:
-        needed, held = elements, _MOST_IN_AN_ENTRY * sum(lengths.values())
+        needed, held = math.prod(tensor.dims), _MOST_IN_AN_ENTRY * sum(lengths.values())
     if held < needed:
         return f"constant {tensor.name!r} holds fewer values than its shape has"
     return ""

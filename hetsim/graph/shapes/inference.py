@@ -11,7 +11,7 @@ from hetsim.errors import ModelError
 from hetsim.graph.reading.extension import NONE, Custom
 from hetsim.graph.reading.onnx_file import INLINE_BYTES
 from hetsim.graph.reading.onnx_runtime import probe_types
-from hetsim.graph.reading.onnx_types import has_rank, has_type, without_values
+from hetsim.graph.reading.onnx_types import bytes_of, has_rank, has_type, without_values
 from hetsim.graph.shapes.binding import bindable
 from hetsim.graph.shapes.fragile import replace_fragile
 from hetsim.graph.shapes.tree_types import add_stand_in, is_ensemble
@@ -146,7 +146,8 @@ def _skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
     graph.output.extend(proto.graph.output)
     graph.sparse_initializer.extend(proto.graph.sparse_initializer)
     for tensor in proto.graph.initializer:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL or len(tensor.raw_data) > INLINE_BYTES:
+        large = tensor.HasField("raw_data") and bytes_of(tensor) > INLINE_BYTES
+        if large or tensor.data_location == onnx.TensorProto.EXTERNAL:
             graph.initializer.append(without_values(tensor))
         else:
             graph.initializer.append(tensor)
