@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from hetsim.cli.trace_and_out import leave_report
 if TYPE_CHECKING:
     from hetsim.base.text import Record
     from hetsim.hardware.spec import Platform
+    from hetsim.placing.answer import Placement
     from hetsim.recommending.answer import Recommendation
     from hetsim.service.cost import Cost
     from hetsim.service.service import Service
@@ -33,6 +34,12 @@ OF_SEARCH = (
     "--requests", "--draws", "--demand", "--certificate", "--out", "--faster",
 )  # fmt: skip
 """Options of ``recommend`` that ``simulate`` does not have of its answer."""
+
+PLACED = "placed.yaml"
+"""The file of a placement in commands, where none was named."""
+
+OF_PLACING = ("--strategy", "--placements", "--batching", "--routing", "--out", "--faster")
+"""Options of ``place`` that ``simulate`` does not have of its answer."""
 
 OUTAGES = ("--survive", "--availability", "--available")
 """Options that ask more of a deployment than one run says."""
@@ -186,37 +193,84 @@ def report_of_recommendation(
 def _answer_at_other_rates(
     found: Recommendation, comes: Workload, start: float, out: Path | None
 ) -> Record:
-    """What sliders play of the answer: its requests closer together or further apart."""
-    from hetsim.reporting.pages.answers.commands import without
-    from hetsim.reporting.pages.answers.served import served_pictures, together
+    """What sliders play of the cheapest platform's requests."""
+    from hetsim.reporting.pages.answers.served import together
 
     best = found.best
     if best is None:
         return {}
-    invocation = current()
     folder = out or Path(CHOSEN)
     files = ["--platform", str(folder / "platform.yaml")]
     files += ["--deployment", str(folder / "deployment.yaml")]
+    row = _sought_at_other_rates(
+        "recommend", comes, best.service, best.platform, start, files, OF_SEARCH, folder
+    )
+    return together([row | {"devices": []}])
+
+
+def report_of_placement(
+    found: Placement,
+    load: Load,
+    record: Mapping[str, Any],
+    report: Path,
+    *,
+    out: Path | None,
+    force: bool,
+) -> None:
+    """Write the page of where models are placed."""
+    from hetsim.reporting.pages.answers.served import together
+    from hetsim.reporting.pages.islands.place import place_island
+
+    pictures: Record = {}
+    service = found.rows[0].service if found.rows else None
+    if service is not None:
+        comes = workload_of(replace(load, faster=None))
+        file = out or Path(PLACED)
+        row = _sought_at_other_rates(
+            "place", comes, service, found.platform, load.faster or 1.0,
+            ["--deployment", str(file)], OF_PLACING, file,
+        )  # fmt: skip
+        row["hourly_usd"] = None
+        row["devices"] = list(found.platform.devices)
+        row["most_per_s"] = found.bound * found.rate_per_s
+        pictures = together([row])
+    leave_report(
+        lambda read, command: place_island(read, command, pictures), record, report, force=force
+    )
+
+
+def _sought_at_other_rates(
+    verb: str,
+    comes: Workload,
+    service: Service,
+    platform: Platform,
+    start: float,
+    files: Sequence[str],
+    gone: Sequence[str],
+    out: Path,
+) -> Record:
+    """What sliders play of an answer's requests, and the search that tells whether it stays."""
+    from hetsim.reporting.pages.answers.commands import without
+    from hetsim.reporting.pages.answers.served import served_pictures
+
+    invocation = current()
     with invocation.progress("playing other rates") as tell:
         row = served_pictures(
             invocation.command,
             "simulate",
             comes,
-            best.service.resolved,
-            best.platform,
+            service.resolved,
+            platform,
             from_file=True,
             options=files,
-            gone=OF_SEARCH,
+            gone=gone,
             own=(start,),
             start=start,
             tell=tell,
         )
-    row["devices"] = []
-    row["search"] = without(invocation.command, "recommend", ("--faster", "--out"))
-    row["leave"] = [
-        *without(invocation.command, "recommend", ("--out",)), "--out", str(folder)
-    ]  # fmt: skip
-    return together([row])
+    row["search"] = without(invocation.command, verb, ("--faster", "--out"))
+    row["leave"] = [*without(invocation.command, verb), "--out", str(out)]
+    return row
 
 
 def report_of_sweep(found: Swept, report: Path, *, force: bool) -> None:

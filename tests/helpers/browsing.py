@@ -64,3 +64,6 @@ Open = Callable[..., Opened]
 
 Axe = Callable[[Opened], list[str]]
 """What the fixture ``axe`` gives."""
+
+Compared = Callable[..., None]
+"""What the fixture ``compared`` gives: whose sliders, then the names of those that were moved."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from browsing import CHROMIUMS, Axe, Open, Opened, chromium
+from browsing import CHROMIUMS, Axe, Compared, Open, Opened, chromium
+from summary import SUMMARY
 
 PATIENCE_MS = 600_000
 """How long a step in the browser may take: on a busy machine many times what it takes alone."""
@@ -97,3 +99,22 @@ def axe() -> Axe:
         ]
 
     return violations
+
+
+@pytest.fixture(scope="session")
+def compared(request: pytest.FixtureRequest) -> Iterator[Compared]:
+    """Count a setting of sliders whose answer was the command line's; the run's end tells all."""
+    kinds: Counter[str] = Counter()
+    sliders: Counter[str] = Counter()
+
+    def add(kind: str, *moved: str) -> None:
+        kinds[kind] += 1
+        sliders.update(moved)
+
+    yield add
+    lines = [
+        ", ".join(f"{count} of {name}" for name, count in sorted(of.items()))
+        for of in (kinds, sliders)
+    ]
+    title = f"{kinds.total()} settings of sliders said what the command line says"
+    request.config.stash[SUMMARY][title] = [f"reports: {lines[0]}", f"sliders moved: {lines[1]}"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ import onnx
 import pytest
 from click.testing import CliRunner
 
-from browsing import Open, Opened
+from browsing import Compared, Open, Opened
 from hetsim.cli.main import main
 from hetsim.reporting.pages.islands.service import latency_text
 from hetsim.reporting.pages.islands.shared import percent, seconds
@@ -109,8 +110,33 @@ def check_service(one: Opened, record: Record) -> None:
         assert rows[f"within {seconds(known['latency_s'])}"] == percent(known["on_time"])
 
 
+def check_streams(one: Opened, record: Record) -> None:
+    """What the page says of several streams is what the record says of them."""
+    service = one.page.evaluate("hetsim.answers.last.service")
+    for shown, known in zip(service["streams"], record["streams"], strict=True):
+        assert shown["name"] == known["name"]
+        mine, theirs = (
+            [(_told(each["latency_s"]), each["low_s"]) for each in of["percentiles"]]
+            for of in (shown, known)
+        )
+        assert mine == theirs
+        mine, theirs = (
+            [(each["verdict"], each["on_time"]) for each in of["objectives"]]
+            for of in (shown, known)
+        )
+        assert mine == theirs
+    for key in ("state", "bottleneck", "duration_s", "on_time"):
+        assert service[key] == record[key]
+
+
+def _told(seconds: float | None) -> float | None:
+    return None if seconds == math.inf else seconds
+
+
 @sweep("seed", quick=[0], full=range(24))
-def test_rate_limit_and_price_of_a_simulation(seed: int, folder: Path, opened: Open) -> None:
+def test_rate_limit_and_price_of_a_simulation(
+    seed: int, folder: Path, opened: Open, compared: Compared
+) -> None:
     """By the recursion, by the clock with queues and batches, at any rate and limit."""
     rng = random.Random(seed)
     ways = [
@@ -142,29 +168,29 @@ def test_rate_limit_and_price_of_a_simulation(seed: int, folder: Path, opened: O
     [slo] = one.page.evaluate("hetsim.island.pictures.served.rows[0].limits[0]")
     name = f"p{slo['percentile']:g} within"
     for _ in range(2 if not seed else 5):
-        what = rng.randrange(4)
-        if what:
+        what = rng.choice([["limit"], ["rate"], ["rate", "limit"], ["rate", "limit", "price"]])
+        if "rate" in what:
             moved(one, "load", "rate", short(rate * rng.uniform(0.3, 2.2)))
-        if what != 1:
+        if "limit" in what:
             moved(one, "load", name, short(limit * rng.uniform(0.5, 2)))
-        usd = short(rng.uniform(0.01, 3)) if what == 3 else None
-        if usd is not None:
-            moved(one, "load", "price of the platform", usd)
+        if "price" in what:
+            moved(one, "load", "price of the platform", short(rng.uniform(0.01, 3)))
         _, command = answer(one, "load")
         record = asked_again(command)
         check_service(one, record)
-        if usd is not None:
+        if "price" in what:
             per_1000 = one.page.evaluate("hetsim.answers.last.service.usd_per_1000")
             assert per_1000 == record["cost"]["usd_per_1000_on_time"]
+        compared("simulate", *what)
     moved(one, "load", "its speed", 2)
     said, command = answer(one, "load")
     assert "only the command below says" in said
     assert "--what-if 'device cpu.speed x2'" in command
 
 
-@sweep("seed", quick=[0], full=range(8))
+@sweep("seed", quick=[0], full=range(12))
 def test_speeds_of_devices_under_a_plan_that_is_kept(
-    seed: int, tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+    seed: int, tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch, compared: Compared
 ) -> None:
     """What compare's best plan takes then is what the saved plan does."""
     rng = random.Random(seed)
@@ -180,7 +206,7 @@ def test_speeds_of_devices_under_a_plan_that_is_kept(
     assert shlex.split(leave)[-2:] == ["--out", "kept"]
     hetsim(*shlex.split(leave)[1:])
     data = one.page.evaluate("hetsim.island.pictures.speeds")
-    for _ in range(1 if not seed else 3):
+    for _ in range(1 if not seed else 4):
         for place, _device in enumerate(data["devices"]):
             stop = rng.randrange(len(data["stops"]) + 1)
             one.page.locator(f"#speed-{place}").evaluate(
@@ -194,6 +220,7 @@ def test_speeds_of_devices_under_a_plan_that_is_kept(
         latency_s = record["timeline"]["latency_s"]
         assert one.page.evaluate("hetsim.answers.last.seconds") == latency_s
         assert f"kept: {seconds(latency_s)}" in said
+        compared(verb, "speed")
 
 
 def unlike_branches(count: int) -> onnx.ModelProto:
@@ -210,7 +237,7 @@ def unlike_branches(count: int) -> onnx.ModelProto:
 
 
 @sweep("seed", quick=[0], full=range(8))
-def test_capacity_at_any_rate(seed: int, folder: Path, opened: Open) -> None:
+def test_capacity_at_any_rate(seed: int, folder: Path, opened: Open, compared: Compared) -> None:
     """The exit code of ``--target-rate``, and what ``simulate`` says of each row."""
     rng = random.Random(100 + seed)
     path = folder / f"capacity{seed}.html"
@@ -233,6 +260,7 @@ def test_capacity_at_any_rate(seed: int, folder: Path, opened: Open) -> None:
         capacity = one.page.locator("#view-load .command code").nth(1).inner_text()
         told = one.page.evaluate(f"hetsim.answers.capacityAt(hetsim.island.record, {rate})")
         hetsim(*shlex.split(capacity)[1:], codes=(told["code"],))
+        compared("capacity", "rate")
 
 
 RECOMMENDED = """\
@@ -247,28 +275,46 @@ seed: {seed}
 """
 
 
+def recommended(
+    rng: random.Random, name: str, folder: Path, opened: Open, requests: int
+) -> tuple[Opened, Record]:
+    """The page of a random question that has an answer, and what was asked."""
+    for number in range(30):
+        path, file = folder / f"{name}{number}.html", folder / f"{name}{number}.yaml"
+        asked = {
+            "rate": short(rng.uniform(2e3, 4e4)), "limit": rng.choice([0.3, 0.5, 1, 5]),
+            "requests": requests, "seed": rng.randrange(99),
+        }  # fmt: skip
+        file.write_text(RECOMMENDED.format(**asked))
+        hetsim(
+            "recommend", "--workload", file, "--max-devices", 4,
+            "--catalog", "rock-5b,jetson-orin-nano", "--price", "rock-5b=0.05/h",
+            "--price", "jetson-orin-nano=0.12/h", "--report", path,
+            "--out", folder / f"{name}{number}", codes=(0, 5),
+        )  # fmt: skip
+        if island_of(path)["record"]["answer"] is not None:
+            return opened(path), {**asked, "file": file}
+    raise AssertionError("no question of 30 has an answer")
+
+
+def island_of(path: Path) -> Record:
+    """What a report's file holds."""
+    found = re.search(r'id="hetsim-data">(.*?)</script>', path.read_text("utf-8"), re.S)
+    assert found is not None
+    read: Record = json.loads(found[1])
+    return read
+
+
 @sweep("seed", quick=[0], full=range(8))
-def test_the_cheapest_platform_at_other_prices(seed: int, folder: Path, opened: Open) -> None:
+def test_the_cheapest_platform_at_other_prices(
+    seed: int, folder: Path, opened: Open, compared: Compared
+) -> None:
     """The page's answer is the command's, or it says that only the command knows."""
     rng = random.Random(200 + seed)
-    path = folder / f"recommended{seed}.html"
-    requests = 300 if not seed else rng.choice([500, 900])
-    (folder / f"asked{seed}.yaml").write_text(
-        RECOMMENDED.format(
-            rate=short(rng.uniform(2e3, 4e4)), limit=rng.choice([0.3, 1, 5]),
-            requests=requests, seed=seed,
-        )
-    )  # fmt: skip
-    hetsim(
-        "recommend", "--workload", folder / f"asked{seed}.yaml", "--max-devices", 4,
-        "--catalog", "rock-5b,jetson-orin-nano", "--price", "rock-5b=0.05/h",
-        "--price", "jetson-orin-nano=0.12/h", "--report", path, codes=(0, 5),
-    )  # fmt: skip
-    one = opened(path)
-    if "prices" not in one.views():
-        return
+    one, _ = recommended(rng, f"prices{seed}", folder, opened, rng.choice([300, 500]))
     one.show("prices")
-    for _ in range(1 if not seed else 5):
+    wanted = 5 if seed else 1
+    for _ in range(20 * wanted):
         for name in ("rock-5b", "jetson-orin-nano"):
             if rng.random() < 0.7:
                 moved(one, "prices", name, short(rng.uniform(0.005, 0.3)))
@@ -278,41 +324,101 @@ def test_the_cheapest_platform_at_other_prices(seed: int, folder: Path, opened: 
         found = asked_again(command)["answer"]
         counts = " + ".join(f"{n} {name}" for name, n in found["counts"].items())
         assert said == f"Best: {counts}, {found['cost']:.4g} USD an hour."
+        compared("recommend", "price")
+        wanted -= 1
+        if not wanted:
+            return
+    raise AssertionError(f"{wanted} settings more should have an answer")
 
 
 @sweep("seed", quick=[], full=range(8))
 def test_the_cheapest_platform_at_other_rates_and_limits(
-    seed: int, folder: Path, opened: Open
+    seed: int, folder: Path, opened: Open, compared: Compared
 ) -> None:
     """What the answer does then is what ``simulate`` says of the files that it leaves."""
     rng = random.Random(400 + seed)
-    path, chosen = folder / f"rates{seed}.html", folder / f"chosen{seed}"
-    file = folder / f"rates{seed}.yaml"
-    limit_ms = rng.choice([0.5, 1, 5])
-    asked = {"rate": short(rng.uniform(2e3, 2e4)), "requests": rng.choice([300, 700]), "seed": seed}
-    file.write_text(RECOMMENDED.format(limit=limit_ms, **asked))
-    hetsim(
-        "recommend", "--workload", file, "--max-devices", 4,
-        "--catalog", "rock-5b,jetson-orin-nano", "--price", "rock-5b=0.05/h",
-        "--price", "jetson-orin-nano=0.12/h", "--report", path, "--out", chosen, codes=(0, 5),
-    )  # fmt: skip
-    one = opened(path)
-    if one.page.evaluate("hetsim.island.record.answer") is None:
-        return
+    one, asked = recommended(rng, f"rates{seed}", folder, opened, rng.choice([300, 700]))
     one.show("load")
     for _ in range(3):
         moved(one, "load", "rate", short(rng.uniform(0.2, 4)))
-        now_ms = short(limit_ms * rng.uniform(0.3, 3))
+        now_ms = short(asked["limit"] * rng.uniform(0.3, 3))
         moved(one, "load", "p99 within", now_ms)
         said, command = answer(one, "load")
         assert "full clock" not in said
         notes = one.page.locator("#view-load .bounds").inner_text()
         assert f"p99={now_ms:g}ms in the file for busy" in notes
-        file.write_text(RECOMMENDED.format(limit=now_ms, **asked))
+        asked["file"].write_text(RECOMMENDED.format(**(asked | {"limit": now_ms})))
         check_service(one, asked_again(command))
+        compared("recommend", "rate", "limit")
         search = one.page.locator("#view-load .command code").nth(1).inner_text()
         assert shlex.split(search)[1] == "recommend"
         assert "--faster" in search
+
+
+PLACED = """\
+streams:
+  first:
+    model: dense.onnx
+    dims: {{batch: 1}}
+    arrivals: {{poisson: {{rate_per_s: {first}}}}}
+    slos: p90={limit}ms
+  second:
+    model: other.onnx
+    dims: {{batch: 1}}
+    arrivals: {{constant: {{rate_per_s: {second}}}}}
+    slos: p99=2ms
+requests: {requests}
+seed: {seed}
+"""
+
+
+@sweep("seed", quick=[], full=range(8))
+def test_the_best_placement_at_other_rates_limits_and_prices(
+    seed: int, folder: Path, opened: Open, compared: Compared
+) -> None:
+    """What it does then is what ``simulate`` says of the deployment that ``place`` leaves."""
+    rng = random.Random(500 + seed)
+    (folder / "other.onnx").write_bytes((folder / "dense.onnx").read_bytes())
+    path, file, out = (folder / f"placed{seed}{end}" for end in (".html", ".yaml", ".out.yaml"))
+    asked = {
+        "first": rng.randrange(500, 6000), "second": rng.randrange(500, 6000),
+        "limit": rng.choice([0.4, 1]), "requests": rng.choice([500, 2000]), "seed": seed,
+    }  # fmt: skip
+    file.write_text(PLACED.format(**asked))
+    hetsim(
+        "place", "--workload", file, "--platform", folder / "pair.yaml", "--placements", 2,
+        "--report", path, "--out", out, codes=(0, 5, 6),
+    )  # fmt: skip
+    one = opened(path)
+    one.show("load")
+    limit = asked["limit"]
+    for _ in range(3):
+        what = rng.choice([["rate"], ["rate", "limit"], ["limit", "price"], ["rate", "price"]])
+        if "rate" in what:
+            moved(one, "load", "rate", short(rng.uniform(0.3, 3)))
+        if "limit" in what:
+            limit = short(asked["limit"] * rng.uniform(0.3, 3))
+            moved(one, "load", "p90 of first within", limit)
+        if "price" in what:
+            moved(one, "load", "price of the platform", short(rng.uniform(0.01, 3)))
+        _, command = answer(one, "load")
+        file.write_text(PLACED.format(**(asked | {"limit": limit})))
+        record = asked_again(command)
+        check_streams(one, record)
+        if "price" in what:
+            per_1000 = one.page.evaluate("hetsim.answers.last.service.usd_per_1000")
+            assert per_1000 == record["cost"]["usd_per_1000_on_time"]
+        compared("place", *what)
+    search = one.page.locator("#view-load .command code").nth(1).inner_text()
+    assert shlex.split(search)[1] == "place"
+    bound = hetsim(*shlex.split(search)[1:], "--json", codes=(0, 5, 6))
+    most = one.page.evaluate("hetsim.island.pictures.served.rows[0].most_per_s")
+    found = json.loads(bound)
+    assert math.isclose(found["bound"] * found["rate_per_s"], most, rel_tol=1e-6)
+    moved(one, "load", "rate", short(2 * most / (asked["first"] + asked["second"])))
+    moved(one, "load", "p90 of first within", short(asked["limit"] / 2))
+    answer(one, "load")
+    assert "no placement of the instances" in one.page.locator("#view-load .bounds").inner_text()
 
 
 FILE = """\
@@ -333,7 +439,9 @@ seed: {seed}
 
 
 @sweep("seed", quick=[], full=range(4))
-def test_a_file_that_comes_faster(seed: int, folder: Path, opened: Open) -> None:
+def test_a_file_that_comes_faster(
+    seed: int, folder: Path, opened: Open, compared: Compared
+) -> None:
     """Several streams, by ``--faster``."""
     rng = random.Random(300 + seed)
     (folder / f"file{seed}.yaml").write_text(
@@ -354,11 +462,5 @@ def test_a_file_that_comes_faster(seed: int, folder: Path, opened: Open) -> None
         _, command = answer(one, "load")
         assert "--faster" in command
         record = asked_again(command)
-        service = one.page.evaluate("hetsim.answers.last.service")
-        assert [each["name"] for each in service["streams"]] == ["drawn", "even"]
-        for shown, known in zip(service["streams"], record["streams"], strict=True):
-            mine = [(each["latency_s"], each["low_s"]) for each in shown["percentiles"]]
-            assert mine == [(each["latency_s"], each["low_s"]) for each in known["percentiles"]]
-            verdicts = [each["verdict"] for each in shown["objectives"]]
-            assert verdicts == [each["verdict"] for each in known["objectives"]]
-        assert service["state"] == record["state"]
+        check_streams(one, record)
+        compared("simulate a file", "rate")

@@ -324,6 +324,7 @@ recommend_options = all_of(
 
 place_options = all_of(
     _workload,
+    _faster,
     _batchings,
     click.option(
         "--routing",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,7 +22,6 @@ from hetsim.cli.options.output import common_options, json_option, report_option
 from hetsim.cli.options.planning import limit_options
 
 if TYPE_CHECKING:
-    from hetsim.reporting.pages.island import Island
     from hetsim.workloads.deployment import DynamicBatching, Routing
 
 
@@ -81,8 +79,9 @@ def place(
     """
     from hetsim.cli.load import said, workload_of
     from hetsim.cli.question import read_platform, supposed
+    from hetsim.cli.reports import report_of_placement
     from hetsim.cli.told_where import told_where
-    from hetsim.cli.trace_and_out import check_targets, leave_report
+    from hetsim.cli.trace_and_out import check_targets
     from hetsim.cli.under_load import asked_of, with_options
     from hetsim.errors import UsageError
     from hetsim.placing.offered import ALONE, SPLITS
@@ -131,7 +130,8 @@ def place(
         invocation.show(place_report(found))
         if was is not None:
             invocation.say(f"As it is: {best_sentence(was)}")
-    leave_report(_report, record, report, force=force)
+    if report is not None:
+        report_of_placement(found, load, record, report, out=out, force=force)
     if out is not None and found.rows:
         about = f"{' '.join(invocation.command)}\n{best_sentence(found)}"
         write_file(
@@ -139,10 +139,3 @@ def place(
         )
         invocation.note(f"wrote the best placement to {out}; hetsim simulate --deployment takes it")
     found.require()
-
-
-def _report(record: Mapping[str, Any], command: Sequence[str]) -> Island:
-    """What the report shows."""
-    from hetsim.reporting.pages.islands.place import place_island
-
-    return place_island(record, command, {})

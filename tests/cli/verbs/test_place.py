@@ -119,3 +119,23 @@ def test_beside_a_platform_that_nobody_has(
     shown = cli(*words, "--without", "npu")
     assert shown.exit_code == 0, shown.stderr
     assert "As it is: Best: " in shown.stdout
+
+
+def test_faster_and_what_its_sliders_name(
+    cli: Cli, asked: Path, dynamic_model: Path, platform: Path
+) -> None:
+    """At twice the rate half the factor is left; a page holds the best, and both commands."""
+    words = ("place", "--workload", written(asked, dynamic_model), "--platform", platform)
+    words = (*words, "--placements", 1, "--strategy", "heft")
+    found = json.loads(cli(*words, "--json").stdout)
+    faster = cli(*words, "--faster", 2, "--json", "--out", "d.yaml", "--report", "p.html")
+    record = json.loads(faster.stdout)
+    assert record["rate_per_s"] == 2 * found["rate_per_s"]
+    assert record["factor"] == pytest.approx(found["factor"] / 2)
+    [row] = read_left(Path("p.html")).pictures["served"]["rows"]
+    assert (row["start"], row["most_per_s"]) == (2, record["bound"] * record["rate_per_s"])
+    played = cli(*row["command"][1:], "--faster", 2, "--json")
+    assert json.loads(played.stdout)["streams"] == record["service"]["streams"]
+    again = cli(*row["search"][1:], "--faster", 2, "--json")
+    assert json.loads(again.stdout) == record
+    assert "--faster" in row["leave"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict, table
 from hetsim.reporting.pages.islands.service import (
     latency_section,
     lean,
+    load_sections,
     queue_sections,
     there,
     uses_section,
@@ -23,7 +25,16 @@ BESIDE = 8
 
 
 def place_island(record: Found, command: Sequence[str], pictures: Mapping[str, Any]) -> Island:
-    """Return what a placement's record shows, as ``place_record`` gives it and JSON holds it."""
+    """Return what a placement's record shows.
+
+    Parameters
+    ----------
+    record : mapping
+        As ``place_record`` gives it and JSON holds it.
+    command : sequence of str
+    pictures : mapping
+        ``served``: the best placement, as ``answers.served.together`` gives it.
+    """
     record = _lean(record)
     rows, service = record["rows"], record["service"]
     sections = [_placements(record)]
@@ -32,6 +43,10 @@ def place_island(record: Found, command: Sequence[str], pictures: Mapping[str, A
     if record["apart"]:
         sections.append(_apart(record))
     sections.append(_sought(record))
+    served = pictures.get("served", {}).get("rows", [])
+    sections += [
+        replace(one, order=8, title="The best at other rates") for one in load_sections(served)
+    ]
     if service is not None:
         sections += [latency_section(service), uses_section(service, order=40)]
         sections += queue_sections(service)

@@ -7,13 +7,17 @@
   // What is asked of a row of sliders, as the command line says it.
   const commandOf = (row, asked) => {
     const found = [...row.command];
-    if (row.from_file) {
-      if (asked.factor !== 1) found.push("--faster", String(asked.factor));
-    } else {
+    if (!row.from_file) {
       found.push("--rate", String(asked.rate), "--requests", String(row.requests));
       for (const slo of asked.slos[0]) found.push("--slo", `p${slo.percentile}=${slo.ms}ms`);
     }
     if (asked.usd !== undefined) found.push("--price", `platform=${plainNumber(asked.usd)}/h`);
+    return [...found, ...answers.supposed(row, asked)];
+  };
+  // What of it any verb takes.
+  answers.supposed = (row, asked) => {
+    const found = [];
+    if (row.from_file && asked.factor !== 1) found.push("--faster", String(asked.factor));
     if (asked.speed !== 1) found.push("--what-if", `device ${asked.device}.speed x${asked.speed}`);
     return found;
   };
@@ -30,6 +34,14 @@
       found.push(
         `From ${rateText(row.ceiling_per_s)} on more comes than ${row.ceiling_binds} can do, ` +
           "however long it goes on: in the long run nothing is on time.",
+      );
+    }
+    const stricter = asked.slos.every((slos, at) => slos.every((slo, k) =>
+      slo.latency_s <= row.limits[at][k].latency_s));
+    if (row.most_per_s && rate > row.most_per_s && asked.speed === 1 && stricter) {
+      found.push(
+        `Beyond ${rateText(row.most_per_s)} no placement of the instances that there may be carries it: ` +
+          "a new search finds none that does.",
       );
     }
     asked.slos.forEach((slos, at) => {

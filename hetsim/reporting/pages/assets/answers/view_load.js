@@ -2,6 +2,10 @@
 "use strict";
 (() => {
   const { answers } = hetsim;
+  const SEARCHES = {
+    recommend: "Whether another platform is cheaper then takes a new search:",
+    place: "Whether another placement is better then takes a new search:",
+  };
   const WORDS = { meets: "Met", misses: "Missed", undecided: "Undecided" };
 
   const percentile = (one) =>
@@ -97,9 +101,9 @@
           target.say([...row.capacity, "--target-rate", String(rateNow())]);
         }
         if (row.search) {
-          capacity.textContent = "Whether another platform is cheaper then takes a new search:";
+          capacity.textContent = SEARCHES[island.kind];
           target.hidden = false;
-          target.say(asked.factor === 1 ? row.search : [...row.search, "--faster", String(asked.factor)]);
+          target.say([...row.search, ...answers.supposed(row, asked)]);
           const others = asked.slos.flatMap((slos, at) => slos.filter((slo, k) =>
             slo.latency_s !== row.limits[at][k].latency_s).map((slo) => [row.load ? row.load.streams[at].name : "", slo]));
           const notes = others.map(([name, slo]) =>
@@ -146,7 +150,7 @@
             moved: (value) => { asked.rate = value; soon(); } }));
           limits(parts);
         }
-        if (island.kind === "simulate" && row.load) {
+        if (row.hourly_usd !== undefined && row.load) {
           const known = row.hourly_usd;
           asked.usd = known || undefined;
           parts.push(answers.slider({ name: "price of the platform", unit: "USD an hour",
