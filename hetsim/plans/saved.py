@@ -114,14 +114,17 @@ def stated_model(
 
 @contextmanager
 def _named_by(part: str, where: str) -> Iterator[None]:
-    """Within, an error that names no place of its own is of what the plan at `where` says."""
+    """Within, an error that names no file of its own is of what the plan at `where` says."""
     try:
         yield
     except (InvalidInput, UsageError) as error:
         # What is not installed, or a package raises, is not the plan's.
-        if error.where is not None or isinstance(error, (NotInstalled, PluginError)):
+        if isinstance(error, (NotInstalled, PluginError)):
             raise
-        raise PlanError(f"its {part}: {error.what}", where=where, hint=error.hint) from error
+        at = f"{error.where}: " if error.where else ""
+        if at and isinstance(error, InvalidInput):
+            raise
+        raise PlanError(f"its {part}: {at}{error.what}", where=where, hint=error.hint) from error
 
 
 def named_libraries(stated: object) -> tuple[str, ...]:
@@ -150,7 +153,8 @@ def _problem(
     changes, without = platform_of.get("what_if", []), platform_of.get("without", [])
     if not _are_texts(changes) or not _are_texts(without):
         raise _broken("platform", where)
-    platform = what_if(platform, *changes, without=without)
+    with _named_by("platform", where):
+        platform = what_if(platform, *changes, without=without)
     execute = record.get("execute", {})
     if not isinstance(execute, dict) or not all(isinstance(p, str) for p in execute.values()):
         raise _broken("execute", where)
@@ -162,15 +166,16 @@ def _problem(
     pessimistic = record.get("pessimistic", False)
     if not isinstance(pessimistic, bool):
         raise _broken("pessimistic", where)
-    problem = Problem.of(
-        model,
-        platform,
-        contention=check_contention(record["contention"]),
-        profiles={device: entry["source"] for device, entry in profiles.items()},
-        execute=execute,
-        cost=cost,
-        pessimistic=pessimistic,
-    )
+    with _named_by("problem", where):
+        problem = Problem.of(
+            model,
+            platform,
+            contention=check_contention(record["contention"]),
+            profiles={device: entry["source"] for device, entry in profiles.items()},
+            execute=execute,
+            cost=cost,
+            pessimistic=pessimistic,
+        )
     for device, entry in profiles.items():
         own = problem.devices[problem.device_index(device)]
         is_now = problem.profiles[own].profile.sha256

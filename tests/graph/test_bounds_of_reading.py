@@ -98,6 +98,19 @@ def test_operations_of_a_product_are_counted_exactly() -> None:
     assert too_much(product(side + 10))
 
 
+def test_calls_that_no_body_can_replace_count_as_too_much() -> None:
+    function = helper.make_function(
+        "f", "F", ["x"], ["y"], [op("Neg", "x", "y")], [helper.make_opsetid("", 20)]
+    )
+    call = op("F", "x", "y", domain="f")
+    proto = make_model(
+        [call], [value("x")], [value("y")], {}, domains={"f": 1}, functions=[function]
+    )
+    assert not too_much(proto)
+    proto.graph.node[0].input.append("x")
+    assert too_much(proto)
+
+
 def test_sizes_that_values_alone_say_are_unknown() -> None:
     proto = of_constants(
         op("Exp", "most", "end"), op("Range", "begin end step", "r"),

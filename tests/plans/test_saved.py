@@ -21,7 +21,7 @@ from execution.compiled.test_compiled_plan import rewritten
 from figure_builders import kernels_block
 from hetsim.analysis.what_if import faster_device
 from hetsim.base.files import open_regular, read_regular
-from hetsim.errors import InvalidInput, ModelError, PlanError, PlatformError, UsageError
+from hetsim.errors import InvalidInput, ModelError, PlanError, PlatformError
 from hetsim.execution.compiled.read import open_compiled
 from hetsim.execution.compiled.run import run_compiled
 from hetsim.execution.compiled.write import compile_plan
@@ -219,6 +219,33 @@ def test_what_is_in_no_catalog_is_a_mistake_of_the_plan(
         hetsim.load_plan(tmp_path / "plan.json")
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"contention": "fkfo"}, "its problem: unknown contention 'fkfo'"),
+        ({"execute": {"cpu": "x"}}, "its problem: device 'cpu': models cannot be executed in 'x'"),
+        ({"execute": {"tpu": "float16"}}, "its problem: no device 'tpu'"),
+        ({"platform": {"what_if": ["nonsense"]}}, "its platform: what if 'nonsense': "),
+        ({"platform": {"without": ["tpu"]}}, "its platform: without 'tpu': no device"),
+        ({"platform": {"without": ["cpu"]}}, "its platform: without 'cpu': .* the host"),
+        ({"model": {"dims": {"n": 3}}}, "its model: .*no input has a dimension named 'n'"),
+    ],
+)
+def test_what_there_is_not_is_a_mistake_of_the_plan(
+    tmp_path: Path, changes: Record, said: str
+) -> None:
+    plan_of(tmp_path)
+
+    def put(record: Record) -> None:
+        for key, entry in changes.items():
+            known = isinstance(record.get(key), dict)
+            record[key] = {**record[key], **entry} if known else entry
+
+    change(tmp_path / "plan.json", put)
+    with pytest.raises(PlanError, match=f"plan.json: {said}"):
+        hetsim.load_plan(tmp_path / "plan.json")
+
+
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": ' + "9" * 5000 + "}", "\0", "{}"])
 def test_texts_that_break_a_parser_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "plan.json").write_text(text)
@@ -283,7 +310,7 @@ def test_a_plan_says_which_profiles_its_prices_are_from(tmp_path: Path) -> None:
     assert again.to_json() == plan.to_json()
     assert "profiles" not in hetsim.plan(hetsim.Problem.of(model, platform), "heft").to_json()
     change(tmp_path / "plan.json", lambda r: r.update(profiles={"npu.0": entry}))
-    with pytest.raises(UsageError, match=r"no device 'npu\.0'"):
+    with pytest.raises(PlanError, match=r"plan\.json: its problem: no device 'npu\.0'"):
         hetsim.load_plan(tmp_path / "plan.json")
     plan.save(tmp_path / "plan.json")
     # Better hardware is asked of the same measurements.
@@ -342,7 +369,7 @@ def test_a_plan_is_refused_where_figures_changed_or_its_cost_model_is_none(tmp_p
         with pytest.raises(PlanError, match="cost entry"):
             hetsim.load_plan(tmp_path / "plan.json")
     change(tmp_path / "plan.json", lambda record: record.update(cost="fited"))
-    with pytest.raises(UsageError, match="did you mean 'fitted'"):
+    with pytest.raises(PlanError, match=r"plan\.json: its problem: .*did you mean 'fitted'"):
         hetsim.load_plan(tmp_path / "plan.json")
     plan.save(tmp_path / "plan.json")
     path.write_text(path.read_text("utf-8").replace("overlap: 2.0", "overlap: 2.1"), "utf-8")

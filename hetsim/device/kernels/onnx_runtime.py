@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hetsim.device.kernels.packing import FOREIGN_TYPES, ForeignType, from_bytes, to_bytes
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.graph.reading.arrays import plain
+from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -24,7 +25,6 @@ Value = Any
 """What crosses between subgraphs: a numpy array (strings as objects), a list of them for a
 sequence, None for an empty optional."""
 
-_SILENT = 4
 _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
@@ -101,10 +101,9 @@ class CompiledSubgraph:
         output_names: Sequence[str],
         settings: KernelSettings = DEFAULT,
     ) -> None:
-        import onnxruntime
-
+        onnxruntime = quiet_runtime()
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = _SILENT
+        options.log_severity_level = SILENT
         if not settings.plain:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
             options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
@@ -132,7 +131,7 @@ class CompiledSubgraph:
             raise ExecutionError(f"ONNX Runtime refuses the subgraph: {_gist(error)}") from error
         self.exporter: Callable[[BinaryIO], object] | None = None
         self._run_options = onnxruntime.RunOptions()
-        self._run_options.log_severity_level = _SILENT
+        self._run_options.log_severity_level = SILENT
         self.output_names = tuple(output_names)
         self.input_names = tuple(value.name for value in self._session.get_inputs())
         input_types = {value.name: value.type for value in self._session.get_inputs()}

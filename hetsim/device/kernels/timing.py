@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hetsim.errors import ExecutionError, InvalidInput, nearest
+from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
 
 PROVIDERS: Mapping[str, tuple[str, str]] = {
     "cpu": ("CPUExecutionProvider", "onnxruntime"),
@@ -30,7 +31,6 @@ PROVIDERS: Mapping[str, tuple[str, str]] = {
 """Execution providers by the name that users give: ONNX Runtime's name, and what to install."""
 
 _KERNEL = "_kernel_time"
-_SILENT = 4
 _TRUNCATED_S = 0.5e-6
 """The profiler cuts times off to whole microseconds: what is lost of each on average."""
 
@@ -162,10 +162,9 @@ def time_network(
 def _open(
     proto: bytes, provider: str, threads: int, weights_dir: str | None, profile: str | None
 ) -> Any:
-    import onnxruntime
-
+    onnxruntime = quiet_runtime()
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = _SILENT
+    options.log_severity_level = SILENT
     options.intra_op_num_threads = threads
     # Threads that wait for work in a loop would count as work.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -195,7 +194,7 @@ def _timed(
     from onnxruntime import RunOptions
 
     options = RunOptions()
-    options.log_severity_level = _SILENT
+    options.log_severity_level = SILENT
     # Kept while the runtime writes into them.
     outputs = session.run(None, inputs, options)
     binding = _bound(session, inputs, outputs)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 
 import onnx
+import onnx.checker
 import onnx.inliner
 
 from hetsim.graph.graph import ITEM_BITS
@@ -50,12 +51,18 @@ def too_much(proto: onnx.ModelProto, *, unknown: bool = False) -> bool:
         Whether a result of unknown size counts as too much, where values alone say the size.
         ONNX Runtime does not fold those by itself.
 
+    Where calls of functions cannot be replaced by bodies, it counts as too much: how much there is
+    is not known, and to leave a constant unfolded is never wrong.
+
     Operations of products are counted as the root of the product of their ends' sizes, which is
     exact for a matrix product. O(V + E), and inference over these nodes alone.
     """
     if proto.functions:
         # Calls are replaced by bodies before anything folds.
-        proto = onnx.inliner.inline_local_functions(_light(proto))
+        try:
+            proto = onnx.inliner.inline_local_functions(_light(proto))
+        except (ValueError, RuntimeError, onnx.checker.ValidationError):
+            return True
     nbytes, operations = 0, 0.0
     for part in _parts(proto, proto.graph, {}):
         known = _sizes(part)

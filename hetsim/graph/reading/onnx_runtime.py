@@ -13,6 +13,7 @@ import onnx
 from hetsim.errors import ModelError
 from hetsim.graph.reading.onnx_file import external_bytes
 from hetsim.graph.reading.onnx_types import parse_type
+from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
 from hetsim.graph.reading.structure import bodies
 
 LEVELS = ("none", "basic", "extended")
@@ -181,16 +182,14 @@ def open_session(
 
     `saved` is where the optimised model shall go, `profile` how the profile's path begins.
     """
-    import onnxruntime
-
-    ort: Any = onnxruntime
+    ort = quiet_runtime()
     options = ort.SessionOptions()
     options.graph_optimization_level = {
         "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
         "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
         "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     }[level]
-    options.log_severity_level = 4
+    options.log_severity_level = SILENT
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.disable_prepacking", "1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,12 @@ def ill_formed(proto: onnx.ModelProto) -> str:
     ONNX's checker is not asked for this: it wants what files in use lack, and takes the whole model
     as one message. O(messages).
     """
-    functions = frozenset(map(key_of, proto.functions))
+    functions: dict[FunctionKey, tuple[int, int]] = {}
+    for function in proto.functions:
+        key = key_of(function)
+        if key in functions:
+            return f"two functions are called {'::'.join(filter(None, key))!r}"
+        functions[key] = len(function.input), len(function.output)
     own = _Nodes(_versions(proto.opset_import), functions)
     scopes = [
         _Nodes(_versions(function.opset_import), functions).complaint(function.node)
@@ -46,12 +51,17 @@ class _Nodes:
     """Nodes under the same versions of operator sets, in a model with functions."""
 
     versions: Mapping[str, int]
-    functions: Collection[FunctionKey]
+    functions: Mapping[FunctionKey, tuple[int, int]]
     least: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def complaint(self, nodes: Iterable[onnx.NodeProto]) -> str:
         """What is wrong with any of them; empty where nothing is."""
         for node in nodes:
+            most = self.functions.get((node.domain, node.op_type, node.overload))
+            if most is not None and (len(node.input) > most[0] or len(node.output) > most[1]):
+                what = f"node {node.name!r} calls function {node.op_type!r} with "
+                what += f"{len(node.input)} inputs and {len(node.output)} outputs"
+                return f"{what}, and it has {most[0]} and {most[1]}"
             if len(node.input) < (least := self._least(node)):
                 what = f"node {node.name!r} ({node.op_type}) has {len(node.input)} inputs"
                 return f"{what}, and its operator takes at least {least}"

@@ -21,6 +21,7 @@ from hetsim.base.units import format_bytes
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS, Graph
 from hetsim.graph.reading.onnx_runtime import gist, open_session
+from hetsim.graph.reading.quiet_runtime import SILENT
 from hetsim.graph.reading.structure import bodies
 from hetsim.graph.shapes.data_dependence import RANDOM
 from hetsim.graph.shapes.observed import Observed, Shape
@@ -248,7 +249,7 @@ def _run(
     import onnxruntime
 
     options = onnxruntime.RunOptions()
-    options.log_severity_level = 4
+    options.log_severity_level = SILENT
     reasons: list[str] = []
     done = threading.Event()
 

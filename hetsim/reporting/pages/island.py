@@ -52,6 +52,9 @@ class Verdict:
     levers: tuple[str, ...] = ()
     sure: str = ""
 
+    def __post_init__(self) -> None:
+        _check_texts(self.say, self.binds, *self.levers, self.sure)
+
 
 @dataclass(frozen=True, slots=True)
 class Tile:
@@ -60,6 +63,9 @@ class Tile:
     label: str
     figure: str
     note: str = ""
+
+    def __post_init__(self) -> None:
+        _check_texts(self.label, self.figure, self.note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,10 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     marked: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            _check_texts(*row)
 
     def shown(self) -> list[list[str]]:
         """Return the cells as they are shown: on one line, and not without end."""
@@ -110,6 +120,9 @@ class Section:
     tables: tuple[Table, ...] = ()
     open: bool = False
     order: int = 50
+
+    def __post_init__(self) -> None:
+        _check_texts(self.title, self.caption)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +191,13 @@ class Island:
 def told(text: str) -> str:
     """Return `text` as it is shown: on one line, control characters escaped, not without end."""
     return cut(plain(text), CELL_MOST)
+
+
+def _check_texts(*shown: object) -> None:
+    """Raise TypeError for what is no text: records from files may hold anything in its place."""
+    for one in shown:
+        if not isinstance(one, str):
+            raise TypeError(f"a {type(one).__name__} where there must be a text")
 
 
 def columns(*names: str) -> tuple[Column, ...]:

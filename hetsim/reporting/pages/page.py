@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -79,6 +80,7 @@ def write_page(island: Island, path: Path, *, force: bool = False) -> None:
     write_file(path, page(island), force=force, option="--report")
 
 
+@functools.cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined

@@ -41,12 +41,17 @@ def test_one_two_and_several(cli: Cli, answers: AnswersOnDisk, tmp_path: Path) -
 def test_what_goes_wrong_is_one_line(cli: Cli, answers: AnswersOnDisk, tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text('{"schema": "hetsim-comparison/1"}')
+    odd = tmp_path / "odd.json"
+    record = json.loads(answers.record.read_text())
+    record["rows"][0]["strategy"] = {"a": "heft"}
+    odd.write_text(json.dumps(record))
     other = tmp_path / "other.json"
     other.write_text(json.dumps({"schema": "hetsim-zoo/1"}))
     out = str(tmp_path / "report.html")
     for source, code, said in (
         (tmp_path / "missing", 3, "missing: cannot read"),
         (broken, 3, "broken.json: its record of 'hetsim-comparison/1' is not whole"),
+        (odd, 3, "odd.json: its record of 'hetsim-comparison/1' is not whole: a dict where there "),
         (other, 3, "other.json: no report is made of a 'hetsim-zoo/1'"),
     ):
         made = cli("report", str(source), "-o", out)

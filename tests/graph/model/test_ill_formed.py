@@ -123,6 +123,33 @@ def test_a_node_of_too_few_inputs(tmp_path: Path, op_type: str, place: str) -> N
         hetsim.load_model(save(proto, tmp_path))
 
 
+def test_two_functions_of_one_name(tmp_path: Path) -> None:
+    proto = _model()
+    proto.functions.append(proto.functions[0])
+    with pytest.raises(ModelError, match="two functions are called 'local::F'"):
+        hetsim.load_model(save(proto, tmp_path))
+    proto.functions[1].overload = "other"
+    assert hetsim.load_model(save(proto, tmp_path)).graph.nodes
+
+
+@pytest.mark.parametrize("place", ["graph", "branch", "function"])
+@pytest.mark.parametrize("more", [("u u", "o"), ("u", "o p")])
+def test_a_call_with_more_than_its_function_has(
+    tmp_path: Path, more: tuple[str, str], place: str
+) -> None:
+    proto = _model()
+    other = helper.make_function(
+        "local", "G", ["a"], ["b"], [op("F", "a", "b", domain="local")],
+        [helper.make_opsetid("", 20), helper.make_opsetid("local", 1)],
+    )  # fmt: skip
+    proto.functions.append(other)
+    body = proto.graph.node[2].attribute[0].g
+    nodes = {"graph": proto.graph, "branch": body, "function": proto.functions[1]}[place].node
+    nodes.append(op("F", *more, "odd", domain="local"))
+    with pytest.raises(ModelError, match=r"'odd' calls function 'F' with .*, and it has 1 and 1"):
+        hetsim.load_model(save(proto, tmp_path))
+
+
 def test_packed_and_typed_contents_are_read(tmp_path: Path) -> None:
     packed = helper.make_tensor("four", onnx.TensorProto.INT4, (5,), [1, 2, 3, 4, 5])
     halves = helper.make_tensor("half", onnx.TensorProto.FLOAT16, (3,), [1.0, 2.0, 3.0])
