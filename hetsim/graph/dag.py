@@ -4,9 +4,54 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hetsim.errors import ModelError
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Rows:
+    """A list of node ids by node, in two arrays.
+
+    Attributes
+    ----------
+    at : int array [n + 1]
+        By node, where its row begins in `node`; at the end the length of `node`.
+    node : int array
+    """
+
+    at: Ints
+    node: Ints
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> Rows:
+        """Put rows one behind the other. Linear."""
+        at = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)), out=at[1:])
+        return cls(at, np.fromiter(chain.from_iterable(rows), np.int64, int(at[-1])))
+
+    @classmethod
+    def sorted_by(cls, n: int, owner: Ints, node: Ints) -> Rows:
+        """Put every entry of `node` into the row of its `owner`, in the order given."""
+        at = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(np.bincount(owner, minlength=n), out=at[1:])
+        return cls(at, node[np.argsort(owner, kind="stable")])
+
+    @property
+    def owner(self) -> Ints:
+        """By entry of `node`: the row that it is in."""
+        return np.repeat(np.arange(len(self.at) - 1), np.diff(self.at))
+
+    def tuples(self) -> tuple[tuple[int, ...], ...]:
+        """Return the rows one by one."""
+        flat = tuple(self.node.tolist())
+        return tuple([flat[first:last] for first, last in pairwise(self.at.tolist())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +66,20 @@ class Dag:
 
     preds: tuple[tuple[int, ...], ...]
     succs: tuple[tuple[int, ...], ...]
+    _rows: list[Rows] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @classmethod
+    def from_arrays(cls, n: int, source: Ints, target: Ints) -> Dag:
+        """Build from edges as two arrays; see ``from_edges``."""
+        wrong = np.flatnonzero((source < 0) | (source >= target) | (target >= n))
+        if wrong.size:
+            u, v = int(source[wrong[0]]), int(target[wrong[0]])
+            raise _not_ascending(n, u, v)
+        source, target = different_pairs(n, source, target)
+        succs, preds = Rows.sorted_by(n, source, target), Rows.sorted_by(n, target, source)
+        made = cls(preds.tuples(), succs.tuples())
+        made._rows[:] = preds, succs
+        return made
 
     @classmethod
     def from_edges(cls, n: int, edges: Iterable[tuple[int, int]]) -> Dag:
@@ -35,10 +94,7 @@ class Dag:
         preds: list[set[int]] = [set() for _ in range(n)]
         for u, v in edges:
             if not 0 <= u < v < n:
-                raise ModelError(
-                    f"edge ({u}, {v}) does not ascend within 0 .. {n - 1}",
-                    hint="number the nodes in a topological order",
-                )
+                raise _not_ascending(n, u, v)
             succs[u].add(v)
             preds[v].add(u)
         return cls(
@@ -51,11 +107,41 @@ class Dag:
         """Number of nodes."""
         return len(self.preds)
 
+    @property
+    def pred_rows(self) -> Rows:
+        """The `preds` as arrays; made at the first call, and not to be written to."""
+        return self._both()[0]
+
+    @property
+    def succ_rows(self) -> Rows:
+        """The `succs` as arrays; made at the first call, and not to be written to."""
+        return self._both()[1]
+
+    def _both(self) -> list[Rows]:
+        if not self._rows:
+            self._rows[:] = Rows.of(self.preds), Rows.of(self.succs)
+        return self._rows
+
     def edges(self) -> Iterable[tuple[int, int]]:
         """Yield every edge (u, v), ascending."""
         for u, targets in enumerate(self.succs):
             for v in targets:
                 yield u, v
+
+
+def _not_ascending(n: int, u: int, v: int) -> ModelError:
+    return ModelError(
+        f"edge ({u}, {v}) does not ascend within 0 .. {n - 1}",
+        hint="number the nodes in a topological order",
+    )
+
+
+def different_pairs(n: int, u: Ints, v: Ints) -> tuple[Ints, Ints]:
+    """Return the pairs (u, v) of numbers below `n`, each once, ascending. O(E log E)."""
+    keys = np.sort(u * n + v)
+    if keys.size:
+        keys = keys[np.concatenate(([True], keys[1:] != keys[:-1]))]
+    return np.divmod(keys, max(n, 1))
 
 
 def joined(n: int, pairs: Iterable[tuple[int, int]]) -> list[int]:

@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import order_groups
+
+
+class _Alone(Sequence[tuple[int, ...]]):
+    """Every node by itself, without a tuple for each."""
+
+    def __init__(self, nodes: range) -> None:
+        self._nodes = nodes
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @overload
+    def __getitem__(self, at: int) -> tuple[int, ...]: ...
+    @overload
+    def __getitem__(self, at: slice) -> _Alone: ...
+    def __getitem__(self, at: int | slice) -> tuple[int, ...] | _Alone:
+        return _Alone(self._nodes[at]) if isinstance(at, slice) else (self._nodes[at],)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,22 +35,21 @@ class Quotient:
     ----------
     dag : Dag
         Node ids are a topological order, as everywhere.
-    members : tuple of tuple of int
+    members : sequence of tuple of int
         The nodes that each of its nodes stands for, ascending.
-    place : tuple of int
+    place : sequence of int
         The node of it that each original node is in.
     """
 
     dag: Dag
-    members: tuple[tuple[int, ...], ...]
-    place: tuple[int, ...]
+    members: Sequence[tuple[int, ...]]
+    place: Sequence[int]
 
     @classmethod
     def of(cls, dag: Dag, atoms: Sequence[tuple[int, ...]]) -> Quotient:
         """Contract disjoint sets that close no cycle together. O(V log V + E)."""
         if not atoms:
-            nodes = range(dag.n)
-            return cls(dag, tuple((v,) for v in nodes), tuple(nodes))
+            return cls(dag, _Alone(range(dag.n)), range(dag.n))
         labels = list(range(dag.n))
         for atom in atoms:
             for node in atom:
@@ -53,6 +70,8 @@ class Quotient:
         device_of: Sequence[int],
     ) -> tuple[list[int], tuple[str, ...]]:
         """Label the original nodes by a merge method that sees each set as one node."""
+        if self.dag.n == len(self.place):
+            return method(self.dag, device_of)
         labels, notes = method(self.dag, [device_of[nodes[0]] for nodes in self.members])
         return self.spread(labels), notes
 

@@ -276,19 +276,17 @@ def _left(
                 f"{region.device}: pattern '{region.pattern}' was dropped, for {entry.reason}"
             )
     found: dict[int, str] = {}
-    for node, device in enumerate(assignment):
-        if device != default:
-            continue
-        if node in pins:
-            found[node] = "pinned to it"
-        elif node in reasons:
-            found[node] = reasons[node]
-        else:
-            refused = [
-                regions.reason(node, d) for d in solved.order[:-1] if not regions.alone[node, d]
-            ]
-            found[node] = "; ".join([*refused, *lost.get(node, ())]) or "chosen for it"
-    return found
+    left = np.flatnonzero(np.asarray(assignment) == default)
+    for device in solved.order[:-1]:
+        nodes = left[~regions.alone[left, device]].tolist()
+        for node, why in zip(nodes, regions.reasons(nodes, device), strict=True):
+            found[node] = f"{found[node]}; {why}" if node in found else why
+    for node, dropped in lost.items():
+        if assignment[node] == default:
+            found[node] = "; ".join([*([found[node]] if node in found else []), *dropped])
+    found.update((node, why) for node, why in reasons.items() if assignment[node] == default)
+    found.update((node, "pinned to it") for node in pins if assignment[node] == default)
+    return {node: found.get(node, "chosen for it") for node in left.tolist()}
 
 
 def _composite_notes(

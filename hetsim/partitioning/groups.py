@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from hetsim.graph.dag import Dag, joined, topological_order
+from hetsim.partitioning import on_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ def order_groups(
     and, among those that could stand next, the least rank comes first; None where the
     graph of groups has a cycle. O(V + E + G log G).
     """
+    if dag.n >= on_arrays.LARGE_FROM:
+        return on_arrays.order_groups(dag, labels, rank)
     index_of: dict[int, int] = {}
     members: list[list[int]] = []
     owner: list[int] = []

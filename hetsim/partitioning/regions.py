@@ -111,10 +111,19 @@ class Regions:
 
     def reason(self, node: int, device: int) -> str:
         """Say why `device` does not get `node` by itself, ``DEVICE: reason``."""
-        why = self.withdrawn.get((node, device))
-        return (
-            f"{self.problem.devices[device]}: {why}" if why else refusal(self.problem, node, device)
-        )
+        return self.reasons([node], device)[0]
+
+    def reasons(self, nodes: Sequence[int], device: int) -> list[str]:
+        """Say the ``reason`` of each of `nodes`."""
+        name = self.problem.devices[device]
+        refused = self.problem.refusals[device] if self.problem.refusals else {}
+        found = [f"{name}: {refused.get(node, 'not supported')}" for node in nodes]
+        if self.withdrawn:
+            for place, node in enumerate(nodes):
+                why = self.withdrawn.get((node, device))
+                if why:
+                    found[place] = f"{name}: {why}"
+        return found
 
 
 @checks.takes(problem=checks.instance("hetsim.problem.problem:Problem"))

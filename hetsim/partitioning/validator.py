@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
 
 from hetsim.base import checks
 from hetsim.errors import PartitionError
-from hetsim.graph.dag import Dag, find_cycle
+from hetsim.graph.dag import Dag, Ints, Rows, find_cycle
+from hetsim.partitioning import on_arrays
 from hetsim.partitioning.groups import Group, component_counts, condense, owners
 from hetsim.problem.problem import Problem
 
@@ -123,19 +127,25 @@ def check(
 
     `supports` tells whether each group's device must support all of it.
     """
-    for index, group in enumerate(groups):
-        _GROUP(group, f"group {index}")
-        checks.text(group.device, f"the device of group {index}")
-        if not isinstance(group.nodes, tuple):
-            raise checks.refused(f"the nodes of group {index}", group.nodes, "a tuple")
-        if set(map(type, group.nodes)) - {int}:
-            checks.sequence(_NODE)(group.nodes, f"the nodes of group {index}")
+    composites = [(kernel.device, kernel.nodes) for kernel in problem.composites]
+    if _plain(groups):
+        if problem.n >= on_arrays.LARGE_FROM and on_arrays.is_valid(
+            problem.dag,
+            Rows.of([group.nodes for group in groups]),
+            _columns(groups, problem.devices),
+            problem.supported if supports else None,
+            composites,
+            connected=connected,
+        ):
+            return
+    else:
+        _check_types(groups)
     found = problems_of(
         problem.dag,
         groups,
         problem.devices,
         problem.supported.tolist() if supports else None,
-        composites=[(kernel.device, kernel.nodes) for kernel in problem.composites],
+        composites=composites,
         connected=connected,
         name=problem.node_names or None,
     )
@@ -147,6 +157,33 @@ def check(
             complaints=tuple(found),
             cycle=_cycle(problem.dag, groups),
         )
+
+
+def _plain(groups: Sequence[Group]) -> bool:
+    """Whether all are of the very types that they are to be of; quick, and no error if not."""
+    if set(map(type, groups)) - {Group}:
+        return False
+    nodes = [group.nodes for group in groups]
+    return (
+        not {type(group.device) for group in groups} - {str}
+        and not set(map(type, nodes)) - {tuple}
+        and not set(map(type, chain.from_iterable(nodes))) - {int}
+    )
+
+
+def _check_types(groups: Sequence[Group]) -> None:
+    for index, group in enumerate(groups):
+        _GROUP(group, f"group {index}")
+        checks.text(group.device, f"the device of group {index}")
+        if not isinstance(group.nodes, tuple):
+            raise checks.refused(f"the nodes of group {index}", group.nodes, "a tuple")
+        checks.sequence(_NODE)(group.nodes, f"the nodes of group {index}")
+
+
+def _columns(groups: Sequence[Group], devices: Sequence[str]) -> Ints:
+    """The device of each group; one that is unknown is -1."""
+    column_of = {device: column for column, device in enumerate(devices)}
+    return np.array([column_of.get(group.device, -1) for group in groups], dtype=np.int64)
 
 
 def _cycle(dag: Dag, groups: Sequence[Group]) -> tuple[int, ...]:

@@ -88,6 +88,7 @@ def build(
     if staging is not None:
         checks.instance("hetsim.problem.parts:Staging")(staging, "staging")
         _check_staging(staging, count)
+    called = tuple([f"n{v}" for v in range(n)])
     return Given(
         name=name,
         devices=names,
@@ -110,11 +111,11 @@ def build(
         staging=staging,
         idle_w=(0.0,) * count,
         busy_w=(0.0,) * count,
-        node_names=tuple(f"n{v}" for v in range(n)),
+        node_names=called,
         op_types=("Task",) * n,
-        origins=tuple((f"n{v}",) for v in range(n)),
+        origins=tuple(zip(called, strict=True)),
         refusals=tuple(
-            {v: "inf in seconds" for v in range(n) if not np.isfinite(times[v, p])}
+            dict.fromkeys(np.flatnonzero(~np.isfinite(times[:, p])).tolist(), "inf in seconds")
             for p in range(count)
         ),
         evidence=tuple(
@@ -144,6 +145,10 @@ def _check_staging(staging: Staging, count: int) -> None:
 
 
 def _from_edges(n: int, edges: Iterable[tuple[int, int, int]]) -> tuple[Value, ...]:
+    if isinstance(edges, list | tuple):
+        plain = _plain_edges(n, edges)
+        if plain is not None:
+            return plain
     merged: dict[tuple[int, int], int] = {}
     for u, v, nbytes in checks.rows(edges, "edges", "from, to, bytes"):
         _NODE(u, "the start of an edge")
@@ -154,6 +159,27 @@ def _from_edges(n: int, edges: Iterable[tuple[int, int, int]]) -> tuple[Value, .
             raise InvalidInput(f"edge ({u}, {v}) is given twice", hint="add their bytes up")
         merged[int(u), int(v)] = checks.whole_bytes(nbytes, f"what edge ({u}, {v}) moves")
     return tuple(Value(f"n{u}:n{v}", nbytes, u, (v,)) for (u, v), nbytes in sorted(merged.items()))
+
+
+def _plain_edges(n: int, edges: Sequence[tuple[int, int, int]]) -> tuple[Value, ...] | None:
+    """Return the values of edges that are tuples of Python's own integers; None if any is not.
+
+    None as well where one is wrong: who looks at them one by one says which.
+    """
+    if not edges or set(map(type, edges)) - {tuple} or set(map(len, edges)) - {3}:
+        return None
+    sources, targets, sizes = zip(*edges, strict=True)
+    if any(set(map(type, column)) - {int} for column in (sources, targets, sizes)):
+        return None
+    if min(sources) < 0 or max(targets) >= n or min(sizes) < 0:
+        return None
+    u, v = np.array(sources, dtype=np.int64), np.array(targets, dtype=np.int64)
+    keys = u * n + v
+    order = np.argsort(keys, kind="stable")
+    if (u >= v).any() or (np.diff(keys[order]) == 0).any():
+        return None
+    ordered = [edges[at] for at in order.tolist()]
+    return tuple([Value(f"n{u}:n{v}", nbytes, u, (v,)) for u, v, nbytes in ordered])
 
 
 def _from_tensors(n: int, tensors: Iterable[tuple[int, int, Sequence[int]]]) -> tuple[Value, ...]:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hetsim.base import checks
 from hetsim.cost.default import DEFAULT_COST
-from hetsim.graph.dag import Dag
+from hetsim.graph.dag import Dag, Rows
 from hetsim.hardware.executing import executed
 from hetsim.hardware.spec import standing_for
 from hetsim.problem.evidence import Z80, Uncertainty, uncertainty_of
@@ -27,6 +27,10 @@ from hetsim.problem.scaled import scaled
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import Platform
+
+
+AS_ARRAYS_FROM = 1_000
+"""Values from which their edges go through arrays; with fewer, making these takes longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +49,12 @@ class Problem(Given):
     @cached_property
     def dag(self) -> Dag:
         """Who feeds whom."""
+        if len(self.values) >= AS_ARRAYS_FROM:
+            readers = Rows.of([value.consumers for value in self.values])
+            makers = np.array([value.producer for value in self.values], dtype=np.int64)
+            source = makers[readers.owner]
+            made = source != GRAPH_INPUT
+            return Dag.from_arrays(self.n, source[made], readers.node[made])
         return Dag.from_edges(
             self.n,
             (

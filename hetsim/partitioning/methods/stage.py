@@ -45,7 +45,8 @@ def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[i
         keys = _levels(dag, map(place.__getitem__, device_of), len(order))
         groups = set(keys)
         hosts = place.get(host, -1) if host is not None else -1
-        off = sum(key % len(order) != hosts for key in groups) if hosts >= 0 else len(groups)
+        of_host = range(hosts, max(groups, default=0) + 1, len(order)) if hosts >= 0 else ()
+        off = len(groups.difference(of_host))
         if (off, len(groups)) < fewest:
             best, fewest = keys, (off, len(groups))
     return best

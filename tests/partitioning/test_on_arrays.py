@@ -1,0 +1,156 @@
+"""What large graphs are answered on arrays is what plain loops answer, bit by bit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+import hetsim
+from hetsim.errors import PartitionError
+from hetsim.graph.dag import Dag, Rows, joined
+from hetsim.partitioning import on_arrays
+from hetsim.partitioning.groups import Group, order_groups
+from hetsim.partitioning.validator import check
+from hetsim.problem import problem as problem_module
+from hetsim.problem.problem import Problem
+from sweeps import sweep
+
+
+def random_edges(rng: random.Random, n: int) -> list[tuple[int, int]]:
+    reach = rng.choice((2, 6, n))
+    pairs = ((max(0, v - rng.randint(1, reach)), v) for v in range(1, n) for _ in range(3))
+    return sorted({pair for pair in pairs if rng.random() < 0.6})
+
+
+def always_arrays(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(on_arrays, "LARGE_FROM", 0)
+    patch.setattr(problem_module, "AS_ARRAYS_FROM", 0)
+
+
+def graphs(seed: int, count: int) -> Iterator[tuple[random.Random, Dag]]:
+    rng = random.Random(seed)
+    for _ in range(count):
+        n = rng.randint(1, 40)
+        yield rng, Dag.from_edges(n, random_edges(rng, n))
+
+
+@sweep("seed", quick=[0], full=range(20))
+def test_groups_are_ordered_as_by_plain_loops(seed: int) -> None:
+    circles = 0
+    for rng, dag in graphs(seed, 200):
+        # Few circles, or none: labels that ascend along most edges.
+        nodes = range(dag.n)
+        ways = (
+            [v // rng.randint(1, 3) for v in nodes],
+            [rng.randrange(40) for _ in nodes],
+            [-(10**9) * (v // 2) for v in nodes],
+        )
+        labels = rng.choice(ways)
+        rank = rng.choice((None, [rng.choice((0.0, 1.5, -2.0)) for _ in range(dag.n)]))
+        plain = order_groups(dag, labels, rank)
+        assert on_arrays.order_groups(dag, labels, rank) == plain
+        circles += plain is None
+    assert 10 < circles < 190
+
+
+@sweep("seed", quick=[0], full=range(20))
+def test_groups_are_valid_as_by_plain_loops(seed: int) -> None:
+    """Of right partitions and of ones that were broken in every way; complaints are the same."""
+    broken = 0
+    for rng, dag in graphs(seed, 60):
+        table = [[1.0, 1.0 if rng.random() < 0.6 else float("inf")] for _ in range(dag.n)]
+        pair = tuple(sorted(rng.sample(range(dag.n), 2))) if dag.n > 1 else (0,)
+        problem = Problem.from_arrays(
+            table, [(u, v, 1) for u, v in dag.edges()], composites=[(1, pair, 1.0)]
+        )
+        method = rng.choice(("stage", "compact"))
+        groups = list(hetsim.partition(problem, method).groups)
+        for way in range(8):
+            made = damaged(rng, groups, way, dag.n)
+            for connected in (False, True):
+                told = [complaints(problem, made, connected=connected)]
+                with pytest.MonkeyPatch.context() as patch:
+                    always_arrays(patch)
+                    told.append(complaints(problem, made, connected=connected))
+                assert told[0] == told[1]
+                broken += told[0] != ()
+    assert broken > 100
+
+
+def damaged(rng: random.Random, groups: Sequence[Group], way: int, n: int) -> list[Group]:
+    """The groups, or with a fault in them."""
+    made = list(groups)
+    at = rng.randrange(len(made))
+    group = made[at]
+    if way == 1:
+        made[at] = Group("d1" if group.device == "d0" else "d0", group.nodes)
+    elif way == 2:
+        made[at] = Group("unknown", group.nodes)
+    elif way == 3:
+        made[at] = Group(group.device, group.nodes[1:])
+    elif way == 4:
+        made[at] = Group(group.device, tuple(sorted({*group.nodes, rng.randrange(n)})))
+    elif way == 5:
+        made.reverse()
+    elif way == 6:
+        made[at] = Group(group.device, group.nodes[::-1])
+    elif way == 7:
+        other = made.pop(rng.randrange(len(made)))
+        if made:
+            last = made[-1]
+            made[-1] = Group(last.device, tuple(sorted(last.nodes + other.nodes)))
+    return made
+
+
+def complaints(problem: Problem, groups: Sequence[Group], *, connected: bool) -> tuple[str, ...]:
+    try:
+        check(problem, groups, connected=connected)
+    except PartitionError as error:
+        return error.complaints
+    return ()
+
+
+@sweep("seed", quick=[0], full=range(20))
+def test_problems_of_arrays_are_the_same(seed: int) -> None:
+    """Edges in a list go through arrays, those of an iterator one by one; so do values."""
+    for rng, dag in graphs(seed, 60):
+        edges = [(u, v, rng.randrange(9)) for u, v in dag.edges()]
+        rng.shuffle(edges)
+        quick = Problem.from_arrays([[1.0, 2.0]] * dag.n, edges)
+        plain = Problem.from_arrays([[1.0, 2.0]] * dag.n, iter(edges))
+        assert quick.values == plain.values
+        assert quick.dag == plain.dag == dag
+        with pytest.MonkeyPatch.context() as patch:
+            always_arrays(patch)
+            again = Problem.from_arrays([[1.0, 2.0]] * dag.n, edges).dag
+            assert again == dag
+        for rows, tuples in ((again.pred_rows, dag.preds), (dag.succ_rows, dag.succs)):
+            assert rows.tuples() == tuples
+            assert list(zip(rows.owner.tolist(), rows.node.tolist(), strict=True)) == [
+                (v, u) for v, row in enumerate(tuples) for u in row
+            ]
+        assert on_arrays.joined(dag.n, dag.succ_rows.owner, dag.succ_rows.node).tolist() == joined(
+            dag.n, dag.edges()
+        )
+
+
+@pytest.mark.parametrize(
+    "edges", [[(0, 0, 1)], [(1, 0, 1)], [(0, 3, 1)], [(-1, 2, 1)], [(0, 1, 1), (0, 1, 2)],
+              [(0, 1, -1)], [(0, 1)], [(0, 1, 2, 3)], [(0, 1, 1.5)], [("0", 1, 1)], ["012"],
+              [(0, True, 1)], [(0, 2**70, 1)]],
+)  # fmt: skip
+def test_wrong_edges_are_told_as_one_by_one(edges: list[tuple[int, int, int]]) -> None:
+    told = []
+    for given in (edges, iter(edges)):
+        with pytest.raises(hetsim.InvalidInput) as caught:
+            Problem.from_arrays([[1.0]] * 3, given)
+        told.append(str(caught.value))
+    assert told[0] == told[1]
+
+
+def test_edges_of_a_dag_ascend() -> None:
+    rows = Rows.of([(1,), (), (1,)])
+    with pytest.raises(hetsim.ModelError, match=r"edge \(2, 1\) does not ascend within 0 \.\. 2"):
+        Dag.from_arrays(3, rows.owner, rows.node)
