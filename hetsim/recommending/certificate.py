@@ -10,6 +10,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from hetsim.base.files import sha256_of
 from hetsim.graph.loading import load_model
 from hetsim.recommending.arriving import drawn
 from hetsim.recommending.bounds.bound import Bound
+from hetsim.recommending.placements import able_on, held_on
 from hetsim.recommending.playing import Played
 from hetsim.recommending.policies import Placed, Policy, up_to
 from hetsim.recommending.question import Arrivals, Way
@@ -172,10 +174,27 @@ class _Writer:
                     "max_queue_size": None,
                     "timeout_s": None,
                     "timeout_action": "reject",
+                    **self._refused(one),
                 }
                 for one in self._found.policies
             ],
         }
+
+    def _refused(self, policy: Policy) -> dict[str, Any]:
+        """The least sets of models that a type of device does not hold together, where asked."""
+        if policy.placement != "each":
+            return {}
+        question = self._question
+        found: list[list[Any]] = []
+        for of_type in range(len(question.types)):
+            able, held = able_on(question, of_type, policy), held_on(question, of_type, policy)
+            least: list[set[int]] = []
+            for many in range(1, len(able) + 1):
+                for on in combinations(able, many):
+                    if on not in held and not any(one <= set(on) for one in least):
+                        least.append(set(on))
+                        found.append([of_type, list(on)])
+        return {"refused": found}
 
     def _arrivals(self) -> dict[str, Any] | None:
         arrivals = self._question.arrivals

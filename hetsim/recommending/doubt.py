@@ -141,7 +141,7 @@ def doubt_of(
     question = found.question
     vectors = _near(found, near)
     first = {
-        one.counts: best.policies[0]
+        one.counts: best
         for one in (*found.tried, found.answer, found.runner_up)
         if one is not None and (best := one.best(question)) is not None
     }
@@ -159,7 +159,7 @@ def doubt_of(
             search = Search(other, comes, budget=budget, sampled=False)
             search.policies = found.policies
             for column, counts in enumerate(vectors):
-                meets[row, column] = search.meets(counts, first.get(counts, 0))
+                meets[row, column] = search.meets(counts, first.get(counts))
             row += 1
     return _told(found, vectors, meets, weight, draws, demand)
 

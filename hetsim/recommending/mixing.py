@@ -111,7 +111,7 @@ def fitting(
     """
     need = needs_of(question)
     holds = [
-        [_bytes(question, model, place.of_type, most) if at in able[model] else 0
+        [bytes_of(question, model, place.of_type, most) if at in able[model] else 0
          for at, place in enumerate(places)]
         for model in range(len(able))
     ]  # fmt: skip
@@ -141,7 +141,8 @@ def fitting(
         does[model] += speed[model][at]
 
 
-def _bytes(question: Question, model: int, of_type: int, most: int) -> int:
+def bytes_of(question: Question, model: int, of_type: int, most: int) -> int:
+    """What a model holds of a device, in batches of up to so many."""
     return max(
         way.whole_bytes
         for of_class in question.classes_of(model)

@@ -16,7 +16,11 @@ from hetsim.recommending.mixing import fitting, needs_of, suited
 from hetsim.recommending.question import Counts, Question, Split, Way
 
 Routing = Literal["least_finish", "shortest_queue"]
-Placement = Literal["all", "together", "apart", "suited", "fitting", "split", "beside"]
+Placement = Literal["all", "together", "apart", "suited", "fitting", "split", "beside", "each"]
+
+
+MOST_MODELS = 4
+"""Of which every placement is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Policy:
 
     Attributes
     ----------
-    placement : "all", "together", "apart", "suited", "fitting", "split" or "beside"
+    placement : "all", "together", "apart", "suited", "fitting", "split", "beside" or "each"
         Each device serves every model for all of whose shapes it is quick enough; where that
         may leave a model out, or not fit a device's memory, it is called "together". Or each
         device serves one model, dealt out so that the least is short of devices, see ``apart``; or
@@ -33,6 +37,8 @@ class Policy:
         what fits beside it, see ``fitting``.
         Or a model is split over devices, and whole on those that are left over; or whole where
         it can be, and split beside that: see ``gathered``.
+        "each" is every placement of models that are whole, one after another, where bounds leave
+        few, and no other policy meets: see ``Placements``.
     routing : "least_finish" or "shortest_queue"
     max_batch : int
         1: each request goes at once, and is not batched. Else requests that wait run as batches
@@ -65,6 +71,7 @@ class Policy:
             "fitting": ", models where they fit",
             "split": f", split by {self.strategy}",
             "beside": f", split by {self.strategy} beside whole",
+            "each": ", every placement where few are left",
         }
         line = ", in one line" if self.line else ""
         return f"{routing}{line}{batches}{where.get(self.placement, '')}"
@@ -142,7 +149,17 @@ def policies_of(question: Question) -> tuple[Policy, ...]:
         lined: Placement = "all" if _never_fails(question, line=True) else "together"
         for placement in (lined, "apart", *mixed):
             found.append(Policy(placement, "least_finish", 1, line=True))
+    if (whole, "") in placements and _may_be_placed(question):
+        for batch in (1, *useful_batches(question)):
+            found.append(Policy("each", "least_finish", batch))
+        found.append(Policy("each", "least_finish", 1, line=True))
     return tuple(found)
+
+
+def _may_be_placed(question: Question) -> bool:
+    """Whether there are placements but that on all devices, and models are few."""
+    several = any(kind.slots or len(kind.devices) > 1 for kind in question.kinds)
+    return 1 < len(question.models) <= MOST_MODELS or (len(question.models) == 1 and several)
 
 
 def _never_fails(question: Question, *, line: bool = False) -> bool:
@@ -216,7 +233,7 @@ def links_of(question: Question, places: Sequence[Place]) -> tuple[list[int], in
 
 
 def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
-    """Return where models are served on a vector, or why they cannot be so."""
+    """Return where models are served on a vector, or why they cannot be so; not of "each"."""
     places, able = _able(question, counts, policy.max_batch)
     if policy.placement == "apart":
         able = apart(question, places, able)

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.confidence.until import FIRST_LOOK
 from hetsim.confidence.verdict import Answer
 from hetsim.recommending.arriving import drawn
 from hetsim.recommending.bounds.bound import Bound, choices
@@ -19,7 +21,8 @@ from hetsim.recommending.bounds.pooled import pooled
 from hetsim.recommending.bounds.pooled_drawn import pooled_drawn
 from hetsim.recommending.bounds.prices import alike, at_vector, matters
 from hetsim.recommending.bounds.under import Under
-from hetsim.recommending.losing import lefts
+from hetsim.recommending.losing import lefts, shape_of
+from hetsim.recommending.placements import Placements
 from hetsim.recommending.playing import RUNS, Played, margin, play_drawn, play_given
 from hetsim.recommending.policies import Placed, Policy, placed, policies_of
 from hetsim.recommending.question import Arrivals, Counts, Question
@@ -37,6 +40,12 @@ SAMPLE = 2**16
 
 BUDGET = 2**18
 """Drawn requests after which a run ends that has told nothing."""
+
+ONE_BY_ONE = 2**13
+"""Requests that all runs of a vector's placements one by one take together, or none is played."""
+
+LEAST_PLACED, MOST_PLACED = 8, 64
+"""Of such runs: there may be as many of however many requests, and so many of however few."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,6 +253,7 @@ class Search:
         self.tests = [bound.test(question) for bound in self.bounds]
         self.tried: list[Tried] = []
         self._under = Under(question, self.bounds)
+        self._placements = Placements(question, self._under)
         self._runs = self._played = 0
 
     def found(self) -> Found:
@@ -332,7 +342,63 @@ class Search:
             runs.append(self._run(group, where, policy))
             if runs[-1].answer == "meets" and not to_the_end:
                 break
+        if all(run.answer != "meets" for run in runs):
+            runs += self._one_by_one(counts, deployments)
         return Tried(counts, tuple(runs))
+
+    def _one_by_one(
+        self, counts: Counts, known: Sequence[tuple[tuple[int, ...], Placed | str]]
+    ) -> Iterator[Run]:
+        """Play the placements that no bound excludes and that are not known, until one meets."""
+        others = self._placed_one_by_one(counts, known)
+        if others is None:
+            every = tuple(at for at, one in enumerate(self.policies) if one.placement == "each")
+            yield Run(every, "more placements than are played one by one", None)
+            return
+        for at, where in others:
+            run = self._run((at,), where, self.policies[at])
+            yield run
+            if run.answer == "meets":
+                return
+
+    def _placed_one_by_one(
+        self, counts: Counts, known: Sequence[tuple[tuple[int, ...], Placed | str]]
+    ) -> list[tuple[int, Placed]] | None:
+        """Those placements, by policy; None where all of them would take too long."""
+        arrivals = self.question.arrivals
+        requests = FIRST_LOOK if arrivals is None else len(arrivals)
+        devices = sum(
+            n * len(kind.devices) for n, kind in zip(counts, self.question.kinds, strict=True)
+        )
+        losses = sum(comb(devices, lost) for lost in range(self.question.losses + 1))
+        most = min(max(ONE_BY_ONE // (requests * losses), LEAST_PLACED), MOST_PLACED)
+        seen: set[object] | None = None
+        found: list[tuple[int, Placed]] = []
+        for at, policy in enumerate(self.policies):
+            if policy.placement != "each":
+                continue
+            left = self._placements.left(counts, policy, most + len(known))
+            if left is None:
+                return None
+            if seen is None:
+                seen = {
+                    self._same(where, self.policies[group[0]])
+                    for group, where in known
+                    if isinstance(where, Placed)
+                }
+            for where in left:
+                same = self._same(where, policy)
+                if same not in seen:
+                    seen.add(same)
+                    found.append((at, where))
+                    if len(found) > most:
+                        return None
+        return found
+
+    def _same(self, where: Placed, policy: Policy) -> object:
+        """What is equal of deployments that do the same, whichever copies of kinds they are on."""
+        shape = shape_of(self.question, where)
+        return shape, policy.max_batch, policy.line, _routing(where, policy)
 
     def _run(self, group: tuple[int, ...], where: Placed, policy: Policy) -> Run:
         """What a deployment does, with all devices and without those that may be lost.
@@ -356,15 +422,19 @@ class Search:
         undecided = [run for run in found if run.answer == "undecided"]
         return undecided[0] if undecided else replace(found[-1], also=tuple(found[:-1]))
 
-    def meets(self, counts: Counts, first: int = 0) -> bool:
+    def meets(self, counts: Counts, first: Run | None = None) -> bool:
         """Whether a vector is seen to meet: by no bound excluded, and by some policy met.
 
-        The policy `first` is tried before the others.
+        What `first` had, with nothing lost, is tried before the policies, of which placements one
+        by one are left out.
         """
         if excludes(self.tests, counts) or self._cut(counts):
             return False
         deployments = self._deployments(counts)
-        for group, where in sorted(deployments, key=lambda one: first not in one[0]):
+        if first is not None and isinstance(first.placed, Placed) and not first.lost:
+            mine = (first.policies, first.placed)
+            deployments = [mine, *(one for one in deployments if one != mine)]
+        for group, where in deployments:
             policy = self.policies[group[0]]
             if isinstance(where, Placed) and self._run(group, where, policy).answer == "meets":
                 return True
@@ -376,15 +446,15 @@ class Search:
         # Routing is no matter to where models are.
         known: dict[object, Placed | str] = {}
         for at, policy in enumerate(self.policies):
+            if policy.placement == "each":
+                continue
             same = (policy.placement, policy.strategy, policy.max_batch, policy.line)
             if same not in known:
                 known[same] = placed(self.question, counts, policy)
             where = known[same]
             key: object = where
             if isinstance(where, Placed):
-                looks = any(len(mine) > 1 for mine in where.instances)
-                routing = policy.routing if looks else ""
-                key = (where.instances, policy.max_batch, policy.line, routing)
+                key = (where.instances, policy.max_batch, policy.line, _routing(where, policy))
             found.setdefault(key, ([], where))[0].append(at)
         return [(tuple(group), where) for group, where in found.values()]
 
@@ -402,6 +472,11 @@ class Search:
             error=(ERROR - OF_BOUNDS) / (self._runs * (self._runs + 1)),
             budget=self._budget,
         )
+
+
+def _routing(where: Placed, policy: Policy) -> str:
+    """How a policy routes; empty where each model has one instance."""
+    return policy.routing if any(len(mine) > 1 for mine in where.instances) else ""
 
 
 def excluded_by(found: Found, most_cost: int) -> tuple[tuple[int, ...], int]:

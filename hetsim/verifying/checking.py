@@ -13,6 +13,7 @@ import numpy as np
 
 from hetsim.verifying.bounds import bounds_of, ways_of
 from hetsim.verifying.node import Broken, Node, read
+from hetsim.verifying.placements import Placements
 from hetsim.verifying.question import Array, Question, question_of
 from hetsim.verifying.runs import Run, counts_of, run_of, shape_of
 from hetsim.verifying.templates import templates_of
@@ -77,7 +78,8 @@ def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
     errors = sum(verdicts.values()) + sum(bound.error for bound in bounds)
     if errors > question.error * (1 + 1e-9):
         root["question"]["error"].untrue(f"verdicts may be wrong by {errors:.6g} together")
-    tried = _tried(root["tried"], question, runs)
+    placements = Placements(question, bounds, ways, budget)
+    tried = _tried(root["tried"], question, runs, placements)
     undecided = {counts_of(one, question) for one in root["undecided"].rows()}
     if both := tried & undecided:
         root["undecided"].untrue(f"{list(min(both))} was tried")
@@ -194,7 +196,9 @@ def _leaves(value: Any) -> int:
     return sum(map(_leaves, value)) if isinstance(value, list) else 1
 
 
-def _tried(node: Node, question: Question, runs: Sequence[Run]) -> set[tuple[int, ...]]:
+def _tried(
+    node: Node, question: Question, runs: Sequence[Run], placements: Placements
+) -> set[tuple[int, ...]]:
     """Return the vectors of which every policy was played and misses."""
     found = set()
     for one in node.rows():
@@ -203,11 +207,18 @@ def _tried(node: Node, question: Question, runs: Sequence[Run]) -> set[tuple[int
         for at, run in own:
             if run.counts != counts:
                 at.untrue(f"a run of {list(run.counts)}")
-            if run.answer not in ("misses", "none"):
+            if run.answer not in ("misses", "none", "excluded"):
                 at.untrue(f"a run that is {run.answer}")
-        missing = set(range(len(question.policies))) - {run.policy for _, run in own}
-        if missing:
-            one["runs"].untrue(f"policy {min(missing)} was not tried")
+        all_runs = [run for _, run in own]
+        for policy, by in enumerate(question.policies):
+            mine = [run for run in all_runs if run.policy == policy]
+            if by.placement != "each":
+                if not mine:
+                    one["runs"].untrue(f"policy {policy} was not tried")
+            elif not any(run.answer == "none" and not run.lost for run in mine):
+                unseen = placements.unseen(counts, policy, all_runs)
+                if unseen:
+                    one["runs"].untrue(f"policy {policy} was not tried with {unseen}")
         found.add(counts)
     return found
 

@@ -46,7 +46,10 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A way to serve that was tried: how models are placed, routed, batched and queued."""
+    """A way to serve that was tried: how models are placed, routed, batched and queued.
+
+    `refused`: a type of device, and models that do not fit it together, each.
+    """
 
     placement: str
     routing: str
@@ -57,6 +60,7 @@ class Policy:
     max_queue_size: int | None
     timeout_s: float
     delays: bool
+    refused: tuple[tuple[int, frozenset[int]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,7 +222,7 @@ def question_of(root: Node) -> Question:
         streams=streams,
         asks=asks,
         rates=rates,
-        policies=[_policy(one) for one in node["policies"].rows(1000)],
+        policies=[_policy(one, len(devices), len(models)) for one in node["policies"].rows(1000)],
         warm_up_s=node["warm_up_s"].number(),
         time=time,
         ask=ask,
@@ -272,11 +276,16 @@ def _decimal(node: Node) -> Fraction:
     return Fraction(value)
 
 
-def _policy(node: Node) -> Policy:
+def _policy(node: Node, devices: int, models: int) -> Policy:
     node.fields(
         "name placement routing max_batch limit delay_s preferred max_queue_size timeout_s "
-        "timeout_action"
+        "timeout_action",
+        "refused",
     )["name"].text()
+    refused = []
+    for one in node["refused"].rows(10_000) if "refused" in node else []:
+        device, together = one.rows(length=2)
+        refused.append((device.place(range(devices)), frozenset(together.places(range(models)))))
     timeout = node["timeout_s"]
     return Policy(
         placement=node["placement"].text(),
@@ -288,6 +297,7 @@ def _policy(node: Node) -> Policy:
         max_queue_size=_maybe(node["max_queue_size"]),
         timeout_s=math.inf if timeout.value is None else timeout.above(),
         delays=node["timeout_action"].text(*ACTIONS) == "delay",
+        refused=tuple(refused),
     )
 
 

@@ -25,8 +25,8 @@ class Run:
     """A vector, the policy that was played on it, and what that says.
 
     `lost` are the devices that it did without; `stand` the instances of each model, where it was
-    played; `verdict` tells runs apart whose answers could be wrong one without the other, None of
-    those that cannot be.
+    played or a bound excludes it; `verdict` tells runs apart whose answers could be wrong one
+    without the other, None of those that cannot be.
     """
 
     counts: tuple[int, ...]
@@ -68,14 +68,14 @@ def run_of(
         each = enumerate(question.devices_of(list(counts)))
         there = {device for place, device in each if place not in lost}
         if policy.placement == "all" and all(
-            there.intersection(_useful(question, model, policy, ways))
+            there.intersection(useful_of(question, model, policy, ways))
             for model in range(question.models)
         ):
             node["policy"].untrue("this policy has a deployment there: each model has a device")
         return Run(counts, number, "none", 0.0, lost)
     if "bound" in node:
-        _excluded(node, question, policy, ways, bounds, counts, lost)
-        return Run(counts, number, "none", 0.0, lost)
+        placed = _excluded(node, question, policy, ways, bounds, counts, lost)
+        return Run(counts, number, "excluded", 0.0, lost, placed)
     node.fields("counts policy instances played judged", "lost")
     links = sum(n * kind.links for n, kind in zip(counts, question.kinds, strict=True))
     streams = [
@@ -116,7 +116,7 @@ def _verdict(node: Node, policy: Policy, stand: Sequence[Sequence[Stands]]) -> o
     Two policies may come to one deployment, as to one instance of each model by either routing.
     """
     routed = any(len(mine) > 1 for mine in stand)
-    alike = replace(policy, placement="", routing=policy.routing if routed else "")
+    alike = replace(policy, placement="", refused=(), routing=policy.routing if routed else "")
     said = {name: value for name, value in node.value.items() if name != "policy"}
     return json.dumps(said, sort_keys=True), repr(alike)
 
@@ -134,8 +134,10 @@ def _lost(node: Node, question: Question, counts: tuple[int, ...]) -> frozenset[
 def _excluded(
     node: Node, question: Question, policy: Policy, ways: Sequence[Way], bounds: Sequence[Bound],
     counts: tuple[int, ...], lost: frozenset[int],
-) -> None:  # fmt: skip
+) -> list[list[Stands]]:  # fmt: skip
     """Check that a bound excludes what a policy makes of devices and links. Raises Untrue.
+
+    Return the instances of each model.
 
     Each has the part of its capacity that the best way on it earns; so no way takes what is worth
     less than its requests.
@@ -145,13 +147,15 @@ def _excluded(
     if not bound.worth:
         node["bound"].broken("in it requests are worth nothing")
     part: dict[tuple[bool, int, int, int], float] = {}
+    stand: list[list[Stands]] = []
     for model, row in enumerate(node["places"].rows(length=question.models)):
-        served = []
+        stand.append([])
         for one in row.rows(10_000):
             one.fields("copies way")
             first = ways[one["way"].place(ways)]
-            served.append(_places(one["copies"], question, counts, first)[0])
+            devices = _places(one["copies"], question, counts, first)[0]
             units = list(zip(first.kinds, one["copies"].value, strict=True))
+            stand[-1].append(((), units, devices))
             links = [(*unit, k) for unit in units for k in range(question.kinds[unit[0]].links)]
             for way in ways:
                 if not _alike(way, first) or way.batch > policy.max_batch:
@@ -164,6 +168,7 @@ def _excluded(
                     uses += [(True, kind, copy, k)] if seconds else []
                 for use in uses:
                     part[use] = max(part.get(use, 0.0), earned)
+        served = [devices for _, _, devices in stand[-1]]
         _on_all(row, served, model, question, policy, ways, counts, lost)
     total = 0.0
     for (link, kind, _, at), earned in part.items():
@@ -172,6 +177,7 @@ def _excluded(
         total += price * earned
     if not total < bound.least * (1 - MARGIN):
         node["bound"].untrue("it does not exclude what this policy makes of the devices")
+    return stand
 
 
 def counts_of(node: Node, question: Question) -> tuple[int, ...]:
@@ -238,7 +244,7 @@ def _on_all(
     if lost.intersection(place for devices in served for place in devices):
         node.untrue(f"on a device that is lost: {sorted(lost)}")
     if policy.placement == "all":
-        useful = _useful(question, model, policy, ways)
+        useful = useful_of(question, model, policy, ways)
         there = question.devices_of(list(counts))
         wanted = [
             [place] for place, device in enumerate(there) if device in useful and place not in lost
@@ -290,10 +296,10 @@ def _placed(template: Template, devices: list[int], links: list[int], streams: l
     )
 
 
-def _useful(
+def useful_of(
     question: Question, model: int, policy: Policy, ways: Sequence[Way]
 ) -> set[tuple[int, int]]:
-    """Devices of kinds that serve every class of a model whole within its largest limit.
+    """Return the devices of kinds that serve every class of a model whole within its largest limit.
 
     And that take batches as large as the policy makes.
     """

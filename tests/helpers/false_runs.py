@@ -111,14 +111,22 @@ def a_policy_was_not_tried(given: Json, rng: np.random.Generator) -> str | None:
     one = one_of(given["tried"], rng)
     if one is None:
         return None
-    one["runs"].remove(one_of(one["runs"], rng))
+    one["runs"].remove(one_of(of_stated(given, one), rng))
     return "was not tried"
+
+
+def of_stated(given: Json, one: Json) -> list[int]:
+    """The runs of a vector that was tried, but for those of placements one by one."""
+    policies = given["question"]["policies"]
+    return [
+        at for at in one["runs"] if policies[given["runs"][at]["policy"]]["placement"] != "each"
+    ]
 
 
 def a_run_is_said_to_be_of_another_policy(given: Json, rng: np.random.Generator) -> str | None:
     if not given["tried"] or len(given["question"]["policies"]) < 2:
         return None
-    run = given["runs"][one_of(one_of(given["tried"], rng)["runs"], rng)]
+    run = given["runs"][one_of(of_stated(given, one_of(given["tried"], rng)), rng)]
     others = [at for at in range(len(given["question"]["policies"])) if at != run["policy"]]
     run["policy"] = one_of(others, rng)
     return (

@@ -5,25 +5,44 @@ from __future__ import annotations
 import math
 from itertools import combinations
 
+from every_placement import enumerated
 from hetsim.base.going import ENOUGH, Told, heard_by, stage
 from hetsim.recommending.deploying import told as in_words
 from hetsim.recommending.playing import play_given
 from hetsim.recommending.policies import Placed, Policy, placed, policies_of
 from hetsim.recommending.question import UNIT, UNITS, Counts, Question
-from hetsim.recommending.searching import Search, excluded_by
+from hetsim.recommending.searching import Found, Search, excluded_by
 from hetsim.recommending.telling import Telling
 from hetsim.recommending.vectors import Level, all_vectors, excludes
 from random_questions import every_vector, random_question, with_losses, with_splits
 from sweeps import sweep
 
 
-def meets(question: Question, counts: Counts) -> bool:
-    """Whether any policy does, by playing each."""
+def meets(question: Question, counts: Counts, *, one_by_one: bool) -> bool:
+    """Whether any policy does, by playing each; with placements one by one where asked."""
     for policy in policies_of(question):
-        where = placed(question, counts, policy)
-        if isinstance(where, Placed) and holds(question, where, policy):
-            return True
+        if policy.placement != "each":
+            where = placed(question, counts, policy)
+            if isinstance(where, Placed) and holds(question, where, policy):
+                return True
+        elif one_by_one:
+            for each in enumerated(question, counts, policy):
+                if holds(question, each, policy):
+                    return True
     return False
+
+
+def tried_one_by_one(found: Found) -> set[Counts]:
+    """Vectors that were played on which placements are not too many."""
+    played = [one for one in (*found.tried, found.answer, found.runner_up) if one is not None]
+    return {
+        one.counts
+        for one in played
+        if not any(
+            isinstance(run.placed, str) and run.placed.startswith("more placements")
+            for run in one.runs
+        )
+    }
 
 
 def holds(question: Question, where: Placed, policy: Policy) -> bool:
@@ -102,12 +121,13 @@ def check(question: Question) -> None:
     vectors = every_vector(question)
     assert all_vectors(question) == len(vectors)
     found = Search(question).found()
+    few = tried_one_by_one(found)
     first: list[Counts] = []
     for counts in vectors:
         # What costs less than the runner-up is looked at; beyond it nothing is claimed.
         if len(first) == 2 or not any(counts):
             continue
-        if meets(question, counts):
+        if meets(question, counts, one_by_one=counts in few):
             assert not excludes(found.tests, counts), counts
             first.append(counts)
     answer = None if found.answer is None else found.answer.counts

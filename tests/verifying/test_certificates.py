@@ -160,6 +160,24 @@ def test_what_is_short_and_means_much_is_refused(tmp_path: Path) -> None:
         verify(left(certificate, tmp_path))
 
 
+def test_more_placements_than_can_be_looked_at_are_refused(tmp_path: Path) -> None:
+    certificate = Maker(2).certificate()
+    question, runs = certificate["question"], certificate["runs"]
+    question["policies"].append(question["policies"][0] | {"placement": "each"})
+    question["max_devices"], question["limits"] = 1000, []
+    for one in question["kinds"]:
+        one["most"] = 100
+    counts = [100] * len(question["kinds"])
+    certificate["tried"] = [{"counts": counts, "runs": []}]
+    for policy, one in enumerate(question["policies"]):
+        if one["placement"] != "each":
+            certificate["tried"][0]["runs"].append(len(runs))
+            runs.append({"counts": counts, "policy": policy, "none": "nobody knows"})
+            one["placement"] = "on trust"
+    with pytest.raises(Broken, match="too many placements"):
+        verify(left(certificate, tmp_path))
+
+
 def test_a_key_is_told_on_one_line(tmp_path: Path) -> None:
     certificate = Maker(2).certificate()
     certificate["question"]["a\nb" + "x" * 10_000] = 1

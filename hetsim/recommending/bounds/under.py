@@ -45,9 +45,20 @@ class Under:
 
         O(instances and what they use x bounds), in arrays.
         """
-        self._grow()
-        if not len(self._edges):
+        if not len(self.edges):
             return None
+        out = np.flatnonzero(self.gathers(where, policy) < self.edges)
+        return int(out[0]) if len(out) else None
+
+    @property
+    def edges(self) -> Floats:
+        """By bound: what is below it is excluded for certain."""
+        self._grow()
+        return self._edges
+
+    def gathers(self, where: Placed, policy: Policy) -> Floats:
+        """By bound: what the devices and links gather as a policy uses them, unit for unit."""
+        self._grow()
         question = self._question
         part: dict[tuple[int, int, int], Floats] = {}
         for model, mine in enumerate(where.instances):
@@ -64,8 +75,7 @@ class Under:
         total = np.zeros(len(self._edges))
         for (_, _, resource), earned in part.items():
             total += self._prices[resource] * earned
-        out = np.flatnonzero(total < self._edges)
-        return int(out[0]) if len(out) else None
+        return total
 
     def _grow(self) -> None:
         """Take in bounds that are new."""

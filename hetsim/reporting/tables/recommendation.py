@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -14,6 +14,7 @@ from hetsim.base.units import format_seconds
 from hetsim.recommending.answer import Recommendation, devices_of, nearest
 from hetsim.recommending.binding import Binding
 from hetsim.recommending.doubt import Doubt
+from hetsim.recommending.policies import Policy
 from hetsim.recommending.question import UNITS, Question
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.tables.surviving import surviving_report
@@ -22,6 +23,13 @@ from hetsim.reporting.words.text import big, latency_text, percent
 
 MOST_EXCUSES = 12
 """Vectors that are told of one by one."""
+
+
+def _tried(policies: Sequence[Policy]) -> list[str]:
+    """Policies in words; those of every placement together."""
+    each = [policy for policy in policies if policy.placement == "each"]
+    said = [str(policy) for policy in policies if policy.placement != "each"]
+    return [*said, "in each of these batches every placement, where few are left"] if each else said
 
 
 def recommendation_report(found: Recommendation) -> RenderableType:
@@ -37,7 +45,7 @@ def recommendation_report(found: Recommendation) -> RenderableType:
     ]
     if question.splits:
         rows.append(("plans", f"{found.plans}: {_sets(question)}"))
-    rows.append(("tried", "; ".join(map(str, found.policies))))
+    rows.append(("tried", "; ".join(_tried(found.policies))))
     best = found.best
     if best is not None:
         rows.append(("best", f"{counts_text(best.counts)}: {money(found, best.cost)}"))

@@ -1,0 +1,128 @@
+"""All placements of few models on the devices of a vector: each device serves some, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
+from math import factorial, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.recommending.bounds.under import Under
+from hetsim.recommending.instances import Instance, Place
+from hetsim.recommending.mixing import bytes_of
+from hetsim.recommending.policies import Placed, Policy, places_of, serves
+from hetsim.recommending.question import SLACK, Counts, Question
+
+MOST_LISTED = 1 << 9
+"""Placements of a vector that are listed, equal ones as well."""
+
+Floats = NDArray[np.float64]
+
+Load = tuple[tuple[int, ...], ...]
+"""Of one of a kind: by device, the models that it serves."""
+
+
+class Placements:
+    """Placements of a question's models, each whole on one device or on several.
+
+    Parameters
+    ----------
+    question : Question
+    under : Under
+        What excludes placements before they are looked at.
+    """
+
+    def __init__(self, question: Question, under: Under) -> None:
+        self._question, self._under = question, under
+        self._loads: dict[tuple[int, int, bool], tuple[Load, ...]] = {}
+        self._known: dict[tuple[int, int, bool], tuple[NDArray[np.int64], Floats]] = {}
+
+    def left(self, counts: Counts, policy: Policy, most: int) -> Iterator[Placed] | None:
+        """Return the placements that no bound excludes; None where they are more than so many.
+
+        One of a kind has nothing to serve only where the vector without it cannot be had: it comes
+        sooner, and what is done on it is looked at there. Equal ones, but for which copies of kinds
+        they are on, may come again. O(placements listed x bounds), in arrays.
+        """
+        question = self._question
+        # The first load of each is that of nothing.
+        kinds, firsts = [], []
+        for kind, count in enumerate(counts):
+            fewer = tuple(n - (k == kind) for k, n in enumerate(counts))
+            first = int(question.allows(fewer))
+            kinds += [kind] * count
+            firsts += [first] * count
+        sizes = [
+            len(self._loads_of(kind, policy)) - first
+            for kind, first in zip(kinds, firsts, strict=True)
+        ]
+        if prod(sizes) > MOST_LISTED:
+            return None
+        rows = np.indices(sizes).reshape(len(sizes), -1) + np.array(firsts)[:, None]
+        served = np.zeros(rows.shape[1], dtype=np.int64)
+        edges = self._under.edges * (1 - SLACK)
+        gathered = np.zeros((rows.shape[1], len(edges)))
+        for row, kind in zip(rows, kinds, strict=True):
+            which, gathers = self._of_kind(kind, policy)
+            served |= which[row]
+            gathered += gathers[row]
+        keep = (served == (1 << len(question.models)) - 1) & (gathered >= edges).all(axis=1)
+        if int(keep.sum()) > most * prod(map(factorial, counts)):
+            return None
+        places = places_of(question, counts)
+        choices = [self._loads_of(kind, policy) for kind in kinds]
+        return (
+            self._placed(places, [mine[at] for mine, at in zip(choices, row, strict=True)])
+            for row in rows[:, keep].T.tolist()
+        )
+
+    def _loads_of(self, kind: int, policy: Policy) -> tuple[Load, ...]:
+        """What one of a kind may serve, by its devices and their memory; first nothing."""
+        key = (kind, policy.max_batch, policy.line)
+        if key not in self._loads:
+            question = self._question
+            each = [held_on(question, of_type, policy) for of_type in question.kinds[kind].devices]
+            self._loads[key] = tuple(product(*each))
+        return self._loads[key]
+
+    def _of_kind(self, kind: int, policy: Policy) -> tuple[NDArray[np.int64], Floats]:
+        """By load of one of a kind: its models as bits; what it gathers, by bound."""
+        key = (kind, policy.max_batch, policy.line)
+        known = self._known.get(key)
+        if known is None or known[1].shape[1] < len(self._under.edges):
+            loads = self._loads_of(kind, policy)
+            bits = [sum({1 << model for on in load for model in on}) for load in loads]
+            ones = tuple(int(k == kind) for k in range(len(self._question.kinds)))
+            places = places_of(self._question, ones)
+            gathers = [self._under.gathers(self._placed(places, [load]), policy) for load in loads]
+            known = self._known[key] = np.array(bits), np.array(gathers)
+        return known
+
+    def _placed(self, places: tuple[Place, ...], loads: Sequence[Load]) -> Placed:
+        instances: list[list[Instance]] = [[] for _ in self._question.models]
+        for at, on in enumerate(on for load in loads for on in load):
+            for model in on:
+                instances[model].append(Instance((at,)))
+        return Placed(places, tuple(map(tuple, instances)))
+
+
+def able_on(question: Question, of_type: int, policy: Policy) -> list[int]:
+    """Return the models that a device serves in time, each alone."""
+    models = range(len(question.models))
+    return [model for model in models if serves(question, of_type, model, policy.max_batch)]
+
+
+def held_on(question: Question, of_type: int, policy: Policy) -> list[tuple[int, ...]]:
+    """Return the sets of models that a device serves and holds together, first the empty one."""
+    able = able_on(question, of_type, policy)
+    spec = question.types[of_type]
+    times = spec.streams if policy.line else 1
+    return [
+        on
+        for many in range(len(able) + 1)
+        for on in combinations(able, many)
+        if sum(bytes_of(question, model, of_type, policy.max_batch) for model in on) * times
+        <= spec.memory_bytes
+    ]
