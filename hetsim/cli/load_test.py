@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hetsim.cli.invocation import current
 from hetsim.cli.load import Load, deployment_of, refuse, workload_of
 from hetsim.cli.told_where import told_where
-from hetsim.cli.under_load import KEPT, asked_of, with_options
+from hetsim.cli.under_load import asked_of, kept, with_options
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 OF_RUN = {
     "draws": "leave it out",
     "failures": "leave it out, or let devices fail in a run of one plan, without a rate",
-    "report": "leave it out, or report of one plan, without a rate; --out keeps the result",
     "precision": "leave it out, or run one plan so, without a rate",
     "plain": "leave it out, or compare a run of one plan, without a rate",
 }
@@ -32,12 +31,14 @@ def serve(
     time_scale: float | None,
     trace: Path | None,
     out: Path | None,
+    report: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
     """Serve a workload for real; print what became of it, and leave it as asked."""
     from hetsim.cli.execute import require_equal
     from hetsim.cli.question import given_arrays
+    from hetsim.cli.reports import report_of_load_test
     from hetsim.cli.trace_and_out import check_targets, leave_service
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.execution.serving.serve import load_test
@@ -46,7 +47,7 @@ def serve(
 
     invocation = current()
     refuse(OF_RUN, "is not taken where a workload is served for real")
-    check_targets(trace, out, force=force)
+    check_targets(trace, out, report, force=force)
     if load.source is not None and is_compiled(Path(load.source)):
         raise UsageError(
             "a compiled plan is not served",
@@ -78,7 +79,7 @@ def serve(
             time_scale=time_scale,
             timeout_s=how.timeout_s,
             seed=workload.seed,
-            keep=KEPT if trace is not None else 0,
+            keep=kept(trace, out, report),
         )
     record = load_test_record(found)
     leave_service(
@@ -90,6 +91,8 @@ def serve(
         files=load.files,
         simulated=found.simulated,
     )
+    if report is not None:
+        report_of_load_test(found, record, report, force=force)
     if as_json:
         invocation.show_json(record)
     else:

@@ -13,6 +13,7 @@ from hetsim.cli.trace_and_out import leave_report
 
 if TYPE_CHECKING:
     from hetsim.base.text import Record
+    from hetsim.execution.serving.load_test import LoadTest
     from hetsim.hardware.spec import Platform
     from hetsim.placing.answer import Placement
     from hetsim.recommending.answer import Recommendation
@@ -79,12 +80,38 @@ def report_of_service(
         )
     row["hourly_usd"] = _hourly_usd(cost)
     row["devices"] = [] if load.plan is not None else list(platform.devices)
+    pictures = {**together([row]), "timelines": _requests(service)}
     leave_report(
-        lambda read, command: service_island(read, command, together([row])),
+        lambda read, command: service_island(read, command, pictures),
         record,
         report,
         force=force,
     )
+
+
+def report_of_load_test(
+    found: LoadTest, record: Mapping[str, Any], report: Path, *, force: bool
+) -> None:
+    """Write the page of a workload that was served for real."""
+    from hetsim.reporting.pages.islands.load_test import load_test_island
+
+    pictures = {"timelines": _requests(found.measured, found.simulated)}
+    leave_report(
+        lambda read, command: load_test_island(read, command, pictures),
+        record,
+        report,
+        force=force,
+    )
+
+
+def _requests(service: Service, simulated: Service | None = None) -> list[Record]:
+    """The requests that were kept, as timelines; none where none were."""
+    from hetsim.reporting.pages.pictures.of_requests import timelines_of_requests
+    from hetsim.reporting.service_trace import service_trace
+
+    if service.kept is None:
+        return []
+    return timelines_of_requests(service_trace(service, simulated))
 
 
 def _hourly_usd(cost: Cost) -> float | None:

@@ -98,16 +98,20 @@ def leave_service(
     trace: Path | None = None,
     simulated: Service | None = None,
 ) -> None:
-    """Write the folder with the result and manifest of a workload that was played.
+    """Write the folder with the result, trace and manifest of a workload that was played.
 
     `files` are what was read for it, by what they are; of a run for real `simulated` is what was
     simulated of it, and is in its trace, too.
     """
     invocation = current()
-    if trace is not None and service.kept is not None:
+    drawn_text = None
+    if service.kept is not None and (trace is not None or out is not None):
         from hetsim.reporting.service_trace import service_trace_json
 
-        write_file(trace, service_trace_json(service, simulated), force=force)
+        drawn_text = service_trace_json(service, simulated)
+    if trace is not None and drawn_text is not None:
+        assert service.kept is not None
+        write_file(trace, drawn_text, force=force)
         drawn = service.kept.outcomes.requests
         of = "" if drawn == service.requests else f"the first {drawn} of "
         told = f"wrote the trace of {of}{service.requests} requests to {trace}"
@@ -124,5 +128,7 @@ def leave_service(
             first, invocation.command, service.workload.seed, others=others, files=files
         ),
     }
+    if drawn_text is not None:
+        made["trace.json"] = drawn_text
     write_folder(out, made, force=force)
     invocation.note(f"wrote {', '.join(made)} to {out}")

@@ -26,6 +26,15 @@ KEPT = 10_000
 """Requests that a trace has at most: what is drawn of more nobody looks at one by one."""
 
 
+def kept(trace: Path | None, out: Path | None, report: Path | None) -> int:
+    """Return how many requests are kept one by one for what is left of them."""
+    from hetsim.reporting.pages.pictures.of_requests import REQUESTS_MOST
+
+    if trace is not None or out is not None:
+        return KEPT
+    return 0 if report is None else REQUESTS_MOST
+
+
 def play(
     load: Load,
     *,
@@ -76,7 +85,7 @@ def play(
             made=made,
             until_answered=until_answered,
             within=load.within,
-            keep=KEPT if trace is not None and on is hardware else 0,
+            keep=kept(trace, out, report) if on is hardware else 0,
         )
         down.find(deployment, on, asked, made, until_answered=until_answered)
         return service

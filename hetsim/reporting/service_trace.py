@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 
+from hetsim.base.text import Record
 from hetsim.reporting.trace import FIRST_THREAD, REAL, SIMULATED
 from hetsim.reporting.trace_counters import Changes, counted, microseconds, nanoseconds
 from hetsim.reporting.trace_tracks import Entry, Track, metadata, rows
@@ -75,7 +76,13 @@ class _Drawing:
 
 
 def service_trace_json(service: Service, simulated: Service | None = None) -> str:
-    """Return the requests that were kept of `service` (``serve(keep=)``) as JSON text.
+    """Return ``service_trace`` as JSON text."""
+    record = service_trace(service, simulated)
+    return json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def service_trace(service: Service, simulated: Service | None = None) -> Record:
+    """Return the requests that were kept of `service` (``serve(keep=)``) as a record.
 
     O(K log K) for K of them; the same in every process.
 
@@ -97,7 +104,7 @@ def service_trace_json(service: Service, simulated: Service | None = None) -> st
         _draw(drawing, service, kept)
         drawing.clock = SIMULATED
         _draw(drawing, simulated, simulated.kept)
-    record = {
+    return {
         "traceEvents": list(drawing.entries()),
         "displayTimeUnit": "ms",
         "otherData": {
@@ -107,7 +114,6 @@ def service_trace_json(service: Service, simulated: Service | None = None) -> st
             "duration_s": service.duration_s,
         },
     }
-    return json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def _draw(drawing: _Drawing, service: Service, kept: Kept) -> None:

@@ -36,6 +36,8 @@ KINDS = {
                  "--requests", 16384),
     "recommend": ("--workload", "busy.yaml", "--catalog", "rock-5b,jetson-orin-nano",
                   "--price", "rock-5b=0.05/h", "--price", "jetson-orin-nano=0.12/h"),
+    "run": (*MODEL, "--strategy", "single:cpu", "--rate", 30, "--requests", 40, "--executor",
+            "threads", "--batching", "4:2000", "--slo", "p90=500ms"),
     "place": ("--workload", "two.yaml", "--platform", "rock-5b", "--placements", 2),
     "sweep": ("grid.yaml", "-o", "rows", "--executor", "threads",
               "--front", "latency_s,energy_j"),

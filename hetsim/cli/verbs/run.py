@@ -113,6 +113,7 @@ def run(
             time_scale=time_scale,
             trace=trace,
             out=out,
+            report=report,
             force=force,
             as_json=as_json,
         )

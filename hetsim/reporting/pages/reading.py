@@ -15,6 +15,7 @@ from hetsim.base.text import Record
 from hetsim.errors import InvalidInput, nearest
 from hetsim.reporting.pages.island import SCHEMA
 from hetsim.reporting.pages.packing import check_packed, unpacked
+from hetsim.reporting.pages.pictures.of_requests import timelines_of_requests
 from hetsim.reporting.pages.pictures.of_trace import pictures_of_trace
 
 RESULT, MANIFEST, PLAN, ROWS = "result.json", "manifest.json", "plan.json", "rows.jsonl"
@@ -25,6 +26,7 @@ KINDS = {
     "hetsim-simulation/1": "simulate",
     "hetsim-service/1": "simulate",
     "hetsim-run/1": "run",
+    "hetsim-load-test/1": "run",
     "hetsim-capacity/1": "capacity",
     "hetsim-recommendation/1": "recommend",
     "hetsim-placement/1": "place",
@@ -35,6 +37,9 @@ KINDS = {
     "hetsim-plan/2": "plan",
 }
 """The kind of report of a record, by its schema."""
+
+UNDER_LOAD = ("hetsim-service/1", "hetsim-load-test/1")
+"""Schemas of those whose trace is of requests under load."""
 
 _ISLAND = '<script type="application/json" id="hetsim-data">'
 _OF_REPORTS = ("folder", "difference")
@@ -94,7 +99,7 @@ class Left:
     trace: Path | None = None
 
     def timelines(self) -> Record:
-        """Return what its trace draws: ``timelines`` and ``memories``.
+        """Return what its trace draws: ``timelines``, and ``memories`` of one plan's.
 
         Nothing without a trace, or where that is too large. Raises InvalidInput where it cannot be
         read, or is none of hetsim's.
@@ -103,6 +108,8 @@ class Left:
             return {}
         trace = _record(self.trace)
         try:
+            if self.record["schema"] in UNDER_LOAD:
+                return {"timelines": timelines_of_requests(trace)}
             return pictures_of_trace(trace, *self._played())
         except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError):
             raise InvalidInput(

@@ -169,7 +169,11 @@ def test_out(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = (model, "--platform", platform, "--out", out)
     found = answer(cli, *words)
-    assert sorted(path.name for path in out.iterdir()) == ["manifest.json", "result.json"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "manifest.json",
+        "result.json",
+        "trace.json",
+    ]
     assert json.loads((out / "result.json").read_text()) == found
     result = cli("simulate", *words, "--rate", 3)
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)

@@ -100,6 +100,11 @@ const hetsim = (() => {
     made.append(...inside);
     return made;
   }
+  // A command line whose words stay whole: browsers would turn lines behind the dashes of options.
+  function words(box, text) {
+    box.replaceChildren(...text.split(" ").flatMap((word, place) =>
+      [place ? " " : "", element("span", { class: "word", text: word })]));
+  }
   const say = (text) => { document.getElementById("live").textContent = text; };
 
   // A table of {columns: [name or {name, figures}], rows: [[text]]}, folded under its title.
@@ -212,5 +217,5 @@ const hetsim = (() => {
 
   return { island, unpacked, unpackAll, inflated, told, seconds, bytes, units, ratio, percent, count, element, table, say,
     look, deviceLook, devices, hatch, swatch, filled, legend, colour, dark, darkly, onTheme, retheme, button,
-    copyButton, COLOURS, answers: {} };
+    copyButton, words, COLOURS, answers: {} };
 })();

@@ -132,6 +132,7 @@
     document.getElementById("buttons").append(theme, print);
     const command = document.getElementById("command");
     // What scrolls is reached by keys, too.
+    hetsim.words(command, command.textContent);
     if (command.scrollHeight > command.clientHeight) command.tabIndex = 0;
     command.after(copyButton(island.command));
   }

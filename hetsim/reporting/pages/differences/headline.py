@@ -19,6 +19,8 @@ def headline(left: Left) -> Headline:
         return _compare(record)
     if record.get("schema") == "hetsim-service/1":
         return _service(record)
+    if record.get("schema") == "hetsim-load-test/1":
+        return _service(record.get("measured") or {})
     if left.kind in ("simulate", "run"):
         return _timeline(record)
     if left.kind == "capacity":

@@ -14,6 +14,7 @@ from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.capacity import capacity_island
 from hetsim.reporting.pages.islands.compare import comparison_island
 from hetsim.reporting.pages.islands.lint import lint_island
+from hetsim.reporting.pages.islands.load_test import load_test_island
 from hetsim.reporting.pages.islands.nodes import nodes_island
 from hetsim.reporting.pages.islands.place import place_island
 from hetsim.reporting.pages.islands.plan import run_island, simulation_island
@@ -31,6 +32,7 @@ ISLANDS: Mapping[str, Make] = {
     "hetsim-simulation/1": simulation_island,
     "hetsim-run/1": run_island,
     "hetsim-service/1": service_island,
+    "hetsim-load-test/1": load_test_island,
     "hetsim-capacity/1": capacity_island,
     "hetsim-recommendation/1": recommendation_island,
     "hetsim-sweep/1": sweep_island,

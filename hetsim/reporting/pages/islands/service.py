@@ -32,7 +32,8 @@ def service_island(record: Found, command: Sequence[str], pictures: Mapping[str,
         As ``service_record`` gives it and JSON holds it, with what the verb adds.
     command : sequence of str
     pictures : mapping
-        ``served``: a row a deployment, as ``answers.served.together`` gives them.
+        ``served``: a row a deployment, as ``answers.served.together`` gives them;
+        ``timelines``: requests one by one, as ``timelines_of_requests`` gives them.
     """
     record = lean(record)
     served = pictures.get("served", {}).get("rows", [])
@@ -51,6 +52,7 @@ def service_island(record: Found, command: Sequence[str], pictures: Mapping[str,
         sections=(
             *load_sections(served),
             latency_section(record),
+            *requests_sections(pictures),
             uses_section(record, order=40),
             *queue_sections(record),
             provenance_section(record["served"][0]["problem"]),
@@ -238,6 +240,22 @@ def _curve_tables(row: Found, several: bool) -> list[Table]:
         count = "all its" if row["requests"] is None else f"the first {row['requests']}"
         found.append(table(f"Latency{of} over rate{by}: {count} requests", names, rows))
     return found
+
+
+def requests_sections(pictures: Mapping[str, Any]) -> list[Section]:
+    """Return the view of requests one by one; none where none are drawn."""
+    if not pictures.get("timelines"):
+        return []
+    return [
+        Section(
+            "timeline",
+            "Requests",
+            "Which batch of which instance served each request, and who waited: pick a request, or "
+            "point at one. A batch is drawn once for each of its requests.",
+            (),
+            order=30,
+        )
+    ]
 
 
 def latency_section(record: Found) -> Section:

@@ -92,7 +92,7 @@
     const made = hetsim.element("div", { class: "command" }, code, hetsim.copyButton(() => line));
     made.say = (words) => {
       line = answers.shell(words);
-      code.textContent = line;
+      hetsim.words(code, line);
     };
     return made;
   };

@@ -4,11 +4,11 @@
   const { element, told } = hetsim;
 
   // The choice of one of them, with its label; nothing where there is no choice.
-  function planChoice(id, pictures, show) {
+  function planChoice(id, pictures, show, what = "plan") {
     if (pictures.length < 2) return [];
     const choice = element("select", { id, onchange: () => show(pictures[Number(choice.value)]) },
       ...pictures.map((one, place) => element("option", { value: place, text: told(one.name, 60) })));
-    return [element("label", { for: id, text: "plan" }), choice];
+    return [element("label", { for: id, text: what }), choice];
   }
 
   // A box with that choice, a place for the picture and a note below: `show(one, picture, note)`.

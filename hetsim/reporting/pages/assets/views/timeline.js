@@ -19,7 +19,7 @@
     const note = element("p", { class: "note", hidden: true });
 
     const tools = element("div", { class: "tools", role: "group", "aria-label": "Timeline" });
-    tools.append(...hetsim.planChoice("timeline-plan", pictures, choose));
+    tools.append(...hetsim.planChoice("timeline-plan", pictures, choose, pictures[0].of === "requests" ? "clock" : "plan"));
     const requests = element("select", { id: "timeline-request", onchange: () => pick(Number(requests.value)) });
     const requestsLabel = element("label", { for: "timeline-request", text: "request" });
     tools.append(requestsLabel, requests);
@@ -176,10 +176,13 @@
       const { rows, marked, count } = hetsim.timelineRows(state.picture, state.request);
       const whose = state.request < 0 ? "" : `, request ${state.request + 1}`;
       const was = tables.querySelector("details");
+      const columns = [{ name: "start", figures: true }, "on", "task", { name: "takes", figures: true },
+        { name: "moves", figures: true }, { name: "request", figures: true }, "critical path"];
+      // What no row has is no column.
+      const kept = columns.map((_, at) => ![4, 6].includes(at) || rows.some((row) => row[at] !== "-"));
       const made = hetsim.table({ title: `Tasks of ${state.picture.name}${whose}`,
-        columns: [{ name: "start", figures: true }, "on", "task", { name: "takes", figures: true },
-          { name: "moves", figures: true }, { name: "request", figures: true }, "critical path"],
-        rows, marked, open: was ? was.open : false });
+        columns: columns.filter((_, at) => kept[at]), rows: rows.map((row) => row.filter((_, at) => kept[at])),
+        marked, open: was ? was.open : false });
       if (count > rows.length) made.querySelector("small").textContent = `the first 1000 of ${count}`;
       tables.replaceChildren(made);
     }
@@ -200,7 +203,7 @@
       note.textContent = [idle, picture.cut && `${picture.cut}.`, left].filter(Boolean).join(" ");
       note.hidden = !note.textContent;
       const used = picture.devices.filter((name) => picture.open.rows.some((row) => row.track.device === name));
-      key.replaceChildren(hetsim.legend(used.map((name) => [name, hetsim.deviceLook(name)])));
+      key.replaceChildren(hetsim.legend(used.map((name) => [name, hetsim.rowLook(picture, name)])));
       const clock = picture.clock === "wall" ? "wall clock" : "virtual clock";
       state.hint = picture.open.onPath.length && there.length < 2
         ? `${hetsim.count(picture.open.steps, "step is", "steps are")} on the critical path, underlined; point at a task, or press n.`
@@ -216,7 +219,7 @@
     box.append(tools, frame, detail, note, key,
       element("p", { class: "caption nevers", id: "timeline-keys" },
         "Drag or arrow keys move, + and \u2212 or Ctrl and the wheel zoom, 0 shows all; up and down change the row, n and p go "
-        + "from task to task, Enter picks a task's request, c the critical path, Escape ends it."),
+        + `from task to task, Enter picks a task's request, ${pictures.some((one) => one.of !== "requests") ? "c the critical path, " : ""}Escape ends it.`),
       tables);
     frame.append(tip);
     new ResizeObserver(soon).observe(frame);

@@ -41,7 +41,7 @@
       return 1;
     }
     const markColour = (row) =>
-      (row.track.kind === "device" ? hetsim.deviceLook(row.track.device).colour : inks.soft);
+      (row.track.kind === "device" ? hetsim.rowLook(state.picture, row.track.device).colour : inks.soft);
 
     // The place of the first mark of a row that, or one before it, ends no earlier than this.
     function firstEnding(row, time) {
@@ -115,7 +115,7 @@
         pen.fillText(name, fits ? left - 24 : 2, row.y + tallness / 2);
         pen.restore();
         if (row.track.kind === "device" && fits) {
-          pen.fillStyle = hetsim.hatch(pen, hetsim.deviceLook(row.track.device));
+          pen.fillStyle = hetsim.hatch(pen, hetsim.rowLook(state.picture, row.track.device));
           pen.fillRect(left - 18, row.y + tallness / 2 - 6, 12, 12);
         }
       }
@@ -166,12 +166,22 @@
       }
     }
 
+    // What stands on a mark: of requests under load whose it is, but for what several share.
+    function nameOf(mark) {
+      const { tasks } = state.picture.open, label = told(state.picture.labels[tasks.label[mark]], 80);
+      const own = state.picture.of === "requests" && tasks.request[mark] >= 0 && !label.startsWith("batch");
+      return own ? `${tasks.request[mark] + 1}: ${label}` : label;
+    }
+
     function paintRow(pen, row, wide, left, family) {
       const { tasks } = state.picture.open;
       const tallness = height(row);
       // What is narrower than a pixel is joined with its neighbours of the same rank.
       const open = [null, null, null];
       const scale = (wide - left - 6) / span();
+      // A batch is there once for each of its requests: of that of the chosen one, only this.
+      const single = state.picture.of === "requests" && state.request >= 0;
+      const chosen = single ? row.marks.find((mark) => tasks.request[mark] === state.request) : undefined;
       const fill = (level, start, end) => {
         pen.globalAlpha = [0.28, 0.95, 1][level];
         pen.fillStyle = markColour(row);
@@ -187,6 +197,7 @@
         if (begin > state.to) break;
         const start = left + (begin - state.from) * scale, end = start + tasks.duration_ns[mark] * scale;
         if (end < left) continue;
+        if (chosen !== undefined && mark !== chosen && row.track.kind === "device" && begin === tasks.start_ns[chosen]) continue;
         const level = rank(tasks, mark);
         if (end - start < 1.5) {
           const run = open[level];
@@ -199,7 +210,7 @@
         const space = to - from > 4 ? 0.7 : 0;
         fill(level, from, to - space);
         if (to - from > 30) {
-          const name = told(state.picture.labels[tasks.label[mark]], 80), short = name.split(":")[0];
+          const name = nameOf(mark), short = name.split(":")[0];
           pen.font = `12px ${family}`;
           const text = pen.measureText(name).width < to - from - 10 ? name : short;
           if (pen.measureText(text).width < to - from - 6) {

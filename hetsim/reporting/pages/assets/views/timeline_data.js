@@ -81,5 +81,9 @@
     return { rows, marked, count };
   }
 
-  Object.assign(hetsim, { timelineOpened: opened, timelineText: textOf, timelineRows: rowsOf });
+  // How a row looks: as its device does everywhere, or of requests as one of their models.
+  const lookOf = (picture, name) => (picture.of === "requests"
+    ? hetsim.look(picture.devices.indexOf(name)) : hetsim.deviceLook(name));
+
+  Object.assign(hetsim, { rowLook: lookOf, timelineOpened: opened, timelineText: textOf, timelineRows: rowsOf });
 })();

@@ -4,6 +4,8 @@
   // A service is the record itself, or what a report's best answer has of it.
   const serviceOf = ({ kind, record }) => {
     if (kind === "simulate") return record.models && record.devices ? record : null;
+    if (kind === "run") return record.measured || null;
+    if (kind === "place") return record.service;
     if (kind === "capacity") return record.rows[0].at;
     if (kind === "recommend") return record.answer && record.answer.service;
     return null;

@@ -82,7 +82,8 @@
     id: "utilization",
     title: "Utilization",
     order: 40,
-    shows: (island) => Boolean(island.pictures.timelines && island.pictures.timelines.length),
+    // Of requests under load the view of use has it: a row there is an instance, not a device.
+    shows: (island) => (island.pictures.timelines || []).some((one) => one.of !== "requests"),
     draw,
   });
 })();
