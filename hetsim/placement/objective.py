@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
 from hetsim.errors import UsageError, nearest
+from hetsim.partitioning.groups import Group
+from hetsim.partitioning.validator import check
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.metrics import busy_seconds
+from hetsim.simulation.clock.one_request import one_request
 from hetsim.simulation.clock.playing import play, timeline_of
 from hetsim.simulation.clock.templates import tasks_of_plan
 
@@ -53,8 +57,27 @@ def latency_of(plan: Plan) -> float:
     Memory is followed only where it could run out: it cannot where a device holds all
     weights and all tensors at once. Raises what ``simulate`` raises.
     """
+    if not plan.sizes:
+        check(plan.problem, plan.groups, supports=False, where=f"plan '{plan.strategy}'")
+        return latency_of_groups(plan.problem, plan.groups, plan.strategy)
     if memory_binds(plan.problem):
         return timeline_of(plan, trace=False).latency_s
+    return _played(plan)
+
+
+def latency_of_groups(problem: Problem, groups: Sequence[Group], name: str) -> float:
+    """Return ``latency_of`` a plan of `groups`, a partition in executable order, unchecked.
+
+    For the many that a strategy tries; `name` is what errors call it.
+    """
+    if memory_binds(problem):
+        return timeline_of(Plan(problem, name, tuple(groups)), trace=False).latency_s
+    latency_s = one_request(problem).latency_s(problem, groups, name)
+    # Of what cannot run, or finds no route, the clock's own layout tells why.
+    return _played(Plan(problem, name, tuple(groups))) if latency_s is None else latency_s
+
+
+def _played(plan: Plan) -> float:
     recording = play(tasks_of_plan(plan, plan.problem.contention), np.zeros(1), traced=False)
     return float(recording.finish[0])
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from hetsim.errors import OutOfMemory
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.groups import Group, as_groups, order_groups
-from hetsim.placement.objective import latency_of
-from hetsim.plans.plan import Plan
+from hetsim.placement.objective import latency_of_groups
 from hetsim.problem.problem import Problem
 
 
@@ -53,7 +52,7 @@ def best_grouping(
     refused: list[tuple[int, int, OutOfMemory]] = []
     for index, (name, groups) in enumerate(candidates):
         try:
-            latency_s = latency_of(Plan(problem, name, groups))
+            latency_s = latency_of_groups(problem, groups, name)
         except OutOfMemory as error:
             refused.append((error.over_bytes, index, error))
             continue

@@ -1,0 +1,201 @@
+"""The latency of one request under one plan after another of the same problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.partitioning.groups import Group
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
+from hetsim.simulation.clock.rules import Structure
+from hetsim.simulation.clock.virtual_time import VirtualTime
+
+COMPILE_AFTER = 150_000
+"""Task events of all plans played here, from which on loading the machine code costs less CPU time
+than it saves, where a plan has COMPILE_FROM of them. By either way the latencies are the same."""
+COMPILE_FROM = 300
+
+MOST_KEPT = 200_000
+"""Subgraphs whose seconds are kept."""
+
+Ints = NDArray[np.int64]
+_ready: WeakKeyDictionary[Problem, OneRequest] = WeakKeyDictionary()
+_played = [0]
+
+
+def one_request(problem: Problem) -> OneRequest:
+    """Return what plays plans of `problem`; it is made once for each."""
+    found = _ready.get(problem)
+    if found is None:
+        found = _ready[problem] = OneRequest(problem)
+    return found
+
+
+class OneRequest:
+    """Plays one request of plans of one problem, by the rules of the clock, at time 0.
+
+    What ``templates`` and ``structure`` lay out, from arrays of the problem that are made once.
+    Plans are not checked, and memory is not looked at.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        # The problem knows nothing of this, nor this of it, so that both go together.
+        self._devices = {name: index for index, name in enumerate(problem.devices)}
+        self._n, self._count, self._streams = problem.n, len(problem.devices), problem.streams
+        self._host = problem.host
+        self._fifo = problem.contention == "fifo"
+        self._links = len(problem.link_names) if self._fifo else 0
+        self._group_seconds: dict[Group, float] = {}
+        values = [
+            (index, value)
+            for index, value in enumerate(problem.values)
+            if value.producer != GRAPH_INPUT or problem.host is not None
+        ]
+        reads = [len(value.consumers) for _, value in values]
+        self._consumer = _ints(chain.from_iterable(value.consumers for _, value in values))
+        self._value = np.repeat(_ints(index for index, _ in values), reads)
+        self._producer = np.repeat(_ints(value.producer for _, value in values), reads)
+        leaving = [(i, v) for i, v in values if v.is_output and problem.host is not None]
+        self._out_value = _ints(index for index, _ in leaving)
+        self._out_producer = _ints(value.producer for _, value in leaving)
+        self._nbytes = np.array([float(value.nbytes) for value in problem.values])
+        routes = problem.routes
+        self._latency_s = np.array([[route.latency_s for route in row] for row in routes])
+        self._bytes_per_s = np.array([[route.bytes_per_s for route in row] for row in routes])
+        held = [route.resources if self._fifo else () for row in problem.routes for route in row]
+        self._holds = _ints(map(len, held))
+        self._hold_at = np.concatenate(([0], np.cumsum(self._holds)))
+        self._held = _ints(chain.from_iterable(held))
+
+    def latency_s(self, problem: Problem, groups: Sequence[Group], name: str) -> float | None:
+        """Return when the last task of one request of `groups` of `problem` ends, in seconds.
+
+        None where a device cannot run what it has, or a value finds no route: the layout of
+        ``templates`` says why. Raises PlanError, naming the plan, where some subgraph never starts.
+        O((V + E) log E).
+        """
+        structure, duration = self.laid_out(problem, groups)
+        if not np.isfinite(duration).all():
+            return None
+        events = len(duration)
+        compiled = events >= COMPILE_FROM and _played[0] >= COMPILE_AFTER
+        if not compiled:
+            _played[0] += events
+            structure = Structure._make(
+                part if isinstance(part, tuple) else part.tolist() for part in structure
+            )
+        clock = VirtualTime(
+            structure,
+            self._links,
+            duration,
+            np.zeros(1),
+            np.zeros(1, dtype=np.int64),
+            lines=0,
+            arrays=compiled,
+        )
+        clock.run_out(name)
+        return float(clock.finish[0])
+
+    def laid_out(
+        self, problem: Problem, groups: Sequence[Group]
+    ) -> tuple[Any, NDArray[np.float64]]:
+        """Return the Structure of a plan, of int arrays, and its tasks' seconds."""
+        count, total = self._count, len(groups)
+        device = _ints(self._devices[group.device] for group in groups)
+        # One place more, for inputs: group -1, from the host.
+        owner = np.full(self._n + 1, -1, dtype=np.int64)
+        members = _ints(chain.from_iterable(group.nodes for group in groups))
+        owner[members] = np.repeat(np.arange(total), [len(group.nodes) for group in groups])
+        owner[-1] = -1
+        place = np.append(device, -1 if self._host is None else self._host)
+        reader, sender = owner[self._consumer], owner[self._producer]
+        target, source = place[reader], place[sender]
+        across = target != source
+        near = ~across & (sender != reader) & (sender >= 0)
+        # Transfers by (sender, value, target).
+        width = len(self._nbytes)
+        crossing = ((sender[across] + 1) * width + self._value[across]) * count + target[across]
+        keys = crossing
+        if self._out_value.size:
+            assert self._host is not None
+            maker = owner[self._out_producer]
+            leaves = place[maker] != self._host
+            out = ((maker + 1) * width + self._out_value) * count + self._host
+            keys = np.concatenate((crossing, out[leaves]))
+        keys = np.unique(keys)
+        goes_to = keys % count
+        of_value = keys // count % max(width, 1)
+        sent_by = keys // (count * max(width, 1)) - 1
+        comes_from = place[sent_by]
+        transfers = len(keys)
+        tasks = total + transfers
+        # Dependencies as (earlier, later).
+        arriving = total + np.searchsorted(keys, crossing)
+        sending = np.flatnonzero(sent_by >= 0)
+        pairs = np.unique(
+            np.concatenate(
+                (
+                    sender[near] * tasks + reader[near],
+                    arriving * tasks + reader[across],
+                    sent_by[sending] * tasks + total + sending,
+                )
+            )
+        )
+        earlier, later = pairs // max(tasks, 1), pairs % max(tasks, 1)
+        waits = np.bincount(later, minlength=tasks)
+        issue = np.argsort(device, kind="stable")
+        way = comes_from * count + goes_to
+        holds = self._holds[way]
+        held_at = np.concatenate((np.zeros(total + 1, dtype=np.int64), np.cumsum(holds)))
+        first = np.repeat(self._hold_at[way], holds)
+        nth = np.arange(held_at[-1]) - np.repeat(held_at[total:-1], holds)
+        roots = total + np.flatnonzero(waits[total:] == 0)
+        structure: Any = (
+            np.array([0, tasks]),
+            waits,
+            _starts(earlier, tasks),
+            later,
+            np.concatenate((device, -1 - goes_to)),
+            _starts(device, count),
+            issue,
+            self._streams,
+            held_at,
+            self._held[first + nth],
+            np.array([0, len(roots)]),
+            roots,
+        )
+        moved_s = (
+            self._latency_s[comes_from, goes_to]
+            + self._nbytes[of_value] / self._bytes_per_s[comes_from, goes_to]
+        )
+        seconds = self.seconds(problem, groups)
+        return Structure._make(structure), np.concatenate((np.array(seconds), moved_s))
+
+    def seconds(self, problem: Problem, groups: Iterable[Group]) -> list[float]:
+        """Return the seconds of each subgraph; see ``Problem.group_seconds``."""
+        return [self._seconds(problem, group) for group in groups]
+
+    def _seconds(self, problem: Problem, group: Group) -> float:
+        """Seconds of a subgraph; kept, for plans that are tried one after another share most."""
+        found = self._group_seconds.get(group)
+        if found is None:
+            if len(self._group_seconds) > MOST_KEPT:
+                self._group_seconds.clear()
+            found = problem.group_seconds(self._devices[group.device], group.nodes)
+            self._group_seconds[group] = found
+        return found
+
+
+def _ints(numbers: Any) -> Ints:
+    return np.fromiter(numbers, dtype=np.int64)
+
+
+def _starts(sorted_or_not: Ints, count: int) -> Ints:
+    """Where each of `count` numbers begins among them all, sorted, and their end."""
+    return np.concatenate(([0], np.cumsum(np.bincount(sorted_or_not, minlength=count))))
