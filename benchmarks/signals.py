@@ -8,7 +8,7 @@ code is the signal's, or 0; and no traceback is shown. After SIGKILL that holds 
 command has run again. JSON lines on stdout, one a run and one a kind in sum; exit code 1 where
 something was left:
 
-    python benchmarks/signals.py [--runs N] [--seed S] [--executor threads|ray] [--signal NAME]
+    python benchmarks/signals.py [--runs N] [--seed S] [--executor NAME] [--signal NAME]
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMAND = (
 )  # fmt: skip
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGKILL")
 OF_TERMINALS = ("SIGINT", "SIGHUP")
-EXECUTORS = ("threads", "ray")
+EXECUTORS = ("threads", "processes", "ray")
 LIMIT_S = 300.0
 """For a command to end once it was told to."""
 

@@ -5,7 +5,7 @@ all processes hold together is taken a hundred times: of memory the last tenth m
 above the second one, of threads 2 %; processes, descriptors and objects in Ray's store may not be
 more. JSON lines on stdout, one a time and one in sum; exit code 1 where something was wrong:
 
-    python benchmarks/soak.py [--requests N] [--executor threads|ray]
+    python benchmarks/soak.py [--requests N] [--executor threads|processes|ray]
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main() -> int:
     """Run the benchmark; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=20_000)
-    parser.add_argument("--executor", choices=["threads", "ray"], default="ray")
+    parser.add_argument("--executor", choices=["threads", "processes", "ray"], default="ray")
     options = parser.parse_args()
     wrong = 0
     done = 0

@@ -49,7 +49,7 @@ class Split:
     assignment: Literal["random"] | Sequence[int] = "random"
     cuts: int | None = None
     seed: int = 0
-    executor: Literal["threads", "ray"] = "threads"
+    executor: Literal["threads", "processes", "ray"] = "threads"
     address: str | None = None
     timeout_s: float = 600.0
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Executor:
     """Where and how a plan is executed; the fields are the options of ``run_options``."""
 
-    executor: Literal["ray", "threads"]
+    executor: Literal["ray", "processes", "threads"]
     address: str | None
     seed: int
     timeout_s: float
@@ -32,7 +32,7 @@ def execute(plan: Plan, how: Executor, inputs: Mapping[str, Any] | None = None) 
     """Run `plan` and compare its outputs with those of the whole model."""
     from hetsim.execution.run import run
 
-    on = {"ray": "Ray", "threads": "threads"}[how.executor]
+    on = {"ray": "Ray", "processes": "processes", "threads": "threads"}[how.executor]
     with current().progress(f"running {plan.strategy} on {on}"):
         return run(
             plan,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.plans.plan import Plan
 
-EXECUTORS = ("ray", "threads")
+EXECUTORS = ("ray", "processes", "threads")
 PRECISIONS = ("graph", "device")
 
 

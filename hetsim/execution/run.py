@@ -67,7 +67,7 @@ class Run:
         How far outputs may be off, over their largest magnitude, because a device has kernels
         of its own or spreads one over threads; 0 elsewhere: to the last bit.
     executor : str
-        ``ray`` or ``threads``.
+        ``ray``, ``processes`` or ``threads``.
     compile_s : float
         Real seconds until every device was ready: actors or threads started, sessions open.
     steps : int
@@ -118,7 +118,7 @@ def run(
     plan: Plan,
     inputs: Mapping[str, NDArray[Any]] | None = None,
     *,
-    executor: Literal["ray", "threads"] = "ray",
+    executor: Literal["ray", "processes", "threads"] = "ray",
     address: str | None = None,
     timeout_s: float = 600.0,
     verify: bool = True,
@@ -138,8 +138,8 @@ def run(
         Of a problem that was built from a model.
     inputs : mapping of str to array, optional
         Every input of the model; absent: ``random_inputs`` of `seed`.
-    executor : "ray" or "threads"
-        Ray actors, or threads of this process.
+    executor : "ray", "processes" or "threads"
+        Ray actors, processes of this machine, or threads of this process.
     address : str, optional
         ``host:port`` of a Ray to join, or ``auto``. Absent: the Ray that this process is
         connected to, or else a private one that is stopped afterwards.

@@ -53,8 +53,13 @@ def test_options_of_one_name_are_one_option() -> None:
                 forms[name].add(kind)
     several = {name for name, kinds in forms.items() if len(kinds) > 1}
     assert several == set(OWN_WORDS)
-    for name in several - {"--explain", "--objective", "--out"}:
+    for name in several - {"--executor", "--explain", "--objective", "--out"}:
         assert len({kind[:-1] for kind in forms[name]}) == 1, name
+    # The points of a sweep share a Ray, or one process: what runs a plan can do that and more.
+    (_, few, *_), (_, all_of_them, *_) = sorted(
+        forms["--executor"], key=lambda kind: len(str(kind[1]))
+    )
+    assert [name for name in all_of_them if name in few] == list(few)
 
 
 def test_numbers_of_time_have_a_unit_in_their_name_or_their_form() -> None:

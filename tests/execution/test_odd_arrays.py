@@ -85,8 +85,10 @@ def test_every_type_has_native_bytes_in_the_end(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ODD)
-@pytest.mark.parametrize("way", ["run", "session", "backend", "folder", "kernels"])
-def test_odd_arrays_are_computed_by_value(way: str, name: str, cut: Cut, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["run", "session", "processes", "backend", "folder", "kernels"])
+def test_odd_arrays_are_computed_by_value(
+    way: str, name: str, cut: Cut, tmp_path: Path, processes: None
+) -> None:
     proto, given = negating(), {"x": ODD[name]}
     if way == "backend":
         found = dict(zip(("a", "b", "x"), backend.prepare(proto).run(given), strict=True))
@@ -101,8 +103,10 @@ def test_odd_arrays_are_computed_by_value(way: str, name: str, cut: Cut, tmp_pat
         done = run_compiled(open_compiled(tmp_path / "folder"), given, executor="threads")
         assert done.bitwise_equal is True
         found = done.outputs
-    elif way == "session":
-        with hetsim.Session(cut(proto, GROUPS), "threads") as session:
+    elif way in ("session", "processes"):
+        with hetsim.Session(
+            cut(proto, GROUPS), "threads" if way == "session" else "processes"
+        ) as session:
             found = session.run(given)
     else:
         result = hetsim.run(cut(proto, GROUPS), given, executor="threads")

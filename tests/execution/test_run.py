@@ -1,4 +1,4 @@
-"""``run`` on both executors: right to the last bit, and clear about what fails."""
+"""``run`` on every executor: right to the last bit, and clear about what fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from hetsim.errors import ExecutionError, PlanError, RequestError, UsageError
 from hetsim.execution import run as runner
 from hetsim.execution.equality import Deviation
 from hetsim.execution.run import Plain, run
-from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.reporting.result import run_record
 from hetsim.reporting.tables.plan import session_lines
@@ -28,7 +27,7 @@ from sweeps import sweep
 
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
-Executor = Literal["ray", "threads"]
+Executor = Literal["ray", "processes", "threads"]
 BAD_INDEX = {"x": np.ones(5, np.float32), "i": np.array([0, 7])}
 
 
@@ -47,6 +46,14 @@ def test_a_cut_model_gives_the_bits_of_the_whole(
 ) -> None:
     plan = cut(diamond, groups)
     check_against_the_whole(plan, run(plan, executor="threads", seed=3), "threads")
+
+
+def test_processes_give_the_bits_of_the_whole(
+    cut: Cut, diamond: onnx.ModelProto, processes: None
+) -> None:
+    for groups in CUTS:
+        plan = cut(diamond, groups)
+        check_against_the_whole(plan, run(plan, executor="processes", seed=3), "processes")
 
 
 def test_ray_gives_the_bits_of_the_whole(ran_on_ray: Any) -> None:
@@ -216,7 +223,8 @@ def test_values_cross_devices(cut: Cut, kind: str) -> None:
     case.check(result.outputs)
 
 
-def test_values_cross_processes(cut: Cut, ray_connection: RayConnection) -> None:
+@pytest.mark.parametrize("executor", ["processes", "ray"], indirect=True)
+def test_values_cross_processes(cut: Cut, executor: Executor) -> None:
     """All kinds side by side in one model, so that actors start once."""
     cases = {kind: build() for kind, build in CROSSINGS.items()}
     groups: list[tuple[str, list[int]]] = []
@@ -229,7 +237,7 @@ def test_values_cross_processes(cut: Cut, ray_connection: RayConnection) -> None
         f"{k}/{name}": array for k, case in cases.items() for name, array in case.inputs.items()
     }
     # ONNX Runtime takes no strings where it is given types that numpy lacks: the whole cannot run.
-    result = run(cut(whole, groups), inputs, executor="ray", verify=False)
+    result = run(cut(whole, groups), inputs, executor=executor, verify=False)
     for kind, case in cases.items():
         names = [entry.name for entry in case.proto.graph.output]
         case.check({name: result.outputs[f"{kind}/{name}"] for name in names})
@@ -289,7 +297,9 @@ def test_values_that_a_body_captures_cross_devices(cut: Cut) -> None:
     assert run(plan, executor="threads").bitwise_equal is True
 
 
-@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
+@sweep(
+    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
+)
 def test_a_kernel_that_fails_is_named_with_its_device_and_subgraph(
     cut: Cut, indexing: onnx.ModelProto, executor: Executor
 ) -> None:
@@ -308,12 +318,14 @@ def test_a_failure_ends_the_later_calls_of_the_device(cut: Cut, indexing: onnx.M
         run(plan, BAD_INDEX, executor="threads")
 
 
-@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
+@sweep(
+    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
+)
 def test_a_device_that_does_not_answer_is_named(
     cut: Cut, endless: onnx.ModelProto, executor: Executor
 ) -> None:
     plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])])
-    timeout = {"threads": 1.5, "ray": 6}[executor]
+    timeout = {"threads": 1.5, "processes": 1.5, "ray": 6}[executor]
     # Compiling has a time of its own: on a busy machine it takes longer than this.
     with (
         hetsim.Session(plan, executor) as session,
@@ -322,7 +334,9 @@ def test_a_device_that_does_not_answer_is_named(
         session.run(timeout_s=timeout)
 
 
-@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
+@sweep(
+    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
+)
 def test_an_error_surfaces_while_another_device_is_busy(
     cut: Cut, endless: onnx.ModelProto, executor: Executor
 ) -> None:

@@ -20,7 +20,7 @@ from onnx_builders import assert_bitwise_equal, run_whole
 
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
-Executor = Literal["ray", "threads"]
+Executor = Literal["ray", "processes", "threads"]
 BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
 PICK = [("cpu", [0]), ("gpu", [1]), ("npu", [2]), ("cpu", [3])]
 

@@ -89,7 +89,7 @@ def compare(
     explains: bool,
     sensitivities: bool,
     contention: Contention | None,
-    executor: Literal["ray", "threads"],
+    executor: Literal["ray", "processes", "threads"],
     address: str | None,
     seed: int,
     timeout_s: float,

@@ -57,7 +57,7 @@ def run(
     objective: Objective | None,
     contention: Contention | None,
     draws: int,
-    executor: Literal["ray", "threads"],
+    executor: Literal["ray", "processes", "threads"],
     address: str | None,
     seed: int,
     timeout_s: float,
@@ -192,7 +192,7 @@ _FIXED = (
 
 def _run_folder(
     folder: Path,
-    executor: Literal["ray", "threads"],
+    executor: Literal["ray", "processes", "threads"],
     address: str | None,
     timeout_s: float,
     seed: int,

@@ -230,6 +230,13 @@ class CompiledSubgraph:
         return outputs
 
 
+def import_runtime() -> None:
+    """Import what opening the first subgraph would import: for a process that others start from."""
+    import onnxruntime
+
+    assert onnxruntime.InferenceSession
+
+
 def _foreign(types: Mapping[str, str], names: Sequence[str]) -> dict[str, ForeignType]:
     return {name: FOREIGN_TYPES[types[name]] for name in names if types[name] in FOREIGN_TYPES}
 

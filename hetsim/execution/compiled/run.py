@@ -59,7 +59,7 @@ def run_compiled(
     compiled: CompiledPlan,
     inputs: Mapping[str, NDArray[Any]] | None = None,
     *,
-    executor: Literal["ray", "threads"] = "ray",
+    executor: Literal["ray", "processes", "threads"] = "ray",
     address: str | None = None,
     timeout_s: float = 600.0,
     verify: bool = True,

@@ -1,4 +1,4 @@
-"""Which executor a program's devices are opened on: threads or Ray, for one request or many."""
+"""Which executor a program's devices are opened on: Ray, processes or threads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def opened(
     Parameters
     ----------
     program : Program
-    executor : "ray" or "threads"
+    executor : "ray", "processes" or "threads"
     address : str or None
     room_bytes : int
         Of the values that are held at once: a private object store of Ray has room for them.
@@ -72,6 +72,13 @@ def transports(
         from hetsim.execution.transports.threads import ThreadTransport
 
         yield lambda post: ThreadTransport(post, streams)
+        return
+    if executor == "processes":
+        from hetsim.execution.transports.processes.starting import device_server
+        from hetsim.execution.transports.processes.transport import ProcessTransport
+
+        with device_server() as server:
+            yield lambda post: ProcessTransport(post, server, streams)
         return
     from hetsim.execution.transports.ray_connection.connection import STORE_BYTES, ray_connection
 

@@ -25,7 +25,7 @@ from sweeps import sweep
 
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
-Executor = Literal["ray", "threads"]
+Executor = Literal["ray", "processes", "threads"]
 BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
 
 
@@ -47,8 +47,8 @@ def only(session: Session) -> Recovery:
 
 @sweep(
     "executor, device",
-    quick=[("threads", "cpu"), ("threads", "gpu"), ("ray", "gpu")],
-    full=product(["threads", "ray"], ["cpu", "gpu"]),
+    quick=[("threads", "cpu"), ("threads", "gpu"), ("processes", "gpu"), ("ray", "gpu")],
+    full=product(["threads", "processes", "ray"], ["cpu", "gpu"]),
     indirect=["executor"],
 )
 def test_a_device_that_dies_is_started_again(
@@ -56,7 +56,7 @@ def test_a_device_that_dies_is_started_again(
 ) -> None:
     with Session(cut(diamond, BRANCHES), executor) as session:
         check(session, range(2))
-        if executor == "ray":
+        if executor != "threads":
             before = session.processes()
             os.kill(before[device], signal.SIGKILL)
         else:
@@ -65,15 +65,21 @@ def test_a_device_that_dies_is_started_again(
         found = only(session)
         assert (found.device, found.kind, found.how) == (device, "died", "restarted")
         assert found.requests != ()
-        if executor == "ray":
+        if executor != "threads":
             assert session.processes().keys() == before.keys()
             assert session.processes()[device] != before[device]
 
 
 @sweep(
     "executor, kind",
-    quick=[("threads", "kill"), ("threads", "hang"), ("ray", "hang")],
-    full=product(["threads", "ray"], ["kill", "hang"]),
+    quick=[
+        ("threads", "kill"),
+        ("threads", "hang"),
+        ("processes", "kill"),
+        ("processes", "hang"),
+        ("ray", "hang"),
+    ],
+    full=product(["threads", "processes", "ray"], ["kill", "hang"]),
     indirect=["executor"],
 )
 def test_others_take_over_where_it_does_not_come_back(
@@ -90,8 +96,13 @@ def test_others_take_over_where_it_does_not_come_back(
         assert len(session.recoveries) == 1
 
 
-def test_failures_follow_one_another(cut: Cut, diamond: onnx.ModelProto) -> None:
-    with Session(cut(diamond, BRANCHES), "threads", max_restarts=2) as session:
+@sweep(
+    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
+)
+def test_failures_follow_one_another(
+    cut: Cut, diamond: onnx.ModelProto, executor: Executor
+) -> None:
+    with Session(cut(diamond, BRANCHES), executor, max_restarts=2) as session:
         for _ in range(2):
             session.inject([hetsim.Failure("npu", 0.0, "kill", 0.05)])
             check(session, range(4))
@@ -106,22 +117,28 @@ def test_failures_follow_one_another(cut: Cut, diamond: onnx.ModelProto) -> None
         assert session.recoveries[2].how == "replanned"
 
 
+@sweep(
+    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
+)
 def test_a_call_that_takes_too_long_is_a_device_that_hangs(
-    cut: Cut, diamond: onnx.ModelProto
+    cut: Cut, diamond: onnx.ModelProto, executor: Executor
 ) -> None:
-    with Session(cut(diamond, BRANCHES), "threads", hang_s=0.3) as session:
+    with Session(cut(diamond, BRANCHES), executor, hang_s=0.3) as session:
         session.inject([hetsim.Failure("npu", 0.0, "hang", 1000.0)])
         check(session, range(4))
         found = only(session)
         assert (found.device, found.kind, found.how) == ("npu", "hang", "replanned")
 
 
+@sweep(
+    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
+)
 def test_a_step_with_which_a_device_hangs_every_time_fails_its_request(
-    cut: Cut, endless: onnx.ModelProto
+    cut: Cut, endless: onnx.ModelProto, executor: Executor
 ) -> None:
     plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])])
     with (
-        Session(plan, "threads", hang_s=0.2, max_restarts=9) as session,
+        Session(plan, executor, hang_s=0.2, max_restarts=9) as session,
         pytest.raises(ExecutionError, match=r"device 'gpu' did not answer within 0\.2 s"),
     ):
         session.run()
@@ -176,13 +193,18 @@ def test_an_exception_that_lasts_is_the_requests(
         check(session, range(4))
 
 
-def test_where_nobody_can_take_over_the_error_says_so(cut: Cut, diamond: onnx.ModelProto) -> None:
+@sweep(
+    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
+)
+def test_where_nobody_can_take_over_the_error_says_so(
+    cut: Cut, diamond: onnx.ModelProto, executor: Executor
+) -> None:
     plan = cut(diamond, BRANCHES)
     seconds = np.array(plan.problem.seconds)
     seconds[2, :2] = np.inf
     names = tuple(f"n{k}" for k in range(plan.problem.n))
     plan = replace(plan, problem=replace(plan.problem, seconds=seconds, node_names=names))
-    with Session(plan, "threads") as session:
+    with Session(plan, executor) as session:
         session.inject([hetsim.Failure("npu", 0.0)])
         for _ in range(2):
             with pytest.raises(Infeasible, match="no device is left that can run it") as caught:
@@ -191,9 +213,14 @@ def test_where_nobody_can_take_over_the_error_says_so(cut: Cut, diamond: onnx.Mo
             assert caught.value.where == "node 'n2'"
 
 
-def test_a_run_can_be_given_failures(cut: Cut, diamond: onnx.ModelProto) -> None:
+@sweep(
+    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
+)
+def test_a_run_can_be_given_failures(
+    cut: Cut, diamond: onnx.ModelProto, executor: Executor
+) -> None:
     result = hetsim.run(
-        cut(diamond, BRANCHES), executor="threads", failures=[hetsim.Failure("gpu", 0.0)]
+        cut(diamond, BRANCHES), executor=executor, failures=[hetsim.Failure("gpu", 0.0)]
     )
     assert result.bitwise_equal is True
     assert [recovery.how for recovery in result.recoveries] == ["replanned"]

@@ -1,0 +1,1 @@
+"""Calls and values between processes of one machine: sockets and memory that have no name."""

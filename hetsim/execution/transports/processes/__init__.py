@@ -1,0 +1,1 @@
+"""Devices as processes of this machine, without Ray."""

@@ -1,0 +1,267 @@
+"""Frames, shared memory and values between processes: order, room, bits, and what is refused."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetsim.errors import DeviceLost, ExecutionError
+from hetsim.execution.devices.plan_steps import Step, Timing
+from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.execution.dispatch.transport import Ended, Fault
+from hetsim.execution.transports.channels.caller_end import CallerEnd, Values
+from hetsim.execution.transports.channels.faults import error_of, tell_error
+from hetsim.execution.transports.channels.frames import Channel, ChannelEnded
+from hetsim.execution.transports.channels.memory import PAGE_BYTES, Arena, Segment
+from hetsim.execution.transports.channels.messages import ENDED, pack_ended
+from hetsim.execution.transports.channels.values import (
+    INLINE_BELOW_BYTES,
+    Packed,
+    Unpacking,
+    split,
+)
+from onnx_builders import bits
+from sweeps import examples
+
+Ends = tuple[Channel, Channel]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    """Both ends of a channel."""
+    here, there = (Channel(end) for end in socket.socketpair())
+    yield here, there
+    here.release()
+    there.release()
+
+
+def test_frames_come_in_order_and_nobody_waits_to_send_them(ends: Ends) -> None:
+    here, there = ends
+    sent = [bytes([number % 256]) * (number * 1999) for number in range(100)]
+    for number, content in enumerate(sent):
+        # Nobody receives yet: the system takes a part of this, and the rest waits here.
+        here.send(number, b"h" * number, [content[:7], content[7:]])
+    for number, content in enumerate(sent):
+        frame = there.receive()
+        assert (frame.kind, frame.header) == (number, b"h" * number)
+        assert frame.payload == content
+    assert not there.pending()
+
+
+def test_descriptors_come_with_their_frame(ends: Ends) -> None:
+    here, there = ends
+    here.send(1, b"", [b"x" * 5_000_000])
+    for number in range(20):
+        reading, writing = os.pipe()
+        os.write(writing, bytes([number]))
+        os.close(writing)
+        here.send(2, b"", (), [reading])
+        os.close(reading)
+    assert there.receive().descriptors == []
+    for number in range(20):
+        [descriptor] = there.receive().descriptors
+        assert os.read(descriptor, 9) == bytes([number])
+        os.close(descriptor)
+
+
+def test_an_end_that_is_gone_is_told_to_who_receives(ends: Ends) -> None:
+    here, there = ends
+    there.send(3, b"last")
+    there.close()
+    assert here.receive().header == b"last"
+    assert here.pending()
+    with pytest.raises(ChannelEnded):
+        here.receive()
+    here.send(0, b"to nobody")
+
+
+@examples(quick=60, full=600)
+@given(st.lists(st.integers(-20, 3_000_000), max_size=60))
+def test_pieces_of_an_arena_never_overlap_and_all_come_together_again(asked: list[int]) -> None:
+    """A number above 0 asks for so many bytes; others give a piece back."""
+    arena = Arena(3)
+    taken: list[tuple[int, int, int]] = []
+    for nbytes in asked:
+        if nbytes > 0:
+            segment, offset = arena.take(nbytes)
+            assert offset % PAGE_BYTES == 0
+            assert offset + nbytes <= segment.nbytes
+            for number, other, size in taken:
+                assert (
+                    number != segment.number or other + size <= offset or offset + nbytes <= other
+                )
+            taken.append((segment.number, offset, nbytes))
+        elif taken:
+            number, offset, _ = taken.pop(-nbytes % len(taken))
+            arena.returned.append((number, offset))
+    arena.returned.extend((number, offset) for number, offset, _ in taken)
+    if asked:
+        arena.take(1)
+        assert sum(len(space.sizes) for space in arena._spaces.values()) == len(arena._spaces)
+
+
+def test_memory_that_its_owner_could_cut_short_is_refused() -> None:
+    descriptor = os.memfd_create("test", os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, PAGE_BYTES)
+    with pytest.raises(ExecutionError, match="cut short"):
+        Segment(1, descriptor, writable=False)
+    segment, _ = Arena(0).take(1)
+    with pytest.raises(PermissionError):
+        os.ftruncate(segment.descriptor, 0)
+    assert fcntl.fcntl(segment.descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SEAL
+
+
+LARGE = INLINE_BELOW_BYTES
+VALUES = {
+    "none": None,
+    "scalar": np.array(2.5),
+    "no elements": np.zeros((3, 0, 2), np.int16),
+    "strings": np.array([["a", "ü\ud800"], ["", "\0"]], object),
+    "no strings": np.zeros((0, 2), object),
+    "sequence": [np.arange(3), [None, np.ones((2, LARGE), np.float16)], []],
+    "large": np.arange(LARGE, dtype=np.float64).reshape(2, -1, 4),
+    "Fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    "every other": np.arange(2 * LARGE)[::2],
+    **{
+        str(np.dtype(kind)): np.array([[0, 1], [1, 0]]).astype(kind)
+        for kind in ("?", "i1", "u8", "f2", "c8", "c16", ml_dtypes.bfloat16, ml_dtypes.int4,
+                     ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu)
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("aside", [True, False])
+def test_values_arrive_as_they_were(aside: bool) -> None:
+    packed = Packed(Arena(0))
+    for value in VALUES.values():
+        packed.add(value)
+    segments = {segment.number: segment for segment, _ in packed.places}
+    told, payload = b"".join(packed.told), memoryview(b"".join(packed.pieces))
+    read = []
+    found = Unpacking(
+        told, 0, payload, segments, (lambda memory, place: read.append(place)) if aside else None
+    ).all()
+    assert bits(found) == bits(list(VALUES.values()))
+    assert len(read) == (3 if aside else 0)
+    parts = split(told, 0)
+    assert [part for part, _, _ in parts] == packed.told
+    assert sum(nbytes for _, nbytes, _ in parts) == len(payload)
+    assert [place for _, _, places in parts for place in places] == [
+        (segment.number, offset) for segment, offset in packed.places
+    ]
+
+
+@examples(quick=200, full=2000)
+@given(st.binary(max_size=60))
+def test_what_is_no_value_is_refused(told: bytes) -> None:
+    segment, _ = Arena(0).take(1)
+    says = []
+    try:
+        Unpacking(told, 0, memoryview(b"12345678"), {0: segment}).all()
+    except ExecutionError as error:
+        says.append(error.what)
+    assert all("not told right" in what for what in says)
+
+
+def test_objects_are_not_handed_over() -> None:
+    with pytest.raises(ExecutionError, match="an array of object cannot be handed"):
+        Packed(Arena(0)).add(np.array([b"a", object()], object))
+
+
+def test_errors_arrive_with_what_they_say() -> None:
+    class Own(DeviceLost):
+        """Of another package."""
+
+    error = Own("it burns", where="here", hint="run", device="gpu", kind="died")
+    found = error_of(tell_error(error))
+    assert type(found) is DeviceLost
+    assert str(found) == str(error)
+    assert (found.device, found.kind) == ("gpu", "died")
+    forged = b'["UsageError", {"what": "x", "where": null, "hint": null}]'
+    assert type(error_of(forged)) is ExecutionError
+
+
+STEP = Step("gpu", (0,), ("a",), ("b",), (), ((),))
+FAULT = Fault("died", DeviceLost("it is gone", device="gpu"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (ENDED, pack_ended(99, 0.0, (), (), ())),
+        (ENDED, pack_ended(0, 0.0, (), (), ())),
+        (ENDED, pack_ended(0, 0.0, (), (1, 2), ())),
+        (ENDED, pack_ended(0, 0.0, (), (), [struct.pack("=BBBQQ", 4, 9, 0, 1 << 40, 0)])),
+        (ENDED, b"short"),
+        (1234, b""),
+    ],
+)
+def test_a_device_that_does_not_tell_its_end_right_is_taken_for_dead(
+    ends: Ends, answer: tuple[int, bytes]
+) -> None:
+    here, there = ends
+    posted: list[object] = []
+    arrived = threading.Event()
+
+    def post(event: object) -> None:
+        posted.append(event)
+        arrived.set()
+
+    end = CallerEnd(here, post, lambda: FAULT)
+    end.start()
+    call = Call(0, 0, "gpu", 0)
+    end.call(call, 5, STEP, [Values().hand(np.ones(3))])
+    there.receive()
+    there.send(*answer)
+    assert arrived.wait(30)
+    assert posted == [Ended(call, 5, fault=FAULT)]
+    end.join(30)
+    assert not end.listening
+    end.call(call, 5, STEP, [])
+    assert posted[1] == posted[0]
+
+
+def test_memory_is_the_owners_again_when_nobody_holds_or_reads_it(ends: Ends) -> None:
+    here, there = ends
+    posted: list[Ended] = []
+    arrived = threading.Semaphore(0)
+
+    def post(event: object) -> None:
+        assert isinstance(event, Ended)
+        posted.append(event)
+        arrived.release()
+
+    end = CallerEnd(here, post, lambda: FAULT)
+    end.start()
+    values = Values()
+    held = values.hand(np.ones(LARGE))
+    [block] = held.blocks
+    place = (block.segment.number, block.offset)
+    returned = values._arena.returned
+    del block
+    call = Call(0, 0, "gpu", 0)
+    for number, unread in enumerate([(), (*place, *place)]):
+        end.call(call, 0, STEP, [held])
+        if number:
+            del held
+            assert not returned
+        while there.receive().kind != 0:
+            pass
+        answer = Packed(Arena(1))
+        answer.add(None)
+        there.send(ENDED, pack_ended(number, 1.0, ((1.0, 2.0),), unread, answer.told))
+        assert arrived.acquire(timeout=30)
+        assert posted[-1].timing == Timing(1.0, ((1.0, 2.0),))
+    assert list(returned) == [place]
+    here.close()
+    end.join(30)
