@@ -1,4 +1,4 @@
-"""CPU seconds of whole commands beside bare interpreter start-up; JSON lines out."""
+"""CPU seconds and modules of whole commands beside bare interpreter start-up; JSON lines out."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ COMMANDS: dict[str, list[str]] = {
     "import numpy": ["-c", "import numpy"],
     "import onnx, onnxruntime": ["-c", "import onnx, onnxruntime"],
     "hetsim --help": ["-m", "hetsim", "--help"],
+    "hetsim compare zoo:squeezenet --platform laptop": [
+        "-m", "hetsim", "compare", "zoo:squeezenet", "--platform", "laptop",
+    ],
+    "hetsim compare zoo:squeezenet --platform rock-5b": [
+        "-m", "hetsim", "compare", "zoo:squeezenet", "--platform", "rock-5b",
+    ],
     "hetsim compare zoo:resnet50 --platform laptop": [
         "-m", "hetsim", "compare", "zoo:resnet50", "--platform", "laptop",
     ],
@@ -23,6 +29,18 @@ COMMANDS: dict[str, list[str]] = {
         "-m", "hetsim", "compare", "zoo:bert_small", "--platform", "rock-5b",
     ],
 }  # fmt: skip
+
+
+def modules(arguments: list[str]) -> int:
+    """How many modules a run of the interpreter loads."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *arguments],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    return sum(line.startswith("import time:") for line in done.stderr.splitlines()) - 1
 
 
 def cpu_seconds(arguments: list[str]) -> float:
@@ -40,7 +58,7 @@ def cpu_seconds(arguments: list[str]) -> float:
 
 
 def main() -> None:
-    """Print the minimum, median and maximum of each command, after one warm-up run."""
+    """Print seconds of each command, after one warm-up run, and how many modules it loads."""
     for name, arguments in COMMANDS.items():
         cpu_seconds(arguments)
         samples = [cpu_seconds(arguments) for _ in range(RUNS)]
@@ -51,6 +69,7 @@ def main() -> None:
             "cpu_s_median": round(statistics.median(samples), 3),
             "cpu_s_max": round(max(samples), 3),
             "runs": RUNS,
+            "modules": modules(arguments),
         }
         print(json.dumps(record), flush=True)
 

@@ -140,7 +140,12 @@ def explain(
         timeline=timeline,
         objective=objective,
         cost_s=cost_s,
-        bound_s=stated_bound(problem, objective, Constrained.of(plan)),
+        bound_s=stated_bound(
+            problem,
+            objective,
+            Constrained.of(plan),
+            cost_s if objective == "latency" else float("inf"),
+        ),
         path=path,
         shares=_shares(plan, timeline, objective, path),
         changes=changes,

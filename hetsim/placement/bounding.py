@@ -77,26 +77,34 @@ def lower_bound(
     return bound_under(Constrained(**checked_fields(Constrained, given)), problem, objective)
 
 
-def bound_under(limits: Constrained, problem: Problem, objective: Objective) -> float:
-    """Return what ``lower_bound`` does, of constraints in one record."""
+def bound_under(
+    limits: Constrained, problem: Problem, objective: Objective, met_s: float = float("inf")
+) -> float:
+    """Return what ``lower_bound`` does, of constraints in one record; `met_s` as ``bound_of``."""
     check_objective(objective)
     limits.check()
     wide = Constrained(capacity_bytes=limits.capacity_bytes).narrow(problem)
-    found = bound_of(wide, objective)
+    found = bound_of(wide, objective, met_s)
     left = wide
     if limits.pins or limits.exclude:
         left = limits.narrow(problem)
-        found = max(found, bound_of(left, objective))
+        found = max(found, bound_of(left, objective, met_s))
     if limits.max_devices is not None:
         found = max(found, _of_few(left, limits.max_devices, objective))
     return found
 
 
 def stated_bound(
-    problem: Problem, objective: Objective = "latency", limits: Constrained | None = None
+    problem: Problem,
+    objective: Objective = "latency",
+    limits: Constrained | None = None,
+    met_s: float = float("inf"),
 ) -> float | None:
-    """Return ``lower_bound``, or None where a node that is not priced leaves nothing to state."""
-    found = bound_under(limits or Constrained(), problem, objective)
+    """Return ``lower_bound``, or None where a node that is not priced leaves nothing to state.
+
+    `met_s`: the latency of a plan under the same limits, which makes it no larger, but quicker.
+    """
+    found = bound_under(limits or Constrained(), problem, objective, met_s)
     return None if problem.unpriced and np.isfinite(found) else found
 
 

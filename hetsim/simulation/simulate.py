@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +13,18 @@ from numpy.typing import NDArray
 from hetsim.base import checks
 from hetsim.errors import UsageError
 from hetsim.hardware.spec import Platform
-from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Contention, check_contention
 from hetsim.simulation.clock.memory import check_capacity, resident_weights
 from hetsim.simulation.clock.playing import timeline_of
-from hetsim.simulation.failures.clock import FailingClock
-from hetsim.simulation.failures.timeline import failed_timeline
 from hetsim.simulation.power import within_power
-from hetsim.workloads.deployment import Deployment
-from hetsim.workloads.failing import Failing
-from hetsim.workloads.failure import Failure, check_failures
-from hetsim.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from hetsim.service.service import Service
+    from hetsim.workloads.deployment import Deployment
+    from hetsim.workloads.failure import Failure
+    from hetsim.workloads.workload import Workload
 
 
 @overload
@@ -132,43 +128,73 @@ def simulate(
     Complexity: O(E log A) for E subgraphs and transfers of all requests, A in flight; and at
     each failure O(A tasks), and V + E of the plan for each way in which requests in flight differ.
     """
-    if isinstance(plan, Deployment):
+    if not isinstance(plan, Plan):
         own = (arrivals_s, contention, sustained or None, None if trace else 1)
         if any(value is not None for value in own):
             raise UsageError(
                 "arrivals_s, contention, trace and sustained are of a plan",
                 hint="a deployment takes platform, until_answered, within and failures",
             )
-        if not isinstance(requests, Workload) or platform is None:
-            raise UsageError(
-                "a deployment is simulated with a workload and a platform",
-                hint="write simulate(deployment, workload, platform=platform)",
-            )
-        from hetsim.service.serving import serve
-
-        if failures:
-            mine = requests.failures or Failing()
-            more = replace(mine, injected=(*mine.injected, *failures))
-            requests = replace(requests, failures=more)
-        return serve(plan, requests, platform, until_answered=until_answered, within=within)
-    if isinstance(requests, Workload) or platform is not None or until_answered or within:
+        return _served(plan, requests, platform, until_answered, within, failures)
+    if platform is not None or until_answered or within or _is_workload(requests):
         raise UsageError(
             "a workload, platform, until_answered and within are of a deployment",
             hint="give the number of requests or arrivals_s",
         )
-    failing = check_failures(failures, plan.problem.devices)
-    arrival = arrivals(requests, arrivals_s)
+    # What fails and what is served is loaded by those alone who ask for it.
+    injected: Sequence[Failure] = ()
+    if failures:
+        from hetsim.workloads.failure import check_failures
+
+        injected = check_failures(failures, plan.problem.devices)
+    arrival = arrivals(cast("int", requests), arrivals_s)
     rule = plan.problem.contention if contention is None else check_contention(contention)
     if sustained:
         burst = timeline_of(plan, arrival, contention=rule, trace=False)
         plan = within_power(plan, burst)
-    if not failing:
+    if not injected:
         return timeline_of(plan, arrival, contention=rule, trace=trace)
-    played = FailingClock(plan, arrival.tolist(), failing, rule, replan)
+    from hetsim.placement.replan import replan
+    from hetsim.simulation.failures.clock import FailingClock
+    from hetsim.simulation.failures.timeline import failed_timeline
+
+    played = FailingClock(plan, arrival.tolist(), injected, rule, replan)
     weights = resident_weights(played.versions[0].plan_tasks)
     check_capacity(plan.problem, weights, weights)
     played.play()
     return failed_timeline(played, arrival.tolist(), weights, trace=trace)
+
+
+def _is_workload(requests: int | Workload) -> bool:
+    if isinstance(requests, int):
+        return False
+    from hetsim.workloads.workload import Workload
+
+    return isinstance(requests, Workload)
+
+
+def _served(
+    deployment: Deployment,
+    requests: int | Workload,
+    platform: Platform | None,
+    until_answered: bool,
+    within: float | None,
+    failures: Sequence[Failure],
+) -> Service:
+    from hetsim.service.serving import serve
+    from hetsim.workloads.failing import Failing
+    from hetsim.workloads.workload import Workload
+
+    if not isinstance(requests, Workload) or platform is None:
+        raise UsageError(
+            "a deployment is simulated with a workload and a platform",
+            hint="write simulate(deployment, workload, platform=platform)",
+        )
+    if failures:
+        mine = requests.failures or Failing()
+        more = replace(mine, injected=(*mine.injected, *failures))
+        requests = replace(requests, failures=more)
+    return serve(deployment, requests, platform, until_answered=until_answered, within=within)
 
 
 def arrivals(requests: int, arrivals_s: Sequence[float] | None) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ import pytest
 
 from sweeps import sweep
 
-HEAVY = ("ray", "onnxruntime", "onnx", "numpy", "scipy", "numba", "pydantic", "rich")
+HEAVY = ("ray", "onnxruntime", "onnx", "numpy", "scipy", "numba", "pydantic", "rich", "yaml")
 
 
 def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -36,6 +36,46 @@ def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProce
 def test_nothing_heavy_is_loaded(code: str) -> None:
     probe = f"{code}\nimport sys\nprint('LOADED', [m for m in {HEAVY!r} if m in sys.modules])"
     assert run_python("-c", probe).stdout.splitlines()[-1] == "LOADED []"
+
+
+NOT_OF_A_COMPARISON = (
+    "ray",
+    "scipy",
+    "numba",
+    "plotly",
+    "jinja2",
+    "ortools",
+    "hetsim.simulation.failures",
+    "hetsim.simulation.serving",
+    "hetsim.simulation.autoscaling",
+    "hetsim.service",
+    "hetsim.workloads",
+    "hetsim.execution",
+    "hetsim.sizing",
+    "hetsim.placing",
+    "hetsim.recommending",
+    "hetsim.sweeping",
+    "hetsim.calibration",
+    "hetsim.fitting",
+    "hetsim.fidelity",
+    "hetsim.checking",
+    "hetsim.verifying",
+    "hetsim.confidence",
+    "hetsim.cluster",
+    "hetsim.reporting.pages",
+)
+"""What no comparison needs where one device alone is shown to be the best."""
+
+
+def test_a_comparison_loads_what_it_needs() -> None:
+    words = ["compare", "zoo:squeezenet", "--platform", "edge-tpu", "--quiet"]
+    probe = (
+        f"import sys\nfrom hetsim.cli.main import main\nmain({words!r}, standalone_mode=False)\n"
+        "loaded = [f'{name}.' for name in sys.modules]\n"
+        f"print([name for name in {NOT_OF_A_COMPARISON!r}"
+        " if any(one.startswith(f'{name}.') for one in loaded)])"
+    )
+    assert run_python("-c", probe).stdout.splitlines()[-1] == "[]"
 
 
 def test_every_public_name_resolves() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -16,7 +17,8 @@ from hetsim.errors import Infeasible, InvalidInput, UnsupportedNode, UsageError
 from hetsim.partitioning.affinity.affinity import Exclusion
 from hetsim.placement import registry
 from hetsim.placement.bounding import lower_bound
-from hetsim.placement.bounds.lower_bound import bound_of, quick_bound_of
+from hetsim.placement.bounds import area
+from hetsim.placement.bounds.lower_bound import bound_of, path_bound_of, quick_bound_of
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.narrowing import without_devices
 from hetsim.placement.objective import measure
@@ -54,6 +56,33 @@ def obeys(plan: Plan, limits: Constrained) -> bool:
             for node in wish.nodes
         )
     )
+
+
+@examples(quick=30, full=150)
+@given(full_problems(max_devices=3, max_nodes=5))
+def test_a_plan_that_is_known_changes_no_bound(problem: Problem) -> None:
+    known = []
+    for plan in every_plan(problem):
+        with suppress(Infeasible):
+            known.append(measure(plan, "latency"))
+    bound_s = bound_of(problem)
+    if known:
+        assert bound_of(problem, met_s=min(known)) == bound_s
+        assert bound_of(problem, met_s=max(known)) == bound_s
+    assert path_bound_of(problem) <= bound_s
+
+
+def test_work_that_fits_beside_the_longest_path_needs_no_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(area, "relaxed", None)
+    chain, apart = (
+        hetsim.Problem.from_arrays([[1.0, 4.0]] * 3, edges, dispatch_s=0.5)
+        for edges in ([(0, 1, 1), (1, 2, 1)], [])
+    )
+    assert bound_of(chain, met_s=3.5) == pytest.approx(3.5, rel=1e-12)
+    with pytest.raises(TypeError):
+        bound_of(apart)
 
 
 @examples(quick=20, full=50)

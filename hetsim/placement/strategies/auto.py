@@ -9,6 +9,7 @@ from typing import Any
 from hetsim.base.going import each, part
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.groups import Group
+from hetsim.placement.bounds.lower_bound import SURE, path_bound_of
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping.refinement import refine
@@ -54,7 +55,8 @@ class Auto(Constrained):
     registered, those of other packages included; and, with `search`, ``local-search`` from
     the best of them, ``exact`` and the dynamic programs. For throughput the best is held
     against replicas among which requests are dealt out (``replication.replicated``). What is
-    too dear for the number of tasks is left out by the tables above, and the reason names it;
+    too dear for the number of tasks is left out by the tables above, and the reason names it; where
+    one of the first plans is shown to be the best that there is, nothing more is tried;
     what needs something that is not installed or finds no plan is left out too. Where memory is
     so tight that no strategy finds a plan, one is looked for (``plan_that_fits``): a problem
     of up to about eight nodes that has a plan is never refused. On a model the best is refined
@@ -96,8 +98,9 @@ class Auto(Constrained):
             found = starting_plans(coarse, self.objective)
         except Infeasible as error:
             refused.append(error)
+        proved = self.objective == "latency" and _proved(coarse.fine, found)
         left_out = [name for name in CONSTRUCTIVE if not affordable(name, coarse.problem)]
-        for name in each(_others(), low=0.1, high=0.35):
+        for name in () if proved else each(_others(), low=0.1, high=0.35):
             if not self._tries(name, coarse):
                 left_out.append(name)
                 continue
@@ -115,7 +118,7 @@ class Auto(Constrained):
                 raise refused[0]
             coarse, found = start_that_fits(coarse, self.objective)
         with part(0.35, 0.95, "local-search"):
-            searched = self._searched(coarse, found)
+            searched = None if proved else self._searched(coarse, found)
         if searched is not None:
             found.append(searched)
         if not found:
@@ -125,6 +128,7 @@ class Auto(Constrained):
         best = min(found, key=_worth) if self.objective == "latency" else _kept_best(found)
         skipped = f"; not tried: {', '.join(left_out)}" if left_out else ""
         reason = f"the best for {self.objective} of {len(found)} plans is that of {best.name}"
+        reason += ", and no plan can be faster" if proved else ""
         plan = replace(
             best.plan, problem=problem, strategy="auto", reason=f"{reason}{skipped}", options={}
         )
@@ -189,6 +193,17 @@ class Auto(Constrained):
             return strategy._solve(problem)
         chosen: Plan = strategy.solve(problem)
         return chosen
+
+
+def _proved(problem: Problem, found: Sequence[Start]) -> bool:
+    """Say whether a single subgraph takes as long as the longest path: nothing comes before it.
+
+    A plan as fast with several subgraphs could still have fewer.
+    """
+    best = min(found, key=_worth, default=None)
+    if best is None or len(best.plan.groups) != 1:
+        return False
+    return best.cost * (1.0 - SURE) <= path_bound_of(problem)
 
 
 def _worth(start: Start) -> tuple[float, int]:

@@ -16,6 +16,7 @@ from hetsim.errors import Infeasible, NotInstalled, UnsupportedNode, UsageError
 from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.objective import measure
 from hetsim.placement.starting.alone import expand
+from hetsim.placement.strategies import auto
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, case, model_like, played
@@ -141,6 +142,28 @@ def test_throughput_takes_what_latency_would_not() -> None:
     assert measure(plan, "throughput") == 2.0
     finish = hetsim.simulate(plan, 40).makespan_s
     assert finish == pytest.approx(2.0 * 41 + 1.0)
+
+
+def test_auto_tries_no_more_once_a_plan_is_shown_to_be_the_best(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chain = Problem.from_arrays([[1.0, 4.0]] * 3, edges=[(0, 1, 1), (1, 2, 1)])
+    near = Problem.from_arrays([[1.0, 0.9]] + [[1.0, 4.0]] * 2, edges=[(0, 1, 1), (1, 2, 1)])
+    early, late = hetsim.plan(chain, "auto"), hetsim.plan(near, "auto")
+    assert early.reason.endswith(", and no plan can be faster")
+    assert "no plan can be faster" not in late.reason
+    monkeypatch.setattr(auto, "_proved", lambda problem, found: False)
+    assert hetsim.plan(chain, "auto").groups == early.groups
+    assert hetsim.plan(near, "auto").reason == late.reason
+
+
+@examples(quick=3, full=20)
+@given(model_like(problems(max_nodes=6)))
+def test_what_auto_shows_to_be_the_best_is_what_it_finds_otherwise(problem: Problem) -> None:
+    plan = hetsim.plan(problem, "auto")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(auto, "_proved", lambda problem, found: False)
+        assert hetsim.plan(problem, "auto").groups == plan.groups
 
 
 def test_options_are_checked() -> None:
