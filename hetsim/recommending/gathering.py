@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from hetsim.recommending.instances import Instance, Place
@@ -17,10 +18,11 @@ def gathered(
     max_batch: int = 1,
     *,
     split_first: bool,
+    by_device: bool = False,
 ) -> tuple[Instance, ...]:
     """Return what serves a model where it is split by one strategy.
 
-    Split after split, in the order of the question, takes devices that are free, the first copies
+    Split after split, in the order of ``numbers_of``, takes devices that are free, the first copies
     first, until one of its kinds has none; then the next. Each device is in one set. Those of
     `alone` that serve the model whole are left to that, or, with `split_first`, are in sets, and
     serve it whole where they are left over. O(splits x devices).
@@ -28,18 +30,46 @@ def gathered(
     free = set(range(len(places))) - (set() if split_first else set(alone))
     at = {(place.kind, place.unit, place.slot): k for k, place in enumerate(places)}
     found = []
-    for number, split in enumerate(question.splits):
-        if (
-            split.model == model
-            and split.strategy == strategy
-            and _useful(question, split, max_batch)
-        ):
+    for number in numbers_of(question, model, strategy, by_device=by_device):
+        split = question.splits[number]
+        if _useful(question, split, max_batch):
             while (devices := _taken(split, at, free)) is not None:
                 found.append(Instance(devices, number))
                 free -= set(devices)
     used = {device for one in found for device in one.devices}
     found += [Instance((device,)) for device in alone if device not in used]
     return tuple(sorted(found))
+
+
+def carried_s(question: Question, split: Split, way: Way) -> float:
+    """Return how long a set is taken by a batch: that of its devices which is taken longest."""
+    busy = [0.0] * len(split.devices)
+    for task in way.tasks:
+        if task.slot >= 0:
+            of_type = question.type_of(split, task.slot)
+            busy[task.slot] += task.seconds / question.types[of_type].streams
+    return max(busy)
+
+
+def numbers_of(question: Question, model: int, strategy: str, *, by_device: bool) -> list[int]:
+    """Return the splits of a model by a strategy: those that carry most first.
+
+    With `by_device` those that carry most for each of their devices, of equals in the same order.
+    """
+    mine = [
+        number
+        for number, split in enumerate(question.splits)
+        if split.model == model and split.strategy == strategy
+    ]
+    return sorted(mine, key=lambda number: _taken_s(question, number)) if by_device else mine
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _taken_s(question: Question, number: int) -> float:
+    """What a request takes all devices of a split together, one by one."""
+    split = question.splits[number]
+    each = (carried_s(question, split, ways[0]) for ways in split.ways.values())
+    return float(f"{max(each) * len(split.devices):.9g}")
 
 
 def strategies(question: Question) -> tuple[str, ...]:

@@ -10,10 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hetsim.recommending.gathering import gathered, strategies, takes
+from hetsim.recommending.gathering import (
+    carried_s,
+    gathered,
+    numbers_of,
+    strategies,
+    takes,
+)
 from hetsim.recommending.instances import Instance, Place
 from hetsim.recommending.mixing import fitting, needs_of, suited
-from hetsim.recommending.question import Counts, Question, Split, Way
+from hetsim.recommending.question import Counts, Question, Way
 
 Routing = Literal["least_finish", "shortest_queue"]
 Placement = Literal["all", "together", "apart", "suited", "fitting", "split", "beside", "each"]
@@ -48,6 +54,9 @@ class Policy:
     line : bool
         Whether requests wait in one line for an instance that is free, which has as many under way
         as its devices have streams, in the place of going to one at once.
+    by_device : bool
+        Whether of sets those come first that carry most for each of their devices, in the place of
+        those that carry most.
     """
 
     placement: Placement
@@ -55,6 +64,7 @@ class Policy:
     max_batch: int
     strategy: str = ""
     line: bool = False
+    by_device: bool = False
 
     def limit(self, streams: Sequence[int]) -> int:
         """Batches that an instance has under way on devices of so many streams; 0: any number."""
@@ -73,8 +83,9 @@ class Policy:
             "beside": f", split by {self.strategy} beside whole",
             "each": ", every placement where few are left",
         }
+        first = ", most for each device first" if self.by_device else ""
         line = ", in one line" if self.line else ""
-        return f"{routing}{line}{batches}{where.get(self.placement, '')}"
+        return f"{routing}{line}{batches}{where.get(self.placement, '')}{first}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +135,7 @@ class Placed:
 def policies_of(question: Question) -> tuple[Policy, ...]:
     """Return what is tried, in order: unbatched first, and all devices for all models."""
     whole: Placement = "all" if _never_fails(question) else "together"
-    placements: list[tuple[Placement, str]] = []
+    placements: list[tuple[Placement, str, bool]] = []
     mixed: list[Placement] = []
     if (
         all(
@@ -133,23 +144,32 @@ def policies_of(question: Question) -> tuple[Policy, ...]:
         )
         or not question.splits
     ):
-        placements += [(whole, "")]
+        placements += [(whole, "", False)]
         if len(question.models) > 1:
-            placements += [("apart", "")]
+            placements += [("apart", "", False)]
             mixed = ["suited"] if whole == "all" else ["suited", "fitting"]
     for strategy in strategies(question):
-        placements += [("split", strategy), ("beside", strategy)]
+        placements += [("split", strategy, False), ("beside", strategy, False)]
+        if any(
+            numbers_of(question, model, strategy, by_device=True)
+            != numbers_of(question, model, strategy, by_device=False)
+            for model in range(len(question.models))
+        ):
+            placements += [("split", strategy, True), ("beside", strategy, True)]
     routings: tuple[Routing, ...] = ("least_finish", "shortest_queue")
     found = []
     for batch in (1, *useful_batches(question)):
-        for placement, strategy in placements:
-            found += [Policy(placement, routing, batch, strategy) for routing in routings]
+        for placement, strategy, by_device in placements:
+            found += [
+                Policy(placement, routing, batch, strategy, by_device=by_device)
+                for routing in routings
+            ]
         found += [Policy(placement, "least_finish", batch) for placement in mixed]
     if mixed:
         lined: Placement = "all" if _never_fails(question, line=True) else "together"
         for placement in (lined, "apart", *mixed):
             found.append(Policy(placement, "least_finish", 1, line=True))
-    if (whole, "") in placements and _may_be_placed(question):
+    if (whole, "", False) in placements and _may_be_placed(question):
         for batch in (1, *useful_batches(question)):
             found.append(Policy("each", "least_finish", batch))
         found.append(Policy("each", "least_finish", 1, line=True))
@@ -201,16 +221,6 @@ def useful_batches(question: Question) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def carried_s(question: Question, split: Split, way: Way) -> float:
-    """How long a set is taken by a batch: that of its devices which is taken longest."""
-    busy = [0.0] * len(split.devices)
-    for task in way.tasks:
-        if task.slot >= 0:
-            of_type = question.type_of(split, task.slot)
-            busy[task.slot] += task.seconds / question.types[of_type].streams
-    return max(busy)
-
-
 def places_of(question: Question, counts: Counts) -> tuple[Place, ...]:
     """Return the devices of a vector: kind after kind, one after another."""
     return tuple(
@@ -244,7 +254,7 @@ def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
     if policy.strategy:
         instances = tuple(
             gathered(question, places, model, mine, policy.strategy, policy.max_batch,
-                     split_first=policy.placement == "split")
+                     split_first=policy.placement == "split", by_device=policy.by_device)
             for model, mine in enumerate(able)
         )  # fmt: skip
     else:

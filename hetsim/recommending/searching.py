@@ -448,7 +448,13 @@ class Search:
         for at, policy in enumerate(self.policies):
             if policy.placement == "each":
                 continue
-            same = (policy.placement, policy.strategy, policy.max_batch, policy.line)
+            same = (
+                policy.placement,
+                policy.strategy,
+                policy.max_batch,
+                policy.line,
+                policy.by_device,
+            )
             if same not in known:
                 known[same] = placed(self.question, counts, policy)
             where = known[same]

@@ -1,14 +1,15 @@
 """Which plans over several devices are looked at, and what they take.
 
-Sets are of two devices, of one kind or two, or of all of one board. A set is looked at for a model
-where one of its devices does not serve it whole in time, and where together they carry more than
-those that do so alone: devices that all serve it whole carry as much side by side. What serves it
-with others of its own board needs no other board.
+Sets are of two devices, of one kind or two, or of all of one board; then those that carry most are
+extended by a device each, and these again, as far as the number of sets that are planned for
+goes. A set is looked at for a model where one of its devices does not serve it whole in time, and
+where together they carry more than those that do so alone: devices that all serve it whole carry as
+much side by side. What serves it with others of its own board needs no other board.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -18,7 +19,7 @@ from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 from hetsim.placing.offered import SPLITS
 from hetsim.recommending.composing import Pieces
-from hetsim.recommending.policies import carried_s
+from hetsim.recommending.gathering import carried_s
 from hetsim.recommending.question import SLACK, Counts, Kind, Off, Question, Split
 from hetsim.recommending.ways import off_of, requests_for, resolved_for, ways_of
 from hetsim.service.asked import Asked
@@ -46,7 +47,7 @@ def sets_of(kinds: Sequence[Kind], max_devices: int) -> Iterator[Set]:
             yield (k,), tuple((0, slot) for slot in slots)
     pairs = sorted(combinations(range(len(kinds)), 2), key=lambda pair: not kinds[pair[0]].slots)
     for a, b in [*pairs, *((k, k) for k in range(len(kinds)))]:
-        if not _together(kinds, a, b, max_devices):
+        if not _together(kinds, (a, b), max_devices):
             continue
         for one in range(len(kinds[a].devices)):
             for other in range(len(kinds[b].devices)):
@@ -54,16 +55,46 @@ def sets_of(kinds: Sequence[Kind], max_devices: int) -> Iterator[Set]:
                     yield (a, b), ((0, one), (1, other))
 
 
-def _together(kinds: Sequence[Kind], a: int, b: int, max_devices: int) -> bool:
-    """Whether some vector has one of each, or two of a kind."""
-    both = (kinds[a], kinds[b])
-    if kinds[a].counted + kinds[b].counted > max_devices or (a == b and kinds[a].most < 2):
+def _together(kinds: Sequence[Kind], which: Sequence[int], max_devices: int) -> bool:
+    """Whether some vector has one of each, as often as it is named."""
+    each = [kinds[k] for k in which]
+    if sum(kind.counted for kind in each) > max_devices:
         return False
-    slots = sum(kind.in_slot for kind in both)
-    hosts = [kind for kind in both if kind.slots] or [kind for kind in kinds if kind.slots]
-    if sum(bool(kind.slots) for kind in both) > 1:
+    if any(which.count(k) > kinds[k].most for k in which):
+        return False
+    slots = sum(kind.in_slot for kind in each)
+    hosts = [kind for kind in each if kind.slots] or [kind for kind in kinds if kind.slots]
+    if sum(bool(kind.slots) for kind in each) > 1:
         return False
     return not slots or any(host.slots >= slots for host in hosts)
+
+
+def wider_of(kinds: Sequence[Kind], one: Set, max_devices: int) -> Iterator[Set]:
+    """Yield the sets that there may be of one device more, in order.
+
+    First another device of a board or host that is in it; then one of one more of a kind that is,
+    the same; then one of each other kind.
+    """
+    own, devices = one
+    for unit, kind in enumerate(own):
+        for slot in range(len(kinds[kind].devices)):
+            if (unit, slot) not in devices:
+                yield _in_order(own, (*devices, (unit, slot)))
+    there = {(own[unit], slot) for unit, slot in devices}
+    further = [(k, slot) for k, kind in enumerate(kinds) for slot in range(len(kind.devices))]
+    for kind, slot in sorted(further, key=lambda row: row not in there):
+        if kind in own and (kind, slot) not in there:
+            continue
+        if _together(kinds, (*own, kind), max_devices):
+            yield _in_order((*own, kind), (*devices, (len(own), slot)))
+
+
+def _in_order(own: Sequence[int], devices: Sequence[tuple[int, int]]) -> Set:
+    """A set with its kinds in order; of those that stand twice, the one with more devices first."""
+    slots = [sorted(slot for unit, slot in devices if unit == at) for at in range(len(own))]
+    units = sorted(range(len(own)), key=lambda unit: (own[unit], -len(slots[unit]), slots[unit]))
+    each = ((at, slot) for at, unit in enumerate(units) for slot in slots[unit])
+    return tuple(own[unit] for unit in units), tuple(each)
 
 
 def splits_of(
@@ -94,17 +125,21 @@ def splits_of(
     for model in range(len(question.models)):
         mine: list[tuple[float, Split]] = []
         helped: set[int] = set()
-        looked = 0
-        for kinds, devices in sets:
+        # What was looked at, and what it carries at most by any strategy.
+        looked: dict[Set, float] = {}
+        for kinds, devices in _in_turn(question, sets, looked):
             types = _types(question, (kinds, devices))
             lacking = [one for one in types if np.isinf(_whole_s(question, one, model))]
-            if looked == MOST_SETS or not set(lacking) - (helped if len(kinds) > 1 else set()):
+            if not set(lacking) - (helped if len(kinds) > 1 else set()):
                 continue
-            looked += 1
+            looked[kinds, devices] = 0.0
             for strategy in SPLITS:
                 bare = Split(model, strategy, kinds, devices, {})
                 first = _planned(question, pieces, bare, (1,), on, asked)
                 carries = 0.0 if first is None else _carries(question, first[0])
+                parts = _of_parts(question, model, types, looked)
+                if (kinds, devices) not in sets and carries <= parts * (1 + SLACK):
+                    continue
                 if first is None or not carries or any(_same(first[0], one) for _, one in mine):
                     continue
                 full = first
@@ -114,11 +149,37 @@ def splits_of(
                         continue
                     full = larger
                 mine.append((-carries, full[0]))
+                looked[kinds, devices] = max(looked[kinds, devices], carries)
                 helped.update(types if len(kinds) == 1 else ())
                 for of_type, left in full[1].items():
                     off.setdefault((of_type, model), left)
         found += [split for _, split in sorted(mine, key=lambda row: row[0])]
     return tuple(found), off
+
+
+def _in_turn(question: Question, sets: Sequence[Set], looked: Mapping[Set, float]) -> Iterator[Set]:
+    """Yield the sets, then those that carry most extended, until ``MOST_SETS`` were looked at.
+
+    Of those that carry as much the first; where none carries anything, as no two hold the model,
+    all are extended in their order. `looked` grows meanwhile.
+    """
+    seen = set()
+    for one in sets:
+        if len(looked) == MOST_SETS:
+            return
+        seen.add(one)
+        yield one
+    extended: set[Set] = set()
+    while best := max(
+        (one for one in looked if one not in extended), key=lambda one: looked[one], default=None
+    ):
+        extended.add(best)
+        for one in wider_of(question.kinds, best, question.max_devices):
+            if len(looked) == MOST_SETS:
+                return
+            if one not in seen:
+                seen.add(one)
+                yield one
 
 
 def _types(question: Question, one: Set) -> list[int]:
@@ -154,6 +215,24 @@ def _carries(question: Question, split: Split) -> float:
     types = question.types_of(split)
     alone = sum(1 / _whole_s(question, of_type, split.model) for of_type in types)
     return 1 / taken_s if 1 / taken_s > alone * (1 + SLACK) else 0.0
+
+
+def _of_parts(
+    question: Question, model: int, types: Sequence[int], looked: Mapping[Set, float]
+) -> float:
+    """What devices carry of a model where a smaller set of them is there, and the others alone."""
+    found = 0.0
+    for one, carries in looked.items():
+        rest = list(types)
+        inside = len(one[1]) < len(types)
+        for of_type in _types(question, one):
+            inside = inside and of_type in rest
+            if inside:
+                rest.remove(of_type)
+        if inside and carries:
+            alone = sum(1 / _whole_s(question, of_type, model) for of_type in rest)
+            found = max(found, carries + alone)
+    return found
 
 
 def _same(one: Split, other: Split) -> bool:

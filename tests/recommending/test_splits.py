@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import yaml
 
@@ -23,15 +24,26 @@ from hetsim.recommending.gathering import gathered
 from hetsim.recommending.instances import Instance
 from hetsim.recommending.playing import play_given
 from hetsim.recommending.policies import Placed, placed, places_of, policies_of
-from hetsim.recommending.question import Kind, Question
-from hetsim.recommending.splitting import sets_of
+from hetsim.recommending.question import (
+    Arrivals,
+    Ask,
+    Class,
+    DeviceType,
+    Kind,
+    Question,
+    Split,
+    Stream,
+)
+from hetsim.recommending.searching import Search
+from hetsim.recommending.splitting import sets_of, wider_of
 from hetsim.recommending.tables import question_of
 from hetsim.service.cost import Prices
 from hetsim.service.serving import serve
 from hetsim.verifying import verify
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.slo import Slo
-from random_questions import every_vector, random_question, with_splits
+from onnx_builders import make_model, op, value
+from random_questions import chain, every_vector, random_question, with_splits
 from sweeps import sweep
 
 DEVICE = """
@@ -157,6 +169,107 @@ def test_what_no_device_takes_whole_is_recommended(
         hetsim.recommend(
             workload, folder / "only.yaml", objective="devices", max_devices=1
         ).require()
+
+
+def deep_at(folder: Path) -> str:
+    """Three weights of a MiB one after another."""
+    draw = np.random.default_rng(0)
+    weights = {f"w{k}": draw.standard_normal((512, 512)).astype(np.float32) for k in range(3)}
+    nodes = [op("MatMul", "x w0", "a"), op("MatMul", "a w1", "b"), op("MatMul", "b w2", "y")]
+    path = folder / "deep.onnx"
+    onnx.save(make_model(nodes, [value("x", (1, 512))], [value("y", (1, 512))], weights), path)
+    return str(path)
+
+
+def test_what_no_two_hold_is_recommended_over_three(folder: Path, tmp_path: Path) -> None:
+    (folder / "only.yaml").write_text("kinds:\n  little: {platform: ./little.yaml, link: eth1}\n")
+    (folder / "even.csv").write_text("time\n" + "".join(f"{k / 50}\n" for k in range(40)))
+    workload = hetsim.Workload(
+        (
+            hetsim.Stream(
+                "all",
+                deep_at(folder),
+                Replay(str(folder / "even.csv"), column="time"),
+                slos=(Slo(0.9, 0.01),),
+            ),
+        )
+    )
+    found = hetsim.recommend(workload, folder / "only.yaml", objective="devices", max_devices=4)
+    best = found.require()
+    assert best.counts == {"little": 3}
+    assert {len(one.devices) for one in found.found.question.splits} == {3}
+    path = tmp_path / "why.json"
+    path.write_text(certificate(found.found))
+    assert str(verify(path)).startswith("certificate holds")
+    (objective,) = best.service.streams[0].objectives
+    assert objective.verdict.late.late <= 4
+
+
+def test_wider_sets_are_those_that_some_vector_has() -> None:
+    host = Kind("host", (0,), 0, 0, 1, slots=2)
+    card = Kind("card", (1,), 2, 0, 3, in_slot=True)
+    board = Kind("board", (2, 3, 4, 5), 1, 0, 2)
+    kinds = (host, card, board)
+    two = [one for one in sets_of(kinds, 3) if len(one[1]) == 2]
+    three = {more for one in two for more in wider_of(kinds, one, 3)}
+    every = set()
+    for own in combinations_with_replacement(range(3), 3):
+        for chosen in product(*(range(len(kinds[k].devices)) for k in own)):
+            # The first of a kind, or of two of it one each: together three devices.
+            for units in product(range(2), repeat=3):
+                each = {(k, unit, slot) for k, unit, slot in zip(own, units, chosen, strict=True)}
+                there = {(k, unit) for k, unit, _ in each}
+                cards, boards = ([at for at in there if at[0] == k] for k in (1, 2))
+                if len(each) == 3 and len(cards) < 3 and len(cards) + len(boards) <= 3:
+                    every.add(shape(each))
+    shapes = [shape({(own[u], u, slot) for u, slot in devices}) for own, devices in three]
+    assert set(shapes) <= every
+    assert len(set(shapes)) == len(shapes)
+    # Without two of a board that differ, or more of one than of another.
+    assert ((0, 1, 1), ((0, 0), (1, 0), (2, 0))) in three
+    assert ((2,), ((0, 0), (0, 1), (0, 3))) in three
+    assert ((2, 2), ((0, 0), (0, 1), (1, 0))) in three
+    assert not [own for own, _ in three if own.count(0) > 1 or own.count(1) > 2]
+
+
+def shape(each: set[tuple[int, int, int]]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """By one of a kind: which of its devices."""
+    units = {(kind, unit) for kind, unit, _ in each}
+    slots = {at: tuple(sorted(slot for *own, slot in each if tuple(own) == at)) for at in units}
+    return tuple(sorted((kind, slots[kind, unit]) for kind, unit in units))
+
+
+def test_sets_that_carry_most_for_each_device_are_tried_first_too() -> None:
+    pair, three = ([1.0, 0.9], [0.7, 0.7, 0.6])
+    splits = tuple(
+        Split(0, "heft", (0,) * len(seconds), tuple((at, 0) for at in range(len(seconds))),
+              {0: (chain(1, seconds, [0] * len(seconds), [0] * len(seconds), 0.0),)})
+        for seconds in (three, pair)
+    )  # fmt: skip
+    question = Question(
+        "devices",
+        4,
+        (DeviceType("d", 1, 1 << 30),),
+        (Kind("d", (0,), 0, 1, 4),),
+        ("m",),
+        (Class(0),),
+        (Stream("s", 0, (Slo(0.9, 10.0),)),),
+        (Ask(0, 0),),
+        {},
+        given=True,
+        arrivals=Arrivals(np.arange(200.0) / 1.9, np.zeros(200, np.int64)),
+        splits=splits,
+    )
+    found = Search(question).found()
+    assert found.answer is not None
+    # Two pairs carry two a second, three with one left over 1.4.
+    assert found.answer.counts == (4,)
+    best = found.answer.best(question)
+    assert best is not None
+    assert isinstance(best.placed, Placed)
+    assert [one.devices for one in best.placed.instances[0]] == [(0, 1), (2, 3)]
+    assert found.policies[best.policies[0]].by_device
+    assert str(found.policies[best.policies[0]]).endswith("most for each device first")
 
 
 def test_sets_are_those_that_some_vector_has() -> None:
