@@ -48,6 +48,11 @@ class Rows:
         """By entry of `node`: the row that it is in."""
         return np.repeat(np.arange(len(self.at) - 1), np.diff(self.at))
 
+    def mirrored(self) -> Rows:
+        """Return the same rows with node v as n - 1 - v."""
+        last = len(self.at) - 2
+        return Rows(self.at[-1] - self.at[::-1], last - self.node[::-1])
+
     def tuples(self) -> tuple[tuple[int, ...], ...]:
         """Return the rows one by one."""
         flat = tuple(self.node.tolist())
@@ -121,6 +126,13 @@ class Dag:
         if not self._rows:
             self._rows[:] = Rows.of(self.preds), Rows.of(self.succs)
         return self._rows
+
+    def mirrored(self) -> Dag:
+        """Return the same graph against its edges, with node v as n - 1 - v. O(V + E)."""
+        rows = [self.succ_rows.mirrored(), self.pred_rows.mirrored()]
+        made = Dag(preds=rows[0].tuples(), succs=rows[1].tuples())
+        made._rows[:] = rows
+        return made
 
     def edges(self) -> Iterable[tuple[int, int]]:
         """Yield every edge (u, v), ascending."""

@@ -34,7 +34,7 @@ def order_groups(
     apart = source != target
     source, target = different_pairs(count, source[apart], target[apart])
     if (source > target).any():
-        order = _least_order(count, source, target)
+        order = least_order(count, source, target)
         if order is None:
             return None
         later = np.empty(count, dtype=np.int64)
@@ -55,7 +55,7 @@ def first_of_label(labels: Ints) -> Ints:
     return first
 
 
-def _least_order(count: int, source: Ints, target: Ints) -> list[int] | None:
+def least_order(count: int, source: Ints, target: Ints) -> list[int] | None:
     """The topological order of 0 .. count - 1 that is least at every step; None on a cycle.
 
     Where no edge leads from a number above k to one up to k, those up to k all come first: in

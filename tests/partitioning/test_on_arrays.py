@@ -136,6 +136,12 @@ def test_problems_of_arrays_are_the_same(seed: int) -> None:
         )
 
 
+def test_a_mirror_image_is_that_of_every_edge() -> None:
+    for _, dag in graphs(0, 20):
+        edges = [(dag.n - 1 - v, dag.n - 1 - u) for u, v in dag.edges()]
+        assert dag.mirrored() == Dag.from_edges(dag.n, edges)
+
+
 @pytest.mark.parametrize(
     "edges", [[(0, 0, 1)], [(1, 0, 1)], [(0, 3, 1)], [(-1, 2, 1)], [(0, 1, 1), (0, 1, 2)],
               [(0, 1, -1)], [(0, 1)], [(0, 1, 2, 3)], [(0, 1, 1.5)], [("0", 1, 1)], ["012"],

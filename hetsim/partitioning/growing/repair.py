@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import order_groups
+from hetsim.partitioning.growing import compiled
 from hetsim.partitioning.growing.condensed import Condensed
 
 
@@ -43,16 +44,9 @@ def repair(dag: Dag, labels: Sequence[int]) -> tuple[list[int], tuple[Split, ...
     members: dict[int, list[int]] = {}
     for node, label in enumerate(labels):
         members.setdefault(label, []).append(node)
-    preds = [list(sources) for sources in dag.preds]
-    succs = [list(targets) for targets in dag.succs]
-    groups = Condensed(preds, succs, budget=0)
-    for nodes in sorted(members.values(), key=lambda nodes: (-len(nodes), nodes[0])):
-        for node in nodes:
-            for source in reversed(dag.preds[node]):
-                if labels[source] == labels[node]:
-                    groups.contract(source, node)
+    grown = sorted(members.values(), key=lambda nodes: (-len(nodes), nodes[0]))
     first: dict[int, int] = {}
-    fresh = [first.setdefault(groups.find(node), node) for node in range(dag.n)]
+    fresh = [first.setdefault(part, node) for node, part in enumerate(_grown(dag, labels, grown))]
     splits: list[Split] = []
     for nodes in members.values():
         parts: dict[int, list[int]] = {}
@@ -61,3 +55,19 @@ def repair(dag: Dag, labels: Sequence[int]) -> tuple[list[int], tuple[Split, ...
         if len(parts) > 1:
             splits.append(Split(tuple(nodes), tuple(tuple(part) for part in parts.values())))
     return fresh, tuple(splits)
+
+
+def _grown(dag: Dag, labels: Sequence[int], members: Sequence[Sequence[int]]) -> list[int]:
+    """Put `members` together anew, one after another; a label a node."""
+    if compiled.pays(dag.n):
+        order = [node for nodes in members for node in nodes]
+        found = compiled.scanned(dag.pred_rows, dag.succ_rows, labels, budget=2**62, order=order)
+        if found is not None:
+            return found
+    groups = Condensed(dag.preds, dag.succs, budget=0)
+    for nodes in members:
+        for node in nodes:
+            for source in reversed(dag.preds[node]):
+                if labels[source] == labels[node]:
+                    groups.contract(source, node)
+    return [groups.find(node) for node in range(dag.n)]

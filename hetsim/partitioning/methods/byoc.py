@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.graph.dag import Dag
+from hetsim.partitioning.growing import compiled
 from hetsim.partitioning.growing.condensed import Condensed
 
 VISITS_PER_EDGE = 256
@@ -32,6 +33,10 @@ def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tup
     graph partitioning flow.
     """
     budget = VISITS_PER_EDGE * (dag.n + sum(map(len, dag.preds)))
+    if compiled.pays(dag.n):
+        labels = compiled.scanned(dag.pred_rows, dag.succ_rows, device_of, budget, downwards=False)
+        if labels is not None:
+            return labels, ()
     condensed = Condensed(dag.preds, dag.succs, budget)
     notes: tuple[str, ...] = ()
     for node in range(dag.n):

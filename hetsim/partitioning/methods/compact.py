@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import components
+from hetsim.partitioning.growing import compiled
 from hetsim.partitioning.growing.condensed import Condensed
 from hetsim.partitioning.growing.fewest import improve
 from hetsim.partitioning.methods import stage
@@ -82,7 +83,7 @@ def _count(labels: Sequence[int]) -> int:
 
 def _around(dag: Dag, device_of: Sequence[int], groups: Sequence[int]) -> list[list[int]]:
     """Merge what can still be merged around `groups`, scanned from either end."""
-    mirror = Dag(preds=_mirrored(dag.succs), succs=_mirrored(dag.preds))
+    mirror = dag.mirrored()
     forwards, _ = _contract(dag, device_of, groups, by_producer=False)
     backwards, _ = _contract(mirror, device_of[::-1], groups[::-1], by_producer=True)
     return [forwards, backwards[::-1]]
@@ -90,7 +91,7 @@ def _around(dag: Dag, device_of: Sequence[int], groups: Sequence[int]) -> list[l
 
 def _scans(dag: Dag, device_of: Sequence[int]) -> list[list[int]]:
     """What each scan gives, in the order they are made; see ``merge``."""
-    mirror = Dag(preds=_mirrored(dag.succs), succs=_mirrored(dag.preds))
+    mirror = dag.mirrored()
     found: list[list[int]] = []
     for backwards, by_producer in _SCANS if dag.n <= THOROUGH_UP_TO else _SCANS[:2]:
         if backwards:
@@ -106,12 +107,6 @@ def _scans(dag: Dag, device_of: Sequence[int]) -> list[list[int]]:
     return found
 
 
-def _mirrored(neighbours: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """The same graph with node v as n - 1 - v."""
-    last = len(neighbours) - 1
-    return tuple(tuple(last - u for u in reversed(row)) for row in reversed(neighbours))
-
-
 def _contract(
     dag: Dag,
     device_of: Sequence[int],
@@ -124,6 +119,12 @@ def _contract(
     n = dag.n
     each = VISITS_PER_EDGE if visits is None else visits
     budget = each * max(n + sum(map(len, dag.preds)), LEAST_BUDGETED)
+    if compiled.pays(n):
+        labels = compiled.scanned(
+            dag.pred_rows, dag.succ_rows, device_of, budget, groups=groups, by_producer=by_producer
+        )
+        if labels is not None:
+            return labels, True
     condensed = Condensed(dag.preds, dag.succs, budget)
     if groups is not None:
         condensed.adopt(groups)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
+from hetsim.partitioning.growing import compiled
 from hetsim.partitioning.growing.condensed import Condensed
 
 VISITS_PER_EDGE = 256
@@ -61,10 +62,14 @@ def solve(dag: Dag, device_of: Sequence[int]) -> ConvexResult:
     and examples 1 and 2. The search from an edge's end back to its start goes no further
     than a maintained topological order of the groups allows, which the source leaves open.
     """
-    preds = [list(sources) for sources in dag.preds]
-    succs = [list(targets) for targets in dag.succs]
-    budget = VISITS_PER_EDGE * (dag.n + sum(map(len, preds)))
-    groups = _Walk(preds, succs, budget)
+    budget = VISITS_PER_EDGE * (dag.n + sum(map(len, dag.preds)))
+    if compiled.pays(dag.n):
+        found = compiled.walked(
+            dag.pred_rows, dag.succ_rows, device_of, list(_breadth_first(dag)), budget
+        )
+        if found is not None:
+            return ConvexResult(tuple(found), stable=True)
+    groups = _Walk(dag.preds, dag.succs, budget)
     changed = True
     while changed and groups.budget >= 0:
         changed = False

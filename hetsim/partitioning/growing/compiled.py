@@ -1,0 +1,138 @@
+"""Contractions of large graphs by machine code: what ``Condensed`` gives, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hetsim.graph.dag import Ints, Rows
+from hetsim.partitioning.growing.kernels import compiled_scan, compiled_walk
+from hetsim.partitioning.on_arrays import first_of_label, least_order
+
+COMPILE_FROM = 50_000
+"""Nodes from which machine code pays, though numba must be loaded for it."""
+
+LOADED_FROM = 2_000
+"""The same where this process has loaded it already."""
+
+
+def pays(n: int) -> bool:
+    """Whether a graph of `n` nodes is for machine code; the answers are the same."""
+    loaded = compiled_scan.cache_info().currsize or compiled_walk.cache_info().currsize
+    return n >= (LOADED_FROM if loaded else COMPILE_FROM)
+
+
+def scanned(
+    preds: Rows,
+    succs: Rows,
+    kind: Sequence[int],
+    budget: int,
+    *,
+    groups: Sequence[int] | None = None,
+    order: Sequence[int] | None = None,
+    by_producer: bool = False,
+    downwards: bool = True,
+) -> list[int] | None:
+    """Contract every edge within a kind, node by node, unless that closes a cycle.
+
+    Parameters
+    ----------
+    preds, succs : Rows
+        Of a DAG whose ids are a topological order.
+    kind : sequence of int
+        An edge is contracted where its ends are of one.
+    budget : int
+        Steps, as ``kernels`` counts them.
+    groups : sequence of int, optional
+        Labels of the groups to start from, as in ``Condensed.adopt``; absent: single nodes.
+    order : sequence of int, optional
+        The nodes in the order of the scan; absent: as they are numbered.
+    by_producer : bool
+        Whether a node's edges are those that leave it, or those that enter it.
+    downwards : bool
+        Whether its last neighbour comes first.
+
+    Returns
+    -------
+    By node what ``Condensed.find`` gives after the same contractions; None where ``Condensed``
+    may have spent more than the budget.
+    """
+    n = len(preds.at) - 1
+    near = succs if by_producer else preds
+    state = _State(preds, succs, groups)
+    within = compiled_scan()(
+        *state.arrays, np.arange(n) if order is None else np.array(order, dtype=np.int64),
+        near.at, near.node, np.array(kind, dtype=np.int64), downwards, budget,
+    )  # fmt: skip
+    return state.labels() if within else None
+
+
+def walked(
+    preds: Rows, succs: Rows, kind: Sequence[int], order: Sequence[int], budget: int
+) -> list[int] | None:
+    """Do the walk of ``convex.solve`` from the nodes in `order`; see ``scanned``."""
+    n = len(preds.at) - 1
+    state = _State(preds, succs, None)
+    within = compiled_walk()(
+        *state.arrays, np.array(order, dtype=np.int64), np.array(kind, dtype=np.int64),
+        np.zeros(n, dtype=np.int64), np.empty(n, dtype=np.int64), budget,
+    )  # fmt: skip
+    return state.labels() if within else None
+
+
+class _State:
+    """The arrays that the kernels take, as they are before the first contraction."""
+
+    def __init__(self, preds: Rows, succs: Rows, groups: Sequence[int] | None) -> None:
+        n = len(preds.at) - 1
+        edges = preds.node.size
+        parent = np.arange(n)
+        position = np.arange(n)
+        lists = [preds, succs]
+        if groups is not None:
+            parent = first_of_label(np.array(groups, dtype=np.int64))
+            source, target = parent[succs.owner], parent[succs.node]
+            apart = source != target
+            order = least_order(n, source[apart], target[apart])
+            if order is None:
+                raise AssertionError("the groups to start from depend on each other in a circle")
+            position[order] = np.arange(n)
+            lists = [_outside(rows, parent) for rows in lists]
+        standing = np.empty(n, dtype=np.int64)
+        standing[position] = np.arange(n)
+        raw = np.full((2, edges), -1, dtype=np.int64)
+        behind = np.full((2, edges), -1, dtype=np.int64)
+        head = np.full((2, n), -1, dtype=np.int64)
+        tail = np.full((2, n), -1, dtype=np.int64)
+        size = np.zeros((2, n), dtype=np.int64)
+        for way, rows in enumerate(lists):
+            count = rows.node.size
+            raw[way, :count] = rows.node
+            size[way] = np.diff(rows.at)
+            some = np.flatnonzero(size[way])
+            head[way, some] = rows.at[some]
+            tail[way, some] = rows.at[some + 1] - 1
+            behind[way, :count] = np.arange(1, count + 1)
+            behind[way, tail[way, some]] = -1
+        self.parent = parent
+        self.arrays = (
+            parent, position, standing, head, tail, size, behind, raw, np.zeros(n, dtype=np.int64),
+            np.empty(n + 1, dtype=np.int64), np.empty(n + 1, dtype=np.int64),
+            np.empty(2 * n + 2, dtype=np.int64), np.zeros(2, dtype=np.int64),
+        )  # fmt: skip
+
+    def labels(self) -> list[int]:
+        """The representative of each node's group."""
+        found = self.parent
+        while not np.array_equal(above := found[found], found):
+            found = above
+        labels: list[int] = found.tolist()
+        return labels
+
+
+def _outside(rows: Rows, parent: Ints) -> Rows:
+    """The lists of groups: what those of their nodes hold that is not in the group itself."""
+    group = parent[rows.owner]
+    apart = group != parent[rows.node]
+    return Rows.sorted_by(len(parent), group[apart], rows.node[apart])

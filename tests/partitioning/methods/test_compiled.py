@@ -1,0 +1,112 @@
+"""Machine code for large graphs contracts as ``Condensed`` does, to the same labels."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from hetsim.graph.dag import Dag
+from hetsim.partitioning.growing import compiled
+from hetsim.partitioning.growing.condensed import Condensed
+from hetsim.partitioning.growing.repair import repair
+from hetsim.partitioning.methods import byoc, compact, convex
+from sweeps import sweep
+
+pytestmark = pytest.mark.group("machine_code")
+
+GRAPHS = 100
+
+
+def random_graphs(seed: int) -> Iterator[tuple[random.Random, Dag, list[int]]]:
+    """Layered, uniformly random and long-edged ones, and the kind of each node."""
+    rng = random.Random(f"compiled {seed}")
+    for _ in range(GRAPHS):
+        n = rng.choice((1, 2, 5, 12, 30, 60, 120))
+        reach, kinds = rng.choice((2, 8, n)), rng.randint(1, 3)
+        edges = {
+            (max(0, v - rng.randint(1, reach)), v)
+            for v in range(1, n)
+            for _ in range(rng.choice((0, 1, 1, 2, 3)))
+        }
+        yield rng, Dag.from_edges(n, edges), [rng.randrange(kinds) for _ in range(n)]
+
+
+def either_way(call: Callable[[], object]) -> tuple[object, object]:
+    """What a call gives with machine code and without it."""
+    found = []
+    for which in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compiled, "pays", lambda n: which)  # noqa: B023
+            found.append(call())
+    return found[0], found[1]
+
+
+@sweep("seed", quick=[0], full=range(50))
+def test_methods_give_the_same(seed: int) -> None:
+    """Whether the budget lasts or runs out: as if graphs were large, with budgets of all sizes."""
+    cut_short = lasted = 0
+    for rng, dag, kind in random_graphs(seed):
+        visits = rng.choice((1, 2, 4, 256))
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in {
+                "THOROUGH_UP_TO": rng.choice((0, 10_000)),
+                "LEAST_BUDGETED": 1,
+                "VISITS_WITH_HOST": visits,
+            }.items():
+                patch.setattr(compact, name, value)
+            for module in (byoc, compact, convex):
+                patch.setattr(module, "VISITS_PER_EDGE", visits)
+            for host in (None, 0):
+                quick, plain = either_way(lambda: compact.merge(dag, kind, host))  # noqa: B023
+                assert quick == plain
+            for merge in (byoc.merge_with_notes, convex.merge_with_notes):
+                quick, plain = either_way(lambda: merge(dag, kind))  # noqa: B023
+                assert quick == plain
+                cut_short += plain[1] != ()  # type: ignore[index]
+                lasted += plain[1] == ()  # type: ignore[index]
+    assert cut_short > 0
+    assert lasted > 100
+
+
+@sweep("seed", quick=[0], full=range(50))
+def test_groups_are_repaired_the_same(seed: int) -> None:
+    broken = 0
+    for rng, dag, _ in random_graphs(seed):
+        # Connected by what is drawn, in circles or not.
+        drawn = Condensed(dag.preds, dag.succs, 0)
+        for u, v in dag.edges():
+            if rng.random() < 0.5:
+                a, b = drawn.find(u), drawn.find(v)
+                drawn.parent[max(a, b)] = min(a, b)
+        labels = [drawn.find(v) for v in range(dag.n)]
+        quick, plain = either_way(lambda: repair(dag, labels))  # noqa: B023
+        assert quick == plain
+        broken += plain[1] != ()  # type: ignore[index]
+    assert broken > 10
+
+
+@sweep("seed", quick=[0], full=range(50))
+def test_a_count_within_the_budget_holds_for_plain_sets(seed: int) -> None:
+    """``Condensed`` never takes more steps than machine code counts; from groups, too."""
+    for rng, dag, kind in random_graphs(seed):
+        start = None if rng.random() < 0.3 else convex.merge(dag, [rng.choice((k, -v - 1)) for v, k
+                                                                  in enumerate(kind)])  # fmt: skip
+        plain, taken = by_sets(dag, kind, start)
+        most = 4 * taken + 4
+        for budget in range(0, most, max(1, most // 20)):
+            found = compiled.scanned(dag.pred_rows, dag.succ_rows, kind, budget, groups=start)
+            assert found is None or (found == plain and taken <= budget)
+        assert compiled.scanned(dag.pred_rows, dag.succ_rows, kind, 2**40, groups=start) == plain
+
+
+def by_sets(dag: Dag, kind: Sequence[int], start: Sequence[int] | None) -> tuple[list[int], int]:
+    groups = Condensed(dag.preds, dag.succs, 0)
+    if start is not None:
+        groups.adopt(start)
+    for node in range(dag.n):
+        for other in reversed(dag.preds[node]):
+            if kind[other] == kind[node]:
+                groups.contract(other, node)
+    return [groups.find(v) for v in range(dag.n)], -groups.budget
