@@ -293,9 +293,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
 def each_time() -> Iterator[tuple[str, str, str]]:
     """Convolutions in every form and at every level, attention where it differs."""
     for network, form, level in cases():
-        if network == "convolutions" or (
-            form in ("qdq", "qoperator", "dynamic") and level == "basic"
-        ):
+        if form in ("qdq", "qoperator", "dynamic") and level == "basic":
             yield network, form, level
 
 

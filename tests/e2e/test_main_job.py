@@ -55,7 +55,7 @@ def test_the_catalog_has_the_promised_platforms() -> None:
 
 
 @pytest.mark.slow
-@sweep("name, platform_name", quick=of(PAIRS, on_ray=False)[::2], full=OFF)
+@sweep("name, platform_name", quick=of(PAIRS, on_ray=False)[::4], full=OFF)
 def test_compare_and_run(name: str, platform_name: str) -> None:
     compared_and_run(name, platform_name, "threads")
 

@@ -88,13 +88,15 @@ def on_ray(command: str) -> bool:
     return command.startswith(("hetsim run ", "hetsim sweep ")) and "threads" not in command
 
 
+def marks_of(command: str, k: int) -> list[pytest.MarkDecorator]:
+    """Every third runs each time, the rest in the sweep; on one Ray what needs one."""
+    return [pytest.mark.group("ray")] * on_ray(command) + [pytest.mark.sweep] * (k % 3 != 0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
-    [
-        pytest.param(command, marks=pytest.mark.group("ray") if on_ray(command) else ())
-        for command in COMMANDS
-    ],
+    [pytest.param(command, marks=marks_of(command, k)) for k, command in enumerate(COMMANDS)],
 )
 def test_command_works(
     command: str,

@@ -183,7 +183,7 @@ FLOATS = [
 ]
 
 
-@sweep("point", quick=FLOATS[::150], full=FLOATS[::5], ids=str)
+@sweep("point", quick=FLOATS[::450], full=FLOATS[::5], ids=str)
 def test_points_are_priced_as_users_have_them_priced(
     point: FidelityPoint, today: list[FidelityPoint], tables: dict[str, KernelTable], graphs: Graphs
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -66,8 +67,11 @@ def test_errors_are_told_of_both_ways_of_leaving_out() -> None:
         assert (median, p90) == pytest.approx((np.median(relative), np.quantile(relative, 0.9)))
 
 
-@sweep("part", quick=[0.5], full=[0.0, 0.5, 0.9])
-@pytest.mark.parametrize("of_device", [True, False])
+@sweep(
+    "part, of_device",
+    quick=[(0.5, True)],
+    full=product([0.0, 0.5, 0.9], [True, False]),
+)
 def test_intervals_cover_in_both_ways(part: float, of_device: bool) -> None:
     found = pool(part)
     wanted = {one.series for one in found.of_kin}

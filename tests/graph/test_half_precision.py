@@ -31,6 +31,7 @@ from onnx_builders import (
     open_exactly,
     value,
 )
+from sweeps import sweep
 
 HALF = TensorProto.FLOAT16
 CAST = [op("Cast", "x", "h", to=HALF), op("Cast", "h", "y", to=1)]
@@ -185,9 +186,10 @@ def model_at(level: str, *, half: bool) -> hetsim.Model:
     return model_of(network(half=half), canonical=level)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in device_names() if set(loaded_device(n).flops_per_s) != {"int8"}]
-)
+FLOATING = [n for n in device_names() if set(loaded_device(n).flops_per_s) != {"int8"}]
+
+
+@sweep("name", quick=FLOATING[::4], full=FLOATING)
 @pytest.mark.parametrize("level", ["none", "basic"])
 def test_half_precision_is_never_dearer_where_it_is_faster(name: str, level: str) -> None:
     spec = by_datasheet(loaded_device(name))

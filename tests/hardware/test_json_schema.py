@@ -24,7 +24,7 @@ from hetsim.hardware.files.kin_schema import KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.files.reader import survey
 from hetsim.hardware.files.yaml_source import Source, read_yaml
-from sweeps import examples
+from sweeps import examples, sweep
 
 SORTS: tuple[Sort, ...] = get_args(Sort)
 BROKEN = Path(__file__).parent / "broken"
@@ -92,7 +92,7 @@ def test_schema_is_one_of_the_dialect_it_names_and_plain_json(sort: Sort | None)
     assert all(name in json.dumps(schema) for name in schema["$defs"])
 
 
-@pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
+@sweep("path", quick=CATALOG[::5], full=CATALOG, ids=lambda path: path.stem)
 def test_every_file_of_the_catalog_is_accepted(path: Path) -> None:
     data = read_yaml(path).data
     assert list(CHECKS[sort_of(path)].iter_errors(data)) == []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hetsim.errors import PlatformError
 from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
-from sweeps import examples
+from sweeps import examples, sweep
 
 
 def source_of(tmp_path: Path, text: str) -> Source:
@@ -149,7 +149,10 @@ def test_what_json_writes_is_read_back(
     assert read_yaml(path).data == data
 
 
-@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "devices").rglob("*.yaml")))
+CATALOG = sorted((Path(__file__).parents[2] / "devices").rglob("*.yaml"))
+
+
+@sweep("path", quick=CATALOG[::5], full=CATALOG)
 def test_catalog_reads_the_same_with_pyyaml_alone(path: Path) -> None:
     with path.open(encoding="utf-8") as file:
         assert read_yaml(path).data == yaml.safe_load(file)

@@ -25,10 +25,10 @@ from hetsim.problem.problem import Problem
 from oracles.every_plan import any_plan, tight_problem
 from sweeps import sweep
 
-EACH_TIME = (*range(0, 60, 4), 50)
+EACH_TIME = (*range(0, 60, 8), 50)
 """At 50 a plan is found only where the bytes that are over are annealed away."""
 SEEDS = (EACH_TIME, tuple(range(60)))
-FEW = (*EACH_TIME[::4], 50)
+FEW = (*EACH_TIME[:-1:4], 50)
 SLOW = ("slice", "ideal-dp")
 """Strategies that run on few problems each time, as one takes them long."""
 

@@ -77,7 +77,7 @@ def test_every_figure_of_a_device_has_a_source(name: str) -> None:
 WALK = [(name, platform) for name in zoo.names() for platform in platform_names()]
 
 
-@sweep("name, platform", quick=WALK[::23], full=WALK)
+@sweep("name, platform", quick=WALK[::46], full=WALK)
 def test_every_price_has_evidence_and_the_header_tells_it(name: str, platform: str) -> None:
     problem = Problem.of(model(name), loaded(platform))
     assert problem.platform is not None
@@ -108,7 +108,7 @@ def call(*words: str) -> Result:
     return result
 
 
-@pytest.mark.parametrize("name", platform_names())
+@sweep("name", quick=platform_names()[::3], full=platform_names())
 def test_a_platform_and_what_is_simulated_on_it_say_it(name: str) -> None:
     for words in (
         ("devices", "show", name),

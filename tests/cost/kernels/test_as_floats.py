@@ -21,6 +21,7 @@ from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.kin import TRAITS
 from kernel_graphs import chain
+from sweeps import sweep
 
 
 class Numbers(q.CalibrationDataReader):
@@ -79,7 +80,7 @@ def test_kernels_are_those_of_the_floats_that_it_was_made_from(name: str, form: 
     assert same(network_table(as_floats(integers)), network_table(floats))
 
 
-@pytest.mark.parametrize(("name", "form"), [
+@sweep("name, form", quick=[("squeezenet", "qdq"), ("resnet18", "qoperator")], full=[
     ("squeezenet", "qdq"), ("resnet18", "qdq per channel"), ("resnet18", "qoperator"),
     ("bert_small", "qdq"),
 ])  # fmt: skip

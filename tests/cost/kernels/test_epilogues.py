@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import networkx as nx
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from hetsim.graph.loading import load_model
 from hetsim.graph.work import graph_work
 from hetsim.graph.zoo import models as zoo
 from kernel_graphs import chain, graph_of
+from sweeps import sweep
 
 SHAPE = (1, 4, 3, 3)
 OPS = {
@@ -94,7 +94,7 @@ def test_kernels_are_disjoint_convex_and_close_no_cycle(graph, data):
     check(graph, supported, kinds)
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@sweep("name", quick=zoo.names()[::3], full=zoo.names())
 def test_kernels_of_the_zoo(name):
     graph = load_model(f"zoo:{name}").graph
     sets = check(graph, [True] * len(graph.nodes))

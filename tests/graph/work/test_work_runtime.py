@@ -17,6 +17,7 @@ from hetsim.graph.work import graph_work, uncosted
 from hetsim.graph.zoo import models as zoo
 from one_node import MS, flops, moved, small, work
 from onnx_builders import make_model, op, value
+from sweeps import sweep
 
 ML = "ai.onnx.ml"
 BLOCKED = "com.microsoft.nchwc"
@@ -25,7 +26,7 @@ BLOCKED = "com.microsoft.nchwc"
 # Models that were optimised for a CPU before ---------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "mobilenet_v2", "bert_small"])
+@sweep("name", quick=["squeezenet"], full=["squeezenet", "mobilenet_v2", "bert_small"])
 def test_a_model_optimised_at_all_levels_costs_what_it_did(name, tmp_path):
     path = tmp_path / "whole.onnx"
     onnx.save(onnx.load(zoo.materialise(name)), path)

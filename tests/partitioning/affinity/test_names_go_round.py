@@ -19,7 +19,7 @@ from hetsim.partitioning.partition import Partition
 from hetsim.placement.registry import OWN
 from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, save, value
-from sweeps import examples
+from sweeps import examples, sweep
 
 METHODS = tuple(info.name for info in hetsim.methods())
 
@@ -97,7 +97,10 @@ def test_a_printed_partition_of_a_model(bert: Problem, method: str, tmp_path: Pa
     assert again.groups == first.groups
 
 
-@pytest.mark.parametrize("strategy", [name for name in OWN if name not in ("auto", "exact")])
+SAVED = [name for name in OWN if name not in ("auto", "exact")]
+
+
+@sweep("strategy", quick=SAVED[::3], full=SAVED)
 def test_a_saved_plan_of_a_model(bert: Problem, strategy: str, tmp_path: Path) -> None:
     plan = hetsim.plan(bert, strategy)
     wishes = read_back(plan, tmp_path)

@@ -9,14 +9,14 @@ from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
 from sweeps import sweep
 
-EACH_TIME = ("alexnet", "bert_small", "squeezenet")
-"""A chain with heavy weights, a transformer, and branches."""
+EACH_TIME = ("bert_small", "squeezenet")
+"""A transformer, and branches."""
 
 THIRDS = range(3)
-"""Platforms are taken each third, from each of the first three: all of them each time."""
+"""Platforms are taken each third, from each of the first three: two of three each time."""
 
 
-@sweep("name, third", quick=zip(EACH_TIME, THIRDS, strict=True), full=product(zoo.names(), THIRDS))
+@sweep("name, third", quick=zip(EACH_TIME, (1, 2), strict=True), full=product(zoo.names(), THIRDS))
 def test_auto_is_never_worse_than_a_device_alone(name: str, third: int) -> None:
     model = hetsim.load_model(f"zoo:{name}")
     for platform_name in platform_names()[third :: len(THIRDS)]:

@@ -31,7 +31,7 @@ PUBLISHED = {
 
 
 @pytest.mark.group("machine_code")
-@pytest.mark.parametrize("name", PUBLISHED)
+@sweep("name", quick=list(PUBLISHED)[:2], full=PUBLISHED)
 def test_published_optima(name: str) -> None:
     workload = read(name)
     plan = hetsim.plan(workload.problem, "ideal-dp", required=True)

@@ -90,7 +90,7 @@ def test_auto_takes_the_best(name: str) -> None:
     assert optimum <= latency <= min(_latency(name, strategy) for strategy in CONSTRUCTIVE)
 
 
-@pytest.mark.parametrize("name", DAGBENCH)
+@sweep("name", quick=DAGBENCH[:2], full=DAGBENCH)
 def test_workflows(name: str) -> None:
     problem = dagbench(name)
     latencies = {strategy: played(problem, strategy)[1] for strategy in CONSTRUCTIVE}
