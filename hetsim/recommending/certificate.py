@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hetsim.base.files import sha256_of
+from hetsim.base.text import plainly
 from hetsim.graph.loading import load_model
 from hetsim.recommending.arriving import drawn
 from hetsim.recommending.bounds.bound import Bound
@@ -94,8 +95,9 @@ class _Writer:
         runner_up = self._chosen(found.runner_up)
         return {
             "certificate": FORMAT,
-            "made_of": {"hetsim": __version__, "files": files},
-            "question": self._asked(),
+            # Names are of files: whoever checks it takes none that would steer a terminal.
+            "made_of": plainly({"hetsim": __version__, "files": files}),
+            "question": plainly(self._asked()),
             "arrivals": self._arrivals(),
             "ways": self._ways,
             "bounds": [self._bound(one) for one in found.bounds],

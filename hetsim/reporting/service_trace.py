@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from hetsim.base.text import Record
+from hetsim.base.text import Record, plain
 from hetsim.reporting.trace import FIRST_THREAD, REAL, SIMULATED
 from hetsim.reporting.trace_counters import Changes, counted, microseconds, nanoseconds
 from hetsim.reporting.trace_tracks import Entry, Track, metadata, rows
@@ -38,11 +38,11 @@ class _Drawing:
     arrows: int = 0
 
     def process(self, name: str) -> int:
-        self.processes.append(self.clock + name)
+        self.processes.append(self.clock + plain(name))
         return len(self.processes)
 
     def thread(self, pid: int, name: str) -> Track:
-        self.threads.append((pid, name))
+        self.threads.append((pid, plain(name)))
         return pid, FIRST_THREAD + len(self.threads)
 
     def slice(self, track: Track, name: str, kind: str, begin_s: float, end_s: float,
