@@ -23,6 +23,10 @@ from random_questions import every_vector, random_question, with_losses
 from sweeps import sweep
 
 
+MANY = 1 << 20
+"""Runs to come, so that machine code plays."""
+
+
 def few(seed: int) -> Question:
     """A question of two models or three, and of three devices at most."""
     while True:
@@ -61,7 +65,7 @@ def test_no_placement_meets_that_is_not_found(
     first = []
     for counts in every_vector(question):
         meets = any(
-            play_given(question, where, policy).answer == "meets"
+            play_given(question, where, policy, MANY).answer == "meets"
             for policy in one_by_one(found)
             for where in enumerated(question, counts, policy)
         )
