@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
-from math import factorial, prod
+from math import comb, factorial, prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.confidence.until import FIRST_LOOK
 from hetsim.recommending.bounds.under import Under
 from hetsim.recommending.instances import Instance, Place
+from hetsim.recommending.losing import shape_of
 from hetsim.recommending.mixing import bytes_of
 from hetsim.recommending.policies import Placed, Policy, places_of, serves
 from hetsim.recommending.question import SLACK, Counts, Question
 
 MOST_LISTED = 1 << 9
 """Placements of a vector that are listed, equal ones as well."""
+
+REQUESTS = 2**13
+"""Requests that all runs of a vector's placements take together, or none is played."""
+
+LEAST_PLAYED, MOST_PLAYED = 8, 64
+"""Of such runs: there may be as many of however many requests, and so many of however few."""
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +46,49 @@ class Placements:
         self._question, self._under = question, under
         self._loads: dict[tuple[int, int, bool], tuple[Load, ...]] = {}
         self._known: dict[tuple[int, int, bool], tuple[NDArray[np.int64], Floats]] = {}
+
+    def others(
+        self,
+        counts: Counts,
+        policies: Sequence[Policy],
+        known: Sequence[tuple[tuple[int, ...], Placed | str]],
+    ) -> list[tuple[int, Placed]] | None:
+        """Return the placements that no bound excludes, by policy, but for known deployments.
+
+        Each once, whichever copies of kinds it is on, and however it is routed where each model has
+        one instance. None where to play all of them would take too long.
+        """
+        question = self._question
+        requests = FIRST_LOOK if question.arrivals is None else max(len(question.arrivals), 1)
+        devices = sum(n * len(kind.devices) for n, kind in zip(counts, question.kinds, strict=True))
+        losses = sum(comb(devices, lost) for lost in range(question.losses + 1))
+        most = min(max(REQUESTS // (requests * losses), LEAST_PLAYED), MOST_PLAYED)
+        seen: set[object] = set()
+        found: list[tuple[int, Placed]] = []
+        for at, policy in enumerate(policies):
+            if policy.placement != "each":
+                continue
+            left = self.left(counts, policy, most + len(known))
+            if left is None:
+                return None
+            seen = seen or {
+                self._same(where, policies[group[0]])
+                for group, where in known
+                if isinstance(where, Placed)
+            }
+            for where in left:
+                same = self._same(where, policy)
+                if same not in seen:
+                    seen.add(same)
+                    found.append((at, where))
+                    if len(found) > most:
+                        return None
+        return found
+
+    def _same(self, where: Placed, policy: Policy) -> object:
+        """What is equal of deployments that do the same."""
+        shape = shape_of(self._question, where)
+        return shape, policy.max_batch, policy.line, routing_of(where, policy)
 
     def left(self, counts: Counts, policy: Policy, most: int) -> Iterator[Placed] | None:
         """Return the placements that no bound excludes; None where they are more than so many.
@@ -106,6 +157,11 @@ class Placements:
             for model in on:
                 instances[model].append(Instance((at,)))
         return Placed(places, tuple(map(tuple, instances)))
+
+
+def routing_of(where: Placed, policy: Policy) -> str:
+    """Return how a policy routes; empty where each model has one instance."""
+    return policy.routing if any(len(mine) > 1 for mine in where.instances) else ""
 
 
 def able_on(question: Question, of_type: int, policy: Policy) -> list[int]:

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.confidence.until import FIRST_LOOK
 from hetsim.confidence.verdict import Answer
 from hetsim.recommending.arriving import drawn
 from hetsim.recommending.bounds.bound import Bound, choices
@@ -21,8 +19,8 @@ from hetsim.recommending.bounds.pooled import pooled
 from hetsim.recommending.bounds.pooled_drawn import pooled_drawn
 from hetsim.recommending.bounds.prices import alike, at_vector, matters
 from hetsim.recommending.bounds.under import Under
-from hetsim.recommending.losing import lefts, shape_of
-from hetsim.recommending.placements import Placements
+from hetsim.recommending.losing import lefts
+from hetsim.recommending.placements import Placements, routing_of
 from hetsim.recommending.playing import RUNS, Played, margin, play_drawn, play_given
 from hetsim.recommending.policies import Placed, Policy, placed, policies_of
 from hetsim.recommending.question import Arrivals, Counts, Question
@@ -40,12 +38,6 @@ SAMPLE = 2**16
 
 BUDGET = 2**18
 """Drawn requests after which a run ends that has told nothing."""
-
-ONE_BY_ONE = 2**13
-"""Requests that all runs of a vector's placements one by one take together, or none is played."""
-
-LEAST_PLACED, MOST_PLACED = 8, 64
-"""Of such runs: there may be as many of however many requests, and so many of however few."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -350,7 +342,7 @@ class Search:
         self, counts: Counts, known: Sequence[tuple[tuple[int, ...], Placed | str]]
     ) -> Iterator[Run]:
         """Play the placements that no bound excludes and that are not known, until one meets."""
-        others = self._placed_one_by_one(counts, known)
+        others = self._placements.others(counts, self.policies, known)
         if others is None:
             every = tuple(at for at, one in enumerate(self.policies) if one.placement == "each")
             yield Run(every, "more placements than are played one by one", None)
@@ -360,45 +352,6 @@ class Search:
             yield run
             if run.answer == "meets":
                 return
-
-    def _placed_one_by_one(
-        self, counts: Counts, known: Sequence[tuple[tuple[int, ...], Placed | str]]
-    ) -> list[tuple[int, Placed]] | None:
-        """Those placements, by policy; None where all of them would take too long."""
-        arrivals = self.question.arrivals
-        requests = FIRST_LOOK if arrivals is None else len(arrivals)
-        devices = sum(
-            n * len(kind.devices) for n, kind in zip(counts, self.question.kinds, strict=True)
-        )
-        losses = sum(comb(devices, lost) for lost in range(self.question.losses + 1))
-        most = min(max(ONE_BY_ONE // (requests * losses), LEAST_PLACED), MOST_PLACED)
-        seen: set[object] | None = None
-        found: list[tuple[int, Placed]] = []
-        for at, policy in enumerate(self.policies):
-            if policy.placement != "each":
-                continue
-            left = self._placements.left(counts, policy, most + len(known))
-            if left is None:
-                return None
-            if seen is None:
-                seen = {
-                    self._same(where, self.policies[group[0]])
-                    for group, where in known
-                    if isinstance(where, Placed)
-                }
-            for where in left:
-                same = self._same(where, policy)
-                if same not in seen:
-                    seen.add(same)
-                    found.append((at, where))
-                    if len(found) > most:
-                        return None
-        return found
-
-    def _same(self, where: Placed, policy: Policy) -> object:
-        """What is equal of deployments that do the same, whichever copies of kinds they are on."""
-        shape = shape_of(self.question, where)
-        return shape, policy.max_batch, policy.line, _routing(where, policy)
 
     def _run(self, group: tuple[int, ...], where: Placed, policy: Policy) -> Run:
         """What a deployment does, with all devices and without those that may be lost.
@@ -460,7 +413,7 @@ class Search:
             where = known[same]
             key: object = where
             if isinstance(where, Placed):
-                key = (where.instances, policy.max_batch, policy.line, _routing(where, policy))
+                key = (where.instances, policy.max_batch, policy.line, routing_of(where, policy))
             found.setdefault(key, ([], where))[0].append(at)
         return [(tuple(group), where) for group, where in found.values()]
 
@@ -478,11 +431,6 @@ class Search:
             error=(ERROR - OF_BOUNDS) / (self._runs * (self._runs + 1)),
             budget=self._budget,
         )
-
-
-def _routing(where: Placed, policy: Policy) -> str:
-    """How a policy routes; empty where each model has one instance."""
-    return policy.routing if any(len(mine) > 1 for mine in where.instances) else ""
 
 
 def excluded_by(found: Found, most_cost: int) -> tuple[tuple[int, ...], int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from every_placement import enumerated
-from hetsim.recommending import placements, searching
+from hetsim.recommending import placements
 from hetsim.recommending.bounds.under import Under
 from hetsim.recommending.certificate import certificate
 from hetsim.recommending.losing import shape_of
@@ -21,7 +21,6 @@ from hetsim.recommending.searching import Found, Search, bounds_of
 from hetsim.verifying import Untrue, verify
 from random_questions import every_vector, random_question, with_losses
 from sweeps import sweep
-
 
 MANY = 1 << 20
 """Runs to come, so that machine code plays."""
@@ -41,8 +40,8 @@ def one_by_one(found: Found) -> list[Policy]:
 
 
 def without_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searching, "ONE_BY_ONE", 1 << 40)
-    monkeypatch.setattr(searching, "MOST_PLACED", 1 << 20)
+    monkeypatch.setattr(placements, "REQUESTS", 1 << 40)
+    monkeypatch.setattr(placements, "MOST_PLAYED", 1 << 20)
     monkeypatch.setattr(placements, "MOST_LISTED", 1 << 20)
 
 
@@ -132,8 +131,8 @@ def idle(question: Question, where: Placed) -> bool:
 def test_where_placements_are_many_none_is_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "LEAST_PLACED", 0)
-    monkeypatch.setattr(searching, "ONE_BY_ONE", 0)
+    monkeypatch.setattr(placements, "LEAST_PLAYED", 0)
+    monkeypatch.setattr(placements, "REQUESTS", 0)
     found = Search(random_question(19, requests=60)).found()
     assert found.answer is not None
     assert found.answer.counts == (0, 3)
