@@ -102,8 +102,10 @@ def fault_of(
 
 
 def _is_a_place(where: str, said: str) -> bool:
-    """Whether an error is about a file that another one names."""
-    return "no such file" in said.lower() or (len(where) < 256 and os.path.lexists(where))
+    """Whether an error is about a file that another one names, or about one of two folders."""
+    if "no such file" in said.lower():
+        return True
+    return all(len(one) < 256 and os.path.lexists(one) for one in where.split(" or "))
 
 
 def steering(text: str) -> str:
