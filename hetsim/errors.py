@@ -259,6 +259,22 @@ class ExecutionError(HetsimError):
 
 
 @dataclass(eq=False, repr=False)
+class OutOfRoom(ExecutionError):
+    """The disk or the memory of this machine ended: what was asked for may well be right.
+
+    Attributes
+    ----------
+    short_of : str
+        ``disk``, ``memory``, or ``files`` open at a time.
+    needed_bytes : int
+        What was to be had; 0 where that is not known.
+    """
+
+    short_of: str = field(default="memory", kw_only=True)
+    needed_bytes: int = field(default=0, kw_only=True)
+
+
+@dataclass(eq=False, repr=False)
 class DeviceLost(ExecutionError):
     """A device died, with what it held, while it was needed.
 

@@ -1,4 +1,4 @@
-"""Files that others name: opened only where they are regular files."""
+"""Files that others name, opened only where they are regular files; and files written whole."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import BufferedReader
+from pathlib import Path
 
 TEXT_LIMIT_BYTES = 2**28
 """More than any plan or description needs."""
+
+_PIECE_BYTES = 2**20
 
 
 def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> BufferedReader:
@@ -40,14 +45,46 @@ def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> Buffer
 def read_regular(path: str | os.PathLike[str], limit_bytes: int = TEXT_LIMIT_BYTES) -> bytes:
     """Return the content of a regular file; raises as ``open_regular``, and above the limit."""
     with open_regular(path) as stream:
-        # What a file system makes up as it is read has no size beforehand.
-        data = stream.read(limit_bytes + 1)
+        data = read_most(stream, limit_bytes + 1)
     if len(data) > limit_bytes:
-        raise OSError(errno.EFBIG, f"it is larger than {limit_bytes} bytes", os.fspath(path))
+        raise OSError(errno.EINVAL, f"it is larger than {limit_bytes} bytes", os.fspath(path))
     return data
+
+
+def read_most(stream: BufferedReader, nbytes: int) -> bytes:
+    """Return what is left of a file, up to `nbytes`.
+
+    Memory is taken for what there is, not for `nbytes`. What a file system makes up as it is read
+    has no size beforehand, and is read to its end.
+    """
+    stated = os.fstat(stream.fileno()).st_size
+    data = stream.read(min(nbytes, stated + 1))
+    if len(data) <= stated:
+        return data
+    parts, left = [data], nbytes - len(data)
+    while left and (more := stream.read(min(left, _PIECE_BYTES))):
+        parts.append(more)
+        left -= len(more)
+    return b"".join(parts)
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256, in hex, of a regular file; raises as ``open_regular``."""
     with open_regular(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a name beside `path` to write to; it takes the place of `path` where all went well.
+
+    Where anything is raised, nothing is left of it, and a file of that name is as before.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield draft
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise

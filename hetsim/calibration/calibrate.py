@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hetsim.base.files import whole_file
+from hetsim.base.room import out_of_room
 from hetsim.calibration.correcting import corrections
 from hetsim.calibration.design.networks import VERSION
 from hetsim.calibration.fitting import Fit, fit
@@ -153,9 +155,10 @@ def calibrate(
     today = datetime.date.today().isoformat() if date is None else date
     text = device_file(setting, today, len(fitted_to), found, factors, joins, block, errors)
     try:
-        path.write_text(text, encoding="utf-8")
+        with whole_file(path) as draft:
+            draft.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidInput(
+        raise out_of_room(error, path) or InvalidInput(
             f"cannot write the device file: {error.strerror or error}", where=str(path)
         ) from error
     return Calibration(

@@ -10,12 +10,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hetsim.base.files import read_regular
+from hetsim.base.files import read_regular, whole_file
+from hetsim.base.room import out_of_room
 from hetsim.calibration.record import Kernel, Setting, Taken
 from hetsim.errors import InvalidInput
 
 SCHEMA = "hetsim-calibration/1"
 _LIMIT_BYTES = 2**30
+_ON = "make room there and run it again: what is on disk is kept"
 
 
 class Journal:
@@ -41,9 +43,10 @@ class Journal:
         else:
             first = {"schema": SCHEMA, "setting": asdict(setting)}
             try:
-                self.path.write_text(json.dumps(first) + "\n", encoding="utf-8")
+                with whole_file(self.path) as draft:
+                    draft.write_text(json.dumps(first) + "\n", encoding="utf-8")
             except OSError as error:
-                raise InvalidInput(
+                raise out_of_room(error, path) or InvalidInput(
                     f"cannot write the journal: {error.strerror or error}", where=str(path)
                 ) from error
 
@@ -62,8 +65,14 @@ class Journal:
             taken.network, taken.round, taken.seconds, taken.spread, taken.waited,
             [[k.name, k.op, k.elements, k.seconds] for k in taken.kernels],
         ]  # fmt: skip
-        with self.path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(record) + "\n")
+        try:
+            with self.path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(record) + "\n")
+        except OSError as error:
+            # A line that is cut off is dropped as the journal is read.
+            raise out_of_room(error, self.path, hint=_ON) or InvalidInput(
+                f"cannot write the journal: {error.strerror or error}", where=str(self.path)
+            ) from error
         self._taken[taken.network, taken.round] = taken
 
     def by_network(self) -> dict[str, list[Taken]]:

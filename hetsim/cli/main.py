@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import click
 
+from hetsim.base.room import out_of_room
 from hetsim.cli.ended import Ended, ended_by_signals
 from hetsim.cli.greeting import greeting
 from hetsim.cli.invocation import COMPLETION, Invocation, one_line
@@ -95,6 +96,7 @@ class App(LazyGroup):
         invocation = Invocation(("hetsim", *given))
         if not standalone_mode:
             return self._start(given, invocation)
+        sys.stdout = _written_whole(sys.stdout)
         for stream in (sys.stdout, sys.stderr):
             # A name that the terminal's encoding lacks must not end the program.
             if isinstance(stream, io.TextIOWrapper):
@@ -108,6 +110,9 @@ class App(LazyGroup):
             sys.stdout.flush()
         except BrokenPipeError:
             code = _close_pipe()
+        except OSError as error:
+            code = code or _unwritten(invocation, error)
+            _close_pipe()
         sys.exit(code)
 
     def _complete(self, asked: str, invocation: Invocation) -> int:
@@ -144,6 +149,8 @@ class App(LazyGroup):
             if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
                 what = f"{error.filename}: {error.strerror}; name a shorter path"
                 return _fail(invocation, error, what, USAGE)
+            if (short := out_of_room(error, _printing(error))) is not None:
+                return _fail(invocation, error, str(short), short.exit_code)
             what = f"internal error: {type(error).__name__}: {error}"
             more = "" if invocation.debug else " (run with --debug for the traceback)"
             return _fail(invocation, error, what + more, INTERNAL_FAULT, prefix="")
@@ -166,6 +173,33 @@ def _fail(
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     click.echo(one_line(cut(prefix + what)), err=True)
     return code
+
+
+def _written_whole(stream: TextIO) -> TextIO:
+    """Return a stream that writes all that it is given, or says why not.
+
+    With ``PYTHONUNBUFFERED`` Python's own takes a write that the system did in part, as the one
+    that fills a disk, for a whole one.
+    """
+    if not isinstance(stream, io.TextIOWrapper) or not isinstance(stream.buffer, io.RawIOBase):
+        return stream
+    raw = io.FileIO(stream.fileno(), "wb", closefd=False)
+    return io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, line_buffering=True)
+
+
+def _printing(error: Exception) -> str | None:
+    """The place of an error of printing, which names none."""
+    frames = [
+        frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
+    ]
+    return "stdout" if frames and frames[-1].partition(".")[0] in ("click", "rich") else None
+
+
+def _unwritten(invocation: Invocation, error: OSError) -> int:
+    """Say that what was printed could not be written where stdout leads to."""
+    short = out_of_room(error, "stdout", hint="make room there, or print to another place")
+    what = str(short or f"stdout: cannot be written: {error.strerror or error}")
+    return _fail(invocation, error, what, INTERNAL_FAULT)
 
 
 def _usage(error: click.ClickException) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hetsim.base import checks
-from hetsim.errors import ModelError, UsageError, nearest
+from hetsim.base.room import out_of_room
+from hetsim.errors import ModelError, OutOfRoom, UsageError, nearest
 
 if TYPE_CHECKING:
     import onnx
@@ -100,9 +103,10 @@ def load_model(
 
     _check_level(canonical)
     text = os.fspath(source)
-    name, file = read_source(text)
-    wishes = _wishes(dims, shapes, inputs, freeze, canonical, extensions, measure, observed)
-    return prepare(file, name, text, wishes)
+    with _short_of(text):
+        name, file = read_source(text)
+        wishes = _wishes(dims, shapes, inputs, freeze, canonical, extensions, measure, observed)
+        return prepare(file, name, text, wishes)
 
 
 @checks.takes(
@@ -140,9 +144,23 @@ def model_of(
     folder = None if weights_dir is None else Path(weights_dir)
     if folder is not None and "\0" in str(folder):
         raise ModelError("weights_dir cannot be read: no folder has such a name", where=name)
-    file = from_memory(proto, name, folder)
-    wishes = _wishes(dims, shapes, inputs, freeze, canonical, extensions, measure, None)
-    return prepare(file, name, name, wishes)
+    with _short_of(name):
+        file = from_memory(proto, name, folder)
+        wishes = _wishes(dims, shapes, inputs, freeze, canonical, extensions, measure, None)
+        return prepare(file, name, name, wishes)
+
+
+@contextmanager
+def _short_of(source: str) -> Iterator[None]:
+    """Within, an error of memory that ends names the model that it was for."""
+    try:
+        yield
+    except MemoryError as error:
+        raise out_of_room(error, source) or error from error
+    except OutOfRoom as error:
+        if error.where is not None:
+            raise
+        raise replace(error, where=source) from error
 
 
 def _check_level(canonical: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from hetsim.errors import ModelError, RequestError, UsageError
+from hetsim.errors import ModelError, OutOfRoom, RequestError, UsageError
 from hetsim.graph.batching.widened import widen
 from hetsim.graph.canonical.branch_folding import fold_branches
 from hetsim.graph.canonical.canonical_model import Canonical, canonicalise, changed
@@ -276,7 +276,7 @@ def _observed(
             libraries=custom.libraries,
             limit_s=LIMIT_S if given else DRAWN_LIMIT_S if needed else SHORT_LIMIT_S,
         )
-    except (ModelError, RequestError) as error:
+    except (ModelError, RequestError, OutOfRoom) as error:
         if given:
             raise
         return None, error.what if needed else None

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from hetsim.base import checks
+from hetsim.base.files import whole_file
+from hetsim.base.room import out_of_room
 from hetsim.errors import PlanError, nearest
 from hetsim.graph.shapes.observed import array_record, observed_record
 from hetsim.partitioning.groups import Group
@@ -265,13 +267,13 @@ class Plan:
         target = Path(path)
         if not target.name or "\0" in target.name:
             raise PlanError("cannot write: that is no name of a file", where=str(path))
-        draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
-            draft.write_text(self.to_json(), encoding="utf-8")
-            draft.replace(target)
+            with whole_file(target) as draft:
+                draft.write_text(self.to_json(), encoding="utf-8")
         except OSError as error:
-            draft.unlink(missing_ok=True)
-            raise PlanError(f"cannot write: {error.strerror}", where=str(path)) from error
+            raise out_of_room(error, path) or PlanError(
+                f"cannot write: {error.strerror}", where=str(path)
+            ) from error
 
     @classmethod
     def from_json(cls, text: str, problem: Problem, *, where: str = "plan") -> Plan:

@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from hetsim.base.files import whole_file
+from hetsim.base.room import out_of_room
 from hetsim.errors import InvalidInput, UsageError
 
 OWN_FILES = (
@@ -57,8 +59,8 @@ def write_folder(folder: Path, files: Mapping[str, str], *, force: bool = False)
     ------
     UsageError
         Where `folder` is a file, or has files and `force` is not given.
-    InvalidInput
-        Where the disk refuses.
+    InvalidInput, OutOfRoom
+        Where the disk refuses, or is full.
     """
     unknown = sorted(set(files) - set(OWN_FILES))
     if unknown:
@@ -77,7 +79,7 @@ def write_folder(folder: Path, files: Mapping[str, str], *, force: bool = False)
         else:
             draft.replace(target)
     except OSError as error:
-        raise InvalidInput(
+        raise out_of_room(error, f"--out {folder}", path=target) or InvalidInput(
             f"cannot write: {error.strerror or error}", where=f"--out {folder}"
         ) from error
     finally:
@@ -106,21 +108,18 @@ def write_file(path: Path, text: str, *, force: bool = False, option: str = "--t
     ------
     UsageError
         As ``check_file`` does.
-    InvalidInput
-        Where the disk refuses.
+    InvalidInput, OutOfRoom
+        Where the disk refuses, or is full.
     """
     check_file(path, force=force, option=option)
     target = path.resolve()
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(target)
+        with whole_file(target) as draft:
+            draft.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidInput(
+        raise out_of_room(error, f"{option} {path}", path=target) or InvalidInput(
             f"cannot write: {error.strerror or error}", where=f"{option} {path}"
         ) from error
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _listing(folder: Path) -> list[str]:

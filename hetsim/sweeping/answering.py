@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hetsim.analysis.explanation import limits_of
+from hetsim.base.room import out_of_room
 from hetsim.base.text import plain
-from hetsim.errors import HetsimError
+from hetsim.errors import HetsimError, OutOfRoom
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
 from hetsim.hardware.changing.platform import what_if
@@ -100,9 +101,14 @@ def _row(shared: Shared, point: Point) -> Row:
         else:
             _load_figures(shared, point, row)
     except HetsimError as error:
-        _refuse(row, str(error), type(error).__name__)
+        # What this machine had no room for is asked again.
+        kind = BROKEN if isinstance(error, OutOfRoom) else type(error).__name__
+        _refuse(row, str(error), kind)
     except Exception as error:  # One point must not end the others.
-        _refuse(row, f"internal error: {type(error).__name__}: {error}", BROKEN)
+        short = out_of_room(error)
+        _refuse(
+            row, str(short) if short else f"internal error: {type(error).__name__}: {error}", BROKEN
+        )
     return row
 
 

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hetsim.base.files import whole_file
+from hetsim.base.room import out_of_room
+from hetsim.errors import SweepError
 from hetsim.execution.transports.ray_connection.private import TEMP_PREFIX
 
 RUNNING = "running.json"
@@ -30,9 +33,14 @@ def tell(folder: Path, files: Path | None) -> None:
     """Note in the sweep's folder where a private Ray has its files; None: it has none."""
     if files is None:
         return
-    draft = folder / f".{RUNNING}.tmp"
-    draft.write_text(json.dumps({"pid": os.getpid(), "files": str(files)}), encoding="utf-8")
-    draft.replace(folder / RUNNING)
+    try:
+        with whole_file(folder / RUNNING) as draft:
+            told = json.dumps({"pid": os.getpid(), "files": str(files)})
+            draft.write_text(told, encoding="utf-8")
+    except OSError as error:
+        raise out_of_room(error, folder) or SweepError(
+            f"cannot be written: {error.strerror or error}", where=str(folder)
+        ) from error
 
 
 def clear(note: Path) -> None:

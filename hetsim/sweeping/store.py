@@ -10,14 +10,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from hetsim.base.files import read_regular
-from hetsim.errors import SweepError
+from hetsim.base.files import read_regular, whole_file
+from hetsim.base.room import out_of_room
+from hetsim.errors import HetsimError, SweepError
 from hetsim.sweeping.rows import BROKEN, COLUMNS, TEXT, WHOLE, Row, line
 
 ROWS = "rows.jsonl"
 PARQUET = "rows.parquet"
 JOURNAL = "journal.jsonl"
 _LIMIT_BYTES = 2**34
+_AGAIN = "make room there and run it again: what is on disk is kept"
 
 
 class Store:
@@ -45,9 +47,10 @@ class Store:
         with ExitStack() as stack:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                journal = open(folder / JOURNAL, "a", encoding="utf-8")  # noqa: SIM115
+                # Without a buffer: what could not be written would be again, at the end.
+                journal = open(folder / JOURNAL, "ab", buffering=0)  # noqa: SIM115
             except OSError as error:
-                raise self._error(
+                raise out_of_room(error, folder) or self._error(
                     f"cannot be written: {error.strerror}", "name another -o"
                 ) from None
             self._journal = stack.enter_context(journal)
@@ -82,24 +85,28 @@ class Store:
         text = "".join(f"{each}\n" for each in lines)
         try:
             if not target.exists() or target.read_text(encoding="utf-8") != text:
-                draft = self.folder / f".{ROWS}.tmp"
-                with open(draft, "w", encoding="utf-8") as stream:
+                with whole_file(target) as draft, open(draft, "w", encoding="utf-8") as stream:
                     stream.write(text)
                     stream.flush()
                     os.fsync(stream.fileno())
-                draft.replace(target)
             (self.folder / JOURNAL).unlink(missing_ok=True)
         except OSError as error:
-            raise self._error(f"cannot be written: {error.strerror}", "make room") from None
+            raise self._unwritten(error, len(text)) from None
         return target
 
     def _write(self, text: str) -> None:
         try:
-            self._journal.write(text)
-            self._journal.flush()
+            left = memoryview(text.encode())
+            while left:
+                left = left[self._journal.write(left) :]
             os.fsync(self._journal.fileno())
         except OSError as error:
-            raise self._error(f"cannot be written: {error.strerror}", "make room") from None
+            raise self._unwritten(error, len(text)) from None
+
+    def _unwritten(self, error: OSError, nbytes: int) -> HetsimError:
+        return out_of_room(error, self.folder, needed_bytes=nbytes, hint=_AGAIN) or self._error(
+            f"cannot be written: {error.strerror}", "name another -o"
+        )
 
     def _read(self, path: Path) -> None:
         if not path.exists():
@@ -150,11 +157,18 @@ def write_parquet(folder: Path, rows: Sequence[Row]) -> Path | None:
         import pyarrow.parquet
     except ImportError:
         return None
-    target, draft = folder / PARQUET, folder / f".{PARQUET}.tmp"
+    target = folder / PARQUET
     # Of the same kinds whatever the rows have: files of several sweeps go together.
     kinds = {**dict.fromkeys(WHOLE, pyarrow.int64()), **dict.fromkeys(TEXT, pyarrow.string())}
     schema = pyarrow.schema([(name, kinds.get(name, pyarrow.float64())) for name in COLUMNS])
     table = pyarrow.table({name: [row[name] for row in rows] for name in COLUMNS}, schema=schema)
-    pyarrow.parquet.write_table(table, draft)
-    draft.replace(target)
+    try:
+        with whole_file(target) as draft:
+            pyarrow.parquet.write_table(table, draft)
+    except OSError as error:
+        raise out_of_room(error, target, hint=_AGAIN) or SweepError(
+            f"cannot be written: {error.strerror or error}",
+            where=str(target),
+            hint="name another -o",
+        ) from error
     return target

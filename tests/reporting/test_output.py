@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hetsim.errors import InvalidInput, UsageError
+from hetsim.errors import OutOfRoom, UsageError
 from hetsim.reporting.output import OWN_FILES, check_file, check_folder, write_file, write_folder
 
 FILES = {name: f"new {name}\n" for name in OWN_FILES}
@@ -85,10 +85,10 @@ def test_a_failure_on_the_way_leaves_nothing(
         return real(self, text, **kwargs)
 
     monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(InvalidInput, match="cannot write: No space left on device"):
+    with pytest.raises(OutOfRoom, match="the disk is full"):
         write_folder(tmp_path / "out", FILES)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(InvalidInput, match="No space left"):
+    with pytest.raises(OutOfRoom, match="the disk is full"):
         write_file(tmp_path / "trace.json", "x")
     assert list(tmp_path.iterdir()) == []
 
@@ -103,7 +103,7 @@ def test_a_failure_on_the_way_leaves_the_old_files(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(InvalidInput):
+    with pytest.raises(OutOfRoom):
         write_folder(out, FILES, force=True)
     assert contents(tmp_path) == {f"out/{name}": "old" for name in OWN_FILES}
 

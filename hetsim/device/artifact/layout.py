@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from hetsim.base.room import out_of_room
 from hetsim.errors import ArtifactError, ExecutionError
 
 MAGIC = b"\x89HSUB\r\n\x1a"
@@ -236,10 +237,12 @@ def kept_in_folder(reader: CheckedReader, count: int, where: str) -> Path:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error, OSError):
-            raise ExecutionError(
+            room = "set TMPDIR to a folder that is writable and has room"
+            short = out_of_room(error, where, path=folder, needed_bytes=count, hint=room)
+            raise short or ExecutionError(
                 f"the weights cannot be written: {error.strerror or error}",
                 where=where,
-                hint="set TMPDIR to a folder that is writable and has room",
+                hint=room,
             ) from error
         raise
     return folder

@@ -18,6 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO
 
+from hetsim.base.room import out_of_room
 from hetsim.errors import ArtifactError, ExecutionError
 from hetsim.version import package_folder
 
@@ -135,7 +136,7 @@ class Trial:
                 start_new_session=True,
             )
         except OSError as error:
-            raise ExecutionError(
+            raise out_of_room(error) or ExecutionError(
                 f"no process to open the file in can be started: {error.strerror or error}"
             ) from error
         return self._child

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base.room import out_of_room
 from hetsim.device.kernels.packing import FOREIGN_TYPES, ForeignType, from_bytes, to_bytes
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.graph.reading.arrays import plain
@@ -128,7 +129,9 @@ class CompiledSubgraph:
                 proto, options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:
-            raise ExecutionError(f"ONNX Runtime refuses the subgraph: {_gist(error)}") from error
+            raise out_of_room(error) or ExecutionError(
+                f"ONNX Runtime refuses the subgraph: {_gist(error)}"
+            ) from error
         self.exporter: Callable[[BinaryIO], object] | None = None
         self._run_options = onnxruntime.RunOptions()
         self._run_options.log_severity_level = SILENT
@@ -175,7 +178,7 @@ class CompiledSubgraph:
         except ExecutionError:
             raise
         except Exception as error:
-            raise ExecutionError(_gist(error)) from error
+            raise out_of_room(error) or ExecutionError(_gist(error)) from error
         return dict(zip(self.output_names, found, strict=True))
 
     def cancel(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hetsim.base.room import out_of_room
 from hetsim.errors import ExecutionError, InvalidInput, nearest
 from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
 
@@ -179,7 +180,8 @@ def _open(
         session = onnxruntime.InferenceSession(proto, options, providers=[provider])
     except Exception as error:
         gist = re.sub(r"\s+", " ", str(error))
-        raise ExecutionError(f"ONNX Runtime refuses a network: {gist[:300]}") from error
+        short = out_of_room(error)
+        raise short or ExecutionError(f"ONNX Runtime refuses a network: {gist[:300]}") from error
     if provider not in session.get_providers():
         raise ExecutionError(
             f"ONNX Runtime cannot use {provider} here",

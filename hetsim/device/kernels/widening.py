@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from hetsim.base.room import out_of_room
 from hetsim.graph.graph import ITEM_BITS
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def widened_outputs(
     try:
         schema = defs.get_schema(node.op_type, opsets.get(node.domain, 0), node.domain)
         found = shape_inference.infer_node_outputs(schema, node, known)
-    except Exception:  # onnx raises types of its own for each, without a common base
+    except Exception as error:  # onnx raises types of its own for each, without a common base
+        if (short := out_of_room(error)) is not None:
+            raise short from error
         return None
     targets: list[int] = []
     for port, name in enumerate(node.output):

@@ -8,13 +8,15 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hetsim.base.cache import ROOM
-from hetsim.base.files import TEXT_LIMIT_BYTES, open_regular
+from hetsim.base.files import TEXT_LIMIT_BYTES, open_regular, read_most
+from hetsim.base.room import out_of_room
 from hetsim.device.artifact.header import onnxruntime_version
 from hetsim.device.artifact.values import ValueSpec
 from hetsim.errors import ExecutionError, InvalidInput
@@ -252,7 +254,8 @@ def copy_weights(folder: Path, weights: FileRecord, target: Path) -> None:
                     digest.update(chunk)
                     copy.write(chunk)
         except OSError as error:
-            raise ExecutionError(
+            short = out_of_room(error, target, needed_bytes=weights.nbytes, hint=ROOM)
+            raise short or ExecutionError(
                 f"the weights cannot be copied: {error.strerror or error}",
                 where=str(target),
                 hint=ROOM,
@@ -266,7 +269,7 @@ def copy_weights(folder: Path, weights: FileRecord, target: Path) -> None:
 
 
 @contextmanager
-def opened(folder: Path, name: str) -> Iterator[BinaryIO]:
+def opened(folder: Path, name: str) -> Iterator[BufferedReader]:
     """Give a file of the folder to read: a regular file in it, not a link to one.
 
     Raises InvalidInput for any other name or file.
@@ -289,7 +292,7 @@ def opened(folder: Path, name: str) -> Iterator[BinaryIO]:
 
 def _read(folder: Path, name: str, where: str) -> bytes:
     with opened(folder, name) as stream:
-        data = stream.read(TEXT_LIMIT_BYTES + 1)
+        data = read_most(stream, TEXT_LIMIT_BYTES + 1)
     if len(data) > TEXT_LIMIT_BYTES:
         raise InvalidInput(f"larger than {TEXT_LIMIT_BYTES} bytes", where=where)
     return data

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from hetsim.base.room import out_of_room
 from hetsim.device.artifact.file import Exported, export
 from hetsim.device.artifact.header import (
     Identity,
@@ -133,7 +134,7 @@ def compile_plan(
         (draft / MANIFEST).write_text(manifest.to_text(), encoding="utf-8")
         draft.replace(target)
     except OSError as error:
-        raise InvalidInput(
+        raise out_of_room(error, folder) or InvalidInput(
             f"cannot write: {error.strerror or error}",
             where=str(folder),
             hint="choose a folder that is writable and has room",

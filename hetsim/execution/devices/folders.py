@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from hetsim.base.cache import private_folder
+from hetsim.base.cache import ROOM, private_folder
 from hetsim.base.locks import left_by_its_owner, own_folders, try_lock
+from hetsim.base.room import out_of_room
 from hetsim.errors import ExecutionError
 
 _LOCK = "lock"
@@ -61,7 +62,7 @@ def _create() -> tuple[Path, IO[bytes]]:
             failure = error
             continue
         return folder, lock
-    raise ExecutionError(
+    raise out_of_room(failure, base, hint=ROOM) or ExecutionError(
         f"no folder for the weights can be made: {failure.strerror or failure}",
         where=str(base),
         hint="set HETSIM_CACHE_DIR to a folder that is writable",

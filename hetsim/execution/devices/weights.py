@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import onnx
 
 from hetsim.base.cache import ROOM
+from hetsim.base.room import out_of_room
 from hetsim.errors import ExecutionError
 from hetsim.execution.devices.folders import run_folder
 from hetsim.graph.graph import ITEM_BITS
@@ -61,7 +62,9 @@ def staged(model: Model) -> Iterator[Model]:
         try:
             extents = _spill(large, file)
         except OSError as error:
-            raise ExecutionError(
+            needed = sum(map(bytes_of, large))
+            short = out_of_room(error, file, needed_bytes=needed, hint=ROOM)
+            raise short or ExecutionError(
                 f"the weights cannot be written: {error.strerror or error}",
                 where=str(file),
                 hint=ROOM,

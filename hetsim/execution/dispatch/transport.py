@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from hetsim.errors import ExecutionError
+from hetsim.errors import ExecutionError, OutOfRoom
 from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Call
@@ -120,4 +120,9 @@ class Transport(Protocol):
 
 def kernel_fault(error: ExecutionError) -> Fault:
     """Return the fault of a kernel's exception, told apart from memory that ran out."""
-    return Fault("out of memory" if _MEMORY.search(error.what) else "kernel", error)
+    if isinstance(error, OutOfRoom):
+        ended = error.short_of == "memory"
+    else:
+        # Of runtimes of other packages' devices.
+        ended = _MEMORY.search(error.what) is not None
+    return Fault("out of memory" if ended else "kernel", error)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from hetsim.errors import ClusterError
 from hetsim.execution.transports.ray_connection.connection import ray_connection
+from hetsim.execution.transports.ray_connection.store import out_of_store
 
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
@@ -80,10 +81,10 @@ def spread(
         if started is not None:
             started(connection.files)
         task = ray.remote(num_cpus=1, max_retries=RETRIES)(function)
-        reference = ray.put(shared)
         flying: dict[Any, Chunk] = {}
         cores, counted_s = 0, 0.0
         try:
+            reference = ray.put(shared)
             while True:
                 if connection.losing.error is not None:
                     raise connection.losing.error
@@ -111,7 +112,7 @@ def spread(
                         work.give(chunk, result)
         except RayError as error:
             said = str(error).strip().partition("\n")[0]
-            raise ClusterError(
+            raise out_of_store(error, "what the work shares") or ClusterError(
                 f"the Ray that the work is spread over is lost: {said}",
                 where=address,
                 hint="run it again: what is done is kept",

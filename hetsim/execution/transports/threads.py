@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from hetsim.base.room import out_of_room
 from hetsim.errors import DeviceLost, ExecutionError
 from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.devices.program import Program
@@ -183,4 +184,6 @@ class _Crew:
 
 
 def _unforeseen(error: Exception, device: str) -> ExecutionError:
-    return ExecutionError(f"{type(error).__name__}: {error}", where=f"device '{device}'")
+    where = f"device '{device}'"
+    said = f"{type(error).__name__}: {error}"
+    return out_of_room(error, where) or ExecutionError(said, where=where)

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 import onnx.inliner
 
-from hetsim.errors import HetsimError
+from hetsim.errors import HetsimError, OutOfRoom
 from hetsim.graph.graph import Graph, Tensor
 from hetsim.graph.reading.functions import FunctionKey, key_of
 from hetsim.graph.reading.onnx_file import INLINE_BYTES
@@ -312,6 +312,8 @@ def _typed(proto: onnx.ModelProto, scope: _Scope, path: str, given: frozenset[st
         annotate(proto, None, {}, "body", accepted=True)
         _fill(proto.graph, scope.shapes.get(path.removesuffix("/"), {}))
         graph = scope.to_graph(proto, path)
+    except OutOfRoom:
+        raise
     except (HetsimError, ValueError, RuntimeError, KeyError, onnx.checker.ValidationError):
         return None
     constants = graph.constants | names | given

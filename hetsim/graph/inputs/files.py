@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 
 from hetsim.base.files import open_regular
 from hetsim.base.machine import memory_bytes
+from hetsim.base.room import out_of_room
 from hetsim.base.units import format_bytes
-from hetsim.errors import RequestError
+from hetsim.errors import HetsimError, RequestError
 from hetsim.graph.reading.arrays import plain
 
 Array = NDArray[Any]
@@ -49,10 +51,8 @@ def read_npz(path: Path) -> dict[str, Array]:
             return arrays
     except RequestError:
         raise
-    except OSError as error:
-        raise RequestError(f"cannot read: {error.strerror or error}", where=where) from error
-    except MemoryError as error:
-        raise RequestError("it is larger than the memory", where=where) from error
+    except (OSError, MemoryError) as error:
+        raise _unread(error, where) from error
     except Exception as error:  # what a broken file makes of zipfile and numpy differs by version
         raise RequestError(
             "not a .npz file of plain arrays", where=where, hint="write it with numpy.savez"
@@ -64,14 +64,17 @@ def read_npy(path: Path, where: str) -> Array:
     try:
         with open_regular(path) as stream:
             return _array(stream, os.fstat(stream.fileno()).st_size)
-    except OSError as error:
-        raise RequestError(f"cannot read: {error.strerror or error}", where=where) from error
-    except MemoryError as error:
-        raise RequestError("it is larger than the memory", where=where) from error
+    except (OSError, MemoryError) as error:
+        raise _unread(error, where) from error
     except Exception as error:  # what a broken file makes of numpy differs by version
         raise RequestError(
             "not a .npy file of a plain array", where=where, hint="write it with numpy.save"
         ) from error
+
+
+def _unread(error: OSError | MemoryError, where: str) -> HetsimError:
+    said = error.strerror if isinstance(error, OSError) else None
+    return out_of_room(error, where) or RequestError(f"cannot read: {said or error}", where=where)
 
 
 def _array(stream: IO[bytes], nbytes: int) -> Array:
@@ -79,14 +82,17 @@ def _array(stream: IO[bytes], nbytes: int) -> Array:
 
     An array is made as large as it says before any of it is read.
     """
-    version = np.lib.format.read_magic(stream)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    elif version == (2, 0):
-        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
-    else:
-        raise ValueError("no version of plain arrays")
-    if math.prod(shape) * dtype.itemsize != nbytes - stream.tell():
-        raise ValueError("of another size than it says")
-    stream.seek(0)
-    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+    with warnings.catch_warnings():
+        # Of names of types that are no longer used, and of Python 2.
+        warnings.simplefilter("ignore")
+        version = np.lib.format.read_magic(stream)
+        if version == (1, 0):
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        elif version == (2, 0):
+            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+        else:
+            raise ValueError("no version of plain arrays")
+        if math.prod(shape) * dtype.itemsize != nbytes - stream.tell():
+            raise ValueError("of another size than it says")
+        stream.seek(0)
+        return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))

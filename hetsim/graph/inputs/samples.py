@@ -57,7 +57,11 @@ def random_inputs(model: Model, seed: int = 0) -> dict[str, Any]:
     if open_dims(model.graph) or open_ranks(model.graph):
         raise unbound(model.graph, model.source, model.unmeasured)
     kinds = {value.name: value.type for value in model.proto.graph.input}
-    return draw_inputs(model.graph, kinds, seed)
+    try:
+        return draw_inputs(model.graph, kinds, seed)
+    except RequestError as error:
+        where = f"{model.source}: {error.where}" if error.where else model.source
+        raise RequestError(error.what, where=where, hint=error.hint) from error
 
 
 def draw_inputs(
@@ -84,7 +88,7 @@ def draw_inputs(
     if nbytes > memory_bytes() // 2:
         raise RequestError(
             f"random inputs take {format_bytes(nbytes)}, more than half of the memory",
-            where=graph.name,
+            hint="bind its dims to smaller sizes",
         )
     readers = readers_of(graph)
     arrays: dict[str, Any] = {}

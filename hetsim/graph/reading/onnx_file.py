@@ -12,7 +12,8 @@ from typing import Any
 
 import onnx
 
-from hetsim.base.files import open_regular
+from hetsim.base.files import open_regular, read_most
+from hetsim.base.room import check_memory, out_of_room
 from hetsim.errors import ModelError, nearest
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.reading.onnx_types import bytes_of, dtype_name
@@ -60,9 +61,10 @@ def read_onnx(path: Path) -> OnnxFile:
     """
     content = _read(path)
     try:
+        check_memory(2 * len(content))
         proto = onnx.ModelProto.FromString(content)
     except Exception as error:  # protobuf's own type has no stubs, and differs by backend
-        raise ModelError(
+        raise out_of_room(error, path) or ModelError(
             f"not an ONNX model, or cut short: {len(content)} bytes that cannot be parsed",
             where=str(path),
             hint="give a complete .onnx file (binary protobuf)",
@@ -80,9 +82,10 @@ def from_memory(proto: onnx.ModelProto, name: str, folder: Path | None) -> OnnxF
         `folder`; None stands for a model that has none.
     """
     try:
+        check_memory(4 * inline_bytes(proto))
         content = proto.SerializeToString()
     except Exception as error:  # protobuf's own type depends on its backend
-        raise ModelError(
+        raise out_of_room(error, name) or ModelError(
             "larger than 2 GiB, which an ONNX file cannot be",
             where=name,
             hint="keep its weights as external data",
@@ -140,6 +143,18 @@ def refers_outside(proto: onnx.ModelProto) -> bool:
     )
 
 
+def inline_bytes(proto: onnx.ModelProto) -> int:
+    """Return about how many bytes the model is: those of its graph's weights that are in it.
+
+    protobuf itself writes the whole of it to tell. O(initializers).
+    """
+    return sum(
+        bytes_of(tensor)
+        for tensor in proto.graph.initializer
+        if tensor.data_location != onnx.TensorProto.EXTERNAL
+    )
+
+
 def external_bytes(proto: onnx.ModelProto) -> int:
     """Bytes of the weights that the graph of `proto` has in files."""
     return sum(
@@ -191,7 +206,7 @@ def _read(path: Path) -> bytes:
         with open_regular(path) as stream:
             # Its stated size may be less than what there is to read.
             if os.fstat(stream.fileno()).st_size <= _PROTOBUF_LIMIT_BYTES:
-                content = stream.read(_PROTOBUF_LIMIT_BYTES + 1)
+                content = read_most(stream, _PROTOBUF_LIMIT_BYTES + 1)
                 if len(content) <= _PROTOBUF_LIMIT_BYTES:
                     return content
         raise ModelError(
@@ -203,7 +218,7 @@ def _read(path: Path) -> bytes:
         raise ModelError("no such file", where=str(path), hint=_siblings(path)) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ModelError(
+        raise out_of_room(error, path) or ModelError(
             f"cannot be read: {reason}", where=str(path), hint="check the path and its permissions"
         ) from error
 
@@ -256,7 +271,7 @@ def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
                     tensor.ClearField("external_data")
                     tensor.ClearField("data_location")
         except OSError as error:
-            raise ModelError(
+            raise out_of_room(error, path) or ModelError(
                 f"external data {location!r} cannot be read: {error.strerror or error}",
                 where=str(path),
                 hint="check the file and its permissions",

@@ -10,8 +10,9 @@ from typing import Any
 
 import onnx
 
+from hetsim.base.room import check_memory, no_room_in, out_of_room
 from hetsim.errors import ModelError
-from hetsim.graph.reading.onnx_file import external_bytes
+from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes
 from hetsim.graph.reading.onnx_types import parse_type
 from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
 from hetsim.graph.reading.structure import bodies
@@ -33,6 +34,7 @@ _MANY_BYTES = 2**30
 model, which ends at 2 GiB, and is private to every process, where files are shared."""
 
 _LARGE_CONSTANT_BYTES = 2**20
+_ELSEWHERE = "set TMPDIR to a folder that is writable and has room, or use --canonical none"
 
 
 def check_versions(proto: onnx.ModelProto, where: str, libraries: Sequence[str] = ()) -> None:
@@ -78,16 +80,38 @@ def optimise(
     try:
         with tempfile.TemporaryDirectory(prefix="hetsim-") as folder:
             saved = Path(folder) / "optimised.onnx"
-            open_session(proto, weights_dir, level, where, saved, libraries, fold_large=fold_large)
-            made = onnx.load(str(saved), load_external_data=False)
+            try:
+                open_session(
+                    proto, weights_dir, level, where, saved, libraries, fold_large=fold_large
+                )
+            except ModelError as error:
+                # What it cannot write, it says as it says what is wrong with a model.
+                short = no_room_in(folder, inline_bytes(proto), where, hint=_ELSEWHERE)
+                if short is None:
+                    raise
+                raise short from error
+            made = _written(saved, inline_bytes(proto), where)
     except OSError as error:
-        raise ModelError(
+        raise out_of_room(error, where, path=tempfile.gettempdir(), hint=_ELSEWHERE) or ModelError(
             f"the optimised model cannot be written: {error.strerror or error}",
             where=where,
-            hint="set TMPDIR to a folder that is writable and has room, or use --canonical none",
+            hint=_ELSEWHERE,
         ) from error
     _widen_indices(made.graph)
     return made
+
+
+def _written(saved: Path, nbytes: int, where: str) -> onnx.ModelProto:
+    """Read what ONNX Runtime has written; it may have been cut short without a word."""
+    try:
+        return onnx.load(str(saved), load_external_data=False)
+    except OSError:
+        raise
+    except Exception as error:  # protobuf's own type depends on its backend
+        short = no_room_in(saved.parent, nbytes, where, hint=_ELSEWHERE)
+        raise short or ModelError(
+            "the optimised model is damaged", where=where, hint="use --canonical none"
+        ) from error
 
 
 def _widen_indices(graph: onnx.GraphProto) -> None:
@@ -207,9 +231,11 @@ def open_session(
                 "optimization.constant_folding_max_output_size_in_bytes", str(_LARGE_CONSTANT_BYTES)
             )
     try:
+        # A buffer that doubles as it is written to, and its copy.
+        check_memory(4 * inline_bytes(proto))
         content = proto.SerializeToString()
     except Exception as error:  # protobuf's own type depends on its backend
-        raise ModelError(
+        raise out_of_room(error, where) or ModelError(
             f"larger than 2 GiB once rewritten: {_one_line(str(error))}",
             where=where,
             hint="save it with its weights as external data",
@@ -231,7 +257,9 @@ def open_session(
             disabled_optimizers=_OF_CPU_KERNELS,
         )
     except Exception as error:  # onnxruntime's exceptions share no base class of their own
-        raise _translated(str(error), proto, where, f"ONNX Runtime {ort.__version__}") from error
+        raise out_of_room(error, where) or _translated(
+            str(error), proto, where, f"ONNX Runtime {ort.__version__}"
+        ) from error
 
 
 def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> ModelError:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnx
 
+from hetsim.base.room import out_of_room
 from hetsim.errors import ModelError
 from hetsim.graph.reading.extension import NONE, Custom
 from hetsim.graph.reading.onnx_file import INLINE_BYTES
@@ -103,7 +104,9 @@ def _found(
     """What inference says of values, by the contents of lists of sizes or not; None: it failed."""
     try:
         result = onnx.shape_inference.infer_shapes(skeleton, data_prop=with_contents)
-    except Exception:
+    except Exception as error:
+        if (short := out_of_room(error)) is not None:
+            raise short from error
         # Its failures differ by version and say little; the probe's are explained to the user.
         return None
     return {

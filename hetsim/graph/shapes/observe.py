@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 
 from hetsim.base.machine import memory_bytes, resident_bytes
+from hetsim.base.room import out_of_room
 from hetsim.base.units import format_bytes
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS, Graph
@@ -278,7 +279,9 @@ def _run(
             return [v.numpy() for v in session.run_with_ort_values(names, wrapped, options)]
         return list(session.run(names or None, feeds, options)) if names else []
     except Exception as error:  # onnxruntime's exceptions share no base class of their own
-        raise _not_run(source, where, reasons[0] if reasons else gist(str(error))) from error
+        short = None if reasons else out_of_room(error, where)
+        what = reasons[0] if reasons else gist(str(error))
+        raise short or _not_run(source, where, what) from error
     finally:
         done.set()
         watcher.join()

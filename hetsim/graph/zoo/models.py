@@ -14,6 +14,7 @@ from pathlib import Path
 from hetsim.base.cache import ROOM
 from hetsim.base.cache import cache_dir as cache_dir
 from hetsim.base.files import sha256_of
+from hetsim.base.room import out_of_room
 from hetsim.errors import ModelError, UsageError, nearest
 from hetsim.graph.graph import Tensor
 
@@ -115,7 +116,7 @@ def materialise(name: str) -> Path:
         try:
             _write(name, source, folder)
         except OSError as error:
-            raise ModelError(
+            raise out_of_room(error, f"zoo model '{name}'", path=folder, hint=ROOM) or ModelError(
                 f"zoo model '{name}' cannot be written: {error.strerror or error}",
                 where=str(folder),
                 hint=ROOM,

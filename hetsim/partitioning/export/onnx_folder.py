@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from hetsim.errors import InvalidInput, UsageError
+from hetsim.base.room import out_of_room
+from hetsim.errors import InvalidInput, OutOfRoom, UsageError
 from hetsim.partitioning.export.as_onnx import identifier, to_annotated, to_functions, to_models
 from hetsim.partitioning.export.onnx_saving import save
 from hetsim.partitioning.groups import Group
@@ -30,8 +32,8 @@ def save_all(problem: Problem, groups: Sequence[Group], folder: Path) -> tuple[s
     ------
     UsageError
         Where the folder exists and is not empty, or the problem has no model.
-    InvalidInput
-        Where the disk refuses.
+    InvalidInput, OutOfRoom
+        Where the disk refuses, or is full.
     """
     check_folder(folder)
     model = problem.model
@@ -48,8 +50,13 @@ def save_all(problem: Problem, groups: Sequence[Group], folder: Path) -> tuple[s
         for name, proto in protos.items():
             save(proto, draft / f"{name}.onnx", model.weights_dir)
         draft.replace(target)
+    except OutOfRoom as error:
+        # Said of the folder that is asked for, and not of the one that it is written to first.
+        raise replace(error, where=str(folder)) from error
     except OSError as error:
-        raise InvalidInput(f"cannot write: {error.strerror or error}", where=str(folder)) from error
+        raise out_of_room(error, folder) or InvalidInput(
+            f"cannot write: {error.strerror or error}", where=str(folder)
+        ) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return tuple(f"{name}.onnx" for name in protos)

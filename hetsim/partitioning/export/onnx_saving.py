@@ -13,6 +13,7 @@ from typing import Any
 
 import onnx
 
+from hetsim.base.room import out_of_room
 from hetsim.errors import InvalidInput, ModelError
 from hetsim.graph.reading.onnx_file import tensors_of
 
@@ -85,7 +86,7 @@ def save(
         for file in made:
             file.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise InvalidInput(
+            raise out_of_room(error, target) or InvalidInput(
                 f"cannot write: {error.strerror or error}",
                 where=str(target),
                 hint="choose a folder that is writable and has room",

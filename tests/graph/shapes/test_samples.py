@@ -200,3 +200,12 @@ def test_wrong_inputs(tmp_path: Path, inputs: dict[str, Any], says: str) -> None
         check_inputs(model, inputs)
     assert "\n" not in str(caught.value)
     check_inputs(model, {"images": np.ones((5, 3), F32), "scale": np.ones((5, 1), F32)})
+
+
+def test_inputs_that_cannot_be_drawn_name_the_file(tmp_path: Path) -> None:
+    proto = make_model([op("Relu", "x", "y")], [value("x", (2**20, 2**20))], [value("y", None)])
+    path = save(proto, tmp_path)
+    model = load_model(path, canonical="none", measure=False)
+    with pytest.raises(RequestError, match="more than half of the memory") as caught:
+        random_inputs(model)
+    assert caught.value.where == str(path)

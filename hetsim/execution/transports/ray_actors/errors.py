@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ray.exceptions import (
     ActorUnavailableError,
@@ -14,8 +15,10 @@ from ray.exceptions import (
     RayTaskError,
 )
 
+from hetsim.base.room import out_of_room
 from hetsim.errors import DeviceLost, ExecutionError
 from hetsim.execution.dispatch.transport import Fault, kernel_fault
+from hetsim.execution.transports.ray_connection.store import out_of_store
 
 _PROCESS_ALONE = re.compile(r"ray\.kill|worker process|exit type|intended", re.I)
 _NODE = re.compile(r"node (has )?died|node.*(dead|terminated)|preempt", re.I)
@@ -63,7 +66,11 @@ def translated(error: BaseException, device: str) -> ExecutionError:
     if isinstance(error, RayTaskError):
         if isinstance(error.cause, ExecutionError):
             return error.cause
-        return ExecutionError(f"{type(error.cause).__name__}: {error.cause}", where=where)
+        short = out_of_room(error.cause, where)
+        return short or ExecutionError(f"{type(error.cause).__name__}: {error.cause}", where=where)
+    short = out_of_store(error, "what it made")
+    if short is not None:
+        return replace(short, where=where)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, RayActorError):
         return _death(lines, device)

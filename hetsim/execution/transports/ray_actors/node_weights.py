@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base.room import out_of_room
 from hetsim.errors import ExecutionError
 from hetsim.execution.devices.folders import run_folder
 from hetsim.execution.devices.weights import Extent
@@ -50,10 +51,12 @@ class WeightsStore:
                 stream.seek(offset)
                 return stream.write(data.data)
         except OSError as error:
-            raise ExecutionError(
+            hint = "set HETSIM_CACHE_DIR on that node to a folder that has room"
+            short = out_of_room(error, file, needed_bytes=data.nbytes, hint=hint)
+            raise short or ExecutionError(
                 f"the weights cannot be written: {error.strerror or error}",
                 where=str(file),
-                hint="set HETSIM_CACHE_DIR on that node to a folder that has room",
+                hint=hint,
             ) from error
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ from hetsim.execution.transports.ray_actors.loading import Actor, create, load
 from hetsim.execution.transports.ray_actors.node_weights import Shipments
 from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
+from hetsim.execution.transports.ray_connection.store import out_of_store
 
 _INLINE_BELOW_BYTES = 100_000
 _GRACE_S = 5.0
@@ -155,7 +156,7 @@ class RayTransport:
         try:
             return ray.put(value)
         except RayError as error:
-            raise ExecutionError(
+            raise out_of_store(error, "an input", value.nbytes) or ExecutionError(
                 f"an input of {value.nbytes} bytes cannot be stored: {type(error).__name__}",
                 hint="let fewer requests be in flight, or give Ray a larger object store",
             ) from error

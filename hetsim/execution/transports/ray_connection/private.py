@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 
+from hetsim.base.room import no_room_in, out_of_room
 from hetsim.errors import ClusterError
 from hetsim.execution.transports.ray_connection.abandoned import end_abandoned, owned
 from hetsim.execution.transports.ray_connection.interrupts import (
@@ -44,6 +45,9 @@ _SHARED_MEMORY = Path("/dev/shm")
 _SOCKET_PATH_LIMIT = 107
 _SOCKET_BELOW_TEMP = len("/session_2000-01-01_00-00-00_000000_4194304/sockets/plasma_store")
 _EXIT_GRACE_S = 5.0
+_FILES_BYTES = 2**22
+"""Of logs and sockets of a Ray that runs for a while."""
+_ELSEWHERE = "make room there, or run with the executor 'threads' instead"
 
 
 @contextlib.contextmanager
@@ -91,6 +95,7 @@ def _started(
     with _guarded_folder(base, losing) as (temp, guard), ExitStack() as ending:
         files = temp / _INSIDE
         store = plasma_dir or plasma_directory(store_bytes, _free_bytes(_SHARED_MEMORY), files)
+        _check_room(base, _FILES_BYTES + (store_bytes if store == files else 0))
         over = threading.Event()
         ending.callback(over.set)
 
@@ -134,15 +139,22 @@ def _guarded_folder(base: Path, losing: Losing) -> Iterator[tuple[Path, Guard]]:
             (temp / _INSIDE).mkdir()
             guard = Guard(temp, losing)
         except OSError as error:
-            raise ClusterError(
+            raise out_of_room(error, base, hint=_ELSEWHERE) or ClusterError(
                 f"Ray does not start: {error.strerror or error}",
                 where=str(base),
-                hint="make room there, or run with the executor 'threads' instead",
+                hint=_ELSEWHERE,
             ) from error
         # Told last, when all of it has gone.
         ending.callback(guard.done)
         ending.callback(shutil.rmtree, temp, ignore_errors=True)
         yield temp, guard
+
+
+def _check_room(base: Path, nbytes: int) -> None:
+    """Raise OutOfRoom where Ray's files do not fit: it waits, or dies, without a word on why."""
+    short = no_room_in(base, nbytes, f"Ray's files in {base}", hint=_ELSEWHERE)
+    if short is not None:
+        raise short
 
 
 def _end(temp: Path, guard: Guard, losing: Losing) -> None:
