@@ -58,6 +58,19 @@ class Opened:
             )
         )
 
+    def cut_off(self) -> list[str]:
+        """Titles of axes and notes of charts of which a part stands outside of their picture."""
+        found = self.page.evaluate(
+            """() => [...document.querySelectorAll(
+              ".main-svg .xtitle, .main-svg .ytitle, .main-svg .annotation text")].filter((one) => {
+              const box = one.getBoundingClientRect();
+              const whole = one.closest(".main-svg").getBoundingClientRect();
+              return box.width && (box.left < whole.left - 1 || box.right > whole.right + 1
+                || box.top < whole.top - 1 || box.bottom > whole.bottom + 1);
+            }).map((one) => one.textContent)"""
+        )
+        return [str(one) for one in found]
+
 
 Open = Callable[..., Opened]
 """What the fixture ``opened`` gives: a file, and how wide the window is."""

@@ -78,6 +78,7 @@ def test_every_view_is_drawn_and_all_can_read_it(
     for view in one.views():
         one.show(view)
         assert one.too_wide() <= 0, view
+        assert one.cut_off() == [], view
         assert "could not be drawn" not in one.page.inner_text("main")
         one.screenshot(f"{kind}-{view}-{width}-{scheme}")
     assert axe(one) == []

@@ -131,4 +131,5 @@ def test_all_can_read_it_at_every_width_in_either_light(
             one.show(view)
             one.screenshot(f"{case}-{view}-{width}-{scheme}")
             assert one.too_wide() <= 0, view
+            assert one.cut_off() == [], view
             assert axe(one) == []

@@ -43,7 +43,7 @@ def weights(seen: Seen) -> Iterator[Suspect]:
             continue
         factor = math.ceil(held / on_chip)
         change = Change(
-            f"{format_bytes(on_chip * factor)} of them stay on the chip",
+            f"{format_bytes(on_chip * factor)} of weights stay on the chip",
             what_if=tuple(
                 f"{problem.devices[p]}.kernels.{_ON_CHIP} x{factor}" for p in target.devices
             ),

@@ -47,6 +47,21 @@
       ...axes,
     }, layout);
   }
+  // Titles of axes in lines that a narrow picture has room for.
+  const NARROW = 520, LINE = 20;
+  function narrowed(layout, width) {
+    for (const [key, axis] of Object.entries(layout)) {
+      if (width >= NARROW || !/^xaxis\d*$/.test(key) || !axis.title) continue;
+      const lines = axis.title.text.split(" ").reduce((made, word) => {
+        const last = made.at(-1);
+        if (last && last.length + word.length < LINE) made[made.length - 1] = `${last} ${word}`;
+        else made.push(word);
+        return made;
+      }, []);
+      axis.title = { ...axis.title, text: lines.join("<br>") };
+    }
+    return layout;
+  }
   const CONFIG = { displaylogo: false, responsive: true, displayModeBar: "hover",
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
 
@@ -70,7 +85,7 @@
     box.replaceChildren(inner);
     const redraw = () => {
       const { traces, layout } = make();
-      return library.react(inner, traces, dressed({ ...layout, height }), CONFIG);
+      return library.react(inner, traces, dressed(narrowed({ ...layout, height }, box.clientWidth)), CONFIG);
     };
     await redraw();
     if (alt) { inner.setAttribute("role", "figure"); inner.setAttribute("aria-label", told(alt)); }

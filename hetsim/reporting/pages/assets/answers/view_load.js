@@ -8,10 +8,10 @@
   };
   const WORDS = { meets: "Met", misses: "Missed", undecided: "Undecided" };
 
-  const percentile = (one) =>
+  const tooFew = (one) => !one.enough || one.high_s === Infinity;
+  const percentile = (one, few = "") =>
     one.latency_s === Infinity ? "beyond what was answered"
-    : !one.enough || one.high_s === Infinity
-      ? `${hetsim.seconds(one.latency_s)} (too few for an interval)`
+    : tooFew(one) ? `${hetsim.seconds(one.latency_s)}${few}`
     : `${hetsim.seconds(one.latency_s)} (${hetsim.seconds(one.low_s)} to ${hetsim.seconds(one.high_s)})`;
 
   const table = (rows) =>
@@ -30,6 +30,10 @@
         rows.push([`within ${hetsim.seconds(one.latency_s)}${of}`, hetsim.percent(one.on_time)]);
       }
     }
+    // Said once: beside each figure it would be most of the table.
+    if (service.streams.some((stream) => stream.percentiles.some(tooFew))) {
+      rows.push(["without an interval", "too few requests for one"]);
+    }
     const used = service.uses.find(([name]) => name === service.bottleneck);
     rows.push(["it is", service.state]);
     rows.push(["used the most", `${service.bottleneck}, ${hetsim.percent(used ? used[1] : null)}`]);
@@ -47,9 +51,10 @@
       every.some(([, one]) => one.verdict === answer));
     const [stream, one] = every.find(([, each]) => each.verdict === worst);
     const known = stream.percentiles.find((each) => each.percentile === one.percentile);
-    const limit = `p${one.percentile} within ${hetsim.seconds(one.latency_s)}`;
+    const of = service.streams.length > 1 ? ` of ${stream.name}` : "";
+    const limit = `p${one.percentile}${of} within ${hetsim.seconds(one.latency_s)}`;
     if (service.state === "overloaded") return `${WORDS[worst]}: ${limit}; more comes than is carried.`;
-    return `${WORDS[worst]}: ${limit}${known ? `; it is ${percentile(known)}` : ""}.`;
+    return `${WORDS[worst]}: ${limit}${known ? `; it is ${percentile(known, " (too few for an interval)")}` : ""}.`;
   };
 
   hetsim.view({
@@ -68,6 +73,8 @@
       const command = answers.command();
       const capacity = element("p", { class: "caption" });
       const target = answers.command();
+      const left = element("p", { class: "caption" });
+      const leave = answers.command();
       const picture = element("div", { class: "picture" });
       const marker = { rate: null, stream: null };
       let redraw = () => {};
@@ -89,7 +96,7 @@
         marker.rate = rateNow();
         marker.stream = found.answered ? found.service.streams : null;
         capacity.textContent = "";
-        target.hidden = true;
+        target.hidden = leave.hidden = true;
         const asWas = JSON.stringify(asked.slos) === JSON.stringify(startOf(row).slos);
         if (island.kind === "capacity" && asWas && asked.speed === 1) {
           const told = answers.capacityAt(island.record, rateNow());
@@ -108,7 +115,9 @@
             slo.latency_s !== row.limits[at][k].latency_s).map((slo) => [row.load ? row.load.streams[at].name : "", slo]));
           const notes = others.map(([name, slo]) =>
             `For both commands, write p${slo.percentile}=${slo.ms}ms in the file${name ? ` for ${name}` : ""}.`);
-          notes.unshift(`It reads what this leaves: ${answers.shell(row.leave)}`);
+          left.textContent = "The first command reads what this leaves:";
+          leave.hidden = false;
+          leave.say(row.leave);
           more.append(...notes.map((text) => element("li", { text: hetsim.told(text) })));
         }
         redraw();
@@ -169,7 +178,7 @@
         return parts;
       };
       const asking = answers.asking(build, answer, say, figures, more,
-        element("p", { class: "caption", text: "The command line says the same:" }), command, capacity, target);
+        element("p", { class: "caption", text: "The command line says the same:" }), command, capacity, target, left, leave);
       box.append(asking, picture);
       asking.again();
       if (!rows.some((one) => one.curve)) return null;
@@ -221,7 +230,7 @@
             const wanted = curve.streams[at].percentile;
             const here = one.percentiles.find((each) => each.percentile === wanted);
             if (!here || here.latency_s === Infinity) return;
-            traces.push({ type: "scatter", mode: "markers", name: "the sliders", x: [marker.rate], y: [here.latency_s / step],
+            traces.push({ type: "scatter", mode: "markers", name: "the sliders", showlegend: !at, x: [marker.rate], y: [here.latency_s / step],
               marker: { size: 17, symbol: "diamond-open", color: colour("ink"), line: { width: 3 } },
               hovertemplate: `here: ${seconds(here.latency_s)}<extra></extra>` });
           });
