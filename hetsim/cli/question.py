@@ -37,7 +37,7 @@ def read_model(
             shapes=shapes,
             inputs=current().inputs,
             freeze=current().frozen,
-            canonical=canonical or "basic",
+            canonical=canonical,
             extensions=current().extensions,
         )
 

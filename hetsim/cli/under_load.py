@@ -149,7 +149,7 @@ def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
         )
         return _of_plan(load, saved)
     asked = Asked(
-        canonical=load.canonical or "basic",
+        canonical=load.canonical,
         extensions=invocation.extensions,
         freeze=invocation.frozen,
         shapes=load.shapes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hetsim.device.support.quantized import PRODUCTS, fusing_key
@@ -54,7 +54,7 @@ def _match(
     first: int,
     supported: Sequence[bool],
     taken: set[int],
-    consumers: dict[str, tuple[int, ...]],
+    consumers: Mapping[str, tuple[int, ...]],
     outputs: set[str],
 ) -> tuple[int, ...] | None:
     members: list[int] = []

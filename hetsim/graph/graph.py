@@ -279,12 +279,20 @@ class Graph:
         )
         return tuple(read), tuple(given)
 
-    def producers(self) -> dict[str, int]:
-        """Map each value that a node writes to that node's id. O(V + E)."""
+    def producers(self) -> Mapping[str, int]:
+        """Map each value that a node writes to that node's id. O(V + E), once."""
+        return self._producers
+
+    def consumers(self) -> Mapping[str, tuple[int, ...]]:
+        """Map each value that is read to the ids of its readers, ascending. O(V + E), once."""
+        return self._consumers
+
+    @cached_property
+    def _producers(self) -> dict[str, int]:
         return {name: node.id for node in self.nodes for name in node.writes}
 
-    def consumers(self) -> dict[str, tuple[int, ...]]:
-        """Map each value that is read to the ids of its readers, ascending. O(V + E)."""
+    @cached_property
+    def _consumers(self) -> dict[str, tuple[int, ...]]:
         readers: dict[str, list[int]] = {}
         for node in self.nodes:
             for name in node.reads:

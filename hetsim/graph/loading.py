@@ -47,7 +47,7 @@ def load_model(
     shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Inputs | None = None,
     freeze: Mapping[str, object] | None = None,
-    canonical: Literal["none", "basic", "extended"] = "basic",
+    canonical: Literal["none", "basic", "extended"] | None = None,
     extensions: Sequence[str | os.PathLike[str] | Extension] = (),
     measure: bool = True,
     observed: Observed | None = None,
@@ -74,11 +74,12 @@ def load_model(
     freeze : mapping of str to value, optional
         Inputs that become constants, so that what depends on them alone folds. One number fills
         the shape of its input.
-    canonical : "none", "basic" or "extended"
+    canonical : "none", "basic" or "extended", optional
         How far ONNX Runtime optimises the graph before anything else sees it. ``basic``
         folds constants and fuses within standard ONNX; ``extended`` also uses
-        com.microsoft ops; ``none`` keeps the file's graph. At every level Constant nodes are
-        constants, and what no output depends on is left out.
+        com.microsoft ops; ``none`` keeps the file's graph. Absent: ``basic``; above 30,000 nodes,
+        where rewriting costs more than it gives, ``none``, and ``Model.unoptimised`` says so. At
+        every level Constant nodes are constants, and what no output depends on is left out.
     extensions : sequence of path or Extension, optional
         Custom operators: ``BODIES.onnx``, ``LIBRARY`` or ``LIBRARY=BODIES.onnx``; see
         ``load_extension``.
@@ -97,7 +98,8 @@ def load_model(
     RequestError
         Where `inputs` do not fit the model.
 
-    Complexity: linear in the graph; with optimisation also in the weights it touches.
+    Complexity: linear in the graph; with optimisation also in the weights it touches. Memory: twice
+    the file at most, beside the graph's.
     """
     from hetsim.graph.preparation import prepare
 
@@ -121,7 +123,7 @@ def model_of(
     shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Inputs | None = None,
     freeze: Mapping[str, object] | None = None,
-    canonical: Literal["none", "basic", "extended"] = "basic",
+    canonical: Literal["none", "basic", "extended"] | None = None,
     extensions: Sequence[str | os.PathLike[str] | Extension] = (),
     measure: bool = True,
 ) -> Model:
@@ -163,10 +165,10 @@ def _short_of(source: str) -> Iterator[None]:
         raise replace(error, where=source) from error
 
 
-def _check_level(canonical: str) -> None:
+def _check_level(canonical: str | None) -> None:
     from hetsim.graph.reading.onnx_runtime import LEVELS
 
-    if canonical not in LEVELS:
+    if canonical is not None and canonical not in LEVELS:
         raise UsageError(
             f"there is no canonical level '{canonical}'", hint=nearest(str(canonical), LEVELS)
         )
@@ -177,7 +179,7 @@ def _wishes(
     shapes: Mapping[str, Sequence[int]] | None,
     inputs: Inputs | None,
     freeze: Mapping[str, object] | None,
-    canonical: str,
+    canonical: str | None,
     extensions: Sequence[str | os.PathLike[str] | Extension],
     measure: bool,
     observed: Observed | None,

@@ -81,6 +81,8 @@ class Model:
         What one run showed, where one was needed: shapes that depend on data hold for it.
     unmeasured : str or None
         Why there was no run, where shapes are open without one.
+    unoptimised : str or None
+        Why `canonical` is ``none``, where nobody asked for that.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Model:
     lowering: Lowering | None = field(default=None, repr=False)
     observed: Observed | None = field(default=None, repr=False)
     unmeasured: str | None = None
+    unoptimised: str | None = None
 
     @property
     def original_nodes(self) -> tuple[str, ...]:

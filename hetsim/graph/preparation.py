@@ -44,6 +44,9 @@ from hetsim.graph.work.rule import key_of_op
 RANDOM = "random inputs"
 
 
+MOST_REWRITTEN = 30_000
+"""Nodes above which ONNX Runtime rewrites a graph only where it is asked to."""
+
 _TRIED_ELEMENTS = 2**26
 """Most elements of inputs that are made up to see shapes."""
 
@@ -60,7 +63,7 @@ class Wishes:
     arrays: dict[str, Any] | None
     label: str
     freeze: dict[str, object]
-    canonical: str
+    canonical: str | None
     extensions: tuple[str | os.PathLike[str] | Extension, ...]
     measure: bool
     observed: Observed | None
@@ -111,8 +114,10 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
     if frozen or wishes.canonical != "none":
         fold_branches(proto, source, custom.libraries)
     arrays = None if wishes.arrays is None else without_frozen(wishes.arrays, frozen, source)
+    level, unoptimised = _level(wishes.canonical, len(proto.graph.node))
     wishes = replace(
         wishes,
+        canonical=level,
         arrays=arrays,
         shapes={name: shape for name, shape in wishes.shapes.items() if name not in frozen},
     )
@@ -159,7 +164,7 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
         proto=result.proto,
         weights_dir=weights_dir,
         sha256=_with_extensions(file.sha256, added),
-        canonical=wishes.canonical,
+        canonical=level,
         dims=bound,
         shapes={key: tuple(int(n) for n in shape) for key, shape in wishes.shapes.items()},
         file_nodes=in_file,
@@ -170,7 +175,17 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
         lowering=result.lowering,
         observed=observed,
         unmeasured=unmeasured,
+        unoptimised=unoptimised,
     )
+
+
+def _level(asked: str | None, nodes: int) -> tuple[str, str | None]:
+    """How far the graph is rewritten, and why not at all where nobody said so."""
+    if asked is not None:
+        return asked, None
+    if nodes <= MOST_REWRITTEN:
+        return "basic", None
+    return "none", f"rewriting {nodes:,} nodes costs more than it gives"
 
 
 def _bound(file: _File, wishes: Wishes) -> tuple[Canonical, Graph, ModelError | None]:
@@ -181,8 +196,9 @@ def _bound(file: _File, wishes: Wishes) -> tuple[Canonical, Graph, ModelError | 
     Then the third of what is returned is what it said.
     """
     binding = _bind(file.proto.graph, file.source, wishes)
+    level = wishes.canonical or "basic"
     try:
-        result = _canonical(file, wishes.canonical)
+        result = _canonical(file, level)
     except ModelError as error:
         if not binding:
             raise
@@ -192,7 +208,7 @@ def _bound(file: _File, wishes: Wishes) -> tuple[Canonical, Graph, ModelError | 
     sizes = _input_shapes(file.proto.graph)
     binding.undo()
     try:
-        result = _canonical(file, wishes.canonical)
+        result = _canonical(file, level)
     except ModelError:
         raise refused from None
     again = _bind(result.proto.graph, file.source, wishes)

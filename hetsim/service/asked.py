@@ -33,7 +33,7 @@ class Asked:
         Gives further options for a problem: what of it is to run where.
     """
 
-    canonical: Literal["none", "basic", "extended"] = "basic"
+    canonical: Literal["none", "basic", "extended"] | None = None
     extensions: tuple[Any, ...] = ()
     freeze: Mapping[str, object] = field(default_factory=dict, hash=False)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict, hash=False)

@@ -99,7 +99,8 @@ model_options = all_of(
         "--canonical",
         type=click.Choice(["none", "basic", "extended"]),
         default=None,
-        help="How far ONNX Runtime may rewrite the graph first.  [default: basic]",
+        help="How far ONNX Runtime may rewrite the graph first.  [default: basic; none above "
+        "30,000 nodes]",
     ),
     click.option(
         "--extension",

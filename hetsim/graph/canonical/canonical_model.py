@@ -131,7 +131,7 @@ def canonicalise(
         drop_inner_types(proto.graph)
         unshadow(proto.graph)
         sort_nodes(proto.graph, where)
-    before = operations_of(proto.graph.node)
+    before = operations_of(proto.graph.node) if half else ()
     made = lowered(proto, weights_dir, where, custom) if half else None
     prune(proto)
     annotate(proto, weights_dir, declared, where, accepted=rewritten or half, custom=custom)

@@ -69,7 +69,9 @@ def read_onnx(path: Path) -> OnnxFile:
             where=str(path),
             hint="give a complete .onnx file (binary protobuf)",
         ) from error
-    return _checked(proto, content, path)
+    digest = hashlib.sha256(content)
+    del content
+    return _checked(proto, digest, path)
 
 
 def from_memory(proto: onnx.ModelProto, name: str, folder: Path | None) -> OnnxFile:
@@ -96,16 +98,18 @@ def from_memory(proto: onnx.ModelProto, name: str, folder: Path | None) -> OnnxF
             where=name,
             hint="give the folder that they are in, or load them into the model",
         )
+    digest = hashlib.sha256(content)
+    del content
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
-    return _checked(copy, content, (folder or Path()) / (Path(name).name or "model"))
+    return _checked(copy, digest, (folder or Path()) / (Path(name).name or "model"))
 
 
-def _checked(proto: onnx.ModelProto, content: bytes, path: Path) -> OnnxFile:
-    """Check what `content` says, and attach its small external data in place."""
+def _checked(proto: onnx.ModelProto, digest: hashlib._Hash, path: Path) -> OnnxFile:
+    """Check what a file of that `digest` says, and attach its small external data in place."""
     if not proto.HasField("graph") or not proto.ir_version:
         raise ModelError(
-            "not an ONNX model: it holds no graph" if content else "not an ONNX model: it is empty",
+            f"not an ONNX model: it {'holds no graph' if proto.ListFields() else 'is empty'}",
             where=str(path),
             hint="give a complete .onnx file (binary protobuf)",
         )
@@ -121,7 +125,6 @@ def _checked(proto: onnx.ModelProto, content: bytes, path: Path) -> OnnxFile:
             where=str(path),
             hint="export the model anew",
         )
-    digest = hashlib.sha256(content)
     sizes = _attach_external(proto, path)
     for location, size in sorted(sizes.items()):
         digest.update(f"\0{location}\0{size}".encode())

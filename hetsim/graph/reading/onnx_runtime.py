@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes
 from hetsim.graph.reading.onnx_types import parse_type
 from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
 from hetsim.graph.reading.structure import bodies
+from hetsim.graph.reading.weights_aside import Aside, pays_to_put_aside, put_aside
 
 LEVELS = ("none", "basic", "extended")
 """What ``canonical`` may be."""
@@ -35,6 +37,13 @@ model, which ends at 2 GiB, and is private to every process, where files are sha
 
 _LARGE_CONSTANT_BYTES = 2**20
 _ELSEWHERE = "set TMPDIR to a folder that is writable and has room, or use --canonical none"
+
+
+_PACKED_BYTES_A_PAIR = 16
+"""What can be packed while two constants are compared: 1 GB/s, and 16 ns."""
+
+_PACKED_BYTES = 2**28
+"""The most that is packed, for its memory."""
 
 
 def check_versions(proto: onnx.ModelProto, where: str, libraries: Sequence[str] = ()) -> None:
@@ -77,26 +86,32 @@ def optimise(
     Weights that it did not touch stay the external references they were; those it made are
     inline. The file it writes lives in a temporary folder and is gone afterwards.
     """
+    fold_large = fold_large and external_bytes(proto) <= _MANY_BYTES
     try:
-        with tempfile.TemporaryDirectory(prefix="hetsim-") as folder:
+        with (
+            tempfile.TemporaryDirectory(prefix="hetsim-") as folder,
+            _apart(proto, weights_dir) as (left, weights, aside),
+        ):
             saved = Path(folder) / "optimised.onnx"
             try:
                 open_session(
-                    proto, weights_dir, level, where, saved, libraries, fold_large=fold_large
+                    left, weights, level, where, saved, libraries, fold_large=fold_large, runs=False
                 )
             except ModelError as error:
                 # What it cannot write, it says as it says what is wrong with a model.
-                short = no_room_in(folder, inline_bytes(proto), where, hint=_ELSEWHERE)
+                short = no_room_in(folder, inline_bytes(left), where, hint=_ELSEWHERE)
                 if short is None:
                     raise
                 raise short from error
-            made = _written(saved, inline_bytes(proto), where)
+            made = _written(saved, inline_bytes(left), where)
     except OSError as error:
         raise out_of_room(error, where, path=tempfile.gettempdir(), hint=_ELSEWHERE) or ModelError(
             f"the optimised model cannot be written: {error.strerror or error}",
             where=where,
             hint=_ELSEWHERE,
         ) from error
+    if aside is not None:
+        aside.give_back(made)
     _widen_indices(made.graph)
     return made
 
@@ -112,6 +127,29 @@ def _written(saved: Path, nbytes: int, where: str) -> onnx.ModelProto:
         raise short or ModelError(
             "the optimised model is damaged", where=where, hint="use --canonical none"
         ) from error
+
+
+@contextmanager
+def _apart(
+    proto: onnx.ModelProto, weights_dir: Path | None
+) -> Iterator[tuple[onnx.ModelProto, Path | None, Aside | None]]:
+    """Put the weights of a large model aside, where there is room for them.
+
+    Yields the model as it is to be opened, where its weights are, and what was put aside. Weights
+    that are in files are left there.
+    """
+    with ExitStack() as stack:
+        aside = None
+        if weights_dir is None and pays_to_put_aside(proto):
+            # Without room for a file they stay in the model: it takes more memory.
+            with suppress(OSError), ExitStack() as trial:
+                folder = trial.enter_context(tempfile.TemporaryDirectory(prefix="hetsim-"))
+                aside = put_aside(proto, Path(folder))
+                stack.push(trial.pop_all())
+        if aside is None:
+            yield proto, weights_dir, None
+        else:
+            yield aside.proto, aside.folder, aside
 
 
 def _widen_indices(graph: onnx.GraphProto) -> None:
@@ -180,16 +218,15 @@ def _output_types(
     graph.node.extend(nodes)
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outputs)
     try:
-        session = open_session(proto, weights_dir, "none", where, libraries=libraries)
+        with _apart(proto, weights_dir) as (left, weights, _):
+            session = open_session(left, weights, "none", where, libraries=libraries, runs=False)
+            read = session.get_outputs()
+            del session
     finally:
         del graph.node[kept_nodes:]
         del graph.output[kept_outputs:]
     wanted = set(names)
-    return {
-        value.name: (value.type, value.shape)
-        for value in session.get_outputs()
-        if value.name in wanted
-    }
+    return {value.name: (value.type, value.shape) for value in read if value.name in wanted}
 
 
 def open_session(
@@ -201,10 +238,12 @@ def open_session(
     libraries: Sequence[str] = (),
     profile: Path | None = None,
     fold_large: bool = True,
+    runs: bool = True,
 ) -> Any:
     """Return a single-threaded session; its errors are ModelErrors of one line.
 
-    `saved` is where the optimised model shall go, `profile` how the profile's path begins.
+    `saved` is where the optimised model shall go, `profile` how the profile's path begins. With
+    `runs` false nothing is run, and it is opened as what is quickest.
     """
     ort = quiet_runtime()
     options = ort.SessionOptions()
@@ -216,7 +255,6 @@ def open_session(
     options.log_severity_level = SILENT
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.disable_prepacking", "1")
     if weights_dir is not None:
         options.add_session_config_entry(
             "session.model_external_initializers_file_folder_path", str(weights_dir)
@@ -226,7 +264,7 @@ def open_session(
         options.profile_file_prefix = str(profile)
     if saved is not None:
         options.optimized_model_filepath = str(saved)
-        if not fold_large or external_bytes(proto) > _MANY_BYTES:
+        if not fold_large:
             options.add_session_config_entry(
                 "optimization.constant_folding_max_output_size_in_bytes", str(_LARGE_CONSTANT_BYTES)
             )
@@ -240,6 +278,8 @@ def open_session(
             where=where,
             hint="save it with its weights as external data",
         ) from error
+    if runs or not _pays_to_pack(proto, len(content)):
+        options.add_session_config_entry("session.disable_prepacking", "1")
     for library in libraries:
         try:
             options.register_custom_ops_library(library)
@@ -260,6 +300,19 @@ def open_session(
         raise out_of_room(error, where) or _translated(
             str(error), proto, where, f"ONNX Runtime {ort.__version__}"
         ) from error
+
+
+def _pays_to_pack(proto: onnx.ModelProto, nbytes: int) -> bool:
+    """Whether kernels that pack their weights are sooner made than kernels that do not.
+
+    Packing copies all bytes. Without it ONNX Runtime looks through all constants for each one that
+    it has fused away: with many small ones that takes longer.
+    """
+    count = len(proto.graph.initializer)
+    if nbytes > min(_PACKED_BYTES, _PACKED_BYTES_A_PAIR * count**2):
+        return False
+    nbytes += external_bytes(proto)
+    return nbytes <= min(_PACKED_BYTES, _PACKED_BYTES_A_PAIR * count**2)
 
 
 def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> ModelError:

@@ -12,6 +12,11 @@ from hetsim.graph.dag import find_cycle, topological_order
 
 _FIRST_IR_WITH_OWN_CONSTANTS = 4
 
+_WITHOUT_BODIES = frozenset(onnx.AttributeProto.AttributeType.values()) - {
+    onnx.AttributeProto.UNDEFINED, onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
+}  # fmt: skip
+"""Types of attributes, for nearly all that there are hold no graph: fields are slow to look at."""
+
 
 def regularise(proto: onnx.ModelProto, where: str) -> tuple[onnx.NodeProto, ...]:
     """Make `proto` regular in place, and return its nodes as they were named.
@@ -60,6 +65,8 @@ def captures(node: onnx.NodeProto) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for body in bodies(node):
         found.update(dict.fromkeys(free_names(body)))
+    if not found:
+        return ()
     own = set(node.input)
     return tuple(name for name in found if name not in own)
 
@@ -67,6 +74,8 @@ def captures(node: onnx.NodeProto) -> tuple[str, ...]:
 def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """Yield the graphs among the attributes of `node`."""
     for attribute in node.attribute:
+        if attribute.type in _WITHOUT_BODIES:
+            continue
         if attribute.HasField("g"):
             yield attribute.g
         yield from attribute.graphs

@@ -9,6 +9,7 @@ import onnx
 
 from hetsim.base.room import out_of_room
 from hetsim.errors import ModelError
+from hetsim.graph.reading.acceptance import check_in_parts
 from hetsim.graph.reading.extension import NONE, Custom
 from hetsim.graph.reading.onnx_file import INLINE_BYTES
 from hetsim.graph.reading.onnx_runtime import probe_types
@@ -16,6 +17,9 @@ from hetsim.graph.reading.onnx_types import bytes_of, has_rank, has_type, withou
 from hetsim.graph.shapes.binding import bindable
 from hetsim.graph.shapes.fragile import replace_fragile
 from hetsim.graph.shapes.tree_types import add_stand_in, is_ensemble
+
+PARTS_FROM = 10_000
+"""Nodes above which ONNX Runtime is asked of one part after the other whether it reads them."""
 
 _LISTED = 2**16
 """Longest list of sizes whose contents inference follows: as many dimensions has no tensor."""
@@ -48,7 +52,9 @@ def annotate(
     written = [name for node in graph.node for name in node.output if name]
     known = inferred(proto, written, custom)
     missing = [name for name in written if name not in known or not has_rank(known[name])]
-    if missing or not accepted:
+    if not missing and not accepted and len(graph.node) > PARTS_FROM:
+        check_in_parts(proto, weights_dir, known, where, custom.libraries)
+    elif missing or not accepted:
         found = probe_types(proto, weights_dir, missing, where, custom.libraries)
         known.update({name: kind for name, kind in found.items() if has_type(kind)})
     known.update({value.name: value.type for value in graph.input})

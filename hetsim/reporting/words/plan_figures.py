@@ -20,11 +20,17 @@ WAYS_SHOWN = 2
 
 
 def shape_rows(model: Model) -> list[tuple[str, str]]:
-    """Return the lines that say what a run measured: shapes, and ways through control flow."""
+    """Return the lines that say what was made of a model where that is not as always.
+
+    A graph that is too large to be rewritten, and what a run measured: shapes, and ways through
+    control flow.
+    """
+    rows = []
+    if model.unoptimised is not None:
+        rows.append(("graph", f"as in the file: {model.unoptimised} (--canonical basic does it)"))
     seen = model.observed
     if seen is None:
-        return []
-    rows = []
+        return rows
     by_data = sum(model.graph.tensors[name].measured for name in seen.shapes)
     others = len(seen.shapes) - by_data
     parts = []
