@@ -27,11 +27,18 @@ MANY = 1 << 20
 
 
 def few(seed: int) -> Question:
-    """A question of two models or three, and of three devices at most."""
+    """A question of two models or three, of at most 400 placements on each of its vectors."""
     while True:
         question = random_question(seed, vectors=24, requests=60)
-        if len(question.models) > 1:
-            return replace(question, max_devices=min(question.max_devices, 3))
+        models = len(question.models)
+        for most in (3, 2) if models > 1 else ():
+            fewer = replace(question, max_devices=min(question.max_devices, most))
+            devices = [
+                sum(n * len(kind.devices) for n, kind in zip(counts, fewer.kinds, strict=True))
+                for counts in every_vector(fewer)
+            ]
+            if (2 ** max(devices) - 1) ** models <= 400:
+                return fewer
         seed += 1000
 
 
