@@ -30,7 +30,7 @@ from hetsim.hardware.catalog import platform_names
 CASES = Path(__file__).parent.parent / "tests" / "cases" / "placement"
 ON_INSTANCES: dict[str, dict[str, Any]] = {
     **{name: {} for name in ("single", "heft", "cpop", "peft", "lookahead", "dls", "etf")},
-    "local-search": {"seconds": 0.5},
+    "local-search": {"time_limit_s": 0.5},
     "exact": {"time_limit_s": 30.0},
     "auto": {},
 }

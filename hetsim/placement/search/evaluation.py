@@ -51,6 +51,11 @@ def draft_of(problem: Problem, groups: Sequence[Group]) -> Draft:
     return Draft([v for group in groups for v in group.nodes], device, cut)
 
 
+def estimates_groups(problem: Problem) -> bool:
+    """Whether drafts are estimated by subgraphs; else every node is one, and links are free."""
+    return pays_to_coarsen(problem) or problem.contention == "fifo"
+
+
 class Estimator:
     """What the latency of drafts of one problem is, in seconds.
 
@@ -61,7 +66,7 @@ class Estimator:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.grouped = pays_to_coarsen(problem) or problem.contention == "fifo"
+        self.grouped = estimates_groups(problem)
         self._seconds: Rows = np.where(problem.supported, problem.shared_seconds, np.inf).tolist()
         self._preds = problem.dag.preds
         latency_s, bytes_per_s = travel_matrices(problem)

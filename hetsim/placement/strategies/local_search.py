@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from hetsim.base.going import say
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping.refinement import refine
-from hetsim.placement.listing.room import Room
 from hetsim.placement.objective import (
     Objective,
     check_objective,
@@ -23,8 +20,7 @@ from hetsim.placement.objective import (
     measure,
     memory_binds,
 )
-from hetsim.placement.search.evaluation import Draft, Estimator, draft_of
-from hetsim.placement.search.moves import Mover
+from hetsim.placement.search.annealing import JUDGED, Budget, Heat, rounds, walk
 from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.starting.starts import Start, starts_that_fit
 from hetsim.placement.throughput.search import search_stages, within_memory
@@ -34,14 +30,12 @@ from hetsim.problem.problem import Problem
 WORK = 400_000
 """Tasks evaluated in all, by which the default number of moves is set."""
 LEAST_MOVES, MOST_MOVES = 500, 20_000
-HOT, COLD = 0.03, 0.003
-"""Worsening that is accepted with probability 1/e at first and at last, over the best cost."""
 STAGE_MOVES, CHUNK = 300_000, 50_000
 """Moves for throughput where none are given, and how many go from one start at a time."""
 ORDERS = 10
 """Orders that are cut for throughput."""
-JUDGED = 40
-"""Drafts that the clock judges at most, beside the start."""
+MOST_JUDGED = 1_000
+"""Drafts that the clock judges at most, beside the start, where a budget is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +47,10 @@ class LocalSearch(Constrained):
     subgraphs are cut. A move is weighed by ``evaluation.Estimator``, which equals the clock
     where links are free of contention; what improves on everything before is judged by the
     clock itself. It starts from the best constructive plan and every device alone, and
-    never returns worse. Anytime: the budget sets how slowly it cools. On a model the moves are
-    of tasks; at last the borders are refined node by node.
+    never returns worse. Anytime: the budget sets how slowly it cools, and one that is given also
+    how hot it begins and how many rounds there are (``annealing.rounds``). Much work is done by
+    machine code, with the same answer. On a model the moves are of tasks; at last the borders
+    are refined node by node.
 
     Attributes
     ----------
@@ -62,7 +58,7 @@ class LocalSearch(Constrained):
         What the plan is for.
     moves : int, optional
         Moves tried; absent: as many as evaluate WORK tasks in all, or STAGE_MOVES for
-        throughput. The answer is then the same in every process.
+        throughput. The answer is the same in every process.
     time_limit_s : float, optional
         CPU seconds, those for the start included; in place of `moves`, and the answer
         depends on the machine.
@@ -162,37 +158,29 @@ class LocalSearch(Constrained):
         improves on everything before is played first, and taken back where it does not fit.
         """
         problem = coarse.problem
-        judge = _Judge(problem, start)
-        moves = self.moves
-        if moves is None:
-            moves = min(MOST_MOVES, max(LEAST_MOVES, WORK // max(problem.n, 1)))
         if problem.n == 0 or (len(problem.devices) == 1 and not any(problem.dispatch_s)):
             return start.groups, start.cost, 0
-
-        def progress(tried: int) -> float:
-            if self.time_limit_s is not None:
-                return (time.process_time() - began) / max(self.time_limit_s, 1e-9)
-            return tried / max(moves, 1)
-
-        tried = anneal(
-            Estimator(problem),
-            draft_of(problem, start.groups),
-            progress,
-            judge,
-            random.Random(self.seed),
-            _Memory(coarse) if memory_binds(coarse.fine) else None,
-        )
+        holds = _Memory(coarse).holds if memory_binds(coarse.fine) else None
+        if self.moves is None and self.time_limit_s is None:
+            default = Budget(min(MOST_MOVES, max(LEAST_MOVES, WORK // max(problem.n, 1))))
+            way = walk(problem, start.groups, self.seed, holds, default)
+            judge = _Judge(problem, start, JUDGED)
+            tried = way.round(default, Heat(), judge)
+        else:
+            given = Budget(self.moves, began, began + (self.time_limit_s or 0.0))
+            way = walk(problem, start.groups, self.seed, holds, given)
+            judge = _Judge(problem, start, MOST_JUDGED)
+            tried = rounds(way, problem, given, judge)
         return judge.groups, judge.cost, tried
 
 
 class _Judge:
     """Keeps the best draft by the clock."""
 
-    def __init__(self, problem: Problem, start: Start) -> None:
-        self._problem = problem
+    def __init__(self, problem: Problem, start: Start, trials: int) -> None:
+        self._problem, self._left = problem, trials
         self.groups: tuple[Group, ...] = start.groups
         self.cost = start.cost
-        self._left = JUDGED
 
     def __call__(self, groups: tuple[Group, ...], *, last: bool) -> None:
         """Judge `groups`; one trial is kept for the last."""
@@ -220,64 +208,3 @@ class _Memory:
         except Infeasible:
             return False
         return True
-
-
-def anneal(
-    estimator: Estimator,
-    draft: Draft,
-    progress: Callable[[int], float],
-    judge: Callable[..., None],
-    rng: random.Random,
-    memory: _Memory | None = None,
-) -> int:
-    """Anneal from `draft`, give every fiftieth part of the way's best to `judge`.
-
-    Parameters
-    ----------
-    estimator : Estimator
-    draft : Draft
-        Changed on the way.
-    progress : callable
-        From moves tried to the part of the budget that is spent.
-    judge : callable
-    rng : random.Random
-    memory : _Memory, optional
-        Where a draft may not fit.
-
-    Returns
-    -------
-    Moves tried.
-    """
-    problem = estimator.problem
-    room = Room(problem, draft.device) if memory is not None else None
-    mover = Mover(problem, draft, rng, cuts=estimator.grouped, room=room)
-    now = best = estimator.cost(draft)
-    best_draft = draft.copy()
-    fresh = True
-    tried, spent = 0, progress(0)
-    next_look = spent
-    scale = best or 1.0
-    temperature = HOT * scale
-    while spent < 1.0:
-        if tried % 16 == 0:
-            spent = progress(tried)
-            say(spent)
-            temperature = scale * HOT * (COLD / HOT) ** min(spent, 1.0)
-            if fresh and spent >= next_look:
-                judge(estimator.groups(best_draft), last=False)
-                fresh, next_look = False, spent + 1.0 / JUDGED
-        tried += 1
-        undo = mover.propose()
-        if undo is None:
-            continue
-        cost = estimator.cost(draft)
-        if cost < best and memory is not None and not memory.holds(estimator.groups(draft)):
-            undo()
-        elif cost <= now or rng.random() < math.exp((now - cost) / temperature):
-            now = cost
-            if cost < best:
-                best, best_draft, fresh = cost, draft.copy(), True
-        else:
-            undo()
-    judge(estimator.groups(best_draft), last=True)
-    return tried

@@ -1,0 +1,243 @@
+"""The local search before and after: moves a second, optima met, and plans at equal time.
+
+JSON lines out. *before* is what Python does, cooled from 3 % of the cost whatever the number of
+tasks, in one round; *after* is ``annealing.rounds`` as machine code. CPU seconds; what loading
+the machine code takes is told apart, and not counted.
+
+1. `moves`: moves a second by either way, on the same draws: the best cost is the same.
+2. `optimum`: how many instances of 20 to 25 tasks with a proven optimum each way meets it in half
+   a second; `fit` are those that the heat and the length of rounds were chosen on, `held` are not.
+3. `large`: latency of drawn instances of 1,000 to 5,000 tasks, and of workflows, at equal time.
+4. `verbs`: CPU seconds of ``heft`` and ``auto`` on 10,000 tasks with dispatch and links.
+
+``python benchmarks/search.py --seconds 20 --tasks 1000 3000``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import hetsim
+from hetsim.partitioning.groups import Group
+from hetsim.placement.objective import latency_of_groups
+from hetsim.placement.search.annealing import (
+    Budget,
+    CompiledWalk,
+    Heat,
+    PythonWalk,
+    rounds,
+)
+from hetsim.placement.starting.constructive import prepared
+from hetsim.placement.starting.starts import starts_that_fit
+from strategies import CASES, instances
+
+
+def layered(
+    n: int, devices: int, degree: int, width: int, seed: int, **options: Any
+) -> hetsim.Problem:
+    """Layers of `width` nodes, each with up to `degree` inputs from the layer before."""
+    rng = random.Random(seed)
+    edges = {
+        (rng.randrange(v // width * width - width, v // width * width), v)
+        for v in range(width, n)
+        for _ in range(rng.randint(1, degree))
+    }
+    return hetsim.Problem.from_arrays(
+        np.random.default_rng(seed).uniform(1.0, 20.0, (n, devices)),
+        edges=[(u, v, rng.randint(1, 20)) for u, v in sorted(edges)],
+        latency_s=0.5,
+        bytes_per_s=1.0,
+        name=f"{n} in layers of {width} on {devices}",
+        **options,
+    )
+
+
+MODEL_LIKE = {"dispatch_s": 0.7, "contention": "fifo", "host": 0}
+
+
+class Best:
+    """Keeps the best latency by the clock."""
+
+    def __init__(self, problem: hetsim.Problem, latency_s: float) -> None:
+        self._problem, self.latency_s = problem, latency_s
+
+    def __call__(self, groups: tuple[Group, ...], *, last: bool) -> None:
+        """Judge `groups`."""
+        found = latency_of_groups(self._problem, groups, "draft")
+        self.latency_s = min(self.latency_s, found)
+
+
+def started(problem: hetsim.Problem) -> tuple[hetsim.Problem, tuple[Group, ...], float]:
+    """The tasks, the best constructive plan of them, and its latency."""
+    coarse, starts = starts_that_fit(prepared(problem), "latency")
+    return coarse.problem, starts[0].groups, starts[0].cost
+
+
+def before(problem: hetsim.Problem, groups: tuple[Group, ...], best: Best, seconds: float) -> int:
+    """Anneal as it was; return the moves tried."""
+    now_s = time.process_time()
+    way = PythonWalk(problem, groups, 0, None)
+    return way.round(Budget(None, now_s, now_s + seconds), Heat(), best)
+
+
+def after(problem: hetsim.Problem, groups: tuple[Group, ...], best: Best, seconds: float) -> int:
+    """Anneal as it is; return the moves tried."""
+    now_s = time.process_time()
+    way = CompiledWalk(problem, groups, 0, None)
+    return rounds(way, problem, Budget(None, now_s, now_s + seconds), best)
+
+
+def emit(**record: Any) -> None:
+    """Print one JSON line."""
+    print(json.dumps({"benchmark": "search", **record}), flush=True)
+
+
+def bench_moves() -> None:
+    """Moves a second by both ways, on the same draws."""
+    drawn = [
+        layered(25, 3, 3, 5, 1),
+        layered(25, 3, 3, 5, 1, **MODEL_LIKE),
+        layered(200, 4, 3, 20, 1, **MODEL_LIKE),
+        layered(3_000, 4, 3, 100, 1, **MODEL_LIKE),
+    ]
+    began_s = time.process_time()
+    problem, groups, cost = started(drawn[0])
+    CompiledWalk(problem, groups, 0, None).round(Budget(1), Heat(), Best(problem, cost))
+    emit(section="moves", loading_cpu_s=round(time.process_time() - began_s, 2))
+    for whole in drawn:
+        problem, groups, cost = started(whole)
+        moves = max(200, 200_000 // problem.n)
+        told: list[tuple[float, float]] = []
+        for way in (PythonWalk, CompiledWalk):
+            best = Best(problem, cost)
+            made = way(problem, groups, 0, None)
+            began_s = time.process_time()
+            tried = made.round(Budget(moves), Heat(), best)
+            told.append((tried / (time.process_time() - began_s), best.latency_s))
+        emit(
+            section="moves",
+            instance=whole.name,
+            tasks=problem.n,
+            links=problem.contention == "fifo",
+            before_a_s=round(told[0][0]),
+            after_a_s=round(told[1][0]),
+            same=told[0][1] == told[1][1],
+        )
+
+
+def proven() -> Iterator[tuple[hetsim.Problem, float]]:
+    """Instances drawn here whose optimum ``exact`` proves."""
+    for seed in range(100, 106):
+        problem = layered(20 + seed % 6, 3, 2, 4, seed)
+        made = hetsim.plan(problem, "exact", time_limit_s=60.0)
+        if "proven optimal" in made.reason:
+            yield problem, hetsim.simulate(made, trace=False).latency_s
+
+
+def bench_optima(seconds: float) -> None:
+    """How many optima are met."""
+    known = list(instances())[1:]
+    for name, cases in (("fit", known[::2]), ("held", known[1::2]), ("drawn", list(proven()))):
+        for told, way in (("before", before), ("after", after)):
+            ratios: list[float] = []
+            for whole, optimum in cases:
+                problem, groups, cost = started(whole)
+                best = Best(problem, cost)
+                way(problem, groups, best, seconds)
+                ratios.append(best.latency_s / optimum)
+            emit(
+                section="optimum",
+                instances=name,
+                search=told,
+                cases=len(ratios),
+                met=sum(ratio <= 1 + 1e-9 for ratio in ratios),
+                mean_ratio=round(math.exp(sum(map(math.log, ratios)) / max(len(ratios), 1)), 4),
+                worst_ratio=round(max(ratios), 4),
+            )
+
+
+def workflows() -> Iterator[hetsim.Problem]:
+    """The published workflows among the tests' cases."""
+    for path in sorted((CASES / "dagbench").glob("*.json")):
+        record = json.loads(path.read_text())
+        yield hetsim.Problem.from_arrays(
+            np.array(record["nodes"], dtype=float),
+            edges=[tuple(edge) for edge in record["edges"]],
+            devices=[device["name"] for device in record["devices"]],
+            latency_s=record["latency"],
+            bytes_per_s=record["bandwidth"],
+            name=record["name"],
+        )
+
+
+def bench_large(tasks: list[int], seconds: float) -> None:
+    """Latency at equal time."""
+    drawn = [
+        layered(n, 4, 3, max(20, n // 20), n, **options)
+        for n in tasks
+        for options in ({}, MODEL_LIKE)
+    ]
+    for whole in (*workflows(), *drawn):
+        problem, groups, cost = started(whole)
+        told: list[float] = []
+        for way in (before, after):
+            best = Best(problem, cost)
+            way(problem, groups, best, seconds)
+            told.append(best.latency_s)
+        emit(
+            section="large",
+            instance=whole.name,
+            tasks=problem.n,
+            links=problem.contention == "fifo",
+            cpu_s=seconds,
+            start=cost,
+            before=told[0],
+            after=told[1],
+            better=round(1 - told[1] / told[0], 4),
+        )
+
+
+def bench_verbs() -> None:
+    """CPU seconds of ``heft`` and ``auto`` on 10,000 tasks."""
+    for devices, degree, width in ((4, 3, 100), (8, 6, 100), (4, 2, 400)):
+        whole = layered(10_000, devices, degree, width, 0, dispatch_s=0.7, contention="fifo")
+        for strategy in ("heft", "auto"):
+            began_s = time.process_time()
+            made = hetsim.plan(whole, strategy)
+            emit(
+                section="verbs",
+                instance=whole.name,
+                strategy=strategy,
+                cpu_s=round(time.process_time() - began_s, 2),
+                latency_s=hetsim.simulate(made, trace=False).latency_s,
+            )
+
+
+def main() -> None:
+    """All sections, or those named."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    sections = ("moves", "optimum", "large", "verbs")
+    parser.add_argument("--only", nargs="+", choices=sections, default=sections)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of a large instance")
+    parser.add_argument("--tasks", type=int, nargs="+", default=[1_000, 5_000])
+    chosen = parser.parse_args()
+    if "moves" in chosen.only:
+        bench_moves()
+    if "optimum" in chosen.only:
+        bench_optima(0.5)
+    if "large" in chosen.only:
+        bench_large(chosen.tasks, chosen.seconds)
+    if "verbs" in chosen.only:
+        bench_verbs()
+
+
+if __name__ == "__main__":
+    main()
