@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hetsim.base.text import to_compact_json
 from hetsim.cli.invocation import current
-from hetsim.reporting.output import check_file, check_folder, write_file, write_folder
+from hetsim.reporting.output import Text, check_file, check_folder, write_file, write_folder
 
 if TYPE_CHECKING:
     from hetsim.plans.plan import Plan
@@ -46,15 +46,15 @@ def leave(
     """Write the trace, with what a real run did, and the folder with plan, result and manifest."""
     if trace is None and out is None:
         return
-    from hetsim.reporting.trace import trace_json
+    from hetsim.reporting.trace import trace_pieces
 
     invocation = current()
-    drawn = trace_json(plan, timeline, real, arrivals_s)
+    drawn = trace_pieces(plan, timeline, real, arrivals_s)
     if out is not None:
         from hetsim.base.text import to_json
         from hetsim.reporting.manifest import manifest_json
 
-        files = {
+        files: dict[str, Text] = {
             "plan.json": plan.to_json(),
             "result.json": to_json(record),
             "trace.json": drawn,
@@ -63,7 +63,11 @@ def leave(
         write_folder(out, files, force=force)
         invocation.note(f"wrote {', '.join(files)} to {out}")
     if trace is not None:
-        write_file(trace, drawn, force=force)
+        if out is None:
+            write_file(trace, drawn, force=force)
+        else:
+            with (out / "trace.json").open(encoding="utf-8") as written:
+                write_file(trace, iter(lambda: written.read(2**20), ""), force=force)
         invocation.note(
             f"wrote the trace of {plan.strategy} to {trace}; open it in ui.perfetto.dev"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,8 +61,9 @@ class Timeline:
         End-to-end latency of each request: from its arrival to its last output on the host.
     makespan_s : float
         When the last request ends, from time 0.
-    events : tuple of Event
-        By (start, request, plan order); empty where no trace was asked for.
+    events : sequence of Event
+        By (start, request, plan order), each made when it is read; empty where no trace was asked
+        for.
     device_busy_s, link_busy_s : mapping of str to float
         Seconds of occupation, summed over a device's streams; links by direction or bus.
     device_utilization, link_utilization : mapping of str to float
@@ -85,7 +86,7 @@ class Timeline:
 
     latencies_s: tuple[float, ...]
     makespan_s: float
-    events: tuple[Event, ...]
+    events: Sequence[Event]
     device_busy_s: Mapping[str, float]
     link_busy_s: Mapping[str, float]
     device_utilization: Mapping[str, float]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hetsim.base.files import whole_file
 from hetsim.base.room import out_of_room
 from hetsim.errors import InvalidInput, UsageError
+
+Text = str | Iterable[str]
+"""What a file is to hold, whole or in pieces, of which each is forgotten when it is written."""
 
 OWN_FILES = (
     "plan.json",
@@ -48,7 +51,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
         )
 
 
-def write_folder(folder: Path, files: Mapping[str, str], *, force: bool = False) -> None:
+def write_folder(folder: Path, files: Mapping[str, Text], *, force: bool = False) -> None:
     """Write `files` (text by name, of ``OWN_FILES``) to `folder`, all of them or none.
 
     All are written to a folder beside it first. That folder is then renamed where `folder`
@@ -72,7 +75,7 @@ def write_folder(folder: Path, files: Mapping[str, str], *, force: bool = False)
     try:
         draft.mkdir(parents=True)
         for name, text in files.items():
-            (draft / name).write_text(text, encoding="utf-8")
+            _write(draft / name, text)
         if target.exists() and _listing(target):
             for name in files:
                 (draft / name).replace(target / name)
@@ -101,7 +104,7 @@ def check_file(path: Path, *, force: bool, option: str = "--trace") -> None:
         raise UsageError(f"there is no folder '{path.parent}'", where=where)
 
 
-def write_file(path: Path, text: str, *, force: bool = False, option: str = "--trace") -> None:
+def write_file(path: Path, text: Text, *, force: bool = False, option: str = "--trace") -> None:
     """Write `text` to `path`, whole or not at all; over a file only with `force`.
 
     Raises
@@ -115,11 +118,16 @@ def write_file(path: Path, text: str, *, force: bool = False, option: str = "--t
     target = path.resolve()
     try:
         with whole_file(target) as draft:
-            draft.write_text(text, encoding="utf-8")
+            _write(draft, text)
     except OSError as error:
         raise out_of_room(error, f"{option} {path}", path=target) or InvalidInput(
             f"cannot write: {error.strerror or error}", where=f"{option} {path}"
         ) from error
+
+
+def _write(path: Path, text: Text) -> None:
+    with path.open("w", encoding="utf-8") as stream:
+        stream.writelines((text,) if isinstance(text, str) else text)
 
 
 def _listing(folder: Path) -> list[str]:

@@ -5,12 +5,14 @@ No two threads have one number, as some readers look for a thread by its number 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from heapq import heappop, heappush
 from typing import Any
 
-from hetsim.plans.timeline import Event
+import numpy as np
+
+from hetsim.plans.events import Events, Ints
 from hetsim.problem.problem import Problem
 
 Entry = dict[str, Any]
@@ -24,7 +26,7 @@ class Tracks:
     Parameters
     ----------
     problem : Problem
-    events : sequence of Event
+    events : Events
         By their starts.
     requests : mapping of int to (float, float)
         From when to when each is drawn.
@@ -37,7 +39,7 @@ class Tracks:
     def __init__(
         self,
         problem: Problem,
-        events: Sequence[Event],
+        events: Events,
         requests: Mapping[int, tuple[float, float]],
         clock: str,
         after: Track,
@@ -51,8 +53,8 @@ class Tracks:
             pid: f"{clock}device {name}" for pid, name in enumerate(problem.devices, start=first)
         }
         self._by_name: dict[str, Track] = {}
-        self._lane_of: dict[int, Track] = {}
-        drawn = {name for event in events for name in event.tracks}
+        self._lane_of = np.zeros(len(events), dtype=np.int64)
+        drawn = {name for one in events.sorts for name in one.tracks}
         for pid, (device, streams) in enumerate(
             zip(problem.devices, problem.streams, strict=True), start=first
         ):
@@ -98,21 +100,35 @@ class Tracks:
         """Return the row that a request is drawn on."""
         return self._request_of[request]
 
-    def _add_lanes(self, events: Sequence[Event]) -> None:
+    def _add_lanes(self, events: Events) -> None:
         on_route: dict[tuple[str, str], list[int]] = {}
-        for index, event in enumerate(events):
-            if not event.tracks:
-                on_route.setdefault((event.source, event.device), []).append(index)
-        for (source, target), own in sorted(on_route.items()):
-            spans = [(events[index].start_s, events[index].end_s) for index in own]
+        for sort, one in enumerate(events.sorts):
+            if not one.tracks:
+                on_route.setdefault((one.source, one.device), []).append(sort)
+        for (source, target), sorts in sorted(on_route.items()):
+            own = np.flatnonzero(np.isin(events.sort, sorts))
+            spans = zip(events.start_s[own].tolist(), events.end_s[own].tolist(), strict=True)
             made = rows(spans, f"{source}>{target}", partial(self._add, self._links_pid))
-            self._lane_of.update(zip(own, made, strict=True))
+            self._lane_of[own] = [tid for _, tid in made]
 
-    def of(self, index: int, event: Event) -> list[Track]:
-        """Return the rows that event number `index` is drawn on."""
-        if not event.tracks:
-            return [self._lane_of[index]]
-        return [self._by_name[name] for name in event.tracks]
+    def of(self, events: Events) -> tuple[Ints, Ints, Ints]:
+        """Return the rows that events are drawn on.
+
+        By event where its own begin, and at the end how many there are; the process and the
+        thread of each.
+        """
+        tracks = [
+            [self._by_name[name] for name in one.tracks] or [(self._links_pid, -1)]
+            for one in events.sorts
+        ]
+        count = np.array([len(own) for own in tracks], dtype=np.int64)
+        first = np.cumsum(count) - count
+        flat = np.array([track for own in tracks for track in own], dtype=np.int64).reshape(-1, 2)
+        at = np.concatenate(([0], np.cumsum(count[events.sort])))
+        owner = np.repeat(np.arange(len(events)), np.diff(at))
+        place = first[events.sort[owner]] + np.arange(len(owner)) - at[owner]
+        tid = flat[place, 1]
+        return at, flat[place, 0], np.where(tid < 0, self._lane_of[owner], tid)
 
     def metadata(self) -> Iterator[Entry]:
         """Name and order every process and thread."""

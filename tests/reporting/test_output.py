@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -77,14 +79,14 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 def test_a_failure_on_the_way_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Path.write_text
+    real = Path.open
 
-    def full(self: Path, text: str, **kwargs: str) -> int:
+    def full(self: Path, mode: str = "r", **kwargs: str) -> IO[Any]:
         if "trace.json" in self.name:
             raise OSError(28, "No space left on device")
-        return real(self, text, **kwargs)
+        return real(self, mode, **kwargs)
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "open", full)
     with pytest.raises(OutOfRoom, match="the disk is full"):
         write_folder(tmp_path / "out", FILES)
     assert list(tmp_path.iterdir()) == []
@@ -99,12 +101,13 @@ def test_a_failure_on_the_way_leaves_the_old_files(
     out = tmp_path / "out"
     write_folder(out, dict.fromkeys(OWN_FILES, "old"))
 
-    def full(self: Path, text: str, **kwargs: str) -> int:
+    def full(self: Path, mode: str = "r", **kwargs: str) -> IO[Any]:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(OutOfRoom):
-        write_folder(out, FILES, force=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", full)
+        with pytest.raises(OutOfRoom):
+            write_folder(out, FILES, force=True)
     assert contents(tmp_path) == {f"out/{name}": "old" for name in OWN_FILES}
 
 
@@ -125,3 +128,22 @@ def test_a_file_must_have_a_folder_and_be_regular(tmp_path: Path) -> None:
         check_file(tmp_path, force=True)
     with pytest.raises(UsageError, match="no regular file"):
         check_file(Path("/dev/null"), force=True)
+
+
+def test_a_file_may_come_in_pieces_and_is_whole_or_not_there(tmp_path: Path) -> None:
+    def pieces(last: str) -> Iterator[str]:
+        yield from ("a", "é\n")
+        if not last:
+            raise OverflowError
+        yield last
+
+    write_file(tmp_path / "made.json", pieces("b"))
+    write_folder(tmp_path / "out", {"trace.json": pieces("c"), "plan.json": "d"})
+    with pytest.raises(OverflowError):
+        write_file(tmp_path / "not.json", pieces(""))
+    with pytest.raises(OverflowError):
+        write_folder(tmp_path / "not", {"plan.json": "d", "trace.json": pieces("")})
+    assert contents(tmp_path) == {
+        "made.json": "aé\nb", "out/trace.json": "aé\nc", "out/plan.json": "d"
+    }  # fmt: skip
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["made.json", "out"]

@@ -201,7 +201,7 @@ def causes(plan: Plan, tasks: Tasks, event: Event) -> list[Event]:
     what kept that one.
     """
     template = template_for(plan, event.request)
-    task = next(task for (r, task), e in tasks.items() if e is event and r == event.request)
+    task = next(task for (r, task), e in tasks.items() if e == event and r == event.request)
     while True:
         waited = [tasks[event.request, before] for before in template.predecessors[task]]
         ended = [before for before in waited if before.end_s == event.start_s]
@@ -219,7 +219,7 @@ def causes(plan: Plan, tasks: Tasks, event: Event) -> list[Event]:
     return [
         other
         for other in tasks.values()
-        if other is not event
+        if other != event
         and other.kind == kept.kind
         and other.end_s == event.start_s
         and held & ({other.device} if other.kind == "compute" else set(other.tracks))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import functools
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.plans.events import Events
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.recording import Recording
@@ -46,13 +47,14 @@ def summarise(
         for times, template in zip(ran, templates, strict=True)
         for transfer in template.transfers
     ]
-    events: tuple[Event, ...] = ()
+    events: Sequence[Event] = ()
     path: tuple[int, ...] = ()
     if trace:
         order = event_order(recording)
         owner = request_of(recording)
-        events = build_events(plan_tasks, recording, order, owner)
-        path = critical_path(plan_tasks, recording, order, owner)
+        task = tasks_of(plan_tasks, recording, owner)
+        events = build_events(plan_tasks, recording, order, owner, task)
+        path = critical_path(plan_tasks, recording, order, owner, task)
     return Timeline(
         latencies_s=tuple((recording.finish - recording.arrival).tolist()),
         makespan_s=makespan,
@@ -127,64 +129,84 @@ def event_order(recording: Recording) -> NDArray[np.int64]:
     return np.argsort(recording.start, kind="stable").astype(np.int64)
 
 
-def request_of(recording: Recording) -> list[int]:
+def request_of(recording: Recording) -> NDArray[np.int64]:
     """Return the request of every entry of the recording."""
     tasks = np.diff(recording.entry_at)
-    found: list[int] = np.repeat(np.arange(len(tasks)), tasks).tolist()
+    return np.repeat(np.arange(len(tasks)), tasks)
+
+
+def tasks_of(
+    plan_tasks: PlanTasks, recording: Recording, owner: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the task of every entry of the recording, those of all templates numbered through."""
+    first = np.cumsum([0] + [template.tasks for template in plan_tasks.templates])[:-1]
+    task = np.arange(len(owner)) - recording.entry_at[owner]
+    found: NDArray[np.int64] = task + first[recording.template[owner]]
     return found
 
 
 def build_events(
-    plan_tasks: PlanTasks, recording: Recording, order: NDArray[np.int64], owner: Sequence[int]
-) -> tuple[Event, ...]:
-    """Name what happened, in the given order; `owner` is ``request_of``."""
+    plan_tasks: PlanTasks,
+    recording: Recording,
+    order: NDArray[np.int64],
+    owner: NDArray[np.int64],
+    task: NDArray[np.int64],
+) -> Events:
+    """Name what happened, in the given order; `owner` is ``request_of``, `task` ``tasks_of``."""
+    of_task = [(template, at) for template in plan_tasks.templates for at in range(template.tasks)]
+    streams = max(plan_tasks.plan.problem.streams, default=1)
+    codes, sort = np.unique(task * streams + recording.stream, return_inverse=True)
+    sorts = []
+    for code in codes.tolist():
+        template, at = of_task[code // streams]
+        sorts.append(_sort(plan_tasks, template, at, code % streams))
+    return Events(
+        sorts,
+        sort[order],
+        owner[order],
+        recording.start[order],
+        recording.end[order],
+    )
+
+
+def _sort(plan_tasks: PlanTasks, template: Template, task: int, stream: int) -> Event:
+    """What a task's events have in common."""
     problem = plan_tasks.plan.problem
-    of_request = [plan_tasks.templates[index] for index in recording.template.tolist()]
-    entry_at = recording.entry_at.tolist()
-    starts = recording.start.tolist()
-    ends = recording.end.tolist()
-    streams = recording.stream.tolist()
-    found: list[Event] = []
-    for entry in order.tolist():
-        request = owner[entry]
-        template, task = of_request[request], entry - entry_at[request]
-        groups, first = template.groups, template.first_group
-        if task < groups:
-            device = problem.devices[template.group_device[task]]
-            found.append(
-                Event(
-                    kind="compute",
-                    name=f"g{first + task}",
-                    request=request,
-                    start_s=starts[entry],
-                    end_s=ends[entry],
-                    tracks=(f"{device}/{streams[entry]}",),
-                    device=device,
-                    group=first + task,
-                )
-            )
-        else:
-            transfer = template.transfers[task - groups]
-            value = problem.values[transfer.value]
-            found.append(
-                Event(
-                    kind="transfer",
-                    name=value.name,
-                    request=request,
-                    start_s=starts[entry],
-                    end_s=ends[entry],
-                    tracks=tuple(template.links[link] for link in transfer.resources),
-                    device=problem.devices[transfer.target],
-                    source=problem.devices[transfer.source],
-                    group=-1 if transfer.group < 0 else first + transfer.group,
-                    nbytes=value.nbytes,
-                )
-            )
-    return tuple(found)
+    groups, first = template.groups, template.first_group
+    if task < groups:
+        device = problem.devices[template.group_device[task]]
+        return Event(
+            kind="compute",
+            name=f"g{first + task}",
+            request=0,
+            start_s=0.0,
+            end_s=0.0,
+            tracks=(f"{device}/{stream}",),
+            device=device,
+            group=first + task,
+        )
+    transfer = template.transfers[task - groups]
+    value = problem.values[transfer.value]
+    return Event(
+        kind="transfer",
+        name=value.name,
+        request=0,
+        start_s=0.0,
+        end_s=0.0,
+        tracks=tuple(template.links[link] for link in transfer.resources),
+        device=problem.devices[transfer.target],
+        source=problem.devices[transfer.source],
+        group=-1 if transfer.group < 0 else first + transfer.group,
+        nbytes=value.nbytes,
+    )
 
 
 def critical_path(
-    plan_tasks: PlanTasks, recording: Recording, order: NDArray[np.int64], owner: Sequence[int]
+    plan_tasks: PlanTasks,
+    recording: Recording,
+    order: NDArray[np.int64],
+    owner: NDArray[np.int64],
+    task_of: NDArray[np.int64],
 ) -> tuple[int, ...]:
     """Return positions in `order` of a chain of events without gaps that ends last.
 
@@ -195,29 +217,23 @@ def critical_path(
     """
     if not order.size:
         return ()
-    start = recording.start.tolist()
-    end: list[float] = recording.end.tolist()
-    sequence = recording.sequence.tolist()
-    arrival = recording.arrival.tolist()
-    entry_at: list[int] = recording.entry_at.tolist()
-    of_request: list[int] = recording.template.tolist()
+    start, end, sequence = recording.start, recording.end, recording.sequence
     holds = [_held(template) for template in plan_tasks.templates]
     before_on_device = [_before_on_device(template) for template in plan_tasks.templates]
+    by_end = np.lexsort((sequence, end))
 
-    # Ends at each device (-1, -2, ...) and link (0, 1, ...), ascending.
-    by_end: list[int] = np.lexsort((recording.sequence, recording.end)).tolist()
-    history: dict[int, list[int]] = {}
-    for code in by_end:
-        request = owner[code]
-        for resource in holds[of_request[request]][code - entry_at[request]]:
-            history.setdefault(resource, []).append(code)
-    end_of = {resource: [end[code] for code in codes] for resource, codes in history.items()}
+    @functools.cache
+    def history(resource: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Who held a device (-1, -2, ...) or link (0, 1, ...) by their ends, and these."""
+        users = np.array([resource in held for tasks in holds for held in tasks])
+        codes = by_end[users[task_of[by_end]]]
+        return codes, end[codes]
 
     def cause(code: int) -> int | None:
         now = start[code]
-        row = entry_at[owner[code]]
+        row = int(recording.entry_at[owner[code]])
         task = code - row
-        replica = of_request[owner[code]]
+        replica = int(recording.template[owner[code]])
         template = plan_tasks.templates[replica]
         while True:
             for predecessor in template.predecessors[task]:
@@ -230,24 +246,26 @@ def critical_path(
                 break
             task = before
         for resource in holds[replica][task]:
-            at = bisect_right(end_of[resource], now) - 1
-            while at >= 0 and end_of[resource][at] == now:
-                other = history[resource][at]
+            codes, ends = history(resource)
+            at = int(np.searchsorted(ends, now, side="right")) - 1
+            while at >= 0 and ends[at] == now:
+                other = int(codes[at])
                 if sequence[other] < sequence[row + task]:
                     return other
                 at -= 1
         return None
 
-    position = {code: at for at, code in enumerate(order.tolist())}
     # Of equal ends the one that started last: it cannot have caused any other.
-    current: int | None = by_end[-1]
+    current: int | None = int(by_end[-1])
     path: list[int] = []
     while current is not None:
-        path.append(position[current])
-        if start[current] == arrival[owner[current]]:
+        path.append(current)
+        if start[current] == recording.arrival[owner[current]]:
             break
         current = cause(current)
-    return tuple(reversed(path))
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    return tuple(position[path[::-1]].tolist())
 
 
 def _held(template: Template) -> list[tuple[int, ...]]:
