@@ -169,6 +169,68 @@ def test_a_run_that_takes_too_much_memory_ends(
     assert model.observed.shapes["y"] == (16,)
 
 
+GROWN = {
+    "ConstantOfShape": (op("ConstantOfShape", "wide", "r"), {"wide": np.array([2**27])}),
+    "Expand": (op("Expand", "one wide", "r"), {"wide": np.array([2**14, 2**13])}),
+    "Tile": (op("Tile", "one wide", "r"), {"wide": np.array([2**14, 2**13])}),
+    "Pad": (op("Pad", "one wide", "r"), {"wide": np.array([0, 0, 2**14, 2**13])}),
+    "OneHot": (
+        op("OneHot", "many wide both", "r"),
+        {"many": np.zeros(2**10, np.int64), "wide": np.array(2**17), "both": np.float32([0, 1])},
+    ),
+    "Resize": (
+        helper.make_node("Resize", ["one", "", "wide"], ["r"], mode="nearest"), {"wide": np.float32([2**14, 2**13])}
+    ),
+    "Range": (
+        op("Range", "zero end step", "r"),
+        {"zero": np.array(0), "end": np.array(2**26), "step": np.array(1)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROWN)
+def test_one_node_that_makes_much_of_little_is_not_folded(name: str) -> None:
+    node, constants = GROWN[name]
+    constants = {"one": np.ones((1, 1), np.float32), **constants}
+    assert too_much(of_constants(node, **constants))
+
+
+def test_one_node_that_makes_little_of_little_is_folded() -> None:
+    node, _ = GROWN["Expand"]
+    constants = {"one": np.ones((1, 1), np.float32), "wide": np.array([2**12, 2**12])}
+    assert not too_much(of_constants(node, **constants))
+
+
+@pytest.mark.parametrize("op_type", ["Range", "Expand"])
+def test_one_node_of_a_run_takes_no_more_than_there_may_be(
+    op_type: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it is taken: nothing ends a kernel that is under way."""
+    monkeypatch.setattr(observe, "GROWTH_BYTES", 2**26)
+    # Nobody looks meanwhile.
+    monkeypatch.setattr(observe, "_LOOK_S", 60.0)
+    ends = [op("ReduceMax", "x", "m", keepdims=0), op("Exp", "m", "e"), op("Mul", "e many", "f")]
+    make = {
+        "Range": [op("Range", "zero f step", "r")],
+        "Expand": [op("Cast", "f", "i", to=7), op("Unsqueeze", "i first", "s"),
+                   op("Expand", "step s", "r")],
+    }[op_type]  # fmt: skip
+    proto = make_model(
+        [*ends, *make, op("Neg", "r", "y")],
+        [value("x", (2, 2))],
+        [value("y", None)],
+        {"zero": np.float32(0), "step": np.float32(1), "many": np.float32(2**33),
+         "first": np.array([0])},
+    )  # fmt: skip
+    onnx.save(proto, tmp_path / "m.onnx")
+    model = hetsim.load_model(tmp_path / "m.onnx")
+    assert model.unmeasured is not None
+    assert "it takes more than 64.0 MiB of memory" in model.unmeasured
+    proto.graph.initializer[2].CopyFrom(onnx.numpy_helper.from_array(np.float32(2**6), "many"))
+    onnx.save(proto, tmp_path / "m.onnx")
+    assert hetsim.load_model(tmp_path / "m.onnx").observed is not None
+
+
 @pytest.mark.parametrize("size", [2**40, 2**61])
 def test_values_larger_than_the_memory_are_not_made(size: int, tmp_path: Path) -> None:
     proto = make_model(

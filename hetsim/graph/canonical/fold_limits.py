@@ -23,6 +23,10 @@ from hetsim.graph.shapes.inference import inferred
 MOST_BYTES = 2**31
 """Of all results together."""
 
+MOST_GROWN_BYTES = 2**28
+"""Of what results have beyond what their nodes read: a file of some bytes says any of it, and it is
+held twice as it is folded."""
+
 MOST_OPERATIONS = 2e11
 """Of all together: some seconds of one core."""
 
@@ -63,17 +67,20 @@ def too_much(proto: onnx.ModelProto, *, unknown: bool = False) -> bool:
             proto = onnx.inliner.inline_local_functions(_light(proto))
         except (ValueError, RuntimeError, onnx.checker.ValidationError):
             return True
-    nbytes, operations = 0, 0.0
+    nbytes, grown, operations = 0, 0, 0.0
     for part in _parts(proto, proto.graph, {}):
         known = _sizes(part)
         for node in part.graph.node:
+            made = 0
             for name in filter(None, node.output):
                 if name in known:
-                    nbytes += known[name][1]
+                    made += known[name][1]
                 elif unknown and (node.op_type in _GROWING or node.domain):
                     return True
+            nbytes += made
+            grown += max(0, made - sum(known[name][1] for name in node.input if name in known))
             operations += _operations(node, known)
-        if nbytes > MOST_BYTES or operations > MOST_OPERATIONS:
+        if nbytes > MOST_BYTES or grown > MOST_GROWN_BYTES or operations > MOST_OPERATIONS:
             return True
     return False
 

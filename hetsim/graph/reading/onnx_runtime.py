@@ -13,6 +13,7 @@ import onnx
 
 from hetsim.base.room import check_memory, no_room_in, out_of_room
 from hetsim.errors import ModelError
+from hetsim.graph.reading.limited_memory import limited
 from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes
 from hetsim.graph.reading.onnx_types import parse_type
 from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
@@ -239,11 +240,13 @@ def open_session(
     profile: Path | None = None,
     fold_large: bool = True,
     runs: bool = True,
+    most_bytes: int | None = None,
 ) -> Any:
     """Return a single-threaded session; its errors are ModelErrors of one line.
 
     `saved` is where the optimised model shall go, `profile` how the profile's path begins. With
-    `runs` false nothing is run, and it is opened as what is quickest.
+    `runs` false nothing is run, and it is opened as what is quickest. `most_bytes` is what weights
+    and values may take together; beyond, what it raises has ``OVER_LIMIT``.
     """
     ort = quiet_runtime()
     options = ort.SessionOptions()
@@ -290,12 +293,13 @@ def open_session(
                 hint=f"build it for ONNX Runtime {ort.__version__} on this machine",
             ) from error
     try:
-        return ort.InferenceSession(
-            content,
-            options,
-            providers=["CPUExecutionProvider"],
-            disabled_optimizers=_OF_CPU_KERNELS,
-        )
+        with limited(options, most_bytes):
+            return ort.InferenceSession(
+                content,
+                options,
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=_OF_CPU_KERNELS,
+            )
     except Exception as error:  # onnxruntime's exceptions share no base class of their own
         raise out_of_room(error, where) or _translated(
             str(error), proto, where, f"ONNX Runtime {ort.__version__}"

@@ -21,6 +21,7 @@ from hetsim.base.room import out_of_room
 from hetsim.base.units import format_bytes
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS, Graph
+from hetsim.graph.reading.limited_memory import OVER_LIMIT
 from hetsim.graph.reading.onnx_runtime import gist, open_session
 from hetsim.graph.reading.quiet_runtime import SILENT
 from hetsim.graph.reading.structure import bodies
@@ -35,6 +36,7 @@ GROWTH_BYTES = 2**30
 """What a run may take beside its values of known size, twice over: a loop may gather values, and
 each turn is told in the profile."""
 
+_OVER = "it takes more than {} of memory"
 _LOOK_S = 0.02
 
 _NO_LIMIT = 2**31 - 1
@@ -140,7 +142,13 @@ def observe(
     ):
         profile = Path(folder) / "profile" if found_bodies else None
         session = open_session(
-            proto, weights_dir, "none", where, libraries=libraries, profile=profile
+            proto,
+            weights_dir,
+            "none",
+            where,
+            libraries=libraries,
+            profile=profile,
+            most_bytes=most_bytes,
         )
         found = _run(session, inputs, proto, list(asked), source, where, limit_s, most_bytes)
         events = _events(session.end_profiling()) if profile is not None else {}
@@ -260,7 +268,7 @@ def _run(
             if time.monotonic() > end_s:
                 reasons.append(f"it did not end within {limit_s:g} s")
             elif resident_bytes() - before > most_bytes:
-                reasons.append(f"it takes more than {format_bytes(most_bytes)} of memory")
+                reasons.append(_OVER.format(format_bytes(most_bytes)))
             if reasons:
                 options.terminate = True
                 return
@@ -279,6 +287,8 @@ def _run(
             return [v.numpy() for v in session.run_with_ort_values(names, wrapped, options)]
         return list(session.run(names or None, feeds, options)) if names else []
     except Exception as error:  # onnxruntime's exceptions share no base class of their own
+        if OVER_LIMIT in str(error):
+            reasons.append(_OVER.format(format_bytes(most_bytes)))
         short = None if reasons else out_of_room(error, where)
         what = reasons[0] if reasons else gist(str(error))
         raise short or _not_run(source, where, what) from error
