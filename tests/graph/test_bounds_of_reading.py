@@ -179,7 +179,8 @@ GROWN = {
         {"many": np.zeros(2**10, np.int64), "wide": np.array(2**17), "both": np.float32([0, 1])},
     ),
     "Resize": (
-        helper.make_node("Resize", ["one", "", "wide"], ["r"], mode="nearest"), {"wide": np.float32([2**14, 2**13])}
+        helper.make_node("Resize", ["one", "", "wide"], ["r"], mode="nearest"),
+        {"wide": np.float32([2**14, 2**13])},
     ),
     "Range": (
         op("Range", "zero end step", "r"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +19,7 @@ from hetsim.device.artifact.header import (
 from hetsim.device.artifact.onnx_part import SharedWeights
 from hetsim.device.artifact.values import describe
 from hetsim.device.registry import make_device, tolerance
-from hetsim.errors import InvalidInput, UsageError
+from hetsim.errors import ArtifactError, InvalidInput, UsageError
 from hetsim.execution.compiled.manifest import (
     MANIFEST,
     PLAN,
@@ -195,9 +196,12 @@ def _write_groups(
         for entry in entries:
             name = f"g{entry.group}_{identifier(device)}{SUFFIX}"
             proto = onnx.ModelProto.FromString(entry.proto)
-            written = _write(
-                draft / name, proto, model, identities[device], f"g{entry.group}", shared
-            )
+            try:
+                written = _write(
+                    draft / name, proto, model, identities[device], f"g{entry.group}", shared
+                )
+            except ArtifactError as error:
+                raise replace(error, where=f"{model.source}: {entry.about}") from error
             records.append((entry.group, _record(name, device, entry.about, written)))
     records.sort(key=lambda pair: pair[0])
     constants = None

@@ -13,10 +13,14 @@ from dataclasses import dataclass, field
 
 import onnx
 
+from hetsim.base import checks
 from hetsim.errors import HetsimError, RequestError, UsageError, nearest
 
 ALL = "*"
 """Key of the size that every dimension gets which nothing else binds."""
+
+_MOST = 2**63 - 1
+"""What ONNX holds of a dimension."""
 
 _PLACE = re.compile(r"(.+)\[(\d+)\]")
 _SAYS_NOTHING = frozenset({"none", "null", "nan", "unk", "unknown"})
@@ -375,9 +379,11 @@ def _positive(size: object, what: str, where: str) -> int:
         number = operator.index(size)  # type: ignore[arg-type]
     except TypeError:
         number = 0
-    if number <= 0:
+    if not 0 < number <= _MOST:
         raise UsageError(
-            f"{what} cannot be {size!r}", where=where, hint="give a whole number of 1 or more"
+            f"{what} cannot be {checks.shown(size)}",
+            where=where,
+            hint="give a whole number of 1 or more, and below 2**63",
         )
     return number
 
