@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from hetsim.execution.transports.ray_actors.node_weights import Shipments
 from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.execution.transports.ray_connection.processes import Process, command_line, descendants
 from hetsim.graph.inputs.samples import random_inputs
+from onnx_builders import assert_bitwise_equal, make_model, op, run_whole, value
 from sweeps import sweep
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
@@ -37,10 +37,6 @@ BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [
 
 def actors() -> list[Process]:
     return [p for p in descendants(os.getpid()) if "DeviceActor" in command_line(p)]
-
-
-def busy() -> list[Process]:
-    return [p for p in actors() if command_line(p).startswith("ray::DeviceActor.run")]
 
 
 def wait_for(condition: Callable[[], Any]) -> Any:
@@ -55,21 +51,54 @@ def wait_for(condition: Callable[[], Any]) -> Any:
 def test_a_request_with_which_its_device_dies_every_time_has_failed(
     cut: Cut, endless: onnx.ModelProto, ray_connection: RayConnection
 ) -> None:
-    def kill() -> None:
+    plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("npu", [2])])
+    with hetsim.Session(plan, "ray") as session:
+        request = session.run_async(timeout_s=500)
         killed: set[int] = set()
         while len(killed) < 3:
-            found = wait_for(lambda: [p for p in busy() if p.pid not in killed])[0]
-            os.kill(found.pid, signal.SIGKILL)
-            killed.add(found.pid)
-
-    plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("npu", [2])])
-    killer = threading.Thread(target=kill)
-    killer.start()
-    with pytest.raises(DeviceLost, match="died") as caught:
-        run(plan, timeout_s=500)
-    killer.join()
+            found = wait_for(lambda: session.processes().get("gpu"))
+            if found not in killed:
+                os.kill(found, signal.SIGKILL)
+                killed.add(found)
+        with pytest.raises(DeviceLost, match="died") as caught:
+            request.result(120)
     assert caught.value.where == "device 'gpu'"
     wait_for(lambda: not actors())
+
+
+@sweep("away", quick=["gpu"], full=["gpu", "cpu npu", "cpu gpu npu"])
+def test_devices_on_this_machine_and_on_others_share_a_run(
+    cut: Cut, ray_connection: RayConnection, monkeypatch: pytest.MonkeyPatch, away: str
+) -> None:
+    """Those that are `away` do not come to a meeting: to them all goes by Ray."""
+    proto = make_model(
+        [op("Neg", "x", "a"), op("Sin", "a", "b"), op("Add", "a b", "c"), op("Add", "b c", "y"),
+         op("ReduceSum", "y", "s", keepdims=0), op("Mul", "s x", "z")],
+        [value("x", (40_000,))],
+        [value(name, ()) if name == "s" else value(name, (40_000,)) for name in "zbs"],
+    )  # fmt: skip
+    plan = cut(proto, [("cpu", [0]), ("gpu", [1]), ("npu", [2]), ("gpu", [3]), ("cpu", [4]),
+                       ("npu", [5])])  # fmt: skip
+    model = plan.problem.model
+    assert model is not None
+    joined: list[tuple[str, bool]] = []
+
+    def join(device: str, *given: Any) -> Any:
+        channel = None if device in away.split() else ray_loading.join(device, *given)
+        joined.append((device, channel is not None))
+        return channel
+
+    monkeypatch.setattr("hetsim.execution.transports.ray_actors.transport.join", join)
+    x = np.random.default_rng(3).standard_normal((9, 40_000)).astype(np.float32)
+    with hetsim.Session(plan, "ray") as session:
+        requests = [session.run_async({"x": row}) for row in x[:6]]
+        if away != "cpu gpu npu":
+            requests[0].result()
+            os.kill(session.processes()["cpu"], signal.SIGKILL)
+        requests += [session.run_async({"x": row}) for row in x[6:]]
+        for row, request in zip(x, requests, strict=True):
+            assert_bitwise_equal(request.result(120), run_whole(model, {"x": row}))
+    assert set(joined) == {(name, name not in away.split()) for name in ("cpu", "gpu", "npu")}
 
 
 def test_no_actor_outlives_its_run(ran_on_ray: Any) -> None:

@@ -51,16 +51,18 @@ class Block:
         self._returned.append((self.segment.number, self.offset))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Held:
     """The handle of a value: how it is told, and what it needs.
 
-    It outlives the process that made it: its memory is held here, too.
+    It outlives the process that made it: its memory is held here, too. `elsewhere`: another handle
+    of the same value, for those who are not on this machine.
     """
 
     told: bytes
     pieces: Sequence[Bytes]
     blocks: tuple[Block, ...]
+    elsewhere: Any = None
 
     def value(self) -> Any:
         """Return a copy of the value."""

@@ -115,8 +115,10 @@ class DeviceServer:
                 # What this process writes there is its own.
                 stdout=subprocess.DEVNULL,
                 pass_fds=[there.fileno()],
-                # What a terminal sends to all of its processes is not for this one.
-                start_new_session=True,
+                # What a terminal sends to those in its foreground is not for this one. Not in a
+                # session of its own: the system shares processors out between sessions, and a
+                # call would wait milliseconds for its turn beside others' work.
+                process_group=0,
             )  # fmt: skip
         return Channel(here)
 

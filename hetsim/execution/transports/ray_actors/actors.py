@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,18 @@ class DeviceActor:
         """Compile the subgraphs; return the process id."""
         self._worker.load(version, code, steps, weights_dir, beside)
         return os.getpid()
+
+    def join(self, folder: str, token: bytes, arena: int, streams: int) -> bool:
+        """Take calls over a channel too, if the caller waits in `folder` on this machine."""
+        from hetsim.execution.transports.channels.device_end import DeviceEnd
+        from hetsim.execution.transports.channels.meeting import come
+
+        channel = come(folder, token) if sys.platform == "linux" else None
+        if channel is None:
+            return False
+        end = DeviceEnd(channel, self._worker, arena, streams)
+        threading.Thread(target=end.serve, name="hetsim channel", daemon=True).start()
+        return True
 
     def run(self, version: int, request: int, index: int, *received: Any) -> Any:
         """Run step `index`; return when it ran and then what the step sends."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from hetsim.cluster.versions import check_versions, own_versions
 from hetsim.errors import Cancelled, ExecutionError
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.unanswered import unanswered
+from hetsim.execution.transports.channels.frames import Channel
+from hetsim.execution.transports.channels.meeting import meeting
 from hetsim.execution.transports.ray_actors.actors import DeviceActor, file_facts
 from hetsim.execution.transports.ray_actors.errors import translated
 from hetsim.execution.transports.ray_actors.node_weights import Shipments
@@ -105,6 +108,27 @@ def load(
     )
     process: int = wait_for(loaded, "compiling subgraphs")
     return process
+
+
+def join(
+    device: str,
+    actor: Actor,
+    arena: int,
+    streams: int,
+    timeout_s: float,
+    given_up: Callable[[], bool],
+) -> Channel | None:
+    """Return a channel to an actor that has answered; None where it is on another machine.
+
+    Raises ExecutionError where it fails or does not answer in time.
+    """
+    if sys.platform != "linux":
+        return None
+    wait_for = _Waiting(device, actor.where, timeout_s, given_up)
+    wait_for.started = True
+    with meeting() as place:
+        came = actor.handle.join.remote(place.folder, place.token, arena, streams)
+        return place.accept() if wait_for(came, "opening a channel") else None
 
 
 class _Waiting:

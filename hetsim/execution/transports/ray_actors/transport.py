@@ -1,23 +1,26 @@
-"""Devices as Ray actors; values stay in Ray's object stores until a caller wants them."""
+"""Devices as Ray actors: over channels on this machine, over Ray's object stores elsewhere."""
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import ray
 from ray.exceptions import RayError
 
-from hetsim.errors import ClusterError, ExecutionError
+from hetsim.errors import ClusterError, DeviceLost, ExecutionError
 from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Lost, Post
+from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Lost, Post
+from hetsim.execution.transports.channels.caller_end import CallerEnd, Held, Values
 from hetsim.execution.transports.ray_actors.errors import fault_of
-from hetsim.execution.transports.ray_actors.loading import Actor, create, load
+from hetsim.execution.transports.ray_actors.loading import Actor, create, join, load
 from hetsim.execution.transports.ray_actors.node_weights import Shipments
 from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
@@ -25,14 +28,18 @@ from hetsim.execution.transports.ray_connection.store import out_of_store
 
 _INLINE_BELOW_BYTES = 100_000
 _GRACE_S = 5.0
+_WHY_S = 30.0
+"""For Ray to say what became of an actor."""
 
 
 class RayTransport:
     """One actor a device, on the Ray that this process is connected to.
 
-    A call names its values by reference, so that large ones go from store to store and small
-    ones travel with the call; only the end of a call is told here. What an actor sent lives
-    on in its node's store where its process alone dies.
+    Ray starts actors, where they belong, and ends them. Those on this machine take calls over
+    channels; what they sent is held here. To the others a call goes by Ray, and names its values by
+    reference, so that large ones go from store to store and small ones travel with the call; only
+    the end of a call is told here. What such an actor sent lives on in its node's store where its
+    process alone dies.
 
     Parameters
     ----------
@@ -53,6 +60,9 @@ class RayTransport:
         self._lock = threading.Lock()
         self._actors: dict[str, Actor] = {}
         self._methods: dict[tuple[str, int], Any] = {}
+        self._ends: dict[str, CallerEnd] = {}
+        self._ended: list[CallerEnd] = []
+        self._values = Values()
         self._shipments = Shipments()
         self._loading: list[threading.Thread] = []
         self._closed = False
@@ -83,8 +93,10 @@ class RayTransport:
                     program,
                     self._timeout_s,
                     shipments=None if self._connection.private else self._shipments,
-                    given_up=lambda: self._closed or self._actors.get(device) is not actor,
+                    given_up=lambda: self._given_up(device, actor),
                 )
+                if device not in self._ends:
+                    self._join(device, actor)
             except ExecutionError as refusal:
                 error = refusal
             except Exception as fault:
@@ -98,7 +110,50 @@ class RayTransport:
         self._loading.append(thread)
         thread.start()
 
+    def _given_up(self, device: str, actor: Actor) -> bool:
+        return self._closed or self._actors.get(device) is not actor
+
+    def _join(self, device: str, actor: Actor) -> None:
+        """Open a channel to an actor, if it is on this machine."""
+
+        def given_up() -> bool:
+            return self._given_up(device, actor)
+
+        arena, streams = self._values.number(), self._streams.get(device, 1)
+        channel = join(device, actor, arena, streams, self._timeout_s, given_up)
+        if channel is None:
+            return
+        end = CallerEnd(channel, self._post, lambda: self._why(device, actor))
+        with self._lock:
+            if given_up():
+                channel.release()
+            else:
+                self._ends[device] = end
+                end.start()
+
+    def _why(self, device: str, actor: Actor) -> Fault:
+        """Ask Ray why the channel to an actor ended. What it sent is held here."""
+        lost = DeviceLost("its channel ended", where=f"device '{device}'", device=device)
+        fault = Fault("died", lost)
+        if self._connection.losing.error is None and not self._given_up(device, actor):
+            try:
+                ray.get(actor.handle.hello.remote(), timeout=_WHY_S)
+            except RayError as error:
+                told = fault_of(error, device, ())
+                fault = told if told.kind in ("died", "out of memory") else fault
+        return replace(fault, values_lost=False)
+
     def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Any]) -> None:
+        """Send a step over the device's channel, or submit it to Ray."""
+        end = self._ends.get(call.device)
+        if end is None:
+            self._submit(call, incarnation, step, [self._for_ray(handle) for handle in received])
+        elif any(isinstance(handle, ray.ObjectRef) for handle in received):
+            self._call_when_here(end, call, incarnation, step, received)
+        else:
+            end.call(call, incarnation, step, received)
+
+    def _submit(self, call: Call, incarnation: int, step: Step, received: Sequence[Any]) -> None:
         """Submit a step; Ray tells its end on a thread of its own."""
         key = (call.device, len(step.sends))
         method = self._methods.get(key)
@@ -123,17 +178,61 @@ class RayTransport:
 
         end.future().add_done_callback(ended)
 
+    def _call_when_here(
+        self, end: CallerEnd, call: Call, incarnation: int, step: Step, received: Sequence[Any]
+    ) -> None:
+        """Send a step over a channel once all that other machines made for it is here."""
+        waiting = {
+            index: handle
+            for index, handle in enumerate(received)
+            if isinstance(handle, ray.ObjectRef)
+        }
+        found = list(received)
+        lock = threading.Lock()
+        faults: list[BaseException] = []
+
+        def arrived(index: int, future: Any) -> None:
+            try:
+                found[index] = self._values.hand(future.result())
+            except Exception as error:
+                faults.append(error)
+            with lock:
+                del waiting[index]
+                last = not waiting
+            if last and faults:
+                fault = fault_of(faults[0], call.device, step.receives)
+                self._post(Ended(call, incarnation, fault=fault))
+            elif last:
+                end.call(call, incarnation, step, found)
+
+        for index, handle in tuple(waiting.items()):
+            handle.future().add_done_callback(functools.partial(arrived, index))
+
+    def _for_ray(self, handle: Any) -> Any:
+        """What Ray takes for a value that is held here: stored once, however many read it."""
+        if not isinstance(handle, Held):
+            return handle
+        if handle.elsewhere is None:
+            handle.elsewhere = _stored(handle.value())
+        return handle.elsewhere
+
     def forget(self, device: str, version: int, request: int) -> None:
         """Drop what a device holds for a request."""
-        actor = self._actors.get(device)
-        if actor is not None and self._connection.losing.error is None:
+        actor, end = self._actors.get(device), self._ends.get(device)
+        if end is not None:
+            end.forget(version, request)
+        elif actor is not None and self._connection.losing.error is None:
             with suppress(RayError):
                 actor.handle.forget.remote(version, request)
 
     def discard(self, device: str) -> None:
         """Kill a device's actor."""
         with self._lock:
-            actor = self._actors.pop(device, None)
+            actor, end = self._actors.pop(device, None), self._ends.pop(device, None)
+        if end is not None:
+            end.close()
+            self._ended = [old for old in self._ended if old.listening]
+            self._ended.append(end)
         self._methods = {key: found for key, found in self._methods.items() if key[0] != device}
         if actor is not None and self._connection.losing.error is None:
             with suppress(RayError):
@@ -141,8 +240,10 @@ class RayTransport:
 
     def harm(self, device: str, kind: Literal["kill", "hang"]) -> None:
         """Kill a device's actor behind the session's back, or let it answer no call any more."""
-        actor = self._actors.get(device)
-        if actor is not None:
+        actor, end = self._actors.get(device), self._ends.get(device)
+        if end is not None and kind == "hang":
+            end.freeze()
+        elif actor is not None:
             with suppress(RayError):
                 if kind == "hang":
                     actor.handle.freeze.remote()
@@ -150,21 +251,17 @@ class RayTransport:
                     ray.kill(actor.handle, no_restart=True)
 
     def hand(self, value: Any) -> Any:
-        """Small inputs travel with each call; large ones go to the object store once."""
-        if not isinstance(value, np.ndarray) or value.nbytes < _INLINE_BELOW_BYTES:
-            return value
-        try:
-            return ray.put(value)
-        except RayError as error:
-            raise out_of_store(error, "an input", value.nbytes) or ExecutionError(
-                f"an input of {value.nbytes} bytes cannot be stored: {type(error).__name__}",
-                hint="let fewer requests be in flight, or give Ray a larger object store",
-            ) from error
+        """Copy an input to where devices here read it; where none is here, to where Ray's do."""
+        return self._values.hand(value) if self._ends else _stored(value)
 
     def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
         """Bring outputs here, copied: Ray's memory ends with the connection."""
         waiting = {name for name, handle in handles.items() if isinstance(handle, ray.ObjectRef)}
-        found = {name: handle for name, handle in handles.items() if name not in waiting}
+        found = {
+            name: handle.value() if isinstance(handle, Held) else handle
+            for name, handle in handles.items()
+            if name not in waiting
+        }
         lost: list[str] = []
         lock = threading.Lock()
         if not waiting:
@@ -199,6 +296,21 @@ class RayTransport:
                 for thread in self._loading:
                     thread.join(_GRACE_S)
                 self._shipments.close()
+            for end in self._ended:
+                end.join(_GRACE_S)
+
+
+def _stored(value: Any) -> Any:
+    """Small values travel with each call; large ones go to the object store once."""
+    if not isinstance(value, np.ndarray) or value.nbytes < _INLINE_BELOW_BYTES:
+        return value
+    try:
+        return ray.put(value)
+    except RayError as error:
+        raise out_of_store(error, "an input", value.nbytes) or ExecutionError(
+            f"an input of {value.nbytes} bytes cannot be stored: {type(error).__name__}",
+            hint="let fewer requests be in flight, or give Ray a larger object store",
+        ) from error
 
 
 def _owned(value: Any) -> Any:
