@@ -66,6 +66,8 @@ class Channel:
         self._chunk = memoryview(bytearray(_CHUNK_BYTES))
         self._read = bytearray()
         self._descriptors: collections.deque[int] = collections.deque()
+        self._arriving = select.poll()
+        self._arriving.register(end.fileno(), select.POLLIN)
 
     def send(
         self,
@@ -113,14 +115,7 @@ class Channel:
 
     def pending(self) -> bool:
         """Whether something came, if only that the other end is gone."""
-        if not self._read:
-            try:
-                self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return False
-            except OSError:
-                pass
-        return True
+        return bool(self._read) or bool(self._arriving.poll(0))
 
     def close(self) -> None:
         """End it for both ends; a thread that receives is told."""
