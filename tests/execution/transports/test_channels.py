@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.errors import DeviceLost, ExecutionError
+from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault
@@ -119,6 +120,26 @@ def test_memory_that_its_owner_could_cut_short_is_refused() -> None:
     with pytest.raises(PermissionError):
         os.ftruncate(segment.descriptor, 0)
     assert fcntl.fcntl(segment.descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SEAL
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "says"),
+    [
+        (errno.EMFILE, OutOfRoom, "files"),
+        (errno.ENOMEM, OutOfRoom, "memory"),
+        (errno.EPERM, ExecutionError, "no shared memory for values: Operation not permitted"),
+    ],
+)
+def test_a_system_without_memory_or_files_is_told(
+    monkeypatch: pytest.MonkeyPatch, number: int, kind: type[ExecutionError], says: str
+) -> None:
+    def refused(*given: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "memfd_create", refused)
+    with pytest.raises(kind, match=says) as caught:
+        Arena(0).take(1)
+    assert type(caught.value) is kind
 
 
 LARGE = INLINE_BELOW_BYTES

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hetsim.errors import ExecutionError
 from hetsim.execution.devices.worker import DeviceWorker
-from hetsim.execution.transports.channels.faults import tell_error
+from hetsim.execution.transports.channels.faults import tell_error, unforeseen
 from hetsim.execution.transports.channels.frames import Channel, ChannelEnded, Frame
 from hetsim.execution.transports.channels.memory import (
     Arena,
@@ -47,6 +47,7 @@ class DeviceEnd:
 
     Parameters
     ----------
+    device : str
     channel : Channel
     worker : DeviceWorker
     arena : int
@@ -58,12 +59,14 @@ class DeviceEnd:
 
     def __init__(
         self,
+        device: str,
         channel: Channel,
         worker: DeviceWorker,
         arena: int,
         streams: int,
         handlers: Mapping[int, Callable[[Frame], object]] | None = None,
     ) -> None:
+        self._where = f"device '{device}'"
         self._channel = channel
         self._worker = worker
         self._arena = Arena(arena)
@@ -142,7 +145,7 @@ class DeviceEnd:
         except ExecutionError as error:
             self._fail(number, error)
         except Exception as error:
-            self._fail(number, ExecutionError(f"{type(error).__name__}: {error}"))
+            self._fail(number, unforeseen(error, self._where))
         else:
             if packed.places:
                 self._tell_segments(packed.places)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from hetsim.base.room import out_of_room
 from hetsim.errors import ExecutionError
 from hetsim.execution.transports.channels.frames import MOST_DESCRIPTORS, Channel, Frame
 from hetsim.execution.transports.channels.messages import SEGMENTS, pack_numbers, unpack_numbers
@@ -162,7 +163,7 @@ class Arena:
 
 def no_room(error: OSError) -> ExecutionError:
     """Return what to say where the system has no shared memory to give."""
-    return ExecutionError(
+    return out_of_room(error, None) or ExecutionError(
         f"there is no shared memory for values: {error.strerror or error}",
         hint="let fewer requests be in flight, or allow more memory and open files",
     )

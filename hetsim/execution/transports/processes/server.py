@@ -25,7 +25,7 @@ from hetsim.device.kernels.onnx_runtime import import_runtime
 from hetsim.errors import ExecutionError
 from hetsim.execution.devices.worker import DeviceWorker
 from hetsim.execution.transports.channels.device_end import DeviceEnd
-from hetsim.execution.transports.channels.faults import tell_error
+from hetsim.execution.transports.channels.faults import tell_error, unforeseen
 from hetsim.execution.transports.channels.frames import Channel, ChannelEnded, Frame
 from hetsim.execution.transports.channels.messages import OTHER
 
@@ -168,10 +168,9 @@ def _device(
             except ExecutionError as error:
                 told = tell_error(error)
             except Exception as error:
-                where = f"device '{name}'"
-                told = tell_error(ExecutionError(f"{type(error).__name__}: {error}", where=where))
+                told = tell_error(unforeseen(error, f"device '{name}'"))
             channel.send(OTHER, frame.header, [told])
 
         threading.Thread(target=work, name="hetsim load", daemon=True).start()
 
-    DeviceEnd(channel, worker, arena, streams, {OTHER: load}).serve()
+    DeviceEnd(name, channel, worker, arena, streams, {OTHER: load}).serve()

@@ -40,6 +40,7 @@ class DeviceActor:
     """
 
     def __init__(self, device: str) -> None:
+        self._device = device
         self._worker = DeviceWorker(device)
 
     def hello(self) -> tuple[str, Versions]:
@@ -72,7 +73,7 @@ class DeviceActor:
         channel = come(folder, token) if sys.platform == "linux" else None
         if channel is None:
             return False
-        end = DeviceEnd(channel, self._worker, arena, streams)
+        end = DeviceEnd(self._device, channel, self._worker, arena, streams)
         threading.Thread(target=end.serve, name="hetsim channel", daemon=True).start()
         return True
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
 import ray
 from ray.exceptions import RayError
 
@@ -20,13 +19,12 @@ from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Lost, Post
 from hetsim.execution.transports.channels.caller_end import CallerEnd, Held, Values
 from hetsim.execution.transports.ray_actors.errors import fault_of
+from hetsim.execution.transports.ray_actors.handles import for_ray, owned, stored
 from hetsim.execution.transports.ray_actors.loading import Actor, create, join, load
 from hetsim.execution.transports.ray_actors.node_weights import Shipments
 from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
-from hetsim.execution.transports.ray_connection.store import out_of_store
 
-_INLINE_BELOW_BYTES = 100_000
 _GRACE_S = 5.0
 _WHY_S = 30.0
 """For Ray to say what became of an actor."""
@@ -147,7 +145,7 @@ class RayTransport:
         """Send a step over the device's channel, or submit it to Ray."""
         end = self._ends.get(call.device)
         if end is None:
-            self._submit(call, incarnation, step, [self._for_ray(handle) for handle in received])
+            self._submit(call, incarnation, step, [for_ray(handle) for handle in received])
         elif any(isinstance(handle, ray.ObjectRef) for handle in received):
             self._call_when_here(end, call, incarnation, step, received)
         else:
@@ -208,14 +206,6 @@ class RayTransport:
         for index, handle in tuple(waiting.items()):
             handle.future().add_done_callback(functools.partial(arrived, index))
 
-    def _for_ray(self, handle: Any) -> Any:
-        """What Ray takes for a value that is held here: stored once, however many read it."""
-        if not isinstance(handle, Held):
-            return handle
-        if handle.elsewhere is None:
-            handle.elsewhere = _stored(handle.value())
-        return handle.elsewhere
-
     def forget(self, device: str, version: int, request: int) -> None:
         """Drop what a device holds for a request."""
         actor, end = self._actors.get(device), self._ends.get(device)
@@ -252,7 +242,7 @@ class RayTransport:
 
     def hand(self, value: Any) -> Any:
         """Copy an input to where devices here read it; where none is here, to where Ray's do."""
-        return self._values.hand(value) if self._ends else _stored(value)
+        return self._values.hand(value) if self._ends else stored(value)
 
     def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
         """Bring outputs here, copied: Ray's memory ends with the connection."""
@@ -271,7 +261,7 @@ class RayTransport:
             error = future.exception()
             with lock:
                 if error is None:
-                    found[name] = _owned(future.result())
+                    found[name] = owned(future.result())
                 else:
                     lost.append(name)
                 waiting.discard(name)
@@ -298,24 +288,3 @@ class RayTransport:
                 self._shipments.close()
             for end in self._ended:
                 end.join(_GRACE_S)
-
-
-def _stored(value: Any) -> Any:
-    """Small values travel with each call; large ones go to the object store once."""
-    if not isinstance(value, np.ndarray) or value.nbytes < _INLINE_BELOW_BYTES:
-        return value
-    try:
-        return ray.put(value)
-    except RayError as error:
-        raise out_of_store(error, "an input", value.nbytes) or ExecutionError(
-            f"an input of {value.nbytes} bytes cannot be stored: {type(error).__name__}",
-            hint="let fewer requests be in flight, or give Ray a larger object store",
-        ) from error
-
-
-def _owned(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, list):
-        return [_owned(entry) for entry in value]
-    return value
