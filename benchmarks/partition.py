@@ -1,6 +1,12 @@
 """CPU seconds and groups of every merge method, beside torch.fx and OpenVINO if installed.
 
-JSON lines out. Supported nodes are drawn at 70 % with a fixed seed. torch.fx's
+JSON lines out. First what ``hetsim.partition`` takes as a whole from 1,000 to 100,000 nodes, of a
+problem at hand: `cpu_s` as it stands, `plain_s` with plain loops in place of arrays and machine
+code, whose partitions are the same (where one is not, the benchmark ends), and the exponent e of
+n^e by which each grows from the first size to the last. Machine code is loaded before; `loading_s`
+says what that takes, compiling apart where it is kept already.
+
+Then the methods alone. Supported nodes are drawn at 70 % with a fixed seed. torch.fx's
 CapabilityBasedPartitioner (in its vertical mode) and OpenVINO's HETERO plugin get the same DAG
 and mask; where one is not installed a line says so. A peer's `ratio_*` is its CPU seconds over
 those of the method named; `acyclic` says whether its groups can be run one after another, and
@@ -11,15 +17,25 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
+from unittest import mock
+
+import numpy as np
 
 from hetsim.graph.dag import Dag
+from hetsim.partitioning import on_arrays
+from hetsim.partitioning.flow import partition
 from hetsim.partitioning.groups import order_groups
+from hetsim.partitioning.growing import compiled
 from hetsim.partitioning.methods.registry import method_named, methods
+from hetsim.partitioning.partition import Partition
+from hetsim.problem.problem import Problem
 from peers import openvino_hetero, torch_fx
 
 SUPPORTED_SHARE = 0.7
@@ -94,6 +110,8 @@ SHAPES: dict[str, Callable[[int, random.Random], Dag]] = {
     "alternating chain": alternating_chain,
     "uniform random": uniform_random,
 }
+VERB_SHAPES = ("random layered", "wide layered", "transformer-like")
+VERB_SIZES = (1_000, 10_000, 100_000)
 SIZES: dict[str, tuple[int, ...]] = {
     "compact": (1_000, 10_000, 30_000, 100_000),
     "stage": (1_000, 10_000, 30_000, 100_000),
@@ -127,6 +145,7 @@ def emit(**record: Any) -> None:
 
 def main() -> None:
     """Every method on every shape at its sizes, then the peers beside boundary and compact."""
+    verbs()
     for info in methods():
         merge = import_module(method_named(info.name).module).merge
         for shape in SHAPES:
@@ -138,6 +157,69 @@ def main() -> None:
                 emit(method=info.name, shape=shape, nodes=n, cpu_s=round(seconds, 4), groups=groups)
     compare_torch()
     compare_openvino()
+
+
+def verbs() -> None:
+    """``hetsim.partition`` by every method, beside plain loops, and how both grow."""
+    began = time.process_time()
+    dag, device_of = instance("random layered", compiled.COMPILE_FROM)
+    for name in ("compact", "convex"):
+        import_module(method_named(name).module).merge(dag, device_of)
+    emit(loading_s=round(time.process_time() - began, 2))
+    for shape in VERB_SHAPES:
+        taken: dict[str, list[tuple[float, float]]] = {}
+        for n in VERB_SIZES:
+            dag, device_of = instance(shape, n)
+            seconds = np.ones((n, 2))
+            seconds[np.array(device_of) == 1, 0] = np.inf
+            edges = [(u, v, 8) for u, v in dag.edges()]
+            gc.collect()
+            began = time.process_time()
+            problem = Problem.from_arrays(seconds, edges, devices=("npu", "cpu"), host=1)
+            made_s = time.process_time() - began
+            problem.dag  # noqa: B018 what stands in the problem is made once
+            emit(verb="from_arrays", shape=shape, nodes=n, cpu_s=round(made_s, 4))
+            for info in methods():
+                quick_s, groups = spent(lambda: partition(problem, info.name))  # noqa: B023
+                with plain_loops():
+                    plain_s, same = spent(lambda: partition(problem, info.name))  # noqa: B023
+                if groups != same:
+                    raise SystemExit(f"{info.name} of {shape}, {n} nodes: partitions differ")
+                taken.setdefault(info.name, []).append((quick_s, plain_s))
+                emit(
+                    verb="partition", method=info.name, shape=shape, nodes=n,
+                    cpu_s=round(quick_s, 4), plain_s=round(plain_s, 4), groups=len(groups.groups),
+                )  # fmt: skip
+        growth = math.log(VERB_SIZES[-1] / VERB_SIZES[0])
+        for name, times in taken.items():
+            quick, plain = (math.log(times[-1][k] / times[0][k]) / growth for k in range(2))
+            emit(
+                verb="partition", method=name, shape=shape, exponent=round(quick, 2),
+                plain_exponent=round(plain, 2),
+            )  # fmt: skip
+
+
+def spent(call: Callable[[], Partition]) -> tuple[float, Partition]:
+    """CPU seconds of a partition, of short ones the best of three, and the partition."""
+    best = math.inf
+    for _ in range(3):
+        gc.collect()
+        began = time.process_time()
+        made = call()
+        best = min(best, time.process_time() - began)
+        if best > 0.5:
+            break
+    return best, made
+
+
+@contextmanager
+def plain_loops() -> Iterator[None]:
+    """No arrays and no machine code, whatever the size."""
+    with (
+        mock.patch.object(on_arrays, "LARGE_FROM", math.inf),
+        mock.patch.object(compiled, "pays", return_value=False),
+    ):
+        yield
 
 
 def compare_torch() -> None:

@@ -43,7 +43,7 @@ def both(
     assert text == plain_trace.trace_json(plan, plain, tuple(real), arrivals_s)
 
 
-@examples(quick=20, full=1000)
+@examples(quick=20, full=250)
 @given(dealt_plans(), arrivals(), st.sampled_from(["fifo", "none"]), st.booleans(), st.data())
 def test_traces_are_the_same_bytes(
     plan: Plan, times: list[float], contention: str, powered: bool, data: st.DataObject
@@ -74,7 +74,7 @@ def test_traces_are_the_same_bytes(
     assert "".join(trace_pieces(plan, timeline)) == trace_json(plan, timeline)
 
 
-@examples(quick=40, full=1000)
+@examples(quick=40, full=250)
 @given(dealt_plans(), arrivals())
 def test_events_and_the_critical_path_are_the_same(plan: Plan, times: list[float]) -> None:
     laid_out = tasks_of_plan(plan, plan.problem.contention)

@@ -33,7 +33,8 @@ def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tup
     graph partitioning flow.
     """
     budget = VISITS_PER_EDGE * (dag.n + sum(map(len, dag.preds)))
-    if compiled.pays(dag.n):
+    # One scan takes half of what the passes of other methods do.
+    if compiled.pays(dag.n // 2):
         labels = compiled.scanned(dag.pred_rows, dag.succ_rows, device_of, budget, downwards=False)
         if labels is not None:
             return labels, ()
