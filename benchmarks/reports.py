@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/reports.py [models and platforms...]
 
 A line a report of ``hetsim compare``: bytes; CPU seconds that ``--report`` adds, pictures and page;
-the browser's own ``first-contentful-paint`` after it begins to load the file; milliseconds a frame
-while the timeline is zoomed. Without Chromium the last two are null. The last line sums up.
+the browser's own ``first-contentful-paint`` after it begins to load the file, the least of five
+openings; milliseconds a frame while the timeline is zoomed, likewise. Without Chromium the last two are null. The last line sums up.
 
 On two cores that others used as well (load 15), 14 models on 16 platforms, 224 reports: 2.12 to
 2.38 MB; 0.02 to 0.24 CPU s; painted after 0.12 to 1.5 s, half of them within 0.29 s and six beyond
@@ -34,6 +34,7 @@ from hetsim.reporting.pages.pictures.of_plans import pictures_of, played_of
 from hetsim.reporting.result import comparison_record
 
 STRATEGIES = ("single", "hetero", "heft")
+OPENINGS = 5
 SPREADS = ("bytes", "cpu_s", "paint_ms", "frame_ms")
 PAINTED = "performance.getEntriesByType('paint').map(entry => [entry.name, entry.startTime])"
 FRAME = """() => {
@@ -68,18 +69,27 @@ def browser() -> Iterator[Any]:
 
 
 def painted(one: Any, text: str) -> tuple[float, float]:
-    """Milliseconds until the first content is painted, and a frame of the timeline takes."""
+    """Milliseconds until the first content is painted, and a frame of the timeline takes.
+
+    The least of some openings: what else the machine does only adds to them.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
         path.write_text(text, encoding="utf-8")
-        tab = one.new_page(viewport={"width": 1280, "height": 900})
-        tab.goto(path.as_uri())
-        tab.wait_for_function(f"() => {PAINTED}.length > 1")
-        paints = dict(tab.evaluate(PAINTED))
-        tab.click("#tab-timeline")
-        tab.wait_for_function("() => hetsim.settled()")
-        frame = float(tab.evaluate(FRAME))
-        tab.close()
+        paints, frames = zip(*(opened(one, path) for _ in range(OPENINGS)), strict=True)
+    return min(paints), min(frames)
+
+
+def opened(one: Any, path: Path) -> tuple[float, float]:
+    """Open it once."""
+    tab = one.new_page(viewport={"width": 1280, "height": 900})
+    tab.goto(path.as_uri())
+    tab.wait_for_function(f"() => {PAINTED}.length > 1")
+    paints = dict(tab.evaluate(PAINTED))
+    tab.click("#tab-timeline")
+    tab.wait_for_function("() => hetsim.settled()")
+    frame = float(tab.evaluate(FRAME))
+    tab.close()
     return float(paints["first-contentful-paint"]), frame
 
 
