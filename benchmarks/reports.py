@@ -3,12 +3,14 @@
     .venv/bin/python benchmarks/reports.py [models and platforms...]
 
 A line a report of ``hetsim compare``: bytes; CPU seconds that ``--report`` adds, pictures and page;
-the browser's own ``first-contentful-paint`` after it begins to load the file, the least of five
-openings; milliseconds a frame while the timeline is zoomed, likewise. Without Chromium the last two are null. The last line sums up.
+the browser's own ``first-contentful-paint`` after it begins to load the file; milliseconds a frame
+while the timeline is zoomed; of both the least of five openings, as what else the machine does only
+adds to them. Without Chromium they are null. The last line sums up.
 
 On two cores that others used as well (load 15), 14 models on 16 platforms, 224 reports: 2.12 to
-2.38 MB; 0.02 to 0.24 CPU s; painted after 0.12 to 1.5 s, half of them within 0.29 s and six beyond
-one second, the slowest of them again after 0.18 s; frames of 1.0 ms, 18 at most.
+2.38 MB; 0.02 to 0.24 CPU s; painted, each opened once, after 0.12 to 1.5 s, half of them within
+0.29 s and six beyond one second; frames of 1.0 ms, 18 at most. Of five openings at load 12, six of
+the largest (2.25 to 2.36 MB) were painted after 0.14 to 0.27 s, with frames of 0.5 ms.
 """
 
 from __future__ import annotations
