@@ -59,6 +59,7 @@ class Prices:
     spec: DeviceSpec
     cost: CostModel
     _known: dict[int, tuple[Graph, tuple[float, float] | None]] = field(default_factory=dict)
+    _seconds: dict[tuple[bool, Kernel], float] = field(default_factory=dict)
 
     def node(self, graph: Graph, node: Node) -> tuple[float, float]:
         """Return the most and the least seconds of `node` alone.
@@ -276,7 +277,7 @@ class Prices:
         elif spec.executes == INT8:
             nodes = [graph.nodes[v] for v in members]
             done += around_floats(graph, nodes, done, uses.inner(members))
-        return self.cost.estimate(spec, Kernel(done)).seconds
+        return self._of(spec, Kernel(done))
 
     def _alone(self, graph: Graph, node: Node, work: Work) -> float:
         spec, kernel = self.spec, Kernel((work,))
@@ -284,4 +285,14 @@ class Prices:
             spec, kernel = as_int8(spec), Kernel((in_integers(graph, node, work, last=True),))
         elif spec.executes == INT8:
             kernel = Kernel((work, *around_floats(graph, (node,), (work,))))
-        return self.cost.estimate(spec, kernel).seconds
+        return self._of(spec, kernel)
+
+    def _of(self, spec: DeviceSpec, kernel: Kernel) -> float:
+        """Return the seconds of a kernel, on the device as it is or in integers.
+
+        Layers are alike, and cost models say the same of the same.
+        """
+        key = spec is self.spec, kernel
+        if key not in self._seconds:
+            self._seconds[key] = self.cost.estimate(spec, kernel).seconds
+        return self._seconds[key]

@@ -126,6 +126,10 @@ class Node:
     held : tuple of Tensor
         Constants that the node carries itself: in its branches and its body, or as lists of
         numbers. Their names begin with its own.
+    reads : tuple of str
+        Names of all values the node reads, inputs first, absent ones left out, unique.
+    writes : tuple of str
+        Names of the values the node produces, absent ones left out.
     """
 
     id: int
@@ -143,15 +147,14 @@ class Node:
     branches: Mapping[str, Graph | None] = field(default_factory=dict)
     held: tuple[Tensor, ...] = ()
 
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Names of all values the node reads, inputs first, absent ones left out, unique."""
-        return tuple(dict.fromkeys(name for name in (*self.inputs, *self.captures) if name))
+    reads: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    writes: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
-    @property
-    def writes(self) -> tuple[str, ...]:
-        """Names of the values the node produces, absent ones left out."""
-        return tuple(name for name in self.outputs if name)
+    def __post_init__(self) -> None:
+        """Gather what it reads and writes: that is asked for many times."""
+        read = dict.fromkeys(name for name in (*self.inputs, *self.captures) if name)
+        object.__setattr__(self, "reads", tuple(read))
+        object.__setattr__(self, "writes", tuple(name for name in self.outputs if name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ import hetsim
 from builders import problems
 from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.placement.coarsening.tasks import Coarse, coarsen, pays_to_coarsen, uncoarsened
+from hetsim.placement.starting import constructive
+from hetsim.placement.starting.constructive import prepared
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import FusedKernel
 from hetsim.problem.problem import Problem
@@ -146,3 +148,17 @@ def test_models_shrink_to_tens_of_tasks() -> None:
     coarse = coarsen(problem)
     check_coarse(coarse)
     assert coarse.problem.n <= 60
+
+
+def test_strategies_share_the_tasks_of_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem.from_arrays(
+        [[1.0, 2.0]] * 4, edges=[(0, 1, 1), (1, 2, 1), (2, 3, 1)], dispatch_s=1.0
+    )
+    first = prepared(problem)
+    monkeypatch.setattr(constructive, "coarsen", None)
+    again = prepared(problem)
+    assert again.problem is first.problem
+    assert again.fine is problem
+    assert (again.members, again.task_of) == (first.members, first.task_of)
+    with pytest.raises(TypeError):
+        prepared(replace(problem))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.groups import Group
@@ -136,4 +137,16 @@ def prepared(problem: Problem) -> Coarse:
     Raises UnsupportedNode, with the devices' reasons, where a node runs nowhere.
     """
     check_runnable(problem)
-    return coarsen(problem) if pays_to_coarsen(problem) else uncoarsened(problem)
+    if not pays_to_coarsen(problem):
+        return uncoarsened(problem)
+    known = _TASKS.get(problem)
+    if known is None:
+        coarse = coarsen(problem)
+        known = _TASKS[problem] = coarse.problem, coarse.members, coarse.task_of
+    return Coarse(problem, *known)
+
+
+_TASKS: WeakKeyDictionary[Problem, tuple[Problem, tuple[tuple[int, ...], ...], tuple[int, ...]]] = (
+    WeakKeyDictionary()
+)
+"""Tasks of problems, as long as these are there: strategies that ``auto`` tries share them."""
