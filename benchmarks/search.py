@@ -7,7 +7,7 @@ the machine code takes is told apart, and not counted.
 1. `moves`: moves a second by either way, on the same draws: the best cost is the same.
 2. `optimum`: how many instances of 20 to 25 tasks with a proven optimum each way meets it in half
    a second; `fit` are those that the heat and the length of rounds were chosen on, `held` are not.
-3. `large`: latency of drawn instances of 1,000 to 5,000 tasks, and of workflows, at equal time.
+3. `large`: latency of drawn instances of 1,000 to 5,000 tasks at equal time.
 4. `verbs`: CPU seconds of ``heft`` and ``auto`` on 10,000 tasks with dispatch and links.
 
 ``python benchmarks/search.py --seconds 20 --tasks 1000 3000``
@@ -37,7 +37,7 @@ from hetsim.placement.search.annealing import (
 )
 from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.starting.starts import starts_that_fit
-from strategies import CASES, instances
+from strategies import instances
 
 
 def layered(
@@ -164,20 +164,6 @@ def bench_optima(seconds: float) -> None:
             )
 
 
-def workflows() -> Iterator[hetsim.Problem]:
-    """The published workflows among the tests' cases."""
-    for path in sorted((CASES / "dagbench").glob("*.json")):
-        record = json.loads(path.read_text())
-        yield hetsim.Problem.from_arrays(
-            np.array(record["nodes"], dtype=float),
-            edges=[tuple(edge) for edge in record["edges"]],
-            devices=[device["name"] for device in record["devices"]],
-            latency_s=record["latency"],
-            bytes_per_s=record["bandwidth"],
-            name=record["name"],
-        )
-
-
 def bench_large(tasks: list[int], seconds: float) -> None:
     """Latency at equal time."""
     drawn = [
@@ -185,7 +171,7 @@ def bench_large(tasks: list[int], seconds: float) -> None:
         for n in tasks
         for options in ({}, MODEL_LIKE)
     ]
-    for whole in (*workflows(), *drawn):
+    for whole in drawn:
         problem, groups, cost = started(whole)
         told: list[float] = []
         for way in (before, after):

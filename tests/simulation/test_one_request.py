@@ -72,7 +72,21 @@ def test_links_of_a_platform_and_kernels_fused(monkeypatch: pytest.MonkeyPatch) 
             with monkeypatch.context() as patch:
                 patch.setattr(module, "COMPILE_FROM", 0)
                 patch.setattr(module, "COMPILE_AFTER", 0)
+                patch.setattr(module, "COMPILE_ANEW_AFTER", 0)
                 assert latency_of_groups(problem, plan.groups, "drawn") == finish.finish[0]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_machine_code_is_loaded_once_much_was_played(
+    kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "is_kept", lambda *_, **__: kept)
+    monkeypatch.setattr(module, "_kept", [])
+    least = module.COMPILE_AFTER if kept else module.COMPILE_ANEW_AFTER
+    monkeypatch.setattr(module, "_played", [least - 1])
+    assert not module._pays()
+    module._played[0] += 1
+    assert module._pays()
 
 
 def test_composites_count_whole_and_their_parts_are_refused() -> None:

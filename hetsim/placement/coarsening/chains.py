@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,9 @@ class _Tasks:
             for v in {labels[reader] for reader in value.consumers} - {u}:
                 self.succs[u][v] = self.succs[u].get(v, 0) + value.nbytes
                 self.preds[v][u] = self.succs[u][v]
+        self._shares: dict[int, tuple[float, ...]] = {}
+        self._least: dict[int, float] = {}
+        self._moved: dict[int, float] = {}
         self.gives = {labels[v.producer] for v in problem.values if v.is_output}
 
     def splits_in_vain(self, u: int, v: int) -> bool:
@@ -111,6 +115,9 @@ class _Tasks:
         The loss of an edge is what its joined task costs more on its best device than its
         parts on theirs, less the transfer between them.
         """
+        # Tuples of floats: a few devices are too few for arrays to pay.
+        self._shares = {label: tuple(row.tolist()) for label, row in self.seconds.items()}
+        self._least = {label: min(row) for label, row in self._shares.items()}
         heap = [entry for u in sorted(self.succs) for entry in self._edges(u)]
         heapq.heapify(heap)
         while heap and len(self.succs) > most_tasks:
@@ -121,25 +128,28 @@ class _Tasks:
             if now[0] > loss:
                 heapq.heappush(heap, now)
                 continue
+            together = tuple(map(add, self._shares[u], self._shares[v]))
             task = self.join(u, v)
+            self._shares[task], self._least[task] = together, min(together)
             for entry in self._edges(task):
                 heapq.heappush(heap, entry)
 
     def _edges(self, task: int) -> list[tuple[float, int, int]]:
-        found = [self._edge(task, v) for v in sorted(self.succs[task])]
-        found += [self._edge(u, task) for u in sorted(self.preds[task])]
+        found = [self._edge(task, v) for v in self.succs[task]]
+        found += [self._edge(u, task) for u in self.preds[task]]
         return [entry for entry in found if entry is not None]
 
     def _edge(self, u: int, v: int) -> tuple[float, int, int] | None:
-        if u not in self.succs or v not in self.succs[u]:
+        fed = self.succs.get(u)
+        nbytes = fed.get(v) if fed is not None else None
+        if fed is None or nbytes is None or (len(fed) > 1 and len(self.preds[v]) > 1):
             return None
-        if len(self.succs[u]) > 1 and len(self.preds[v]) > 1:
-            return None
-        a, b = self.seconds[u], self.seconds[v]
-        whole = float((a + b).min())
+        whole = min(map(add, self._shares[u], self._shares[v]))
         if whole == np.inf:
             return None
-        travel = self.latency_s + self.succs[u][v] / self.bytes_per_s
-        moved = float(travel.max())
+        moved = self._moved.get(nbytes)
+        if moved is None:
+            moved = float((self.latency_s + nbytes / self.bytes_per_s).max())
+            self._moved[nbytes] = moved
         # Small tasks first, so that none grows far beyond the rest.
-        return (whole - float(a.min()) - float(b.min()) - moved + whole, u, v)
+        return (whole - self._least[u] - self._least[v] - moved + whole, u, v)

@@ -16,7 +16,7 @@ MANY = 500
 """Subgraphs from which on many pairs are merged at a time."""
 BATCH = 64
 """Pairs merged together at first, where there are so many."""
-WORK = 32_000
+WORK = 20_000
 """Subgraphs simulated at most, over all trials, where there are so many; but LEAST_TRIALS."""
 LEAST_TRIALS = 4
 

@@ -10,15 +10,18 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base.machine_code import is_kept
 from hetsim.partitioning.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
+from hetsim.simulation.clock import driver
 from hetsim.simulation.clock.rules import Structure
-from hetsim.simulation.clock.virtual_time import VirtualTime
+from hetsim.simulation.clock.virtual_time import INLINED, VirtualTime
 
-COMPILE_AFTER = 150_000
+COMPILE_AFTER, COMPILE_ANEW_AFTER = 250_000, 6_000_000
 """Task events of all plans played here, from which on loading the machine code costs less CPU time
-than it saves, where a plan has COMPILE_FROM of them. By either way the latencies are the same."""
+than it saves, where a plan has COMPILE_FROM of them; and making it, where none is kept. By either
+way the latencies are the same."""
 COMPILE_FROM = 300
 
 MOST_KEPT = 200_000
@@ -27,6 +30,7 @@ MOST_KEPT = 200_000
 Ints = NDArray[np.int64]
 _ready: WeakKeyDictionary[Problem, OneRequest] = WeakKeyDictionary()
 _played = [0]
+_kept: list[bool] = []
 
 
 def one_request(problem: Problem) -> OneRequest:
@@ -84,7 +88,7 @@ class OneRequest:
         if not np.isfinite(duration).all():
             return None
         events = len(duration)
-        compiled = events >= COMPILE_FROM and _played[0] >= COMPILE_AFTER
+        compiled = events >= COMPILE_FROM and _pays()
         if not compiled:
             _played[0] += events
             structure = Structure._make(
@@ -190,6 +194,15 @@ class OneRequest:
             found = problem.group_seconds(self._devices[group.device], group.nodes)
             self._group_seconds[group] = found
         return found
+
+
+def _pays() -> bool:
+    """Whether so much was played that more of it is likely enough."""
+    if _played[0] < COMPILE_AFTER:
+        return False
+    if not _kept and is_kept(driver.advance, *INLINED, inline=True):
+        _kept.append(True)
+    return bool(_kept) or _played[0] >= COMPILE_ANEW_AFTER
 
 
 def _ints(numbers: Any) -> Ints:
