@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 
 from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.devices.plan_steps import Step, Timing
+from hetsim.execution.devices.worker import DeviceWorker
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault
 from hetsim.execution.transports.channels.caller_end import CallerEnd, Values
+from hetsim.execution.transports.channels.device_end import DeviceEnd
 from hetsim.execution.transports.channels.faults import error_of, tell_error
 from hetsim.execution.transports.channels.frames import Channel, ChannelEnded
 from hetsim.execution.transports.channels.memory import PAGE_BYTES, Arena, Segment
@@ -286,3 +288,16 @@ def test_memory_is_the_owners_again_when_nobody_holds_or_reads_it(ends: Ends) ->
     assert list(returned) == [place]
     here.close()
     end.join(30)
+
+
+@pytest.mark.parametrize("streams", [1, 3])
+def test_a_device_that_is_told_what_it_cannot_do_ends_its_channel(ends: Ends, streams: int) -> None:
+    here, there = ends
+    device = DeviceEnd("gpu", there, DeviceWorker("gpu"), 1, streams)
+    serving = threading.Thread(target=device.serve)
+    serving.start()
+    here.send(1234, b"")
+    with pytest.raises(ChannelEnded):
+        here.receive()
+    serving.join(30)
+    assert not serving.is_alive()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +22,10 @@ import pytest
 import hetsim
 from hetsim.errors import DeviceLost, UsageError
 from hetsim.execution.session import Session
+from hetsim.execution.transports.channels.frames import Channel, Frame
+from hetsim.execution.transports.channels.messages import OTHER
 from hetsim.execution.transports.processes import starting
+from hetsim.execution.transports.processes.server import Server
 from hetsim.execution.transports.ray_connection.processes import descendants
 from onnx_builders import assert_bitwise_equal, make_model, op, value
 
@@ -190,3 +196,26 @@ def test_a_system_without_processes_is_told(
     plan = cut(diamond, TWO)
     with pytest.raises(hetsim.ExecutionError, match=r"its process cannot be started: .*threads"):
         Session(plan, "processes")
+
+
+def test_a_process_that_the_system_refuses_is_told_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    here, there = (Channel(end) for end in socket.socketpair())
+    reading, writing = os.pipe()
+    monkeypatch.setattr(os, "fork", refused)
+    server = Server(there)
+    server._do(Frame(OTHER, b'["start", "gpu", 1, 1, {}]', memoryview(b""), [writing]))
+    assert json.loads(here.receive().header) == ["refused", errno.EAGAIN]
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+    owner = starting.DeviceServer()
+    monkeypatch.setattr(owner, "_ask", lambda *given: ["refused", errno.EAGAIN])
+    says = "device 'gpu': its process cannot be started: .*temporarily unavailable"
+    with pytest.raises(hetsim.ExecutionError, match=says):
+        owner.start("gpu", 1, 1)
+    for end in (here, there):
+        end.release()

@@ -99,13 +99,18 @@ class DeviceEnd:
         self._work()
 
     def _work(self) -> None:
-        while True:
-            with self._turn:
-                call = None if self._over else self._next_call()
-            if call is None:
-                return
-            self._run(*call)
-            del call
+        try:
+            while True:
+                with self._turn:
+                    call = None if self._over else self._next_call()
+                if call is None:
+                    return
+                self._run(*call)
+                del call
+        except Exception:
+            # Nothing that came is to be left undone in silence: the caller takes it for dead.
+            self._over = True
+            self._channel.close()
 
     def _next_call(self) -> _Call | None:
         if self._waiting:

@@ -37,9 +37,9 @@ def main(descriptor: int, owner: int) -> None:
     """Serve the owner, process `owner`, over the socket `descriptor` until either is gone.
 
     What comes, in JSON: ``["start", device, streams, arena, how]`` with a socket for the device,
-    answered by ``["started", pid]``, where `how` has the owner's ``path``, ``environment`` and
-    ``folder``; ``["kill", pid]``; and ``["end", pid]``, which is answered by ``["ended", status]``
-    when that process has: as of ``Popen``, None where it goes on.
+    answered by ``["started", pid]`` or ``["refused", errno]``, where `how` has the owner's
+    ``path``, ``environment`` and ``folder``; ``["kill", pid]``; and ``["end", pid]``, which is
+    answered by ``["ended", status]`` when that process has: as of ``Popen``, None where it goes on.
     """
     for number in (signal.SIGINT, *ENDING):
         signal.signal(number, signal.SIG_IGN)
@@ -103,7 +103,12 @@ class Server:
 
     def _start(self, more: list[Any], descriptors: list[int]) -> None:
         here = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(descriptors[0])
+            self._say("refused", error.errno)
+            return
         if not pid:
             with contextlib.suppress(BaseException):
                 # What is the server's alone.
@@ -111,7 +116,8 @@ class Server:
                     os.close(descriptor)
                 channel = Channel(socket.socket(fileno=descriptors[0]))
                 _device(channel, here, *more)
-            os._exit(0)
+                os._exit(0)
+            os._exit(1)
         os.close(descriptors[0])
         self._alive[pid] = os.pidfd_open(pid)
         self._poll.register(self._alive[pid], select.POLLIN)

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hetsim.errors import ExecutionError, UsageError
@@ -47,24 +47,35 @@ class DeviceServer:
         """
         how = {"path": sys.path, "environment": dict(os.environ), "folder": _folder()}
         with self._lock:
-            for attempt in range(2):
+            try:
                 try:
-                    here, there = socket.socketpair()
-                    with there:
-                        header = ["start", device, streams, arena, how]
-                        answer = self._ask(header, [there.fileno()])
-                except (OSError, ChannelEnded) as error:
+                    return self._start(device, streams, arena, how)
+                except ChannelEnded:
+                    # It was ended by somebody, with all of its devices: another one may go on.
                     self._drop()
-                    if attempt or isinstance(error, OSError):
-                        raise ExecutionError(
-                            f"its process cannot be started: {error}",
-                            where=f"device '{device}'",
-                            hint="allow more processes, memory and open files, or run with the "
-                            "executor 'threads' instead",
-                        ) from error
-                else:
-                    return int(answer), Channel(here)
-        raise AssertionError("both attempts returned or raised")
+                    return self._start(device, streams, arena, how)
+            except (OSError, ChannelEnded) as error:
+                raise ExecutionError(
+                    f"its process cannot be started: {error}",
+                    where=f"device '{device}'",
+                    hint="allow more processes, memory and open files, or run with the executor "
+                    "'threads' instead",
+                ) from error
+
+    def _start(
+        self, device: str, streams: int, arena: int, how: Mapping[str, Any]
+    ) -> tuple[int, Channel]:
+        here, there = socket.socketpair()
+        try:
+            with there:
+                header = ["start", device, streams, arena, how]
+                what, answer = self._ask(header, [there.fileno()])
+            if what != "started":
+                raise OSError(answer, os.strerror(answer))
+        except BaseException:
+            here.close()
+            raise
+        return answer, Channel(here)
 
     def kill(self, pid: int) -> None:
         """End a device, if it has not ended."""
@@ -81,7 +92,7 @@ class DeviceServer:
             if self._channel is None:
                 return None
             try:
-                status: int | None = self._ask(["end", pid], ())
+                status: int | None = self._ask(["end", pid], ())[1]
             except (OSError, ChannelEnded):
                 self._drop()
                 return None
@@ -100,8 +111,7 @@ class DeviceServer:
         answered.register(self._channel.fileno(), select.POLLIN)
         if not answered.poll(_ANSWER_MS):
             raise ChannelEnded(f"no answer within {_ANSWER_MS // 1000} s")
-        _, answer = json.loads(self._channel.receive().header)
-        return answer
+        return json.loads(self._channel.receive().header)
 
     def _begin(self) -> Channel:
         here, there = socket.socketpair()

@@ -113,6 +113,8 @@ class ProcessTransport:
                 found.end.freeze()
             else:
                 self._server.kill(found.pid)
+                # It may do much before the signal is there: from now on nothing of that counts.
+                found.end.close()
 
     def hand(self, value: Any) -> Held:
         """Copy an input to where devices read it: small ones go with each call."""

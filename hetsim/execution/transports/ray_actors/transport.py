@@ -239,6 +239,9 @@ class RayTransport:
                     actor.handle.freeze.remote()
                 else:
                     ray.kill(actor.handle, no_restart=True)
+            if end is not None:
+                # It may do much before it is killed: from now on nothing of that counts.
+                end.close()
 
     def hand(self, value: Any) -> Any:
         """Copy an input to where devices here read it; where none is here, to where Ray's do."""
