@@ -24,7 +24,7 @@ from builders import BOX
 from hetsim.device.artifact.file import read_artifact
 from hetsim.device.artifact.header import Expected, Identity
 from hetsim.device.artifact.layout import ArtifactError
-from hetsim.errors import InvalidInput, RequestError, UsageError
+from hetsim.errors import InvalidInput, OutOfRoom, RequestError, UsageError
 from hetsim.execution.compiled.manifest import MANIFEST, WEIGHTS, is_compiled, read_manifest
 from hetsim.execution.compiled.read import open_compiled
 from hetsim.execution.compiled.run import run_compiled
@@ -253,7 +253,7 @@ def test_a_folder_is_written_whole_or_not_at_all(
             "hetsim.execution.compiled.write.export",
             full,
         )
-        with pytest.raises(InvalidInput, match="No space left"):
+        with pytest.raises(OutOfRoom, match="the disk is full"):
             compile_plan(plan, target)
     assert list(target.parent.iterdir()) == []
     target.mkdir()
