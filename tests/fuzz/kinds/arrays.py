@@ -130,7 +130,9 @@ def _changed(rng: Random, data: bytes) -> bytes:
             np.array([1 + 2j]),
             np.array(["a"], object),
             np.array([b"ab"]),
-            np.float64(odd.number(rng, 1.0) if rng.random() < 0.1 else 1.5),
+            np.float64(
+                max(-1e308, min(1e308, odd.number(rng, 1.0))) if rng.random() < 0.1 else 1.5
+            ),
             np.zeros((0, 3), np.float32),
             np.full((1, 3, 6, 6), np.nan, np.float32),
             np.array([2**62]),
