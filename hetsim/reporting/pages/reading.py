@@ -185,7 +185,7 @@ def read_all(path: Path) -> list[Left]:
                 found.append(_page(entry, text))
         elif entry.suffix == ".json":
             record = _json(entry, _text(entry))
-            if isinstance(record, dict) and record.get("schema") in KINDS:
+            if isinstance(record, dict) and str(record.get("schema")) in KINDS:
                 found.append(_of_record(str(entry), record))
     if not found:
         raise InvalidInput("nothing in it that there is a report of", where=str(path), hint=_WHAT)

@@ -59,6 +59,11 @@ def test_what_goes_wrong_is_one_line(cli: Cli, answers: AnswersOnDisk, tmp_path:
         assert said in made.stderr
         assert made.stderr.count("\n") == 1
         assert not Path(out).exists()
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    (mixed / "a.json").write_text('{"schema": {"a": 1}}')
+    (mixed / "b.json").write_text(answers.record.read_text())
+    assert cli("report", str(mixed), "-o", str(tmp_path / "mixed.html")).exit_code == 0
     assert cli("report", "-o", out).exit_code == 2
     assert cli("report", str(answers.page)).exit_code == 2
     assert cli("report", str(answers.page), "-o", str(answers.page)).exit_code == 2
