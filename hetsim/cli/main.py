@@ -144,6 +144,9 @@ class App(LazyGroup):
                 _fail(invocation, error, f"ended by {error}", 128 + error.number)
             return 128 + error.number
         except (KeyboardInterrupt, click.Abort) as error:
+            if isinstance(error.__cause__, EOFError):
+                # click takes the end of any file for the end of what is typed.
+                return _internal(invocation, error.__cause__)
             return _fail(invocation, error, "interrupted", INTERRUPTED)
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
@@ -151,9 +154,7 @@ class App(LazyGroup):
                 return _fail(invocation, error, what, USAGE)
             if (short := out_of_room(error, _printing(error))) is not None:
                 return _fail(invocation, error, str(short), short.exit_code)
-            what = f"internal error: {type(error).__name__}: {error}"
-            more = "" if invocation.debug else " (run with --debug for the traceback)"
-            return _fail(invocation, error, what + more, INTERNAL_FAULT, prefix="")
+            return _internal(invocation, error)
         return code if isinstance(code, int) else 0
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -162,6 +163,12 @@ class App(LazyGroup):
             return super().invoke(ctx)
         except BrokenPipeError:
             ctx.exit(_close_pipe())
+
+
+def _internal(invocation: Invocation, error: BaseException) -> int:
+    what = f"internal error: {type(error).__name__}: {error}"
+    more = "" if invocation.debug else " (run with --debug for the traceback)"
+    return _fail(invocation, error, what + more, INTERNAL_FAULT, prefix="")
 
 
 def _fail(

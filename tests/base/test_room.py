@@ -31,13 +31,18 @@ RUN = "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Non-zero status code returne
 
 @contextmanager
 def small_files(limit_bytes: int = LIMIT_BYTES) -> Iterator[None]:
-    """Let no file grow beyond a limit, as on a disk that is full there."""
+    """Let no file grow beyond a limit, as on a disk that is full there.
+
+    Bytecode of what is imported meanwhile is not kept: Python takes half of it for all of it.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = kept
 
 
 def heavy_model(folder: Path) -> Path:
@@ -212,7 +217,7 @@ def test_what_cannot_be_printed_whole_is_an_error(
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
     with (tmp_path / "out").open("wb") as out:
-        environ = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        environ = {**os.environ, "PYTHONUNBUFFERED": unbuffered, "PYTHONDONTWRITEBYTECODE": "1"}
         made = subprocess.run(
             [sys.executable, "-m", "hetsim", *words], stdout=out, stderr=subprocess.PIPE,
             preexec_fn=limit, env=environ, check=False,

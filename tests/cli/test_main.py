@@ -119,6 +119,17 @@ def test_an_interrupt_ends_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     assert result.stderr.strip() == "error: interrupted"
 
 
+def test_a_file_that_ends_too_soon_is_no_interrupt(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raising(monkeypatch, EOFError("marshal data too short"))
+    result = cli("strategies")
+    assert result.exit_code == 1
+    assert result.stderr.strip() == (
+        "internal error: EOFError: marshal data too short (run with --debug for the traceback)"
+    )
+
+
 def test_names_cannot_steer_the_terminal_through_an_error(
     cli: Cli,
     monkeypatch: pytest.MonkeyPatch,

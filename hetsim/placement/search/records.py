@@ -113,7 +113,7 @@ class Search(NamedTuple):
     node, own : int [LONGEST]
         Of the last move, nodes and the devices that they had.
     twister : int [625]
-        The state of a Mersenne twister, as ``random.Random`` has it.
+        The state of a Mersenne twister, as Python's ``Random`` has it.
     counts, figures : int [COUNTS], float [FIGURES]
     """
 
