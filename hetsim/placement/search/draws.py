@@ -1,4 +1,4 @@
-"""What ``random.Random`` draws, in the subset of Python that numba compiles."""
+"""What Python's ``Random`` draws, in the subset of Python that numba compiles."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def draw_32(twister: Array) -> int:
 
 
 def draw_share(twister: Array) -> float:
-    """Return a number from 0 to 1, as ``random.random`` does."""
+    """Return a number from 0 to 1, as Python's ``random`` does."""
     high = draw_32(twister) >> 5
     low = draw_32(twister) >> 6
     return (high * 67108864.0 + low) / 9007199254740992.0
 
 
 def draw_below(twister: Array, count: int) -> int:
-    """Return a whole number below `count`, as ``random.randrange`` does."""
+    """Return a whole number below `count`, as Python's ``randrange`` does."""
     bits = 0
     while count >> bits:
         bits += 1
