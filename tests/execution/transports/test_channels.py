@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import os
 import socket
 import struct
@@ -151,6 +152,8 @@ VALUES = {
     "no elements": np.zeros((3, 0, 2), np.int16),
     "strings": np.array([["a", "ü\ud800"], ["", "\0"]], object),
     "no strings": np.zeros((0, 2), object),
+    "map": {"a": 0.1, "ü\ud800": -math.inf},
+    "maps": [{7: "x", -(2**63): ""}, {}, {1: 0.1}],
     "sequence": [np.arange(3), [None, np.ones((2, LARGE), np.float16)], []],
     "large": np.arange(LARGE, dtype=np.float64).reshape(2, -1, 4),
     "Fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
@@ -199,6 +202,8 @@ def test_what_is_no_value_is_refused(told: bytes) -> None:
 def test_objects_are_not_handed_over() -> None:
     with pytest.raises(ExecutionError, match="an array of object cannot be handed"):
         Packed(Arena(0)).add(np.array([b"a", object()], object))
+    with pytest.raises(ExecutionError, match="a map of other than numbers and strings"):
+        Packed(Arena(0)).add([{np.int64(1): np.float32(2)}, {"a": np.ones(3)}])
 
 
 def test_errors_arrive_with_what_they_say() -> None:

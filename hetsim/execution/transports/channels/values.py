@@ -4,7 +4,8 @@ What a value is, is told in bytes; the first says how:
 
 - an array within the message: its type, dims and size; its bytes are in the message's payload;
 - an array in shared memory: its type and dims, a segment and an offset;
-- strings: dims and text in JSON; a sequence: how many, and each; an empty optional: nothing.
+- strings: dims and text in JSON; a map: its keys and values in JSON; a sequence: how many, and
+  each; an empty optional: nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from hetsim.execution.transports.channels.memory import Arena, Place, Segment
 INLINE_BELOW_BYTES = 1 << 15
 """Smaller arrays are copied with the message: their room would cost more than the copies."""
 
-_NONE, _LIST, _STRINGS, _INLINE, _SHARED = range(5)
+_NONE, _LIST, _STRINGS, _INLINE, _SHARED, _MAP = range(6)
 _ARRAY = struct.Struct("=BBBQQ")
 """How, type, number of dims; bytes within the message, or segment; offset."""
 _SOME = struct.Struct("=BI")
@@ -65,7 +66,8 @@ class Packed:
         self._arena = arena
 
     def add(self, value: Any) -> None:
-        """Add a value: an array as ``plain`` leaves it, a list of values, or None.
+        """Add a value: an array as ``plain`` leaves it, a map of numbers or strings,
+        a list of values, or None.
 
         Raises ExecutionError where there is no memory, or it is nothing that a model has.
         """
@@ -76,6 +78,8 @@ class Packed:
             return bytes((_NONE,))
         if isinstance(value, list | tuple):
             return _SOME.pack(_LIST, len(value)) + b"".join(map(self._told, value))
+        if isinstance(value, dict):
+            return _map(value)
         array = np.asarray(value)
         code = _CODES.get(array.dtype)
         if code is None:
@@ -151,8 +155,11 @@ class Unpacking:
         self._at += _SOME.size
         if how == _LIST:
             return [self._value() for _ in range(count)]
-        dims, texts = json.loads(self._told[self._at : self._at + count])
+        content = json.loads(self._told[self._at : self._at + count])
         self._at += count
+        if how == _MAP:
+            return dict(content)
+        dims, texts = content
         strings = np.empty(len(texts), object)
         strings[:] = texts
         return strings.reshape(dims)
@@ -199,7 +206,7 @@ def _extent(told: bytes, at: int) -> tuple[int, int, list[Place]]:
         return at + 1, 0, []
     _, count = _SOME.unpack_from(told, at)
     at += _SOME.size
-    if how == _STRINGS:
+    if how in (_STRINGS, _MAP):
         return at + count, 0, []
     nbytes, places = 0, []
     for _ in range(count):
@@ -215,6 +222,19 @@ def _strings(array: NDArray[Any]) -> bytes:
         raise ExecutionError(f"an array of {array.dtype} cannot be handed to another process")
     content = json.dumps([array.shape, texts]).encode()
     return _SOME.pack(_STRINGS, len(content)) + content
+
+
+def _map(value: dict[Any, Any]) -> bytes:
+    # Python writes a float so that it is read back to the bit.
+    items = [
+        [one.item() if isinstance(one, np.generic) else one for one in i] for i in value.items()
+    ]
+    if not all(isinstance(one, int | float | str) for item in items for one in item):
+        raise ExecutionError(
+            "a map of other than numbers and strings cannot be handed to a process"
+        )
+    content = json.dumps(items).encode()
+    return _SOME.pack(_MAP, len(content)) + content
 
 
 @functools.cache
