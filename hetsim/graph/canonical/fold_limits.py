@@ -23,9 +23,9 @@ from hetsim.graph.shapes.inference import inferred
 MOST_BYTES = 2**31
 """Of all results together."""
 
-MOST_GROWN_BYTES = 2**28
-"""Of what results have beyond what their nodes read: a file of some bytes says any of it, and it is
-held twice as it is folded."""
+MOST_GROWN_BYTES = 2**29
+"""Of what one node makes beyond what it reads: a file of some bytes says any of it, and it is held
+twice as it is folded. Weights that graphs without values make of their shapes are below."""
 
 MOST_OPERATIONS = 2e11
 """Of all together: some seconds of one core."""
@@ -67,7 +67,7 @@ def too_much(proto: onnx.ModelProto, *, unknown: bool = False) -> bool:
             proto = onnx.inliner.inline_local_functions(_light(proto))
         except (ValueError, RuntimeError, onnx.checker.ValidationError):
             return True
-    nbytes, grown, operations = 0, 0, 0.0
+    nbytes, most_grown, operations = 0, 0, 0.0
     for part in _parts(proto, proto.graph, {}):
         known = _sizes(part)
         for node in part.graph.node:
@@ -78,9 +78,10 @@ def too_much(proto: onnx.ModelProto, *, unknown: bool = False) -> bool:
                 elif unknown and (node.op_type in _GROWING or node.domain):
                     return True
             nbytes += made
-            grown += max(0, made - sum(known[name][1] for name in node.input if name in known))
+            read = sum(known[name][1] for name in node.input if name in known)
+            most_grown = max(most_grown, made - read)
             operations += _operations(node, known)
-        if nbytes > MOST_BYTES or grown > MOST_GROWN_BYTES or operations > MOST_OPERATIONS:
+        if nbytes > MOST_BYTES or most_grown > MOST_GROWN_BYTES or operations > MOST_OPERATIONS:
             return True
     return False
 
