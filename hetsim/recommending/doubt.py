@@ -2,7 +2,8 @@
 
 In each *draw* the times of all devices and links are longer or shorter by a factor each, what is
 common to two the same in both, and what comes comes faster or slower. The vectors near the front
-are excluded or played again, each by the same policies.
+are excluded or played again, each by the same policies and as it was found best; other placements
+are not looked for one by one, so it may meet more often than is said.
 """
 
 from __future__ import annotations

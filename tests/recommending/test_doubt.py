@@ -32,8 +32,17 @@ def doubtful(seed: int) -> Question:
 
 
 def meets(found: Found, question: Question, counts: Counts) -> bool:
-    for policy in found.policies:
-        where = placed(question, counts, policy)
+    """Whether a stated policy meets, or what was found best of the vector without a draw."""
+    ways = [
+        (policy, placed(question, counts, policy))
+        for policy in found.policies
+        if policy.placement != "each"
+    ]
+    for one in (*found.tried, found.answer, found.runner_up):
+        best = one.best(found.question) if one is not None and one.counts == counts else None
+        if best is not None and not best.lost:
+            ways.append((found.policies[best.policies[0]], best.placed))
+    for policy, where in ways:
         if isinstance(where, Placed) and play_given(question, where, policy).answer == "meets":
             return True
     return False
