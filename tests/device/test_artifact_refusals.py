@@ -7,6 +7,7 @@ import io
 import json
 import os
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -370,9 +371,19 @@ def test_a_model_that_ends_the_process_that_opens_it_is_refused() -> None:
 
 
 def test_a_child_that_dies_refuses_the_file(good: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifact_trial, "_START", "import os; os.abort()")
+    words = [sys.executable, "-c", "import os; os.abort()"]
+    monkeypatch.setattr(artifact_trial, "own_program", lambda *given: words)
     with read(good) as artifact, pytest.raises(ArtifactError, match="breaks when it opens it"):
         artifact.open()
+
+
+def test_a_child_imports_nothing_from_the_folder_it_is_started_in(
+    good: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "json.py").write_text("raise ImportError('not this one')")
+    monkeypatch.chdir(tmp_path)
+    with read(good) as artifact:
+        assert artifact.open().input_names == ("x",)
 
 
 def test_a_model_that_the_runtime_refuses_is_refused(good: bytes) -> None:

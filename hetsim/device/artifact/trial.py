@@ -18,9 +18,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO
 
+from hetsim.base.own_programs import own_program
 from hetsim.base.room import out_of_room
 from hetsim.errors import ArtifactError, ExecutionError
-from hetsim.version import package_folder
 
 TIMEOUT_S = 120.0
 MEMORY_BYTES = 4 * 2**30
@@ -31,10 +31,6 @@ _COPIES = 4
 
 _SIZES = struct.Struct("<QQ")
 _REPLY = struct.Struct("<Q")
-_START = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from hetsim.device.artifact.trial import serve; serve()"
-)
 
 
 class Trial:
@@ -126,10 +122,9 @@ class Trial:
         if self._child is not None and self._child.poll() is None:
             return self._child
         self._end()
-        root = str(package_folder().parent)
         try:
             self._child = subprocess.Popen(
-                [sys.executable, "-c", _START, root],
+                own_program(__name__, "serve"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -13,17 +13,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hetsim.base.own_programs import own_program, see_off
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.transports.channels.frames import Channel, ChannelEnded
 from hetsim.execution.transports.channels.messages import OTHER
 from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
-from hetsim.version import package_folder
 
-_START = (
-    "import sys; sys.path.insert(0, sys.argv[1]);"
-    "from hetsim.execution.transports.processes.server import main;"
-    "main(int(sys.argv[2]), int(sys.argv[3]))"
-)
+_PROGRAM = f"{__package__}.server"
 _END_S = 5.0
 _ANSWER_MS = 60_000
 
@@ -117,10 +113,7 @@ class DeviceServer:
         here, there = socket.socketpair()
         with there:
             self._process = subprocess.Popen(
-                [
-                    sys.executable, "-P", "-c", _START,
-                    str(package_folder().parent), str(there.fileno()), str(os.getpid()),
-                ],
+                own_program(_PROGRAM, "main", there.fileno(), os.getpid()),
                 stdin=subprocess.DEVNULL,
                 # What this process writes there is its own.
                 stdout=subprocess.DEVNULL,
@@ -129,7 +122,7 @@ class DeviceServer:
                 # session of its own: the system shares processors out between sessions, and a
                 # call would wait milliseconds for its turn beside others' work.
                 process_group=0,
-            )  # fmt: skip
+            )
         return Channel(here)
 
     def _drop(self) -> None:
@@ -137,11 +130,7 @@ class DeviceServer:
             self._channel.release()
             self._channel = None
         if self._process is not None:
-            try:
-                self._process.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            see_off(self._process, _END_S)
             self._process = None
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO
 
+from hetsim.base.own_programs import own_program, see_off
 from hetsim.errors import ClusterError
 from hetsim.execution.transports.ray_connection.guard import LOST_HINT, lost
 from hetsim.execution.transports.ray_connection.interrupts import ending_waits
 from hetsim.execution.transports.ray_connection.processes import Process, command_line
-from hetsim.version import package_folder
 
 _END_S = 5.0
 _VITAL = ("gcs_server", "raylet")
@@ -82,10 +82,8 @@ class Guard:
         if sys.platform != "linux":
             # Nothing there says at once that a process ended, nor which are below which.
             return
-        program = f"{__package__}.guard"
-        start = f"import sys; sys.path.insert(0, sys.argv[1]); from {program} import main; main()"
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", start, str(package_folder().parent)],
+            own_program(f"{__package__}.guard", "main"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -118,11 +116,7 @@ class Guard:
         if self._process is None:
             return
         self._say("done")
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        see_off(self._process, _END_S)
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
