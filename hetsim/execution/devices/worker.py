@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hetsim.base.room import out_of_room
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import Cancelled, ExecutionError, HetsimError
 from hetsim.execution.devices.plan_steps import Step, Timing
@@ -25,7 +26,7 @@ class _Loaded:
 
 
 class DeviceWorker:
-    """Runs the steps of one device; lives in a Ray actor or on threads.
+    """Runs the steps of one device; lives on threads, in a process of its own or in a Ray actor.
 
     Steps of several requests may run at the same time; those of one request may not.
 
@@ -154,3 +155,10 @@ class DeviceWorker:
 
     def _named(self, error: ExecutionError, entry: Code) -> ExecutionError:
         return replace(error, where=self._where(entry))
+
+
+def unforeseen(error: BaseException, device: str) -> ExecutionError:
+    """Return what to say of an error of a device that is not hetsim's, told apart from room."""
+    where = f"device '{device}'"
+    said = f"{type(error).__name__}: {error}"
+    return out_of_room(error, where) or ExecutionError(said, where=where)

@@ -9,11 +9,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from hetsim.base.room import out_of_room
 from hetsim.errors import DeviceLost, ExecutionError
 from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.devices.program import Program
-from hetsim.execution.devices.worker import DeviceWorker
+from hetsim.execution.devices.worker import DeviceWorker, unforeseen
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Post, kernel_fault
 
@@ -57,9 +56,7 @@ class ThreadTransport:
             except ExecutionError as refusal:
                 error = refusal
             except Exception as fault:
-                error = ExecutionError(
-                    f"{type(fault).__name__}: {fault}", where=f"device '{device}'"
-                )
+                error = unforeseen(fault, device)
             self._post(Loaded(device, incarnation, version, error, os.getpid()))
 
         crew.start(work, "compiling")
@@ -77,10 +74,8 @@ class ThreadTransport:
                 timing, sent = found[0], dict(zip(step.sends, found[1:], strict=True))
             except ExecutionError as error:
                 fault = kernel_fault(error)
-            except MemoryError as error:
-                fault = Fault("out of memory", _unforeseen(error, call.device))
             except Exception as error:
-                fault = Fault("kernel", _unforeseen(error, call.device))
+                fault = kernel_fault(unforeseen(error, call.device))
             if crew.dead:
                 where = f"device '{call.device}'"
                 died = DeviceLost("its threads died", where=where, device=call.device)
@@ -181,9 +176,3 @@ class _Crew:
             task()
             # A name that lives on would keep the last call's values in memory.
             del task
-
-
-def _unforeseen(error: Exception, device: str) -> ExecutionError:
-    where = f"device '{device}'"
-    said = f"{type(error).__name__}: {error}"
-    return out_of_room(error, where) or ExecutionError(said, where=where)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import ExecutionError
-from hetsim.execution.devices.worker import DeviceWorker
-from hetsim.execution.transports.channels.faults import tell_error, unforeseen
+from hetsim.execution.devices.worker import DeviceWorker, unforeseen
+from hetsim.execution.transports.channels.faults import tell_error
 from hetsim.execution.transports.channels.frames import Channel, ChannelEnded, Frame
 from hetsim.execution.transports.channels.memory import (
     Arena,
@@ -66,7 +66,7 @@ class DeviceEnd:
         streams: int,
         handlers: Mapping[int, Callable[[Frame], object]] | None = None,
     ) -> None:
-        self._where = f"device '{device}'"
+        self._device = device
         self._channel = channel
         self._worker = worker
         self._arena = Arena(arena)
@@ -150,7 +150,7 @@ class DeviceEnd:
         except ExecutionError as error:
             self._fail(number, error)
         except Exception as error:
-            self._fail(number, unforeseen(error, self._where))
+            self._fail(number, unforeseen(error, self._device))
         else:
             if packed.places:
                 self._tell_segments(packed.places)

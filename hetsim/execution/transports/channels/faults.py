@@ -7,7 +7,6 @@ from dataclasses import fields
 from typing import Any
 
 import hetsim.errors
-from hetsim.base.room import out_of_room
 from hetsim.errors import ExecutionError
 
 
@@ -17,12 +16,6 @@ def tell_error(error: ExecutionError) -> bytes:
     names = [entry.name for entry in fields(kind) if entry.name != "key"]
     known = {name: _plain(getattr(error, name)) for name in names}
     return json.dumps([kind.__name__, known]).encode()
-
-
-def unforeseen(error: Exception, where: str) -> ExecutionError:
-    """Return what to say of an error that is not hetsim's."""
-    said = f"{type(error).__name__}: {error}"
-    return out_of_room(error, where) or ExecutionError(said, where=where)
 
 
 def error_of(told: bytes | memoryview) -> ExecutionError:

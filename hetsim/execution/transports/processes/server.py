@@ -23,9 +23,9 @@ from typing import Any
 from hetsim.base.signals import ENDING
 from hetsim.device.kernels.onnx_runtime import import_runtime
 from hetsim.errors import ExecutionError
-from hetsim.execution.devices.worker import DeviceWorker
+from hetsim.execution.devices.worker import DeviceWorker, unforeseen
 from hetsim.execution.transports.channels.device_end import DeviceEnd
-from hetsim.execution.transports.channels.faults import tell_error, unforeseen
+from hetsim.execution.transports.channels.faults import tell_error
 from hetsim.execution.transports.channels.frames import Channel, ChannelEnded, Frame
 from hetsim.execution.transports.channels.messages import OTHER
 
@@ -174,7 +174,7 @@ def _device(
             except ExecutionError as error:
                 told = tell_error(error)
             except Exception as error:
-                told = tell_error(unforeseen(error, f"device '{name}'"))
+                told = tell_error(unforeseen(error, name))
             channel.send(OTHER, frame.header, [told])
 
         threading.Thread(target=work, name="hetsim load", daemon=True).start()

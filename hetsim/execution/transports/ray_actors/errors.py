@@ -15,8 +15,8 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from hetsim.base.room import out_of_room
 from hetsim.errors import DeviceLost, ExecutionError
+from hetsim.execution.devices.worker import unforeseen
 from hetsim.execution.dispatch.transport import Fault, kernel_fault
 from hetsim.execution.transports.ray_connection.store import out_of_store
 
@@ -66,8 +66,7 @@ def translated(error: BaseException, device: str) -> ExecutionError:
     if isinstance(error, RayTaskError):
         if isinstance(error.cause, ExecutionError):
             return error.cause
-        short = out_of_room(error.cause, where)
-        return short or ExecutionError(f"{type(error.cause).__name__}: {error.cause}", where=where)
+        return unforeseen(error.cause, device)
     short = out_of_store(error, "what it made")
     if short is not None:
         return replace(short, where=where)

@@ -15,6 +15,7 @@ from ray.exceptions import RayError
 from hetsim.errors import ClusterError, DeviceLost, ExecutionError
 from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Program
+from hetsim.execution.devices.worker import unforeseen
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Lost, Post
 from hetsim.execution.transports.channels.caller_end import CallerEnd, Held, Values
@@ -98,9 +99,7 @@ class RayTransport:
             except ExecutionError as refusal:
                 error = refusal
             except Exception as fault:
-                error = ExecutionError(
-                    f"{type(fault).__name__}: {fault}", where=f"device '{device}'"
-                )
+                error = unforeseen(fault, device)
             self._post(Loaded(device, incarnation, version, error, process))
 
         thread = threading.Thread(target=work, name=f"hetsim load {device}", daemon=True)
