@@ -8,16 +8,15 @@ the next.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from hetsim.base.text import plainly
+import numpy as np
+
 from hetsim.plans.events import Events
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.reporting.trace_counters import Times, counters, under_way
-from hetsim.reporting.trace_entries import Story, entries, spans_of
+from hetsim.reporting.trace_entries import Story, entries, text_of
 from hetsim.reporting.trace_tracks import Tracks
 from hetsim.reporting.words.provenance import figures_rows
 
@@ -80,7 +79,7 @@ def trace_pieces(
     tracks = Tracks(problem, events, times, name, last)
     lines = counters(plan, timeline, times)
     stories.append(Story(plan, events, tracks, timeline.critical_path, times, lines))
-    named = [_text(entry) for story in stories for entry in story.tracks.metadata()]
+    named = [text_of(entry) for story in stories for entry in story.tracks.metadata()]
     yield '{"traceEvents":[' + ",".join(named)
     begun = bool(named)
     for piece in entries(stories):
@@ -96,11 +95,7 @@ def trace_pieces(
             **dict(figures_rows(plan.problem)),
         },
     }
-    yield f"],{_text(rest)[1:]}\n"
-
-
-def _text(record: Any) -> str:
-    return json.dumps(plainly(record), allow_nan=False, separators=(",", ":"))
+    yield f"],{text_of(rest)[1:]}\n"
 
 
 FIRST_THREAD = 1000
@@ -108,6 +103,10 @@ FIRST_THREAD = 1000
 
 
 def _extents(events: Events) -> Times:
-    """From the first to the last that was done for each request."""
+    """From the first to the last that was done for each request, ascending."""
     of_one = events.request >= 0
-    return spans_of(events.request[of_one], events.start_s[of_one], events.end_s[of_one])
+    known, place = np.unique(events.request[of_one], return_inverse=True)
+    first, last = np.full(known.size, np.inf), np.full(known.size, -np.inf)
+    np.minimum.at(first, place, events.start_s[of_one])
+    np.maximum.at(last, place, events.end_s[of_one])
+    return dict(zip(known.tolist(), zip(first.tolist(), last.tolist(), strict=True), strict=True))

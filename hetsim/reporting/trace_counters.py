@@ -133,8 +133,13 @@ def counters(plan: Plan, timeline: Timeline, times: Times) -> list[Counter]:
 
 def under_way(times: Times) -> list[Counter]:
     """Return how many requests had arrived and were not answered."""
+    return _counted("", "requests", "under way", *_spanned(*begins_and_ends(times)))
+
+
+def begins_and_ends(times: Times) -> tuple[Floats, Floats]:
+    """Return when each request arrived, and when it was answered, in the order of `times`."""
     spans = np.array(list(times.values()), dtype=float).reshape(-1, 2)
-    return _counted("", "requests", "under way", *_spanned(spans[:, 0], spans[:, 1]))
+    return spans[:, 0], spans[:, 1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +166,7 @@ def _tasks(laid_out: PlanTasks, events: Events, times: Times) -> _Tasks | None:
     """Times by request and task; None where failures made them others than the plan's."""
     if (events.request < 0).any() or any(one.kind == "failure" or one.lost for one in events.sorts):
         return None
-    deal = np.array(laid_out.plan.deal or (0,), dtype=np.int64)
+    deal = np.array(laid_out.plan.period, dtype=np.int64)
     task_of = np.array(
         [_tasks_of_sorts(laid_out, template, events) for template in laid_out.templates]
     )
@@ -171,17 +176,15 @@ def _tasks(laid_out: PlanTasks, events: Events, times: Times) -> _Tasks | None:
     requests = np.array(list(times), dtype=np.int64)
     by_number = np.argsort(requests)
     row = by_number[np.searchsorted(requests[by_number], events.request)]
-    most = max(template.tasks for template in laid_out.templates)
+    most = laid_out.widest
     place = row * most + task
     if np.unique(place).size < place.size:
         return None
     start_s, end_s = np.full((2, requests.size * most), np.nan)
     start_s[place], end_s[place] = events.start_s, events.end_s
-    spans = np.array(list(times.values()), dtype=float).reshape(-1, 2)
     return _Tasks(
         deal[requests % deal.size],
-        spans[:, 0],
-        spans[:, 1],
+        *begins_and_ends(times),
         start_s.reshape(-1, most),
         end_s.reshape(-1, most),
     )

@@ -14,11 +14,13 @@ from hetsim.base.text import plainly, tally
 from hetsim.plans.events import Events, Floats, Ints
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event
+from hetsim.reporting.trace_arrows import arrows_of, ranks_of
 from hetsim.reporting.trace_counters import (
     Counter,
     Times,
     all_microseconds,
     all_nanoseconds,
+    begins_and_ends,
     shown,
 )
 from hetsim.reporting.trace_tracks import Entry, Tracks
@@ -53,15 +55,6 @@ class Story:
     counters: Sequence[Counter]
 
 
-def spans_of(request: Ints, start_s: Floats, end_s: Floats) -> Times:
-    """Return the first start and the last end of each request, ascending."""
-    known, place = np.unique(request, return_inverse=True)
-    first, last = np.full(known.size, np.inf), np.full(known.size, -np.inf)
-    np.minimum.at(first, place, start_s)
-    np.maximum.at(last, place, end_s)
-    return dict(zip(known.tolist(), zip(first.tolist(), last.tolist(), strict=True), strict=True))
-
-
 def entries(stories: Sequence[Story]) -> Iterator[str]:
     """Yield the texts of all entries by time, many at once, with commas between them.
 
@@ -92,15 +85,6 @@ def entries(stories: Sequence[Story]) -> Iterator[str]:
         yield ",".join(texts)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Arrows:
-    """From which event to which an arrow leads, and the index of the one that is its transfer."""
-
-    source: Ints
-    target: Ints
-    transfer: Ints
-
-
 class _Drawn:
     """All entries of a story.
 
@@ -118,20 +102,19 @@ class _Drawn:
         self.start_ns = all_nanoseconds(events.start_s)
         self.length_ns = np.maximum(all_nanoseconds(events.end_s) - self.start_ns, 0)
         self.part_at, self.pid, self.tid = story.tracks.of(events)
-        self.arrows = _arrows(story.plan, events)
+        self.arrows = arrows_of(story.plan, events)
         source, target = self.arrows.source, self.arrows.target
         # A time at which a slice, and no neighbour on its track, is open.
         self.inside_ns = self.start_ns[source] + self.length_ns[source] // 2
-        owner = np.repeat(np.arange(len(events)), np.diff(self.part_at))
-        spans = np.array(list(story.times.values()), dtype=float).reshape(-1, 2)
+        self._owner = owner = np.repeat(np.arange(len(events)), np.diff(self.part_at))
         self.request = np.array(list(story.times), dtype=np.int64)
-        self.begin_s, self.done_s = spans[:, 0], spans[:, 1]
+        self.begin_s, self.done_s = begins_and_ends(story.times)
         self.begin_ns = all_nanoseconds(self.begin_s)
         self.span_ns = np.maximum(all_nanoseconds(self.done_s) - self.begin_ns, 0)
         lines = [np.zeros(0, dtype=np.int64), *(one.at_ns for one in story.counters)]
         self.count_ns = np.concatenate(lines)
         nothing = np.zeros_like(self.count_ns)
-        rank = _ranks(self, source, target)
+        rank = ranks_of(self.arrows, self.start_ns, self.length_ns)
         lasts = (self.length_ns > 0).astype(np.int64)
         both = np.stack((source, target), axis=1).ravel()
         ends_ns = np.stack((self.inside_ns, self.start_ns[target]), axis=1).ravel()
@@ -157,10 +140,6 @@ class _Drawn:
             REQUEST: self._requests,
             COUNTER: self._counts,
         }
-
-    @cached_property
-    def _owner(self) -> Ints:
-        return np.repeat(np.arange(len(self.story.events)), np.diff(self.part_at))
 
     @cached_property
     def _bodies(self) -> list[list[tuple[str, str]]]:
@@ -205,7 +184,7 @@ class _Drawn:
 
     @cached_property
     def _names(self) -> list[str]:
-        return [_text(one.name) for one in self.story.events.sorts]
+        return [text_of(one.name) for one in self.story.events.sorts]
 
     def _ends_of(self, head: str, arrows: Ints, part: Ints, at_ns: Ints) -> list[str]:
         names = self._names
@@ -240,7 +219,7 @@ class _Drawn:
         """By counter its text before a value; by value its counter, and the value."""
         of = self.story.tracks.pid_of
         heads = [
-            f'{{"ph":"C","name":{_text(one.name)},"pid":{of(one.of)},"args":{{{_text(one.unit)}:'
+            f'{{"ph":"C","name":{text_of(one.name)},"pid":{of(one.of)},"args":{{{text_of(one.unit)}:'
             for one in self.story.counters
         ]
         sizes = [one.value.size for one in self.story.counters]
@@ -256,14 +235,15 @@ class _Drawn:
         return [f'{heads[at]}{shown(now)!r}}},"ts":{ts!r}}}' for at, now, ts in columns]
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return a part of a trace as it is written: every text of it plain, and nothing between."""
     return json.dumps(plainly(value), allow_nan=False, separators=(",", ":"))
 
 
 def _halves(body: Entry) -> tuple[str, str]:
     """A slice's text up to the number of its request, and on from there to its place."""
-    args = _text({**body["args"]})
-    head = f'{{"ph":"X","name":{_text(body["name"])},"cat":{_text(body["cat"])},"args":{{"request":'
+    name, kind, args = (text_of(body[key]) for key in ("name", "cat", "args"))
+    head = f'{{"ph":"X","name":{name},"cat":{kind},"args":{{"request":'
     return head, args.removeprefix('{"request":0')
 
 
@@ -273,31 +253,6 @@ def _in_one(longs: Ints, ranks: Ints, place: int, numbers: Ints) -> Ints:
     Ranks and numbers are -1 or more; they have 29 and 32 bits, the two others one each.
     """
     return (((longs << 29 | ranks + 1) << 1 | place) << 32) | numbers + 1
-
-
-def _ranks(drawn: _Drawn, source: Ints, target: Ints) -> Ints:
-    """Return by event how many before it, without duration, it waited for at its own time.
-
-    An arrow must begin in a trace before it ends, at one time, too.
-    """
-    rank: dict[int, int] = {}
-    after: dict[int, list[int]] = {}
-    waits: dict[int, int] = {}
-    at_once = (drawn.length_ns[source] == 0) & (drawn.start_ns[source] == drawn.start_ns[target])
-    for first, then in zip(source[at_once].tolist(), target[at_once].tolist(), strict=True):
-        after.setdefault(first, []).append(then)
-        waits[then] = waits.get(then, 0) + 1
-    ready = [event for event in after if event not in waits]
-    while ready:
-        event = ready.pop()
-        for other in after.get(event, ()):
-            rank[other] = max(rank.get(other, 0), rank.get(event, 0) + 1)
-            waits[other] -= 1
-            if not waits[other]:
-                ready.append(other)
-    found = np.zeros(drawn.length_ns.size, dtype=np.int64)
-    found[list(rank)] = list(rank.values())
-    return found
 
 
 def _body(plan: Plan, event: Event, critical: bool | None) -> Entry:
@@ -318,67 +273,3 @@ def _body(plan: Plan, event: Event, critical: bool | None) -> Entry:
     elif event.kind == "transfer":
         args |= {"bytes": event.nbytes, "from": event.source, "to": event.device}
     return {"name": event.name, "cat": event.kind, "args": args}
-
-
-def _arrows(plan: Plan, events: Events) -> _Arrows:
-    """Lead from the maker of a value to its transfer, and from the transfer to each reader."""
-    computes = np.array([one.kind == "compute" and one.group >= 0 and not one.lost
-                         for one in events.sorts], dtype=bool)  # fmt: skip
-    group = np.array([one.group for one in events.sorts], dtype=np.int64)
-    most = int(group.max(initial=0)) + 2
-    computing = np.flatnonzero(computes[events.sort])
-    keys = events.request[computing] * most + group[events.sort[computing]]
-    by_key = np.argsort(keys, kind="stable")
-    keys, computing = keys[by_key], computing[by_key]
-
-    def when_computed(of: Ints, group: int) -> Ints:
-        """The last event that computed a group for the requests of events `of`; -1: none did."""
-        if group < 0 or group >= most or not keys.size:
-            return np.full(of.size, -1, dtype=np.int64)
-        wanted = events.request[of] * most + group
-        at = np.searchsorted(keys, wanted, side="right") - 1
-        return np.where((at >= 0) & (keys[at] == wanted), computing[at], -1)
-
-    found: list[tuple[Ints, Ints, Ints, int]] = []
-    for sort, readers, own in _transfers(plan, events):
-        one = events.sorts[sort]
-        maker = when_computed(own, one.group)
-        # What was done again after a failure may have been done after it was sent on.
-        some = (maker >= 0) & (events.start_s[maker] <= events.start_s[own])
-        found.append((maker[some], own[some], own[some], 0))
-        for place, reader in enumerate(readers, start=1):
-            # After a failure a subgraph may have been given up for others.
-            if reader >= 0 and plan.groups[reader].device == one.device:
-                reading = when_computed(own, reader)
-                some = (reading >= 0) & (events.start_s[own] <= events.start_s[reading])
-                found.append((own[some], reading[some], own[some], place))
-    nothing = np.zeros(0, dtype=np.int64)
-    source, target, transfer = (
-        np.concatenate([nothing, *(one[column] for one in found)]) for column in range(3)
-    )
-    turn = np.repeat([one[3] for one in found], [one[0].size for one in found])
-    order = np.lexsort((turn, transfer))
-    return _Arrows(source[order], target[order], transfer[order])
-
-
-def _transfers(plan: Plan, events: Events) -> Iterator[tuple[int, list[int], Ints]]:
-    """Yield transfers of one sort and replica: the sort, the groups that read it, the events."""
-    problem = plan.problem
-    owners: list[list[int]] = []
-    for first, one in zip(plan.offsets, plan.replicas, strict=True):
-        owner = [-1] * problem.n
-        for index, group in enumerate(one.groups, start=first):
-            for node in group.nodes:
-                owner[node] = index
-        owners.append(owner)
-    consumers = {value.name: value.consumers for value in problem.values}
-    deal = np.array(plan.deal or (0,), dtype=np.int64)
-    moved = np.array([one.kind == "transfer" for one in events.sorts], dtype=bool)
-    own = np.flatnonzero(moved[events.sort])
-    code = events.sort[own].astype(np.int64) * len(owners) + deal[events.request[own] % deal.size]
-    by_code = np.argsort(code, kind="stable")
-    codes, first_of = np.unique(code[by_code], return_index=True)
-    for which, members in zip(codes.tolist(), np.split(own[by_code], first_of[1:]), strict=False):
-        sort, replica = divmod(which, len(owners))
-        readers = {owners[replica][node] for node in consumers.get(events.sorts[sort].name, ())}
-        yield sort, sorted(readers), members
