@@ -76,6 +76,11 @@ def microseconds(nanoseconds: int) -> float:
     return value
 
 
+def read_nanoseconds(microseconds: float) -> int:
+    """Return a time of a trace, which is cut off below nanoseconds when it is read."""
+    return int(microseconds * 1000)
+
+
 def all_nanoseconds(seconds: Floats) -> Ints:
     """Return what ``nanoseconds`` does, of many times."""
     found: Ints = np.rint(seconds * 1e9).astype(np.int64)

@@ -10,6 +10,7 @@ from hetsim.base.text import Record, cut
 from hetsim.reporting.pages.packing import packed
 from hetsim.reporting.pages.pictures.timeline import LABEL_MOST, timeline_columns
 from hetsim.reporting.trace import REAL, SIMULATED
+from hetsim.reporting.trace_counters import read_nanoseconds
 from hetsim.reporting.trace_tracks import Track, rows
 
 Event = Mapping[str, Any]
@@ -157,7 +158,7 @@ def _batches(clock: _Clock, pid: int, model: str, most: int, *, several: bool) -
         for event in of_thread[thread]:
             batch = [int(one) for one in event["args"]["requests"]]
             label = f"batch of {len(batch)}" if len(batch) > 1 else "served"
-            at = _nanoseconds(event["ts"]), _nanoseconds(event["dur"])
+            at = read_nanoseconds(event["ts"]), read_nanoseconds(event["dur"])
             found += [_Task(row, model, *at, one, label) for one in batch if one < most]
     return found
 
@@ -169,7 +170,7 @@ def _waiting(events: Sequence[Event], stream: str, most: int) -> tuple[list[_Tas
     last: dict[int, int] = {}
     for event in events:
         args = event.get("args") or {}
-        start_ns, length_ns = _nanoseconds(event["ts"]), _nanoseconds(event["dur"])
+        start_ns, length_ns = read_nanoseconds(event["ts"]), read_nanoseconds(event["dur"])
         if "request" in args:
             last[event["tid"]] = int(args["request"])
         request = last[event["tid"]]
@@ -197,8 +198,8 @@ def _waiting(events: Sequence[Event], stream: str, most: int) -> tuple[list[_Tas
 def _downs(clock: _Clock, pid: int) -> list[_Task]:
     return [
         _Task(
-            f"down: {clock.threads[pid, event['tid']]}", "", _nanoseconds(event["ts"]),
-            _nanoseconds(event["dur"]), -1, cut(str(event["name"]), LABEL_MOST),
+            f"down: {clock.threads[pid, event['tid']]}", "", read_nanoseconds(event["ts"]),
+            read_nanoseconds(event["dur"]), -1, cut(str(event["name"]), LABEL_MOST),
         )
         for event in clock.of(pid)
     ]  # fmt: skip
@@ -215,8 +216,3 @@ def _cut(requests: int, most: int, beyond: int) -> str:
         )
     text = "; ".join(said)
     return text[:1].upper() + text[1:]
-
-
-def _nanoseconds(microseconds: float) -> int:
-    """Return a time of a trace, which is cut off below nanoseconds when it is read."""
-    return int(microseconds * 1000)

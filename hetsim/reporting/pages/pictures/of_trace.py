@@ -17,6 +17,7 @@ from hetsim.reporting.pages.pictures.timeline import (
     whole_requests,
 )
 from hetsim.reporting.trace import REAL, SIMULATED
+from hetsim.reporting.trace_counters import read_nanoseconds
 
 Event = Mapping[str, Any]
 Track = tuple[str, str, str]
@@ -104,7 +105,7 @@ def _clock(events: Sequence[Event], prefix: str) -> _Clock:
             found.threads[event["pid"], event["tid"]] = str(event["args"]["name"])
         elif event["ph"] == "C" and event["name"] == "memory":
             device = found.devices[event["pid"]]
-            change = _nanoseconds(event["ts"]), int(event["args"]["bytes"])
+            change = read_nanoseconds(event["ts"]), int(event["args"]["bytes"])
             found.memory.setdefault(device, []).append(change)
     slices = [event for event in here if event["ph"] == "X" and event["cat"] in _KINDS]
     found.tasks = [list(same) for _, same in groupby(slices, key=_same)]
@@ -115,11 +116,6 @@ def _same(event: Event) -> tuple[Any, ...]:
     """What all slices of one task have in common, and no two tasks that follow each other."""
     args = event["args"]
     return event["cat"], event["name"], event["ts"], event["dur"], args["request"], repr(args)
-
-
-def _nanoseconds(microseconds: float) -> int:
-    """Return a time of a trace, which is cut off below nanoseconds when it is read."""
-    return int(microseconds * 1000)
 
 
 def _timeline(clock: _Clock, name: str, timeline: Mapping[str, Any], which: str) -> Record:
@@ -139,7 +135,8 @@ def _timeline(clock: _Clock, name: str, timeline: Mapping[str, Any], which: str)
         label = labels.setdefault(_label(first), len(labels))
         device = clock.devices.get(first["pid"], args.get("to", ""))
         values = (
-            _nanoseconds(first["ts"]), _nanoseconds(first["dur"]), int(args["request"]), label,
+            read_nanoseconds(first["ts"]), read_nanoseconds(first["dur"]),
+            int(args["request"]), label,
             ends.get(args.get("from", ""), -1), ends.get(device, -1),
             int(args.get("bytes", 0)), int(bool(args.get("lost"))),
         )  # fmt: skip
