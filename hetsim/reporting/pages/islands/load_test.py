@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from hetsim.reporting.pages.islands.service import (
     uses_section,
 )
 from hetsim.reporting.pages.islands.shared import Found, provenance_section, seconds
-from hetsim.reporting.words.text import ABSENT, big, percent, relative_change
+from hetsim.reporting.words.text import ABSENT, big, percent
 
 PERCENTILES = (50, 90, 99)
 TIMES = 2.0
@@ -38,7 +38,7 @@ def load_test_island(record: Found, command: Sequence[str], pictures: Mapping[st
         ``timelines``: requests one by one by both clocks, as ``timelines_of_requests`` gives them.
     """
     record = {**record, **{side: lean(record[side]) for side in ("simulated", "measured")}}
-    told, real = record["simulated"], record["measured"]
+    real = record["measured"]
     return Island(
         kind="run",
         title="A run under load of " + ", ".join(str(one["model"]) for one in real["served"]),
@@ -47,7 +47,7 @@ def load_test_island(record: Found, command: Sequence[str], pictures: Mapping[st
         verdict=Verdict(_say(record), binds_text(real), (), _sure(record)),
         tiles=tuple(_tiles(record)),
         sections=(
-            _beside(told, real, emulated=record["emulated"]),
+            _beside(record),
             replace(latency_section(real), title="Latencies, measured"),
             *requests_sections(pictures),
             replace(uses_section(real, order=40), title="Use, measured"),
@@ -66,7 +66,7 @@ def _say(record: Found) -> str:
         known = {one["percentile"]: one for one in stream["percentiles"]}
         of = f" of {stream['name']}" if len(real["streams"]) > 1 else ""
         if 99 in known:
-            share = {one["percentile"]: one["latency"] for one in off["percentiles"]}.get(99)
+            share = _shares(off).get(99)
             beyond = "" if share is None else f", {_off(share)} beside the simulation"
             found.append(f"p99{of} is {latency_text(known[99])}{beyond}")
         else:
@@ -114,19 +114,20 @@ def _tiles(record: Found) -> list[Tile]:
     return found
 
 
-def _beside(told: Found, real: Found, *, emulated: bool) -> Section:
+def _beside(record: Found) -> Section:
+    told, real = record["simulated"], record["measured"]
     several = len(real["streams"]) > 1
     rows = [
         (str(other["name"]), *row)[not several :]
-        for one, other in zip(told["streams"], real["streams"], strict=True)
-        for row in _figures(one, other)
+        for one, other, off in zip(told["streams"], real["streams"], record["off_by"], strict=True)
+        for row in _figures(one, other, off)
     ]
     busy = []
     for kind in ("devices", "links"):
         for name, use in told[kind].items():
             there = real[kind][name]
             if use["busy_s"] or there["busy_s"]:
-                measured = emulated or kind == "devices"
+                measured = record["emulated"] or kind == "devices"
                 shares = percent(use["utilization"]), percent(there["utilization"])
                 busy.append((f"{kind[:-1]} {name}", shares[0], shares[1] if measured else ABSENT))
     names = ("stream", "what", "#simulated", "#measured", "#measured is off by")[not several :]
@@ -143,32 +144,36 @@ def _beside(told: Found, real: Found, *, emulated: bool) -> Section:
     )
 
 
-def _figures(told: Found, real: Found) -> list[tuple[str, str, str, str]]:
-    def both(
-        what: str, a: float | None, b: float | None, word: Callable[[float | None], str] = seconds
-    ) -> tuple[str, str, str, str]:
-        share = None if a is None or b is None else relative_change(a, b)
-        return what, word(a), word(b), ABSENT if share is None else _off(share)
-
-    rows = [both("mean", told["latency_mean_s"], real["latency_mean_s"])]
-    sides = [{one["percentile"]: one for one in side["percentiles"]} for side in (told, real)]
+def _figures(told: Found, real: Found, off: Found) -> list[tuple[str, str, str, str]]:
+    sides = (told, real)
+    a, b = (seconds(side["latency_mean_s"]) for side in sides)
+    rows = [("mean", a, b, _off(off["latency_mean"]))]
+    known = [{one["percentile"]: one for one in side["percentiles"]} for side in sides]
+    shares = _shares(off)
     for at in PERCENTILES:
-        a, b = (side.get(at) for side in sides)
-        if a is not None and b is not None:
-            off = both("", a["latency_s"], b["latency_s"])[3]
-            rows.append((f"p{at}", _known(a), _known(b), off))
-    rows.append(both("waited, mean", told["queue"]["mean_s"], real["queue"]["mean_s"]))
-    rows.append(both("served, mean", told["service"]["mean_s"], real["service"]["mean_s"]))
-    rates = told["throughput_per_s"], real["throughput_per_s"]
-    rows.append(both("answers a second", *rates, _number))
+        if at in shares:
+            a, b = (_known(each[at]) for each in known)
+            rows.append((f"p{at}", a, b, _off(shares[at])))
+    for what, part in (("waited", "queue"), ("served", "service")):
+        a, b = (seconds(side[part]["mean_s"]) for side in sides)
+        rows.append((f"{what}, mean", a, b, _off(off[f"{part}_mean"])))
+    a, b = (_number(side["throughput_per_s"]) for side in sides)
+    rows.append(("answers a second", a, b, _off(off["throughput"])))
     for one, other in zip(told["objectives"], real["objectives"], strict=True):
         a, b = (f"{percent(side['on_time'])}, {side['verdict']}" for side in (one, other))
         rows.append((f"within {seconds(one['latency_s'])}", a, b, ABSENT))
     return rows
 
 
-def _off(share: float) -> str:
+def _shares(off: Found) -> dict[float, float | None]:
+    """By percentile by what share the measured one is off."""
+    return {one["percentile"]: one["latency"] for one in off["percentiles"]}
+
+
+def _off(share: float | None) -> str:
     """By which share, or how many times as much."""
+    if share is None:
+        return ABSENT
     return percent(share, sign=True) if share < TIMES else f"{1 + share:.3g}x"
 
 
