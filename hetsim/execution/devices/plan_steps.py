@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,7 @@ class Step:
     frees: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(NamedTuple):
     """When a device ran a step, by the monotonic clock of the device's machine.
 
     Attributes

@@ -131,7 +131,8 @@ class DeviceWorker:
                 del values[name]
         if not values:
             self._values.pop(key, None)
-        self._going.wait()
+        if not self._going.is_set():
+            self._going.wait()
         return (Timing(arrived_s, tuple(spans)), *sent)
 
     def forget(self, version: int, request: int) -> None:

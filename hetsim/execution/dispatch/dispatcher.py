@@ -5,13 +5,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from hetsim.execution.devices.plan_steps import Replica, Step
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A step of a request, given to its device.
 
     Attributes
@@ -176,10 +175,9 @@ class Dispatcher:
     def calls(self) -> list[Call]:
         """Give out what devices can start now."""
         found: list[Call] = []
-        for device in self._streams:
-            if device not in self._up:
+        for device, ready in self._ready.items():
+            if not ready or device not in self._up:
                 continue
-            ready = self._ready[device]
             while ready and self._busy[device] < self._streams[device]:
                 request, index, made_in = heapq.heappop(ready)
                 flight = self.flights.get(request)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from hetsim.execution.dispatch.events import (
     Overdue,
     Submit,
 )
+from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.open_requests import OpenRequests
 from hetsim.execution.dispatch.recovery import Policy, Recovery
 from hetsim.execution.dispatch.requests import Request
@@ -45,6 +45,8 @@ class SessionLoop:
     streams : mapping of str to int
         By device: calls that it runs at once.
     policy : Policy
+    inbox : Inbox
+        In which events come, and at which the transport may have sockets read.
     replan : callable, optional
     log : RunLog, optional
         Which takes down what happens.
@@ -61,10 +63,11 @@ class SessionLoop:
         transport: Callable[[Post], Transport],
         streams: Mapping[str, int],
         policy: Policy,
+        inbox: Inbox,
         replan: Replan | None = None,
         log: RunLog | None = None,
     ) -> None:
-        self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._events = inbox
         self.start_s = 0.0
         self._policy = policy
         self._transport = transport(self._events.put)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol
 
 from hetsim.errors import ExecutionError, OutOfRoom
 from hetsim.execution.devices.plan_steps import Step, Timing
@@ -59,13 +60,12 @@ class Loaded:
     process: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """A call came back: with when it ran and the handles of what it sent, or with a fault."""
 
     call: Call
     incarnation: int
-    sent: Mapping[str, Any] = field(default_factory=dict)
+    sent: Mapping[str, Any] = MappingProxyType({})
     fault: Fault | None = None
     timing: Timing | None = None
 

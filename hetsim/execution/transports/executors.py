@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from hetsim.execution.devices.program import Outcome, Program
 from hetsim.execution.dispatch.device_states import Replan
+from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.loop import SessionLoop
 from hetsim.execution.dispatch.recovery import Policy
 from hetsim.execution.dispatch.requests import Request
@@ -47,8 +48,11 @@ def opened(
         Where a device does not start, or Ray does not.
     """
     widths = {**dict.fromkeys(program.code, 1), **streams}
-    with transports(executor, address, room_bytes, widths, policy.timeout_s) as connect:
-        loop = SessionLoop(program, connect, widths, policy, replan, log)
+    with (
+        closing(Inbox()) as inbox,
+        transports(executor, address, room_bytes, widths, policy.timeout_s, inbox) as connect,
+    ):
+        loop = SessionLoop(program, connect, widths, policy, inbox, replan, log)
         try:
             loop.start()
             yield loop
@@ -63,10 +67,12 @@ def transports(
     room_bytes: int,
     streams: Mapping[str, int],
     timeout_s: float,
+    inbox: Inbox | None = None,
 ) -> Iterator[Callable[[Post], Transport]]:
     """Give what makes a transport of the function that takes its events; see ``opened``.
 
-    The transport must be closed before the context ends.
+    The transport must be closed before the context ends. The sockets of its devices are read at
+    `inbox`, or, without one, each on a thread.
     """
     if executor == "threads":
         from hetsim.execution.transports.threads import ThreadTransport
@@ -78,14 +84,14 @@ def transports(
         from hetsim.execution.transports.processes.transport import ProcessTransport
 
         with device_server() as server:
-            yield lambda post: ProcessTransport(post, server, streams)
+            yield lambda post: ProcessTransport(post, server, streams, inbox)
         return
     from hetsim.execution.transports.ray_connection.connection import STORE_BYTES, ray_connection
 
     with ray_connection(address, store_bytes=STORE_BYTES + room_bytes) as connection:
         from hetsim.execution.transports.ray_actors.transport import RayTransport
 
-        yield lambda post: RayTransport(post, connection, streams, timeout_s)
+        yield lambda post: RayTransport(post, connection, streams, timeout_s, inbox)
 
 
 def execute(

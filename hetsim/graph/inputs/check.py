@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -107,8 +108,13 @@ def _check_array(
 def _same_dtype(dtype: np.dtype[Any], wanted: str) -> bool:
     if wanted == "string":
         return dtype.kind in "OUT"
+    return _name(dtype) == wanted
+
+
+@functools.lru_cache(maxsize=64)
+def _name(dtype: np.dtype[Any]) -> str:
     # ml_dtypes writes float8_e4m3fn where ONNX writes FLOAT8E4M3FN.
-    return dtype.name.replace("_", "") == wanted
+    return dtype.name.replace("_", "")
 
 
 def _shown(shape: Sequence[int | str | None]) -> str:

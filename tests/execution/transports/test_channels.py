@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import math
@@ -9,6 +10,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 
 import ml_dtypes
@@ -21,11 +23,12 @@ from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.devices.worker import DeviceWorker
 from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.transport import Ended, Fault
 from hetsim.execution.transports.channels.caller_end import CallerEnd, Values
 from hetsim.execution.transports.channels.device_end import DeviceEnd
 from hetsim.execution.transports.channels.faults import error_of, tell_error
-from hetsim.execution.transports.channels.frames import Channel, ChannelEnded
+from hetsim.execution.transports.channels.frames import Channel, ChannelEnded, Frame
 from hetsim.execution.transports.channels.memory import PAGE_BYTES, Arena, Segment
 from hetsim.execution.transports.channels.messages import ENDED, pack_ended
 from hetsim.execution.transports.channels.values import (
@@ -60,6 +63,36 @@ def test_frames_come_in_order_and_nobody_waits_to_send_them(ends: Ends) -> None:
         assert (frame.kind, frame.header) == (number, b"h" * number)
         assert frame.payload == content
     assert not there.pending()
+
+
+def test_frames_come_in_parts_to_who_does_not_wait(ends: Ends) -> None:
+    """Small ones at once, those that are larger than what is read at a time when all is here."""
+    here, there = ends
+    assert there.arrived() == []
+    reading, writing = os.pipe()
+    sent = [b"%d" % number * size for number, size in enumerate((1, 5_000_000, 70_000, 3, 0, 9))]
+    for number, content in enumerate(sent):
+        here.send(number, b"h" * number, [content], [writing] if number == 3 else [])
+    os.close(writing)
+    found: list[Frame] = []
+    while len(found) < len(sent):
+        if there.pending():
+            found += there.arrived()
+    assert [(frame.kind, frame.header) for frame in found] == [
+        (number, b"h" * number) for number in range(len(sent))
+    ]
+    assert [bytes(frame.payload) for frame in found] == sent
+    for number, frame in enumerate(found):
+        assert len(frame.descriptors) == (number == 3)
+        for descriptor in frame.descriptors:
+            os.close(descriptor)
+    assert os.read(reading, 1) == b""
+    os.close(reading)
+    assert not there.pending()
+    here.close()
+    assert there.pending()
+    with pytest.raises(ChannelEnded):
+        there.arrived()
 
 
 def test_descriptors_come_with_their_frame(ends: Ends) -> None:
@@ -223,6 +256,37 @@ STEP = Step("gpu", (0,), ("a",), ("b",), (), ((),))
 FAULT = Fault("died", DeviceLost("it is gone", device="gpu"))
 
 
+class Posted:
+    """What a caller's end posts, whoever reads for it: a thread of its own, or this one."""
+
+    def __init__(self, inbox: Inbox | None) -> None:
+        self.inbox = inbox
+        self.events: list[object] = []
+        self._arrived = threading.Semaphore(0)
+
+    def post(self, event: object) -> None:
+        self.events.append(event)
+        self._arrived.release()
+        if self.inbox is not None:
+            self.inbox.put(event)
+
+    def wait(self) -> object:
+        """Wait for one more event, and return it."""
+        deadline = time.monotonic() + 30
+        while self.inbox is not None and self.inbox.get(deadline - time.monotonic()) is None:
+            assert time.monotonic() < deadline
+        assert self._arrived.acquire(timeout=30)
+        return self.events[-1]
+
+
+@pytest.fixture(params=["a thread", "an inbox"])
+def posted(request: pytest.FixtureRequest) -> Iterator[Posted]:
+    """Both ways in which a caller's end is read."""
+    with contextlib.ExitStack() as stack:
+        alone = request.param == "a thread"
+        yield Posted(None if alone else stack.enter_context(contextlib.closing(Inbox())))
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -235,41 +299,48 @@ FAULT = Fault("died", DeviceLost("it is gone", device="gpu"))
     ],
 )
 def test_a_device_that_does_not_tell_its_end_right_is_taken_for_dead(
-    ends: Ends, answer: tuple[int, bytes]
+    ends: Ends, posted: Posted, answer: tuple[int, bytes]
 ) -> None:
     here, there = ends
-    posted: list[object] = []
-    arrived = threading.Event()
-
-    def post(event: object) -> None:
-        posted.append(event)
-        arrived.set()
-
-    end = CallerEnd(here, post, lambda: FAULT)
+    end = CallerEnd(here, posted.post, lambda: FAULT, inbox=posted.inbox)
     end.start()
+    assert end.listening
     call = Call(0, 0, "gpu", 0)
     end.call(call, 5, STEP, [Values().hand(np.ones(3))])
     there.receive()
     there.send(*answer)
-    assert arrived.wait(30)
-    assert posted == [Ended(call, 5, fault=FAULT)]
+    assert posted.wait() == Ended(call, 5, fault=FAULT)
     end.join(30)
     assert not end.listening
     end.call(call, 5, STEP, [])
-    assert posted[1] == posted[0]
+    assert posted.events == [Ended(call, 5, fault=FAULT)] * 2
 
 
-def test_memory_is_the_owners_again_when_nobody_holds_or_reads_it(ends: Ends) -> None:
+def test_an_end_that_is_closed_gives_its_calls_back_and_its_socket(
+    ends: Ends, posted: Posted
+) -> None:
+    """Nobody has to read for that; more than once does no harm."""
     here, there = ends
-    posted: list[Ended] = []
-    arrived = threading.Semaphore(0)
+    end = CallerEnd(here, posted.post, lambda: FAULT, inbox=posted.inbox)
+    end.start()
+    call = Call(0, 0, "gpu", 0)
+    end.call(call, 5, STEP, [])
+    for _ in range(2):
+        end.close()
+    end.join(30)
+    assert not end.listening
+    assert here.fileno() == -1
+    assert posted.events == [Ended(call, 5, fault=FAULT)]
+    there.receive()
+    with pytest.raises(ChannelEnded):
+        there.receive()
 
-    def post(event: object) -> None:
-        assert isinstance(event, Ended)
-        posted.append(event)
-        arrived.release()
 
-    end = CallerEnd(here, post, lambda: FAULT)
+def test_memory_is_the_owners_again_when_nobody_holds_or_reads_it(
+    ends: Ends, posted: Posted
+) -> None:
+    here, there = ends
+    end = CallerEnd(here, posted.post, lambda: FAULT, inbox=posted.inbox)
     end.start()
     values = Values()
     held = values.hand(np.ones(LARGE))
@@ -288,10 +359,11 @@ def test_memory_is_the_owners_again_when_nobody_holds_or_reads_it(ends: Ends) ->
         answer = Packed(Arena(1))
         answer.add(None)
         there.send(ENDED, pack_ended(number, 1.0, ((1.0, 2.0),), unread, answer.told))
-        assert arrived.acquire(timeout=30)
-        assert posted[-1].timing == Timing(1.0, ((1.0, 2.0),))
+        ended = posted.wait()
+        assert isinstance(ended, Ended)
+        assert ended.timing == Timing(1.0, ((1.0, 2.0),))
     assert list(returned) == [place]
-    here.close()
+    end.close()
     end.join(30)
 
 

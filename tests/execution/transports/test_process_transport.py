@@ -104,6 +104,24 @@ def test_sockets_and_memory_of_devices_have_no_name(
             assert len(opened) == 3 + len(sockets) + len(memory), opened
 
 
+def test_the_thread_of_a_session_reads_what_devices_say(
+    cut: Cut, diamond: onnx.ModelProto, processes: None
+) -> None:
+    """There is no other one for it, and none after the session; nor is a file left open."""
+    plan = cut(diamond, TWO)
+    with Session(plan, "processes") as session:
+        # What starts devices is there from here on.
+        session.run()
+    before = set(threading.enumerate())
+    opened = set(os.listdir("/proc/self/fd"))
+    with Session(plan, "processes") as session:
+        session.run()
+        names = {one.name for one in threading.enumerate() if one not in before}
+        assert names == {"hetsim session"}
+    assert set(threading.enumerate()) <= before
+    assert set(os.listdir("/proc/self/fd")) <= opened
+
+
 def test_a_starter_that_is_killed_costs_time_and_no_result(
     cut: Cut, diamond: onnx.ModelProto, processes: None
 ) -> None:

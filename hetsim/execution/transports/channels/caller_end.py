@@ -12,6 +12,7 @@ from typing import Any
 
 from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.transport import Ended, Fault, Post, kernel_fault
 from hetsim.execution.transports.channels.faults import error_of
 from hetsim.execution.transports.channels.frames import Bytes, Channel, ChannelEnded, Frame
@@ -100,13 +101,8 @@ class _Lent:
     times: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """A call under way."""
-
-    call: Call
-    incarnation: int
-    step: Step
+_Given = tuple[Call, int, Step]
+"""A call under way, with its incarnation and its step."""
 
 
 class CallerEnd:
@@ -116,11 +112,13 @@ class CallerEnd:
     ----------
     channel : Channel
     post : callable
-        Takes ``Ended`` events, on a thread of this object.
+        Takes ``Ended`` events, from whichever thread.
     lost : callable
-        Says why the other end is gone, on that thread; it may wait for that.
+        Says why the other end is gone, on a thread of this object; it may wait for that.
     handlers : mapping of int to callable, optional
-        What else may come, by its kind.
+        What else may come, by its kind; none waits.
+    inbox : Inbox, optional
+        Whose thread reads what comes. Absent: a thread of this object does.
     """
 
     def __init__(
@@ -129,8 +127,10 @@ class CallerEnd:
         post: Post,
         lost: Callable[[], Fault],
         handlers: Mapping[int, Callable[[Frame], object]] | None = None,
+        inbox: Inbox | None = None,
     ) -> None:
         self._channel = channel
+        self._inbox = inbox
         self._post = post
         self._lost = lost
         self._handlers = dict(handlers or {})
@@ -141,12 +141,18 @@ class CallerEnd:
         self._returned: deque[Place] = deque()
         self._own: dict[int, Segment] = {}
         self._known: dict[int, weakref.ref[Segment]] = {}
+        self._gone: deque[int] = deque()
         self._lent: dict[Place, _Lent] = {}
-        self._thread = threading.Thread(target=self._listen, name="hetsim channel", daemon=True)
+        self._ending = False
+        work = self._listen if inbox is None else self._lose
+        self._thread = threading.Thread(target=work, name="hetsim channel", daemon=True)
 
     def start(self) -> None:
         """Take answers from now on."""
-        self._thread.start()
+        if self._inbox is None:
+            self._thread.start()
+        else:
+            self._inbox.watch(self._channel.fileno(), self._arrived)
 
     def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Held]) -> None:
         """Have the device run a step; ``Ended`` is posted."""
@@ -154,11 +160,11 @@ class CallerEnd:
             fault = self._fault
             if fault is None:
                 number = next(self._numbers)
-                self._given[number] = _Given(call, incarnation, step)
+                self._given[number] = (call, incarnation, step)
                 self._lend(received)
                 header = pack_call(
                     number, call.version, call.request, call.step,
-                    _taken(self._returned), self._gone(), [held.told for held in received],
+                    _taken(self._returned), self._dropped(), [held.told for held in received],
                 )  # fmt: skip
                 self._channel.send(
                     CALL, header, [piece for held in received for piece in held.pieces]
@@ -179,13 +185,16 @@ class CallerEnd:
         self.send(FREEZE, b"")
 
     def close(self) -> None:
-        """End the channel; calls under way come back with a fault."""
+        """End the channel, on the thread that reads or after its end; calls under way come back
+        with a fault."""
         self._channel.close()
+        if self._inbox is not None:
+            self._end(self._inbox)
 
     @property
     def listening(self) -> bool:
         """Whether the other end may still be there."""
-        return self._thread.is_alive()
+        return self._thread.is_alive() or (self._inbox is not None and not self._ending)
 
     def join(self, timeout_s: float) -> None:
         """Wait for the thread, after ``close``."""
@@ -199,42 +208,70 @@ class CallerEnd:
                 segment = block.segment
                 self._lent.setdefault((segment.number, block.offset), _Lent(block)).times += 1
                 if segment.number not in self._known:
-                    self._known[segment.number] = weakref.ref(segment)
+                    self._know(segment)
                     new[segment.number] = segment
-        send_segments(self._channel, tuple(new.values()))
+        if new:
+            send_segments(self._channel, tuple(new.values()))
 
-    def _gone(self) -> list[int]:
+    def _know(self, segment: Segment) -> None:
+        number, gone = segment.number, self._gone
+        self._known[number] = weakref.ref(segment, lambda _: gone.append(number))
+
+    def _dropped(self) -> list[int]:
         """Segments that the device has mapped and nobody else needs: their owner is gone."""
-        found = [number for number, known in self._known.items() if known() is None]
-        for number in found:
-            del self._known[number]
+        found: list[int] = []
+        while self._gone:
+            found.append(self._gone.popleft())
+            del self._known[found[-1]]
         return found
+
+    def _arrived(self) -> None:
+        try:
+            for frame in self._channel.arrived():
+                self._take(frame)
+        except Exception:
+            # The other end is gone; what does not tell its end right is taken for that.
+            self.close()
 
     def _listen(self) -> None:
         try:
             while True:
-                frame = self._channel.receive()
-                if frame.kind == ENDED:
-                    self._ended(frame)
-                elif frame.kind == FAILED:
-                    self._failed(frame)
-                elif frame.kind == SEGMENTS:
-                    self._own.update(segments_of(frame))
-                else:
-                    self._handlers[frame.kind](frame)
+                self._take(self._channel.receive())
         except ChannelEnded:
             pass
         except Exception:
-            # What does not tell its end right is taken for dead.
+            # As where an inbox's thread reads.
             self._channel.close()
+        self._lose()
+
+    def _take(self, frame: Frame) -> None:
+        if frame.kind == ENDED:
+            self._ended(frame)
+        elif frame.kind == FAILED:
+            self._failed(frame)
+        elif frame.kind == SEGMENTS:
+            self._own.update(segments_of(frame))
+        else:
+            self._handlers[frame.kind](frame)
+
+    def _end(self, inbox: Inbox) -> None:
+        """Have nothing read any more; why the other end is gone is asked on a thread."""
+        with self._lock:
+            if self._ending:
+                return
+            self._ending = True
+        inbox.unwatch(self._channel.fileno())
+        self._thread.start()
+
+    def _lose(self) -> None:
         fault = self._lost()
         with self._lock:
             self._fault = fault
             given, self._given = self._given, {}
             self._own.clear()
             self._lent.clear()
-        for one in given.values():
-            self._post(Ended(one.call, one.incarnation, fault=fault))
+        for call, incarnation, _ in given.values():
+            self._post(Ended(call, incarnation, fault=fault))
         self._channel.release()
 
     def _ended(self, frame: Frame) -> None:
@@ -242,21 +279,23 @@ class CallerEnd:
         sent: dict[str, Held] = {}
         at = 0
         values = split(frame.header, start)
-        for name, (told, nbytes, places) in zip(
-            self._given[number].step.sends, values, strict=True
-        ):
-            blocks = tuple(
-                Block(self._own[segment], offset, self._returned) for segment, offset in places
+        for name, (told, nbytes, places) in zip(self._given[number][2].sends, values, strict=True):
+            blocks = (
+                tuple(
+                    Block(self._own[segment], offset, self._returned) for segment, offset in places
+                )
+                if places
+                else ()
             )
             sent[name] = Held(told, (frame.payload[at : at + nbytes],), blocks)
             at += nbytes
-        given = self._take_back(number, unread)
-        self._post(Ended(given.call, given.incarnation, sent, timing=Timing(arrived_s, parts)))
+        call, incarnation, _ = self._take_back(number, unread)
+        self._post(Ended(call, incarnation, sent, timing=Timing(arrived_s, parts)))
 
     def _failed(self, frame: Frame) -> None:
         fault = kernel_fault(error_of(frame.payload))
-        given = self._take_back(*unpack_failed(frame.header))
-        self._post(Ended(given.call, given.incarnation, fault=fault))
+        call, incarnation, _ = self._take_back(*unpack_failed(frame.header))
+        self._post(Ended(call, incarnation, fault=fault))
 
     def _take_back(self, number: int, unread: Sequence[int]) -> _Given:
         done = []

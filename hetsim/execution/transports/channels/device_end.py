@@ -181,7 +181,8 @@ class DeviceEnd:
                 self._over = True
             finally:
                 self._turn.release()
-        self._going.wait()
+        if not self._going.is_set():
+            self._going.wait()
         self._channel.send(kind, header, pieces)
 
     def _note(self, memory: NDArray[np.uint8], place: Place) -> None:

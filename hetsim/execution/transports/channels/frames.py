@@ -22,6 +22,12 @@ MOST_DESCRIPTORS = 64
 
 _ANCILLARY_BYTES = socket.CMSG_SPACE(MOST_DESCRIPTORS * array.array("i").itemsize)
 
+# Plain numbers: the socket module's own flags are objects that take a microsecond each to combine.
+_NOW = int(socket.MSG_DONTWAIT)
+_SENDING = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+_RECEIVING = int(socket.MSG_CMSG_CLOEXEC)
+_CUT = int(socket.MSG_CTRUNC)
+
 Bytes = bytes | memoryview
 
 
@@ -63,8 +69,8 @@ class Channel:
         self._lock = threading.Lock()
         self._closed = False
         self._unsent: collections.deque[tuple[Bytes, tuple[int, ...]]] = collections.deque()
-        self._chunk = memoryview(bytearray(_CHUNK_BYTES))
-        self._read = bytearray()
+        self._read: bytes | bytearray = b""
+        self._at = 0
         self._descriptors: collections.deque[int] = collections.deque()
         self._arriving = select.poll()
         self._arriving.register(end.fileno(), select.POLLIN)
@@ -82,7 +88,8 @@ class Channel:
         64, which may be closed when this returns. To an end that is gone nothing is sent.
         """
         size = sum(map(len, payload))
-        pieces = [_HEAD.pack(kind, len(header), size, len(descriptors)), header, *payload]
+        head = _HEAD.pack(kind, len(header), size, len(descriptors)) + header
+        pieces = [head, *payload]
         with self._lock:
             if self._closed:
                 return
@@ -93,29 +100,32 @@ class Channel:
                 except OSError:
                     # Who receives hears of it.
                     return
-            if sent < _HEAD.size + len(header) + size:
+            if sent < len(head) + size:
                 self._later(pieces, sent, () if sent else descriptors)
 
     def receive(self) -> Frame:
         """Wait for the next frame. Raises ChannelEnded where none comes any more."""
-        while len(self._read) < _HEAD.size:
+        while True:
+            frame = self._next()
+            if frame is not None:
+                return frame
             self._fill()
-        kind, length, size, count = _HEAD.unpack_from(self._read)
-        start, end = _HEAD.size + length, _HEAD.size + length + size
-        while len(self._read) < end or len(self._descriptors) < count:
-            self._fill()
-        read = memoryview(self._read)
-        header, payload = bytes(read[_HEAD.size : start]), memoryview(bytes(read[start:end]))
-        read.release()
-        if len(self._read) == end:
-            self._read.clear()
-        else:
-            del self._read[:end]
-        return Frame(kind, header, payload, [self._descriptors.popleft() for _ in range(count)])
+
+    def arrived(self) -> list[Frame]:
+        """Return the frames that are here, once something has come; those in parts come later.
+
+        It never waits. Raises ChannelEnded where none comes any more.
+        """
+        with contextlib.suppress(BlockingIOError):
+            self._fill(_NOW)
+        found = []
+        while self._read and (frame := self._next()) is not None:
+            found.append(frame)
+        return found
 
     def pending(self) -> bool:
         """Whether something came, if only that the other end is gone."""
-        return bool(self._read) or bool(self._arriving.poll(0))
+        return self._at < len(self._read) or bool(self._arriving.poll(0))
 
     def close(self) -> None:
         """End it for both ends; a thread that receives is told."""
@@ -139,11 +149,31 @@ class Channel:
         """The descriptor of the socket, to wait for it beside others."""
         return self._socket.fileno()
 
-    def _fill(self) -> None:
+    def _next(self) -> Frame | None:
+        """Take a frame of what was read, if all of it was."""
+        read, begin = self._read, self._at + _HEAD.size
+        if len(read) < begin:
+            return None
+        kind, length, size, count = _HEAD.unpack_from(read, self._at)
+        start = begin + length
+        end = start + size
+        if len(read) < end or len(self._descriptors) < count:
+            return None
+        header, payload = bytes(read[begin:start]), memoryview(bytes(read[start:end]))
+        if len(read) == end:
+            self._read, self._at = b"", 0
+        else:
+            self._at = end
+        descriptors = [self._descriptors.popleft() for _ in range(count)] if count else []
+        return Frame(kind, header, payload, descriptors)
+
+    def _fill(self, flags: int = 0) -> None:
         try:
-            size, ancillary, flags, _ = self._socket.recvmsg_into(
-                [self._chunk], _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
+            content, ancillary, flags, _ = self._socket.recvmsg(
+                _CHUNK_BYTES, _ANCILLARY_BYTES, flags | _RECEIVING
             )
+        except BlockingIOError:
+            raise
         except OSError as error:
             raise ChannelEnded(str(error)) from error
         for level, kind, data in ancillary:
@@ -151,9 +181,18 @@ class Channel:
                 found = array.array("i")
                 found.frombytes(data[: len(data) - len(data) % found.itemsize])
                 self._descriptors.extend(found)
-        if not size or flags & socket.MSG_CTRUNC:
+        if not content or flags & _CUT:
             raise ChannelEnded("the other end is gone")
-        self._read += self._chunk[:size]
+        if not self._read:
+            self._read = content
+            return
+        # One that comes in parts; what of it is here is not copied again for each.
+        if isinstance(self._read, bytes):
+            self._read, self._at = bytearray(self._read[self._at :]), 0
+        else:
+            del self._read[: self._at]
+            self._at = 0
+        self._read += content
 
     def _pass(self, pieces: Sequence[Bytes], descriptors: Sequence[int]) -> int:
         """Give the system what it takes at once; return how many bytes that were."""
@@ -162,9 +201,8 @@ class Channel:
             if descriptors
             else []
         )
-        flags = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
         try:
-            return self._socket.sendmsg(pieces, ancillary, flags)
+            return self._socket.sendmsg(pieces, ancillary, _SENDING)
         except BlockingIOError:
             return 0
 

@@ -7,15 +7,19 @@ its segment's number, then an offset. Values are told one after the other, see `
 from __future__ import annotations
 
 import functools
+import itertools
 import struct
 from collections.abc import Sequence
 
 CALL, FORGET, FREEZE, SEGMENTS, ENDED, FAILED, OTHER = range(7)
 """Kinds of frames. What others come, the owners of the ends know."""
 
-_CALL = struct.Struct("=QqqQII")
+_CALL_FORM = "=QqqQII"
+_ENDED_FORM = "=QdII"
+_ENDED_ENTRIES = 4
+_CALL = struct.Struct(_CALL_FORM)
 _FORGET = struct.Struct("=qq")
-_ENDED = struct.Struct("=QdII")
+_ENDED = struct.Struct(_ENDED_FORM)
 _FAILED = struct.Struct("=QI")
 
 
@@ -33,8 +37,15 @@ def pack_call(
     `number` is what its end names; `returned` are places of the device whose values nobody reads
     any more, `gone` segments that nobody has any more, `told` the values that it receives.
     """
-    head = _CALL.pack(number, version, request, step, len(returned), len(gone))
-    return b"".join((head, pack_numbers(returned), pack_numbers(gone), *told))
+    count, more = len(returned), len(gone)
+    form = _call_form(count + more)
+    head = form.pack(number, version, request, step, count, more, *returned, *gone)
+    return b"".join((head, *told))
+
+
+@functools.lru_cache(maxsize=1024)
+def _call_form(numbers: int) -> struct.Struct:
+    return struct.Struct(f"{_CALL_FORM}{numbers}Q")
 
 
 Opened = tuple[int, int, int, int, tuple[int, ...], tuple[int, ...], int]
@@ -43,10 +54,11 @@ Opened = tuple[int, int, int, int, tuple[int, ...], tuple[int, ...], int]
 def unpack_call(header: bytes) -> Opened:
     """Return what ``pack_call`` was given; in place of the values, where the first begins."""
     number, version, request, step, count, more = _CALL.unpack_from(header)
-    returned = _numbers(count).unpack_from(header, _CALL.size)
-    after = _CALL.size + 8 * count
-    gone = _numbers(more).unpack_from(header, after)
-    return number, version, request, step, returned, gone, after + 8 * more
+    if not count + more:
+        return number, version, request, step, (), (), _CALL.size
+    numbers = _numbers(count + more).unpack_from(header, _CALL.size)
+    after = _CALL.size + 8 * (count + more)
+    return number, version, request, step, numbers[:count], numbers[count:], after
 
 
 def pack_ended(
@@ -57,12 +69,10 @@ def pack_ended(
     told: Sequence[bytes],
 ) -> bytes:
     """Return the header of a call's end: its timing, places that are not read here any more."""
-    head = _ENDED.pack(number, arrived_s, len(parts), len(unread))
-    spans = b"".join(_SPAN.pack(*part) for part in parts)
-    return b"".join((head, spans, pack_numbers(unread), *told))
-
-
-_SPAN = struct.Struct("=dd")
+    form = _ended_form(len(parts), len(unread))
+    spans = itertools.chain.from_iterable(parts)
+    head = form.pack(number, arrived_s, len(parts), len(unread), *spans, *unread)
+    return b"".join((head, *told))
 
 
 def unpack_ended(
@@ -70,10 +80,17 @@ def unpack_ended(
 ) -> tuple[int, float, tuple[tuple[float, float], ...], tuple[int, ...], int]:
     """Return what ``pack_ended`` was given; in place of the values, where the first begins."""
     number, arrived_s, parts, count = _ENDED.unpack_from(header)
-    after = _ENDED.size + _SPAN.size * parts
-    spans = tuple(_SPAN.iter_unpack(header[_ENDED.size : after]))
-    unread = _numbers(count).unpack_from(header, after)
-    return number, arrived_s, spans, unread, after + 8 * count
+    form = _ended_form(parts, count)
+    all_of_it = form.unpack_from(header)
+    unread = _ENDED_ENTRIES + 2 * parts
+    begins, ends = all_of_it[_ENDED_ENTRIES:unread:2], all_of_it[_ENDED_ENTRIES + 1 : unread : 2]
+    spans = tuple(zip(begins, ends, strict=True))
+    return number, arrived_s, spans, all_of_it[unread:], form.size
+
+
+@functools.lru_cache(maxsize=1024)
+def _ended_form(parts: int, unread: int) -> struct.Struct:
+    return struct.Struct(f"{_ENDED_FORM}{2 * parts}d{unread}Q")
 
 
 def pack_failed(number: int, unread: Sequence[int]) -> bytes:
@@ -108,6 +125,6 @@ def unpack_numbers(content: bytes) -> tuple[int, ...]:
     return _numbers(len(content) // 8).unpack(content)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def _numbers(count: int) -> struct.Struct:
     return struct.Struct(f"={count}Q")

@@ -28,6 +28,7 @@ INLINE_BELOW_BYTES = 1 << 15
 """Smaller arrays are copied with the message: their room would cost more than the copies."""
 
 _NONE, _LIST, _STRINGS, _INLINE, _SHARED, _MAP = range(6)
+_OF_ARRAYS = frozenset((_INLINE, _SHARED))
 _ARRAY = struct.Struct("=BBBQQ")
 """How, type, number of dims; bytes within the message, or segment; offset."""
 _SOME = struct.Struct("=BI")
@@ -146,7 +147,7 @@ class Unpacking:
 
     def _value(self) -> Any:
         how = self._told[self._at]
-        if how in (_INLINE, _SHARED):
+        if how in _OF_ARRAYS:
             return self._array()
         if how == _NONE:
             self._at += 1
@@ -189,7 +190,8 @@ def split(told: bytes, start: int) -> list[tuple[bytes, int, list[Place]]]:
     """Return what ``Packed`` told of each value from `start` on, its bytes in the payload, and
     its places. O(values)."""
     found = []
-    while start < len(told):
+    last = len(told)
+    while start < last:
         end, nbytes, places = _extent(told, start)
         found.append((told[start:end], nbytes, places))
         start = end
@@ -198,7 +200,7 @@ def split(told: bytes, start: int) -> list[tuple[bytes, int, list[Place]]]:
 
 def _extent(told: bytes, at: int) -> tuple[int, int, list[Place]]:
     how = told[at]
-    if how in (_INLINE, _SHARED):
+    if how in _OF_ARRAYS:
         _, _, ndim, size, offset = _ARRAY.unpack_from(told, at)
         end = at + _ARRAY.size + 8 * ndim
         return (end, size, []) if how == _INLINE else (end, 0, [(size, offset)])

@@ -15,6 +15,7 @@ from hetsim.errors import DeviceLost, ExecutionError
 from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.transport import Fault, Fetched, Loaded, Post
 from hetsim.execution.transports.channels.caller_end import CallerEnd, Held, Values
 from hetsim.execution.transports.channels.faults import error_of
@@ -46,10 +47,19 @@ class ProcessTransport:
     post : callable
     server : DeviceServer
     streams : mapping of str to int
+    inbox : Inbox, optional
+        As ``CallerEnd`` has it.
     """
 
-    def __init__(self, post: Post, server: DeviceServer, streams: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        post: Post,
+        server: DeviceServer,
+        streams: Mapping[str, int],
+        inbox: Inbox | None = None,
+    ) -> None:
         self._post = post
+        self._inbox = inbox
         self._server = server
         self._streams = streams
         self._values = Values()
@@ -152,7 +162,7 @@ class ProcessTransport:
             self._not_loaded(found)
             return fault
 
-        end = CallerEnd(channel, self._post, lost, {OTHER: loaded})
+        end = CallerEnd(channel, self._post, lost, {OTHER: loaded}, self._inbox)
         found = self._devices[name] = _Device(pid, end)
         end.start()
         return found

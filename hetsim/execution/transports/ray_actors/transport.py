@@ -17,6 +17,7 @@ from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Program
 from hetsim.execution.devices.worker import unforeseen
 from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Lost, Post
 from hetsim.execution.transports.channels.caller_end import CallerEnd, Held, Values
 from hetsim.execution.transports.ray_actors.errors import fault_of
@@ -47,12 +48,20 @@ class RayTransport:
     streams : mapping of str to int
     timeout_s : float
         Of starting a device and compiling its subgraphs.
+    inbox : Inbox, optional
+        As ``CallerEnd`` has it.
     """
 
     def __init__(
-        self, post: Post, connection: RayConnection, streams: Mapping[str, int], timeout_s: float
+        self,
+        post: Post,
+        connection: RayConnection,
+        streams: Mapping[str, int],
+        timeout_s: float,
+        inbox: Inbox | None = None,
     ) -> None:
         self._post = post
+        self._inbox = inbox
         self._connection = connection
         self._streams = streams
         self._timeout_s = timeout_s
@@ -120,7 +129,7 @@ class RayTransport:
         channel = join(device, actor, arena, streams, self._timeout_s, given_up)
         if channel is None:
             return
-        end = CallerEnd(channel, self._post, lambda: self._why(device, actor))
+        end = CallerEnd(channel, self._post, lambda: self._why(device, actor), inbox=self._inbox)
         with self._lock:
             if given_up():
                 channel.release()
