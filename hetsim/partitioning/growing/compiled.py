@@ -8,6 +8,7 @@ import numpy as np
 
 from hetsim.graph.dag import Ints, Rows
 from hetsim.partitioning.growing.kernels import compiled_scan, compiled_walk
+from hetsim.partitioning.growing.selecting import compiled_select
 from hetsim.partitioning.on_arrays import first_of_label, least_order
 
 COMPILE_FROM = 50_000
@@ -19,7 +20,8 @@ LOADED_FROM = 2_000
 
 def pays(n: int) -> bool:
     """Whether a graph of `n` nodes is for machine code; the answers are the same."""
-    loaded = compiled_scan.cache_info().currsize or compiled_walk.cache_info().currsize
+    made = (compiled_scan, compiled_walk, compiled_select)
+    loaded = any(one.cache_info().currsize for one in made)
     return n >= (LOADED_FROM if loaded else COMPILE_FROM)
 
 
@@ -79,6 +81,15 @@ def walked(
         np.zeros(n, dtype=np.int64), np.empty(n, dtype=np.int64), budget,
     )  # fmt: skip
     return state.labels() if within else None
+
+
+def selected(preds: Rows, succs: Rows, kind: Sequence[int]) -> list[int]:
+    """By node the first node of its group, as the rounds of ``greedy.solve`` leave it."""
+    kinds = np.array(kind, dtype=np.int64)
+    labels: list[int] = compiled_select()(
+        succs.at, succs.node, preds.at, preds.node, kinds, np.unique(kinds)
+    ).tolist()
+    return labels
 
 
 class _State:

@@ -11,7 +11,7 @@ from hetsim.graph.dag import Dag
 from hetsim.partitioning.growing import compiled
 from hetsim.partitioning.growing.condensed import Condensed
 from hetsim.partitioning.growing.repair import repair
-from hetsim.partitioning.methods import byoc, compact, convex
+from hetsim.partitioning.methods import byoc, compact, convex, greedy
 from sweeps import sweep
 
 pytestmark = pytest.mark.group("machine_code")
@@ -23,7 +23,7 @@ def random_graphs(seed: int) -> Iterator[tuple[random.Random, Dag, list[int]]]:
     """Layered, uniformly random and long-edged ones, and the kind of each node."""
     rng = random.Random(f"compiled {seed}")
     for _ in range(GRAPHS):
-        n = rng.choice((1, 2, 5, 12, 30, 60, 120))
+        n = rng.choice((0, 1, 2, 5, 12, 30, 60, 120))
         reach, kinds = rng.choice((2, 8, n)), rng.randint(1, 3)
         edges = {
             (max(0, v - rng.randint(1, reach)), v)
@@ -68,6 +68,19 @@ def test_methods_give_the_same(seed: int) -> None:
                 lasted += plain[1] == ()  # type: ignore[index]
     assert cut_short > 0
     assert lasted > 100
+
+
+@sweep("seed", quick=[0], full=range(50))
+def test_greedy_selects_the_same(seed: int) -> None:
+    """Where few nodes are on another device, groups are large, come back, and are rolled back."""
+    repaired = 0
+    for rng, dag, kind in random_graphs(seed):
+        most = rng.random()
+        few = [one * (rng.random() < most) for one in kind]
+        quick, plain = either_way(lambda: greedy.solve(dag, few))  # noqa: B023
+        assert quick == plain
+        repaired += plain.repaired != ()  # type: ignore[attr-defined]
+    assert repaired > 0
 
 
 @sweep("seed", quick=[0], full=range(50))
