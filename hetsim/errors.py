@@ -265,7 +265,7 @@ class OutOfRoom(ExecutionError):
     Attributes
     ----------
     short_of : str
-        ``disk``, ``memory``, or ``files`` open at a time.
+        ``disk``, ``memory``, ``threads``, or ``files`` open at a time.
     needed_bytes : int
         What was to be had; 0 where that is not known.
     """

@@ -23,6 +23,10 @@ _DISK = {
     ),
 }
 _FILES = (errno.EMFILE, errno.ENFILE)
+_NO_THREAD = "can't start new thread"
+_NOT_MAPPED = "failed to map segment from shared object"
+"""What the system's loader says of a library, and nothing after it, where memory is short."""
+_THREADS = "close what else runs, or raise the limits of memory and processes (ulimit -v, -u)"
 _LESS = "close what else runs, ask for less at a time, or use a machine with more"
 
 _REFUSED = re.compile(
@@ -31,6 +35,8 @@ _REFUSED = re.compile(
     re.IGNORECASE,
 )
 """How messages of libraries end where no memory was left. Names come before, in quotes."""
+
+_OF_NUMPY = re.compile(r"Unable to allocate ([\d.]+) ([KMGTPE]?)i?B")
 
 REFUSED = "Failed to allocate memory for requested buffer of size"
 """What ONNX Runtime says before a number."""
@@ -81,6 +87,11 @@ def out_of_room(
         return OutOfRoom(
             "too many files are open", where=where, hint="raise the limit (ulimit -n)",
             short_of="files",
+        )  # fmt: skip
+    if isinstance(error, RuntimeError) and str(error).startswith(_NO_THREAD):
+        return OutOfRoom(
+            "the system has no thread to give: its memory, or the number of threads, is used up",
+            where=where, hint=hint or _THREADS, short_of="threads",
         )  # fmt: skip
     found = _bytes_refused(error)
     if found is None:
@@ -136,6 +147,8 @@ def memory_refused(message: str) -> int | None:
 def _bytes_refused(error: BaseException) -> int | None:
     if isinstance(error, MemoryError):
         return memory_refused(str(error)) or _of_numpy(str(error))
+    if isinstance(error, ImportError | OSError) and str(error).endswith(_NOT_MAPPED):
+        return 0
     if isinstance(error, OSError):
         return 0 if error.errno == errno.ENOMEM else None
     if isinstance(error, HetsimError):
@@ -144,7 +157,7 @@ def _bytes_refused(error: BaseException) -> int | None:
 
 
 def _of_numpy(message: str) -> int:
-    found = re.match(r"Unable to allocate ([\d.]+) ([KMGTPE]?)i?B", message[:_READ_LENGTH])
+    found = _OF_NUMPY.match(message[:_READ_LENGTH])
     return 0 if found is None else round(float(found[1]) * 1024 ** " KMGTPE".index(found[2] or " "))
 
 

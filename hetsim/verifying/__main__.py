@@ -1,4 +1,7 @@
-"""``python -m hetsim.verifying FILE``: exit code 0 where it holds, 5 where not, 3 where broken."""
+"""``python -m hetsim.verifying FILE``.
+
+Exit code 0 where it holds, 5 where not, 3 where broken, 1 where there is no memory for it.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,9 @@ def main(arguments: list[str]) -> int:
     except OSError as wrong:
         print(f"{arguments[0]}: {wrong.strerror}", file=sys.stderr)
         return 3
+    except MemoryError:
+        print(f"{arguments[0]}: the memory is used up", file=sys.stderr)
+        return 1
     except Broken as wrong:
         print(f"no certificate: {wrong}", file=sys.stderr)
         return 3

@@ -10,12 +10,16 @@ import os
 import stat
 import zlib
 from collections.abc import Sequence, Sized
+from io import BufferedReader
 from typing import Any, NoReturn
 
 import numpy as np
 
 MOST_BYTES = 1 << 26
 """Of a file."""
+
+PIECE_BYTES = 1 << 20
+"""That are read of it at a time."""
 
 
 class Broken(Exception):
@@ -135,7 +139,7 @@ def read(path: str) -> Node:
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise Broken("it is no regular file")
-        raw = file.read(MOST_BYTES + 1)
+        raw = _most(file, MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
         raise Broken(f"more than {MOST_BYTES >> 20} MiB")
     try:
@@ -150,6 +154,15 @@ def read(path: str) -> Node:
     except (ValueError, RecursionError) as wrong:
         text = "nested too deep" if isinstance(wrong, RecursionError) else str(wrong)
         raise Broken(f"no JSON: {text[:200]}") from None
+
+
+def _most(file: BufferedReader, nbytes: int) -> bytes:
+    """Return what is left of a file, up to `nbytes`: memory is taken for what there is."""
+    parts, left = [], nbytes
+    while left and (more := file.read(min(left, PIECE_BYTES))):
+        parts.append(more)
+        left -= len(more)
+    return b"".join(parts)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -77,6 +77,14 @@ def test_what_is_short_is_told_by_number_or_message() -> None:
         found = out_of_room(error)
         assert found is not None
         assert (found.short_of, found.needed_bytes) == ("memory", nbytes)
+    thread = out_of_room(RuntimeError("can't start new thread"), "a place")
+    assert thread is not None
+    assert (thread.short_of, thread.where) == ("threads", "a place")
+    assert "ulimit -v" in str(thread)
+    library = "x.so: failed to map segment from shared object"
+    assert out_of_room(ImportError(library)) is not None
+    # So it is where a file system runs nothing.
+    assert out_of_room(ImportError(f"{library}: Operation not permitted")) is None
     assert "this machine has" in str(out_of_room(MemoryError("Unable to allocate 9.0 EiB for")))
     # What a model calls its nodes says nothing of memory, and no memory holds 2^63 bytes.
     for said in ("Name:'std::bad_alloc' Status: wrong", "requested buffer of size 4 was odd",

@@ -210,21 +210,3 @@ def test_thousands_of_requests_leave_no_trace_in_memory(cut: Cut, diamond: onnx.
             time.sleep(0.01)
         assert held(session) == (0, 0, 0, 0)
         assert len(session._loop._alarms) < 1000
-
-
-def test_threads_that_cannot_be_had_are_told(
-    cut: Cut, diamond: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start = threading.Thread.start
-
-    def refused(self: threading.Thread) -> None:
-        if self.name == "hetsim device cpu 0":
-            raise RuntimeError("can't start new thread")
-        start(self)
-
-    monkeypatch.setattr(threading.Thread, "start", refused)
-    plan = cut(diamond, [("cpu", [0, 1, 2]), ("gpu", [3, 4, 5])])
-    says = "device 'cpu': a thread for each of its 1 streams cannot be had: .*fewer streams"
-    with pytest.raises(hetsim.ExecutionError, match=says), Session(plan, "threads"):
-        pass
-    assert not [thread for thread in threading.enumerate() if "hetsim" in thread.name]

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from certificates import Maker
-from hetsim.verifying import Broken, Untrue, checking, verify
+from hetsim.verifying import Broken, Untrue, checking, node, verify
+from hetsim.verifying import __main__ as program
 from hetsim.verifying.checking import allowed
 from hetsim.verifying.node import read
 from hetsim.verifying.question import Question, question_of
@@ -90,6 +91,27 @@ def test_it_is_a_program_of_its_own(tmp_path: Path) -> None:
     # The face of the package, which is light, says its version.
     names = [name for name in names if name not in ("hetsim", "hetsim.version")]
     assert all(name.startswith("hetsim.verifying") for name in names)
+
+
+def test_it_takes_memory_for_what_there_is_to_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(left({"certificate": "x"}, tmp_path))
+    monkeypatch.setattr(node, "PIECE_BYTES", 7)
+    for most, length in ((2**60, 20), (20, 20)):  # the first more than any machine has
+        monkeypatch.setattr(node, "MOST_BYTES", most)
+        assert read(path).value == {"certificate": "x"}
+        assert Path(path).stat().st_size == length
+    monkeypatch.setattr(node, "MOST_BYTES", 19)
+    with pytest.raises(Broken, match="more than"):
+        read(path)
+
+    def short(_: str) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(program, "verify", short)
+    assert program.main([path]) == 1
+    assert capsys.readouterr().err == f"{path}: the memory is used up\n"
 
 
 def question(tmp_path: Path, **changed: Any) -> Question:

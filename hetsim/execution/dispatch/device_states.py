@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from hetsim.base.room import out_of_room
+from hetsim.base.threads import begun
 from hetsim.errors import ExecutionError, HetsimError, NoReplacement
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Dispatcher
@@ -224,10 +226,11 @@ class DeviceStates:
             except HetsimError as refusal:
                 self._post(Replanned(lost, None, refusal))
             except Exception as fault:
-                unexpected = ExecutionError(f"re-planning failed: {type(fault).__name__}: {fault}")
+                said = f"re-planning failed: {type(fault).__name__}: {fault}"
+                unexpected = out_of_room(fault) or ExecutionError(said)
                 self._post(Replanned(lost, None, unexpected))
 
-        threading.Thread(target=work, name="hetsim re-plan", daemon=True).start()
+        begun(threading.Thread(target=work, name="hetsim re-plan", daemon=True))
 
     def _switch(self) -> None:
         old = self._dispatcher.version

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from hetsim.errors import Cancelled, ExecutionError, HetsimError, UsageError
+from hetsim.base.room import out_of_room
+from hetsim.base.threads import begun
+from hetsim.errors import Cancelled, ExecutionError, HetsimError, OutOfRoom, UsageError
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.device_states import DeviceStates, Replan, Replanned, Restart
 from hetsim.execution.dispatch.dispatcher import Dispatcher
@@ -109,7 +111,7 @@ class SessionLoop:
         Raises ExecutionError where one does not start or compile in time.
         """
         began = time.perf_counter()
-        self._thread.start()
+        begun(self._thread)
         try:
             self._opened.result(self._policy.timeout_s)
         except TimeoutError:
@@ -139,6 +141,8 @@ class SessionLoop:
 
     def _work(self) -> None:
         error: HetsimError = UsageError("the session is closed")
+        # Made while there is memory: a session that cannot say how it ended would never end.
+        short: HetsimError = OutOfRoom("the memory is used up", hint="ask for less at a time")
         closed = False
         try:
             self._devices.open()
@@ -155,7 +159,11 @@ class SessionLoop:
         except HetsimError as refusal:
             error = refusal
         except BaseException as fault:
-            error = ExecutionError(f"the session ended: {type(fault).__name__}: {fault}")
+            try:
+                said = f"the session ended: {type(fault).__name__}: {fault}"
+                error = out_of_room(fault) or ExecutionError(said)
+            except MemoryError:
+                error = short
         if not self._opened.done():
             self._opened.set_exception(error)
         self._requests.fail_all(error)

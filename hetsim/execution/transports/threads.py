@@ -7,9 +7,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
-from hetsim.errors import DeviceLost, ExecutionError
+from hetsim.base.threads import begun
+from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.devices.program import Program
 from hetsim.execution.devices.worker import DeviceWorker, unforeseen
@@ -142,12 +144,13 @@ class _Crew:
         try:
             for stream in range(self._streams):
                 self.start(self._work, str(stream))
-        except RuntimeError as error:
+        except OutOfRoom as error:
             self.stop()
-            raise ExecutionError(
-                f"a thread for each of its {self._streams} streams cannot be had: {error}",
-                where=f"device '{self._device}'",
-                hint="let its description have fewer streams",
+            raise replace(
+                error,
+                what=f"a thread for each of its {self._streams} streams cannot be had: "
+                f"{error.what}",
+                hint=f"{error.hint}, or let its description have fewer streams",
             ) from error
 
     def start(self, work: Callable[[], None], what: str) -> None:
@@ -156,7 +159,7 @@ class _Crew:
         )
         self._threads = [old for old in self._threads if old.is_alive()]
         self._threads.append(thread)
-        thread.start()
+        begun(thread, f"device '{self._device}'")
 
     def stop(self) -> None:
         self.worker.cancel()

@@ -18,6 +18,7 @@ import onnx
 
 from hetsim.base.machine import memory_bytes, resident_bytes
 from hetsim.base.room import out_of_room
+from hetsim.base.threads import begun
 from hetsim.base.units import format_bytes
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS, Graph
@@ -273,8 +274,7 @@ def _run(
                 options.terminate = True
                 return
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
+    watcher = begun(threading.Thread(target=watch, daemon=True))
     try:
         feeds = {v.name: _feed(inputs[v.name], v.type) for v in proto.graph.input}
         if any(isinstance(value, onnxruntime.OrtValue) for value in feeds.values()):

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hetsim.base.threads import begun
+from hetsim.errors import OutOfRoom
 from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.inbox import Inbox
@@ -148,11 +150,15 @@ class CallerEnd:
         self._thread = threading.Thread(target=work, name="hetsim channel", daemon=True)
 
     def start(self) -> None:
-        """Take answers from now on."""
-        if self._inbox is None:
-            self._thread.start()
-        else:
+        """Take answers from now on; raises OutOfRoom, and ends the channel, without a thread."""
+        if self._inbox is not None:
             self._inbox.watch(self._channel.fileno(), self._arrived)
+            return
+        try:
+            begun(self._thread)
+        except OutOfRoom:
+            self._channel.release()
+            raise
 
     def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Held]) -> None:
         """Have the device run a step; ``Ended`` is posted."""
@@ -197,8 +203,9 @@ class CallerEnd:
         return self._thread.is_alive() or (self._inbox is not None and not self._ending)
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the thread, after ``close``."""
-        self._thread.join(timeout_s)
+        """Wait for the thread, after ``close``, if it was ever there."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
 
     def _lend(self, received: Sequence[Held]) -> None:
         """Note that the device reads these values, and have it map the segments that are new."""
@@ -255,13 +262,17 @@ class CallerEnd:
             self._handlers[frame.kind](frame)
 
     def _end(self, inbox: Inbox) -> None:
-        """Have nothing read any more; why the other end is gone is asked on a thread."""
+        """Have nothing read any more; why the other end is gone is asked on a thread, if there is
+        one to be had."""
         with self._lock:
             if self._ending:
                 return
             self._ending = True
         inbox.unwatch(self._channel.fileno())
-        self._thread.start()
+        try:
+            begun(self._thread)
+        except OutOfRoom:
+            self._lose()
 
     def _lose(self) -> None:
         fault = self._lost()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base.threads import begun
 from hetsim.errors import ExecutionError
 from hetsim.execution.devices.worker import DeviceWorker, unforeseen
 from hetsim.execution.transports.channels.faults import tell_error
@@ -55,6 +56,11 @@ class DeviceEnd:
     streams : int
     handlers : mapping of int to callable, optional
         What else may come, by its kind; each is called while nothing is received.
+
+    Attributes
+    ----------
+    error : Exception or None
+        What ended the channel from this side.
     """
 
     def __init__(
@@ -81,6 +87,7 @@ class DeviceEnd:
         self._going.set()
         self._waiting: collections.deque[_Call] = collections.deque()
         self._turn = threading.Lock()
+        self.error: Exception | None = None
         self._over = False
         self._segments: dict[int, Segment] = {}
         self._told: set[int] = set()
@@ -95,7 +102,7 @@ class DeviceEnd:
             for index in range(1, self._streams)
         ]
         for thread in others:
-            thread.start()
+            begun(thread)
         self._work()
 
     def _work(self) -> None:
@@ -107,8 +114,9 @@ class DeviceEnd:
                     return
                 self._run(*call)
                 del call
-        except Exception:
+        except Exception as error:
             # Nothing that came is to be left undone in silence: the caller takes it for dead.
+            self.error = self.error or error
             self._over = True
             self._channel.close()
 

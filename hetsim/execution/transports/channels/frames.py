@@ -13,6 +13,8 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hetsim.base.threads import begun
+
 _HEAD = struct.Struct("<IIQI")
 """What the message is, bytes of the header, bytes after it, descriptors."""
 
@@ -211,7 +213,8 @@ class Channel:
         started = bool(self._unsent)
         self._unsent.append((rest, tuple(os.dup(number) for number in descriptors)))
         if not started:
-            threading.Thread(target=self._send_rest, name="hetsim sending", daemon=True).start()
+            rest_sent = threading.Thread(target=self._send_rest, name="hetsim sending", daemon=True)
+            begun(rest_sent)
 
     def _send_rest(self) -> None:
         wait = select.poll()

@@ -20,7 +20,9 @@ import sys
 import threading
 from typing import Any
 
+from hetsim.base.room import out_of_room
 from hetsim.base.signals import ENDING
+from hetsim.base.threads import begun
 from hetsim.device.kernels.onnx_runtime import import_runtime
 from hetsim.errors import ExecutionError
 from hetsim.execution.devices.worker import DeviceWorker, unforeseen
@@ -28,6 +30,7 @@ from hetsim.execution.transports.channels.device_end import DeviceEnd
 from hetsim.execution.transports.channels.faults import tell_error
 from hetsim.execution.transports.channels.frames import Channel, ChannelEnded, Frame
 from hetsim.execution.transports.channels.messages import OTHER
+from hetsim.execution.transports.processes.starting import NO_ROOM
 
 _DIES_WITH_PARENT = 1
 _END_MS = 2000
@@ -110,14 +113,18 @@ class Server:
             self._say("refused", error.errno)
             return
         if not pid:
-            with contextlib.suppress(BaseException):
+            status = 1
+            try:
                 # What is the server's alone.
                 for descriptor in (*self._watched, *self._alive.values()):
                     os.close(descriptor)
                 channel = Channel(socket.socket(fileno=descriptors[0]))
                 _device(channel, here, *more)
-                os._exit(0)
-            os._exit(1)
+                status = 0
+            except BaseException as error:
+                status = status if out_of_room(error) is None else NO_ROOM
+            finally:
+                os._exit(status)
         os.close(descriptors[0])
         self._alive[pid] = os.pidfd_open(pid)
         self._poll.register(self._alive[pid], select.POLLIN)
@@ -177,6 +184,9 @@ def _device(
                 told = tell_error(unforeseen(error, name))
             channel.send(OTHER, frame.header, [told])
 
-        threading.Thread(target=work, name="hetsim load", daemon=True).start()
+        begun(threading.Thread(target=work, name="hetsim load", daemon=True))
 
-    DeviceEnd(name, channel, worker, arena, streams, {OTHER: load}).serve()
+    end = DeviceEnd(name, channel, worker, arena, streams, {OTHER: load})
+    end.serve()
+    if end.error is not None:
+        raise end.error

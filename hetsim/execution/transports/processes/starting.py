@@ -20,6 +20,9 @@ from hetsim.execution.transports.channels.messages import OTHER
 from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
 
 _PROGRAM = f"{__package__}.server"
+NO_ROOM = os.EX_OSERR
+"""What the process of a device ends with that found no memory, thread or file for its work."""
+
 _END_S = 5.0
 _ANSWER_MS = 60_000
 

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from hetsim.base.threads import begun
 from hetsim.errors import DeviceLost, ExecutionError
 from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Program
+from hetsim.execution.devices.worker import unforeseen
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.transport import Fault, Fetched, Loaded, Post
@@ -21,10 +23,11 @@ from hetsim.execution.transports.channels.caller_end import CallerEnd, Held, Val
 from hetsim.execution.transports.channels.faults import error_of
 from hetsim.execution.transports.channels.frames import Frame
 from hetsim.execution.transports.channels.messages import OTHER, pack_numbers, unpack_numbers
-from hetsim.execution.transports.processes.starting import DeviceServer
+from hetsim.execution.transports.processes.starting import NO_ROOM, DeviceServer
 from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
 
 _GRACE_S = 5.0
+_LESS = "see whether the machine ran out of memory"
 
 
 @dataclass(slots=True)
@@ -79,21 +82,21 @@ class ProcessTransport:
                     if self._closed:
                         return
                     found = self._devices.get(device) or self._start(device)
-            except ExecutionError as error:
+                steps = {index: program.steps[index] for index in program.steps_of(device)}
+                code, folder = program.code[device], program.weights_dir
+                content = pickle.dumps((version, code, steps, folder, program.beside))
+            except Exception as fault:
+                error = fault if isinstance(fault, ExecutionError) else unforeseen(fault, device)
                 self._post(Loaded(device, incarnation, version, error))
                 return
-            steps = {index: program.steps[index] for index in program.steps_of(device)}
-            code, folder = program.code[device], program.weights_dir
             number = next(self._numbers)
             found.loads[number] = Loaded(device, incarnation, version, process=found.pid)
-            content = pickle.dumps((version, code, steps, folder, program.beside))
             found.end.send(OTHER, pack_numbers([number]), content)
             self._not_loaded(found)
 
         thread = threading.Thread(target=work, name=f"hetsim load {device}", daemon=True)
         self._loading = [old for old in self._loading if old.is_alive()]
-        self._loading.append(thread)
-        thread.start()
+        self._loading.append(begun(thread, f"device '{device}'"))
 
     def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Held]) -> None:
         """Send a step to the device's process."""
@@ -178,7 +181,10 @@ def _loss(device: str, status: int | None) -> DeviceLost:
     where = f"device '{device}'"
     if status is not None and status < 0:
         name = signal.Signals(-status).name
-        hint = "see whether the machine ran out of memory" if name == "SIGKILL" else None
+        hint = _LESS if name == "SIGKILL" else None
         return DeviceLost(f"its process died of {name}", where=where, hint=hint, device=device)
+    if status == NO_ROOM:
+        what = "its process had no memory, threads or files left"
+        return DeviceLost(what, where=where, hint=_LESS, device=device)
     ended = "" if status is None else f" with exit code {status}"
     return DeviceLost(f"its process ended{ended}", where=where, device=device)

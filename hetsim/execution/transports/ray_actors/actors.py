@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hetsim.base.threads import begun
 from hetsim.cluster.versions import Versions, own_versions
 from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Code
@@ -74,7 +75,7 @@ class DeviceActor:
         if channel is None:
             return False
         end = DeviceEnd(self._device, channel, self._worker, arena, streams)
-        threading.Thread(target=end.serve, name="hetsim channel", daemon=True).start()
+        begun(threading.Thread(target=end.serve, name="hetsim channel", daemon=True))
         return True
 
     def run(self, version: int, request: int, index: int, *received: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import ray
 from ray.exceptions import RayError
 
+from hetsim.base.threads import begun
 from hetsim.errors import ClusterError, DeviceLost, ExecutionError
 from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Program
@@ -113,8 +114,7 @@ class RayTransport:
 
         thread = threading.Thread(target=work, name=f"hetsim load {device}", daemon=True)
         self._loading = [old for old in self._loading if old.is_alive()]
-        self._loading.append(thread)
-        thread.start()
+        self._loading.append(begun(thread, f"device '{device}'"))
 
     def _given_up(self, device: str, actor: Actor) -> bool:
         return self._closed or self._actors.get(device) is not actor

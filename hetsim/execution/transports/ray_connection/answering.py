@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+from hetsim.base.threads import begun
 from hetsim.errors import ClusterError
 from hetsim.execution.transports.ray_connection.address import split_address
 from hetsim.execution.transports.ray_connection.losing import Losing
@@ -41,8 +42,7 @@ def watched(address: str, losing: Losing) -> Iterator[None]:
             else:
                 answered = time.monotonic()
 
-    thread = threading.Thread(target=look, name="hetsim ray answers", daemon=True)
-    thread.start()
+    begun(threading.Thread(target=look, name="hetsim ray answers", daemon=True))
     try:
         yield
     finally:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from hetsim.base.own_programs import own_program, see_off
+from hetsim.base.threads import begun
 from hetsim.errors import ClusterError
 from hetsim.execution.transports.ray_connection.guard import LOST_HINT, lost
 from hetsim.execution.transports.ray_connection.interrupts import ending_waits
@@ -98,7 +99,7 @@ class Guard:
         )
         # Else it would be interrupted in the place of the main thread, while that lets them wait.
         with ending_waits():
-            listening.start()
+            begun(listening)
 
     def watch(self, processes: Iterable[Process]) -> None:
         """Watch those of a Ray's processes without which it does not go on."""

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from hetsim.base.room import no_room_in, out_of_room
+from hetsim.base.threads import begun
 from hetsim.errors import ClusterError
 from hetsim.execution.transports.ray_connection.abandoned import end_abandoned, owned
 from hetsim.execution.transports.ray_connection.interrupts import (
@@ -224,7 +225,7 @@ def _on_a_lasting_thread(work: Callable[[], None], over: threading.Event) -> Non
             done.set_result(None)
             over.wait()
 
-    threading.Thread(target=last, name="hetsim ray", daemon=True).start()
+    begun(threading.Thread(target=last, name="hetsim ray", daemon=True))
     done.result()
 
 
