@@ -1,0 +1,333 @@
+"""CPU seconds and memory of every verb on models of 1,000 to 100,000 nodes: one JSON line each.
+
+The models are those that ``benchmarks/loading.py`` makes (`llm`), the platform is `rock-5b`, three
+unlike devices. Each line is a verb's first call in a process of its own, which has what it is
+asked about and has imported all that there is. `loading_s` is what it took to load machine code,
+which is once a process, and is not in `cpu_s`; `grew_mib` is what the process grew by at most.
+What plays, checks, writes and explains a plan has that of `hetero`, which is of a quarter as many
+subgraphs as there are nodes. A verb that a limit stops has `cpu_s_above` or `above_gib`, and is
+not asked of more nodes; one that says why it does not answer has `refused`. By `requests` instead
+of `nodes`: many requests to a plan of 1,000 nodes, and to a deployment of SqueezeNet.
+
+torch.fx's partitioner and OpenVINO's HETERO plugin cut the same graph, at home where that plan puts
+its nodes, and OpenVINO and ONNX Runtime read the same file; what is not installed has `absent`.
+
+    python benchmarks/growth.py [--nodes 1000 10000 100000] [--verbs plan bound ...] [--limit 100]
+
+`--verbs` are beginnings of names; ``--verbs requests`` asks for what has many of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import importlib.util
+import json
+import multiprocessing
+import resource
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from numba.core.event import Listener, register
+
+import hetsim
+from hetsim.device.registry import platform_devices
+from hetsim.errors import HetsimError
+from hetsim.execution.compiled.write import compile_plan
+from hetsim.partitioning.export.onnx_folder import save_all
+from hetsim.plans.plan import Plan
+from hetsim.reporting.trace import trace_pieces
+from hetsim.service.resolving import Made
+from hetsim.service.serving import serve
+from hetsim.workloads.arrivals.poisson import Poisson
+from hetsim.workloads.deployment import Deployment, Served
+from hetsim.workloads.workload import Stream, Workload
+from loading import llm, loaded
+from peers import openvino_hetero, torch_fx
+
+SIZES = (1_000, 10_000, 100_000)
+REQUESTS = (1_000, 10_000, 100_000, 1_000_000)
+PLATFORM = "rock-5b"
+PLAYED = "hetero"
+IMPORTED = ("numba", "onnx", "onnxruntime", "scipy.optimize", "scipy.sparse.csgraph", "pydantic")
+READERS = {"load_model": "hetsim", "ONNX Runtime: a session": "onnxruntime none"}
+LIMITED_GIB = 10
+
+
+@dataclass
+class Given:
+    """What verbs are asked about, each made when it is first needed."""
+
+    path: Path
+
+    @cached_property
+    def model(self) -> hetsim.Model:
+        return hetsim.load_model(self.path)
+
+    @cached_property
+    def platform(self) -> hetsim.Platform:
+        return hetsim.load_platform(PLATFORM)
+
+    @cached_property
+    def problem(self) -> hetsim.Problem:
+        return hetsim.Problem.of(self.model, self.platform)
+
+    @cached_property
+    def plan(self) -> Plan:
+        return hetsim.plan(self.problem, PLAYED)
+
+    @cached_property
+    def timeline(self) -> hetsim.Timeline:
+        return hetsim.simulate(self.plan)
+
+    def at_home(self) -> list[int]:
+        """By node: 0 on an accelerator, 1 on the host."""
+        return [int(device == self.problem.host) for device in self.plan.assignment]
+
+
+Call = Callable[[], object]
+
+
+def _queried(given: Given) -> Call:
+    devices = platform_devices(given.platform, ()).values()
+    return lambda: [device.query_model(given.model.graph) for device in devices]
+
+
+def _arrays(given: Given) -> Call:
+    problem = given.problem
+    tensors = [(v.producer, v.nbytes, v.consumers) for v in problem.values]
+    made = partial(hetsim.Problem.from_arrays, problem.seconds, tensors=tensors)
+    return partial(made, devices=problem.devices, host=problem.host, bytes_per_s=1e10)
+
+
+def _in_folder(write: Callable[[Path], object]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder) / "new")
+
+
+def _traced(given: Given) -> int:
+    return sum(map(len, trace_pieces(given.plan, given.timeline)))
+
+
+def _openvino(given: Given, verb: str) -> Call:
+    core = importlib.import_module("openvino").Core()
+    core.set_property("CPU", {"INFERENCE_NUM_THREADS": 1})
+    if verb == "read_model":
+        return lambda: core.read_model(given.path)
+    model = core.read_model(given.path)
+    return lambda: getattr(core, verb)(model, "CPU")
+
+
+def _verbs() -> dict[str, tuple[str, Callable[[Given], Call]]]:
+    """By name: what it needs of ``Given``, and what makes its call."""
+    verbs: dict[str, tuple[str, Callable[[Given], Call]]] = {
+        "capability query": ("model", _queried),
+        "Problem.of": ("model", lambda g: partial(hetsim.Problem.of, g.model, g.platform)),
+        "Problem.from_arrays": ("problem", _arrays),
+    }
+    for info in hetsim.methods():
+        method = info.name
+        verbs[f"partition {method}"] = (
+            "problem", lambda g, m=method: partial(hetsim.partition, g.problem, m)
+        )  # fmt: skip
+    for info in hetsim.strategies():
+        name = info.name
+        verbs[f"plan {name}"] = "problem", lambda g, s=name: partial(hetsim.plan, g.problem, s)
+    return verbs | {
+        "lower_bound": ("problem", lambda g: partial(hetsim.lower_bound, g.problem)),
+        "nodes": ("plan", lambda g: partial(hetsim.nodes, g.plan)),
+        "simulate": ("plan", lambda g: partial(hetsim.simulate, g.plan)),
+        "Plan.to_json": ("plan", lambda g: g.plan.to_json),
+        "Plan.from_json": (
+            "plan", lambda g: partial(Plan.from_json, g.plan.to_json(), g.problem)
+        ),
+        "check_timeline": (
+            "timeline",
+            lambda g: partial(hetsim.check_timeline, g.problem, g.plan, g.timeline, bound_s=0.0),
+        ),
+        "trace": ("timeline", lambda g: partial(_traced, g)),
+        "explain": ("timeline", lambda g: partial(hetsim.explain, g.plan)),
+        "partition --out": (
+            "plan",
+            lambda g: partial(_in_folder, lambda to: save_all(g.problem, g.plan.groups, to)),
+        ),
+        "compile": ("plan", lambda g: partial(_in_folder, partial(compile_plan, g.plan))),
+        **{
+            f"OpenVINO: {verb}": ("model", lambda g, v=verb: _openvino(g, v))
+            for verb in ("read_model", "query_model", "compile_model")
+        },
+        "OpenVINO: HETERO": (
+            "plan", lambda g: partial(openvino_hetero.split, g.problem.dag, g.at_home())
+        ),
+        "torch.fx: partitioner": (
+            "plan", lambda g: partial(torch_fx.split, g.problem.dag, g.at_home())
+        ),
+    }  # fmt: skip
+
+
+PEERS = {"OpenVINO": "openvino", "torch.fx": "torch.fx.passes.infra.partitioner"}
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package.partition(".")[0]) is not None
+
+
+def _grown() -> dict[str, int]:
+    """Bytes that this process has, and has had at most."""
+    status = Path("/proc/self/status").read_text()
+    return {key: int(status.partition(key)[2].split()[0]) << 10 for key in ("VmRSS:", "VmHWM:")}
+
+
+def _asked(make: Callable[[], Call], limit_s: int, to: Connection) -> None:
+    """Answer with a line; in a process of its own, which limits end."""
+    resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (LIMITED_GIB << 30, LIMITED_GIB << 30))
+    line: dict[str, Any] = {}
+    try:
+        call = make()
+        gc.collect()
+        loads = _Loads()
+        before, began = _grown(), time.process_time()
+        result = call()
+        cpu_s = time.process_time() - began
+        if isinstance(result, tuple) and isinstance(result[0], float):
+            cpu_s = result[0]  # a peer that has timed itself: its graph is made from ours
+        line["cpu_s"] = round(cpu_s - loads.cpu_s, 4)
+        if loads.cpu_s:
+            line["loading_s"] = round(loads.cpu_s, 2)
+        line["grew_mib"] = round((_grown()["VmHWM:"] - before["VmRSS:"]) / 2**20, 1)
+    except HetsimError as error:
+        line["refused"] = str(error).splitlines()[0][:200]
+    except MemoryError:
+        line["above_gib"] = LIMITED_GIB
+    to.send(line)
+
+
+class _Loads(Listener):  # type: ignore[misc]
+    """CPU seconds in which numba had its lock: it compiles, or loads what it had compiled."""
+
+    def __init__(self) -> None:
+        self.cpu_s, self._depth, self._since = 0.0, 0, 0.0
+        register("numba:compiler_lock", self)
+
+    def on_start(self, event: Any) -> None:
+        """Note when the outermost one begins."""
+        self._depth += 1
+        if self._depth == 1:
+            self._since = time.process_time()
+
+    def on_end(self, event: Any) -> None:
+        """Count what it took."""
+        self._depth -= 1
+        if self._depth == 0:
+            self.cpu_s += time.process_time() - self._since
+
+
+def measured(make: Callable[[], Call], limit_s: int) -> dict[str, Any]:
+    """What a verb takes in a process that has all that this one has."""
+    gc.collect()
+    here, there = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(
+        target=_asked, args=(make, limit_s, there)
+    )
+    process.start()
+    there.close()
+    try:
+        line: dict[str, Any] = here.recv()
+    except EOFError:
+        line = {}
+    process.join()
+    if process.exitcode in (-signal.SIGXCPU, -signal.SIGKILL) and not line:
+        return {"cpu_s_above": limit_s}
+    if not line:
+        raise SystemExit(f"a process ended with {process.exitcode}")
+    return line
+
+
+def emit(**record: Any) -> None:
+    """Print one JSON line."""
+    print(json.dumps({"benchmark": "growth", **record}), flush=True)
+
+
+def of_nodes(folder: Path, asked: argparse.Namespace) -> None:
+    """Print a line for each verb and size."""
+    chosen = {
+        name: verb
+        for name, verb in _verbs().items()
+        if any(name.startswith(beginning) for beginning in asked.verbs)
+    }
+    stopped = set[str]()
+    for nodes in asked.nodes:
+        path = folder / f"{nodes}.onnx"
+        llm(path, nodes)
+        for name, way in READERS.items():
+            if any(name.startswith(beginning) for beginning in asked.verbs):
+                line: dict[str, Any] = {"cpu_s_above": asked.limit}
+                if (took := loaded(path, way, asked.limit)) is not None:
+                    line = {"cpu_s": round(took[0], 3), "grew_mib": round(took[1] / 2**20, 1)}
+                emit(verb=name, nodes=nodes, **line)
+        given = Given(path)
+        for name, (needed, make) in chosen.items():
+            package = PEERS.get(name.partition(":")[0])
+            if package is not None and not _installed(package):
+                emit(verb=name, absent=f"pip install {package.partition('.')[0]}")
+                continue
+            if name not in stopped:
+                getattr(given, needed)
+                found = measured(partial(make, given), asked.limit)
+                stopped.update([name] if "cpu_s_above" in found else [])
+            else:
+                found = {"cpu_s_above": asked.limit}
+            emit(verb=name, nodes=nodes, **found)
+
+
+def of_requests(folder: Path, asked: argparse.Namespace) -> None:
+    """Print a line for each number of requests to a plan, and to a deployment."""
+    path = folder / "requests.onnx"
+    llm(path, SIZES[0])
+    given = Given(path)
+    source, made = "zoo:squeezenet", Made()
+    deployment = Deployment((Served(source, strategy=PLAYED),))
+
+    def workload(requests: int) -> Workload:
+        return Workload((Stream("requests", source, Poisson(10.0)),), requests=requests)
+
+    serve(deployment, workload(2), given.platform, made=made)
+    for requests in REQUESTS:
+        calls: dict[str, Call] = {
+            "simulate": partial(hetsim.simulate, given.plan, requests, trace=False),
+            "simulate under load": partial(
+                serve, deployment, workload(requests), given.platform, made=made
+            ),
+        }
+        for name, call in calls.items():
+            line = measured(lambda call=call: call, asked.limit)  # type: ignore[misc]
+            emit(verb=name, requests=requests, **line)
+
+
+def main() -> None:
+    """Print all lines."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--nodes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--verbs", nargs="+", default=["", "requests"])
+    parser.add_argument("--limit", type=int, default=100, metavar="SECONDS")
+    asked = parser.parse_args()
+    peers = filter(_installed, PEERS.values())
+    for name in (*IMPORTED, *peers):
+        importlib.import_module(name)
+    with tempfile.TemporaryDirectory() as folder:
+        of_nodes(Path(folder), asked)
+        if "requests" in asked.verbs:
+            of_requests(Path(folder), asked)
+
+
+if __name__ == "__main__":
+    main()
