@@ -117,7 +117,11 @@ def _traced(given: Given) -> int:
     return sum(map(len, trace_pieces(given.plan, given.timeline)))
 
 
-def _openvino(given: Given, verb: str) -> Call:
+def _of_problem(verb: Callable[..., object], info: hetsim.Entry, given: Given) -> Call:
+    return partial(verb, given.problem, info.name)
+
+
+def _openvino(verb: str, given: Given) -> Call:
     core = importlib.import_module("openvino").Core()
     core.set_property("CPU", {"INFERENCE_NUM_THREADS": 1})
     if verb == "read_model":
@@ -134,13 +138,9 @@ def _verbs() -> dict[str, tuple[str, Callable[[Given], Call]]]:
         "Problem.from_arrays": ("problem", _arrays),
     }
     for info in hetsim.methods():
-        method = info.name
-        verbs[f"partition {method}"] = (
-            "problem", lambda g, m=method: partial(hetsim.partition, g.problem, m)
-        )  # fmt: skip
+        verbs[f"partition {info.name}"] = "problem", partial(_of_problem, hetsim.partition, info)
     for info in hetsim.strategies():
-        name = info.name
-        verbs[f"plan {name}"] = "problem", lambda g, s=name: partial(hetsim.plan, g.problem, s)
+        verbs[f"plan {info.name}"] = "problem", partial(_of_problem, hetsim.plan, info)
     return verbs | {
         "lower_bound": ("problem", lambda g: partial(hetsim.lower_bound, g.problem)),
         "nodes": ("plan", lambda g: partial(hetsim.nodes, g.plan)),
@@ -161,7 +161,7 @@ def _verbs() -> dict[str, tuple[str, Callable[[Given], Call]]]:
         ),
         "compile": ("plan", lambda g: partial(_in_folder, partial(compile_plan, g.plan))),
         **{
-            f"OpenVINO: {verb}": ("model", lambda g, v=verb: _openvino(g, v))
+            f"OpenVINO: {verb}": ("model", partial(_openvino, verb))
             for verb in ("read_model", "query_model", "compile_model")
         },
         "OpenVINO: HETERO": (
@@ -211,12 +211,13 @@ def _asked(make: Callable[[], Call], limit_s: int, to: Connection) -> None:
     to.send(line)
 
 
-class _Loads(Listener):  # type: ignore[misc]
+class _Loads(Listener):
     """CPU seconds in which numba had its lock: it compiles, or loads what it had compiled."""
 
     def __init__(self) -> None:
         self.cpu_s, self._depth, self._since = 0.0, 0, 0.0
-        register("numba:compiler_lock", self)
+        listen: Callable[..., None] = register
+        listen("numba:compiler_lock", self)
 
     def on_start(self, event: Any) -> None:
         """Note when the outermost one begins."""
@@ -289,6 +290,10 @@ def of_nodes(folder: Path, asked: argparse.Namespace) -> None:
             emit(verb=name, nodes=nodes, **found)
 
 
+def _itself(call: Call) -> Call:
+    return call
+
+
 def of_requests(folder: Path, asked: argparse.Namespace) -> None:
     """Print a line for each number of requests to a plan, and to a deployment."""
     path = folder / "requests.onnx"
@@ -309,8 +314,7 @@ def of_requests(folder: Path, asked: argparse.Namespace) -> None:
             ),
         }
         for name, call in calls.items():
-            line = measured(lambda call=call: call, asked.limit)  # type: ignore[misc]
-            emit(verb=name, requests=requests, **line)
+            emit(verb=name, requests=requests, **measured(partial(_itself, call), asked.limit))
 
 
 def main() -> None:

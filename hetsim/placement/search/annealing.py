@@ -24,7 +24,7 @@ HOT, COLD = 0.03, 0.003
 """Worsening that is accepted with probability 1/e at first and at last, over the best cost."""
 JUDGED = 40
 """Drafts of a round that are judged at most."""
-COMPILE_FROM = 1_200_000
+COMPILE_FROM = 2_500_000
 """Tasks evaluated from which on loading the machine code costs less CPU time than it saves; those
 of subgraphs count GROUPED times."""
 COMPILE_ANEW_FROM = 20_000_000

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.placement.search.minimum_cut import source_side
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
@@ -116,9 +117,6 @@ class _Network:
 
     def cut(self) -> NDArray[np.bool_]:
         """Return which nodes keep, in a minimum cut."""
-        from scipy.sparse import coo_array, csr_array
-        from scipy.sparse.csgraph import breadth_first_order, maximum_flow
-
         raw = np.array(self.capacities, dtype=np.float64)
         finite = np.isfinite(raw)
         whole = float(raw[finite].sum())
@@ -126,19 +124,9 @@ class _Network:
         power = BITS - 1 - int(np.ceil(np.log2(whole))) if whole > 0 else 0
         scaled = np.full(len(raw), 2**BITS, dtype=np.int64)
         scaled[finite] = np.rint(np.ldexp(raw[finite], power)).astype(np.int64)
-        summed = coo_array(
-            (scaled, (np.array(self.tails), np.array(self.heads))), shape=(self.size, self.size)
-        ).tocsr()
-        summed.sum_duplicates()
-        limited = np.minimum(summed.data, 2**BITS).astype(np.int32)
-        network = csr_array((limited, summed.indices, summed.indptr), shape=summed.shape)
-        flow = maximum_flow(network, self.KEEP, self.CHANGE).flow
-        residual = csr_array(network - flow)
-        residual.data = np.maximum(residual.data, 0)
-        residual.eliminate_zeros()
-        keeps = np.zeros(self.size, dtype=bool)
-        keeps[breadth_first_order(residual, self.KEEP, return_predecessors=False)] = True
-        return keeps
+        return source_side(
+            self.size, np.array(self.tails), np.array(self.heads), scaled, self.KEEP, self.CHANGE
+        )
 
 
 def expand(terms: Terms, assignment: Sequence[int], target: int) -> list[int]:

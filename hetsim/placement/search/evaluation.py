@@ -181,24 +181,25 @@ class Estimator:
     def _latency(self, draft: Draft, label: list[int], members: list[list[int]]) -> float:
         problem, device, seconds = self.problem, draft.device, self._seconds
         host, count = problem.host, len(problem.devices)
-        fifo = problem.contention == "fifo"
+        fifo, dispatch_s = problem.contention == "fifo", problem.dispatch_s
+        reads, inputs, given, made = self._reads, self._inputs, self._given, self._made
         busy_until = [0.0] * len(problem.link_names)
         arrival: dict[int, float] = {}
         latest = 0.0
         if fifo and host is not None:
-            self._send(draft, label, GRAPH_INPUT, host, 0.0, busy_until, arrival)
+            self._send(draft, GRAPH_INPUT, host, 0.0, busy_until, arrival)
         free = [[0.0] * streams for streams in problem.streams]
         turn = [0.0] * count
         ends = [0.0] * len(members)
         for g, nodes in enumerate(members):
             p = device[nodes[0]]
             start = 0.0
-            total = problem.dispatch_s[p]
+            total = dispatch_s[p]
             for v in nodes:
                 total += seconds[v][p]
-                if not fifo and self._inputs[v][p] > start:
-                    start = self._inputs[v][p]
-                for index, u, rows in self._reads[v]:
+                if not fifo and inputs[v][p] > start:
+                    start = inputs[v][p]
+                for index, u, rows in reads[v]:
                     own = label[u]
                     if own == g:
                         continue
@@ -213,21 +214,22 @@ class Estimator:
                         start = there
             if fifo and host is not None and p != host:
                 for v in nodes:
-                    for index in self._given[v]:
+                    for index in given[v]:
                         there = arrival[index * count + p]
                         if there > start:
                             start = there
             lane = free[p]
-            at = lane.index(min(lane))
+            at = lane.index(min(lane)) if len(lane) > 1 else 0
             start = turn[p] = max(start, lane[at], turn[p])
             end = ends[g] = lane[at] = start + total
             if end > latest:
                 latest = end
             if fifo:
                 for v in nodes:
-                    sent = self._send(draft, label, v, p, end, busy_until, arrival)
-                    if sent > latest:
-                        latest = sent
+                    if made[v]:
+                        sent = self._send(draft, v, p, end, busy_until, arrival)
+                        if sent > latest:
+                            latest = sent
         if fifo:
             return latest
         return self._finish(draft, latest, [ends[own] for own in label])
@@ -235,7 +237,6 @@ class Estimator:
     def _send(
         self,
         draft: Draft,
-        label: list[int],
         producer: int,
         source: int,
         when: float,
@@ -243,14 +244,14 @@ class Estimator:
         arrival: dict[int, float],
     ) -> float:
         """Queue what a node or the host sends; return when the last of it arrives."""
-        count = len(self.problem.devices)
+        host, device, count = self.problem.host, draft.device, len(self.problem.devices)
         last = 0.0
         for index, consumers, rows, leaves in self._made[producer]:
-            targets = {draft.device[v] for v in consumers}
-            if leaves and self.problem.host is not None:
-                targets.add(self.problem.host)
+            targets = {device[v] for v in consumers}
+            if leaves and host is not None:
+                targets.add(host)
             targets.discard(source)
-            for target in sorted(targets):
+            for target in sorted(targets) if len(targets) > 1 else targets:
                 start = when
                 held = self._resources[source][target]
                 for link in held:
