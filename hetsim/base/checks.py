@@ -158,7 +158,9 @@ def number(
         wanted += f" up to {most:g}"
 
     def rule(value: Any, name: str) -> None:
-        if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        if type(value) is not float and (
+            isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real)
+        ):
             raise refused(name, value, wanted)
         try:
             size = float(value)
@@ -185,9 +187,15 @@ def sequence(each: Rule | None = None, *, length: int | None = None) -> Rule:
             raise refused(name, value, "a list")
         if length is not None and len(value) != length:
             raise InvalidInput(f"{name} has {len(value)} entries, not {length}")
-        if each is not None:
-            for at, entry in enumerate(value):
+        if each is None:
+            return
+        for at, entry in enumerate(value):
+            try:
+                each(entry, name)
+            except InvalidInput:
+                # Once more, with its place: of the many that pass nobody asks for that.
                 each(entry, f"{name}[{at}]")
+                raise
 
     return rule
 

@@ -72,6 +72,7 @@ class Dag:
     preds: tuple[tuple[int, ...], ...]
     succs: tuple[tuple[int, ...], ...]
     _rows: list[Rows] = field(default_factory=list, init=False, repr=False, compare=False)
+    _mirror: list[Dag] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod
     def from_arrays(cls, n: int, source: Ints, target: Ints) -> Dag:
@@ -128,11 +129,13 @@ class Dag:
         return self._rows
 
     def mirrored(self) -> Dag:
-        """Return the same graph against its edges, with node v as n - 1 - v. O(V + E)."""
-        rows = [self.succ_rows.mirrored(), self.pred_rows.mirrored()]
-        made = Dag(preds=rows[0].tuples(), succs=rows[1].tuples())
-        made._rows[:] = rows
-        return made
+        """Return the graph against its edges, with node v as n - 1 - v; made once. O(V + E)."""
+        if not self._mirror:
+            rows = [self.succ_rows.mirrored(), self.pred_rows.mirrored()]
+            made = Dag(preds=rows[0].tuples(), succs=rows[1].tuples())
+            made._rows[:] = rows
+            self._mirror.append(made)
+        return self._mirror[0]
 
     def edges(self) -> Iterable[tuple[int, int]]:
         """Yield every edge (u, v), ascending."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -72,17 +73,23 @@ def test_links_of_a_platform_and_kernels_fused(monkeypatch: pytest.MonkeyPatch) 
             with monkeypatch.context() as patch:
                 patch.setattr(module, "COMPILE_FROM", 0)
                 patch.setattr(module, "COMPILE_AFTER", 0)
+                patch.setattr(module, "COMPILE_AFTER_WITH_NUMBA", 0)
                 patch.setattr(module, "COMPILE_ANEW_AFTER", 0)
                 assert latency_of_groups(problem, plan.groups, "drawn") == finish.finish[0]
 
 
-@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(("kept", "loaded"), [(True, False), (True, True), (False, False)])
 def test_machine_code_is_loaded_once_much_was_played(
-    kept: bool, monkeypatch: pytest.MonkeyPatch
+    kept: bool, loaded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if loaded:
+        monkeypatch.setitem(sys.modules, "numba", sys)
+    else:
+        monkeypatch.delitem(sys.modules, "numba", raising=False)
     monkeypatch.setattr(module, "is_kept", lambda *_, **__: kept)
     monkeypatch.setattr(module, "_kept", [])
-    least = module.COMPILE_AFTER if kept else module.COMPILE_ANEW_AFTER
+    least = module.COMPILE_AFTER_WITH_NUMBA if loaded else module.COMPILE_AFTER
+    least = least if kept else module.COMPILE_ANEW_AFTER
     monkeypatch.setattr(module, "_played", [least - 1])
     assert not module._pays()
     module._played[0] += 1

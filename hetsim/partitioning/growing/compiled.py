@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import numpy as np
 
 from hetsim.graph.dag import Ints, Rows
-from hetsim.partitioning.growing.kernels import compiled_scan, compiled_walk
+from hetsim.partitioning.growing.kernels import compiled_scan, compiled_walk, scan_is_kept
 from hetsim.partitioning.growing.selecting import compiled_select
 from hetsim.partitioning.on_arrays import first_of_label, least_order
 
@@ -17,12 +18,35 @@ COMPILE_FROM = 50_000
 LOADED_FROM = 2_000
 """The same where this process has loaded it already."""
 
+SCANNED_FROM = 100
+"""The same of a scan, where it is that which was loaded."""
+
+LOAD_AFTER, LOAD_AFTER_WITH_NUMBA, COMPILE_AFTER = 80_000, 15_000, 600_000
+"""Nodes of all scans that were left to Python, from which on loading the machine code costs less
+than it saves; the same where numba is loaded for something else; and where none is kept."""
+
+_left = [0]
+
 
 def pays(n: int) -> bool:
     """Whether a graph of `n` nodes is for machine code; the answers are the same."""
     made = (compiled_scan, compiled_walk, compiled_select)
     loaded = any(one.cache_info().currsize for one in made)
     return n >= (LOADED_FROM if loaded else COMPILE_FROM)
+
+
+def scan_pays(n: int) -> bool:
+    """Whether a scan of `n` nodes, one of many, is for machine code; see ``pays``."""
+    if pays(n):
+        return True
+    if n < SCANNED_FROM:
+        return False
+    if compiled_scan.cache_info().currsize:
+        return True
+    _left[0] += n
+    if _left[0] < (LOAD_AFTER_WITH_NUMBA if "numba" in sys.modules else LOAD_AFTER):
+        return False
+    return _left[0] >= COMPILE_AFTER or scan_is_kept()
 
 
 def scanned(

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from hetsim.base.machine_code import machine_code
+from hetsim.base.machine_code import is_kept, machine_code
 
 Array = Any
 
@@ -267,13 +267,22 @@ def walk(
     return True
 
 
+PARTS = (find, between, push, pop, contract)
+
+
 @functools.cache
 def compiled_scan() -> Callable[..., Any]:
     """Return ``scan`` as machine code."""
-    return machine_code(scan, find, between, push, pop, contract)
+    return machine_code(scan, *PARTS)
+
+
+@functools.cache
+def scan_is_kept() -> bool:
+    """Whether machine code of ``scan`` was most likely kept when this was first asked."""
+    return is_kept(scan, *PARTS)
 
 
 @functools.cache
 def compiled_walk() -> Callable[..., Any]:
     """Return ``walk`` as machine code."""
-    return machine_code(walk, find, between, push, pop, contract)
+    return machine_code(walk, *PARTS)

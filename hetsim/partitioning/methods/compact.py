@@ -119,7 +119,7 @@ def _contract(
     n = dag.n
     each = VISITS_PER_EDGE if visits is None else visits
     budget = each * max(n + sum(map(len, dag.preds)), LEAST_BUDGETED)
-    if compiled.pays(n):
+    if compiled.scan_pays(n):
         labels = compiled.scanned(
             dag.pred_rows, dag.succ_rows, device_of, budget, groups=groups, by_producer=by_producer
         )

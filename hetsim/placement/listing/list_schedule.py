@@ -88,9 +88,8 @@ class Listing:
         self.problem = problem
         self.count = count
         # One node is placed at a time: what a device takes only as a composite is not for it.
-        self.seconds: list[list[float]] = np.where(
-            problem.supported, problem.shared_seconds, np.inf
-        ).tolist()
+        table = np.where(problem.supported, problem.shared_seconds, np.inf)
+        self.seconds: list[list[float]] = table.tolist()
         self._dispatch = problem.dispatch_s
         self._made = [
             [(value.nbytes, value.consumers) for value in values] for values in made_by(problem)
@@ -110,10 +109,9 @@ class Listing:
                     way = [self.travel(p, value.nbytes)[host] for p in range(count)]
                     known = self._back[value.producer] or way
                     self._back[value.producer] = list(map(max, known, way))
-        shortest = [
-            min((row[p] for row in self.seconds if row[p] > 0), default=INFINITY)
-            for p in range(count)
-        ]
+        # What is not supported takes forever, and so does the shortest of none.
+        table[table <= 0] = np.inf
+        shortest = table.min(axis=0, initial=np.inf).tolist()
         self.streams = [
             [Gaps(shortest[p]) for _ in range(problem.streams[p])] for p in range(count)
         ]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.problem import Problem
+
+_MADE: WeakKeyDictionary[Problem, list[list[Value]]] = WeakKeyDictionary()
+"""By problem, as long as it is there: all schedules of it ask for the same."""
 
 
 def mean_seconds(problem: Problem) -> list[float]:
@@ -29,13 +33,15 @@ def mean_route(problem: Problem) -> tuple[float, float]:
     )
 
 
-def made_by(problem: Problem) -> list[list[Value]]:
-    """Return the values that each node makes, in the problem's order. O(V + E)."""
-    made: list[list[Value]] = [[] for _ in range(problem.n)]
-    for value in problem.values:
-        if value.producer != GRAPH_INPUT:
-            made[value.producer].append(value)
-    return made
+def made_by(problem: Problem) -> Sequence[Sequence[Value]]:
+    """Return the values that each node makes, in the problem's order; made once. O(V + E)."""
+    known = _MADE.get(problem)
+    if known is None:
+        known = _MADE[problem] = [[] for _ in range(problem.n)]
+        for value in problem.values:
+            if value.producer != GRAPH_INPUT:
+                known[value.producer].append(value)
+    return known
 
 
 def upward_ranks(problem: Problem) -> list[float]:

@@ -15,6 +15,8 @@ from hetsim.problem.problem import Problem
 BITS = 30
 """Bits of a capacity: the maximum flow counts in 32-bit integers."""
 
+Matrix = list[list[float]]
+
 HOST = -1
 """Stands for the host among producers and readers."""
 
@@ -28,13 +30,13 @@ class Terms:
     seconds : float array [n, P]
         Alone or as its share of a fused kernel; inf where not supported alone.
     values : tuple of (producer, readers, matrix)
-        Node ids or HOST; the matrix [P, P] is the time of one transfer.
+        Node ids or HOST; the rows of the matrix [P, P] are the time of one transfer.
     host : int
         -1 where there is none.
     """
 
     seconds: NDArray[np.float64]
-    values: tuple[tuple[int, tuple[int, ...], NDArray[np.float64]], ...]
+    values: tuple[tuple[int, tuple[int, ...], Matrix], ...]
     host: int
 
     @classmethod
@@ -48,7 +50,8 @@ class Terms:
                 + np.array(problem.staging.store_s_per_byte)[:, None]
                 + np.array(problem.staging.fetch_s_per_byte)[None, :]
             )
-        values: list[tuple[int, tuple[int, ...], NDArray[np.float64]]] = []
+        values: list[tuple[int, tuple[int, ...], Matrix]] = []
+        kept: dict[int, Matrix] = {}
         for value in problem.values:
             producer = HOST if value.producer == GRAPH_INPUT else value.producer
             if producer == HOST and problem.host is None:
@@ -56,9 +59,11 @@ class Terms:
             returns = value.is_output and problem.host is not None and producer != HOST
             readers = (*value.consumers, HOST) if returns else value.consumers
             if readers:
-                matrix = latency_s + per_byte_s * value.nbytes
-                np.fill_diagonal(matrix, 0.0)
-                values.append((producer, readers, matrix))
+                if value.nbytes not in kept:
+                    matrix = latency_s + per_byte_s * value.nbytes
+                    np.fill_diagonal(matrix, 0.0)
+                    kept[value.nbytes] = matrix.tolist()
+                values.append((producer, readers, kept[value.nbytes]))
         return cls(
             seconds=np.where(problem.supported, problem.shared_seconds, np.inf),
             values=tuple(values),
@@ -71,7 +76,8 @@ class Terms:
         for producer, readers, matrix in self.values:
             source = self.host if producer == HOST else assignment[producer]
             targets = {self.host if v == HOST else assignment[v] for v in readers}
-            found += sum(float(matrix[source, target]) for target in sorted(targets))
+            row = matrix[source]
+            found += sum([row[target] for target in sorted(targets)])
         return found
 
 
@@ -157,10 +163,10 @@ def expand(terms: Terms, assignment: Sequence[int], target: int) -> list[int]:
     def device(v: int) -> int:
         return terms.host if v == HOST else assignment[v]
 
-    for v in range(n):
+    for v, row in enumerate(terms.seconds.tolist()):
         if moving[v]:
-            network.add(2 + v, network.CHANGE, float(terms.seconds[v, assignment[v]]))
-            network.add(network.KEEP, 2 + v, float(terms.seconds[v, target]))
+            network.add(2 + v, network.CHANGE, row[assignment[v]])
+            network.add(network.KEEP, 2 + v, row[target])
     for producer, readers, matrix in terms.values:
         home = device(producer)
         u = place(producer)
@@ -171,17 +177,15 @@ def expand(terms: Terms, assignment: Sequence[int], target: int) -> list[int]:
             free = [v for v in sorted({place(v) for v in readers}) if v != u]
             if network.CHANGE in free:
                 free = [network.CHANGE]
-            network.any_changes(
-                u, [v for v in free if v != network.KEEP], float(matrix[home, target])
-            )
+            network.any_changes(u, [v for v in free if v != network.KEEP], matrix[home][target])
         for q in sorted(by_device):
             if q == target:
                 continue
             keepers = sorted(set(by_device[q]))
             if network.KEEP in keepers:
                 keepers = [network.KEEP]
-            changed = float(matrix[target, q])
-            kept = float(matrix[home, q]) if home != target else changed
+            changed = matrix[target][q]
+            kept = matrix[home][q] if home != target else changed
             network.any_keeps(keepers, network.CHANGE, kept)
             if changed > kept:
                 network.any_keeps([v for v in keepers if v != u], u, changed - kept)
@@ -208,13 +212,20 @@ def least_serial(problem: Problem, rounds: int = 10) -> list[int]:
     totals = [terms.total(start) for start in starts]
     best = min(range(len(starts)), key=lambda index: (totals[index], index))
     assignment, total = starts[best], totals[best]
+    # From the same assignment a device was tried in vain once: it would be so again.
+    in_vain: set[int] = set()
     for _ in range(rounds):
         before = total
         for target in range(count):
+            if target in in_vain:
+                continue
             moved = expand(terms, assignment, target)
-            reached = terms.total(moved)
+            reached = terms.total(moved) if moved != assignment else total
             if reached < total:
                 assignment, total = moved, reached
+                in_vain.clear()
+            else:
+                in_vain.add(target)
         if not total < before * (1.0 - 1e-12):
             break
     if not np.isfinite(total):

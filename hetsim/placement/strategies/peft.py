@@ -66,7 +66,9 @@ def optimistic_costs(problem: Problem) -> NDArray[np.float64]:
     lat, bandwidth = travel_matrices(problem)
     seconds = np.where(problem.supported, problem.shared_seconds, np.inf)
     moved = 1.0 - np.eye(count)
+    kept: dict[int, NDArray[np.float64]] = {}
     table = np.zeros((problem.n, count))
+    through = np.zeros((problem.n, count))
     made = made_by(problem)
     for node in range(problem.n - 1, -1, -1):
         row = table[node]
@@ -74,7 +76,10 @@ def optimistic_costs(problem: Problem) -> NDArray[np.float64]:
             if value.is_output and problem.host is not None:
                 host = problem.host
                 np.maximum(row, lat[:, host] + value.nbytes / bandwidth[:, host], out=row)
-            travel = moved * (latency_s + per_byte_s * value.nbytes)
+            if value.nbytes not in kept:
+                kept[value.nbytes] = moved * (latency_s + per_byte_s * value.nbytes)
+            travel = kept[value.nbytes]
             for v in value.consumers:
-                np.maximum(row, (table[v] + seconds[v] + travel).min(axis=1), out=row)
+                np.maximum(row, (through[v] + travel).min(axis=1), out=row)
+        np.add(row, seconds[node], out=through[node])
     return table

@@ -52,15 +52,17 @@ def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
     enter_s = np.broadcast_to(np.array(problem.dispatch_s), (count, count)).copy()
     for matrix in (latency_s, per_byte_s, enter_s):
         np.fill_diagonal(matrix, 0.0)
+    own = np.arange(count)
     best = np.array(problem.dispatch_s) + table[0]
     came = np.zeros((n, count), dtype=np.int64)
     for at in range(1, n):
-        through = best[:, None] + latency_s * number[at] + per_byte_s * nbytes[at] + enter_s
+        through = best[:, None] + latency_s * number[at]
+        through += per_byte_s * nbytes[at]
+        through += enter_s
+        least = through.min(axis=0)
         # Staying goes before changing where both take as long.
-        source = through.argmin(axis=0)
-        stay = np.diagonal(through) <= through[source, np.arange(count)]
-        came[at] = np.where(stay, np.arange(count), source)
-        best = through[came[at], np.arange(count)] + table[at]
+        came[at] = np.where(through.diagonal() <= least, own, through.argmin(axis=0))
+        best = least + table[at]
     device = int(best.argmin())
     if not np.isfinite(best[device]):
         return None

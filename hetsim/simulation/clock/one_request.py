@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
@@ -18,10 +19,11 @@ from hetsim.simulation.clock import driver
 from hetsim.simulation.clock.rules import Structure
 from hetsim.simulation.clock.virtual_time import INLINED, VirtualTime
 
-COMPILE_AFTER, COMPILE_ANEW_AFTER = 250_000, 6_000_000
+COMPILE_AFTER, COMPILE_AFTER_WITH_NUMBA, COMPILE_ANEW_AFTER = 200_000, 80_000, 6_000_000
 """Task events of all plans played here, from which on loading the machine code costs less CPU time
-than it saves, where a plan has COMPILE_FROM of them; and making it, where none is kept. By either
-way the latencies are the same."""
+than it saves, where a plan has COMPILE_FROM of them; the same where numba is loaded for something
+else; and from which on making it does, where none is kept. By either way the latencies are the
+same."""
 COMPILE_FROM = 300
 
 MOST_KEPT = 200_000
@@ -132,7 +134,7 @@ class OneRequest:
             leaves = place[maker] != self._host
             out = ((maker + 1) * width + self._out_value) * count + self._host
             keys = np.concatenate((crossing, out[leaves]))
-        keys = np.unique(keys)
+        keys = _once(keys)
         goes_to = keys % count
         of_value = keys // count % max(width, 1)
         sent_by = keys // (count * max(width, 1)) - 1
@@ -142,7 +144,7 @@ class OneRequest:
         # Dependencies as (earlier, later).
         arriving = total + np.searchsorted(keys, crossing)
         sending = np.flatnonzero(sent_by >= 0)
-        pairs = np.unique(
+        pairs = _once(
             np.concatenate(
                 (
                     sender[near] * tasks + reader[near],
@@ -182,11 +184,20 @@ class OneRequest:
         return Structure._make(structure), np.concatenate((np.array(seconds), moved_s))
 
     def seconds(self, problem: Problem, groups: Iterable[Group]) -> list[float]:
-        """Return the seconds of each subgraph; see ``Problem.group_seconds``."""
-        return [self._seconds(problem, group) for group in groups]
+        """Return the seconds of each subgraph; see ``Problem.group_seconds``.
+
+        Those of single nodes are quicker found anew, and those of others kept: plans that are
+        tried one after another share most.
+        """
+        devices = self._devices
+        return [
+            problem.group_seconds(devices[group.device], group.nodes)
+            if len(group.nodes) == 1
+            else self._seconds(problem, group)
+            for group in groups
+        ]
 
     def _seconds(self, problem: Problem, group: Group) -> float:
-        """Seconds of a subgraph; kept, for plans that are tried one after another share most."""
         found = self._group_seconds.get(group)
         if found is None:
             if len(self._group_seconds) > MOST_KEPT:
@@ -198,7 +209,7 @@ class OneRequest:
 
 def _pays() -> bool:
     """Whether so much was played that more of it is likely enough."""
-    if _played[0] < COMPILE_AFTER:
+    if _played[0] < (COMPILE_AFTER_WITH_NUMBA if "numba" in sys.modules else COMPILE_AFTER):
         return False
     if not _kept and is_kept(driver.advance, *INLINED, inline=True):
         _kept.append(True)
@@ -207,6 +218,15 @@ def _pays() -> bool:
 
 def _ints(numbers: Any) -> Ints:
     return np.fromiter(numbers, dtype=np.int64)
+
+
+def _once(numbers: Ints) -> Ints:
+    """Return numbers ascending, each once: a sort is quicker than what ``np.unique`` does."""
+    numbers = np.sort(numbers)
+    new = np.ones(len(numbers), dtype=bool)
+    np.not_equal(numbers[1:], numbers[:-1], out=new[1:])
+    once: Ints = numbers[new]
+    return once
 
 
 def _starts(sorted_or_not: Ints, count: int) -> Ints:

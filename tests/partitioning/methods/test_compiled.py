@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -38,7 +40,8 @@ def either_way(call: Callable[[], object]) -> tuple[object, object]:
     found = []
     for which in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(compiled, "pays", lambda n: which)  # noqa: B023
+            for name in ("pays", "scan_pays"):
+                patch.setattr(compiled, name, lambda n: which)  # noqa: B023
             found.append(call())
     return found[0], found[1]
 
@@ -123,3 +126,33 @@ def by_sets(dag: Dag, kind: Sequence[int], start: Sequence[int] | None) -> tuple
             if kind[other] == kind[node]:
                 groups.contract(other, node)
     return [groups.find(v) for v in range(dag.n)], -groups.budget
+
+
+@pytest.mark.parametrize(
+    ("kept", "loaded", "least"),
+    [
+        (True, False, compiled.LOAD_AFTER),
+        (True, True, compiled.LOAD_AFTER_WITH_NUMBA),
+        (False, True, compiled.COMPILE_AFTER),
+    ],
+)
+def test_machine_code_is_loaded_once_much_was_left_to_python(
+    kept: bool, loaded: bool, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many graphs of which none would be worth it alone; small ones never are."""
+    if loaded:
+        monkeypatch.setitem(sys.modules, "numba", sys)
+    else:
+        monkeypatch.delitem(sys.modules, "numba", raising=False)
+    for name in ("compiled_scan", "compiled_walk", "compiled_select"):
+        monkeypatch.setattr(compiled, name, functools.cache(lambda: None))
+    monkeypatch.setattr(compiled, "scan_is_kept", lambda: kept)
+    monkeypatch.setattr(compiled, "_left", [least - 1001])
+    assert not compiled.scan_pays(1000)
+    assert not compiled.scan_pays(compiled.SCANNED_FROM - 1)
+    assert compiled.scan_pays(1000)
+    assert compiled.scan_pays(compiled.COMPILE_FROM)
+    compiled.compiled_scan()
+    compiled._left[0] = 0
+    assert compiled.scan_pays(compiled.SCANNED_FROM)
+    assert not compiled.scan_pays(compiled.SCANNED_FROM - 1)
