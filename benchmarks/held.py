@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hetsim.execution.transports.ray_connection.private import TEMP_PREFIX
+from hetsim.execution.transports.ray_connection.abandoned import TEMP_PREFIX
 from hetsim.execution.transports.ray_connection.processes import descendants
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +12,7 @@ from pathlib import Path
 from hetsim.base.files import whole_file
 from hetsim.base.room import out_of_room
 from hetsim.errors import SweepError
-from hetsim.execution.transports.ray_connection.private import TEMP_PREFIX
+from hetsim.execution.transports.ray_connection.abandoned import end_if_abandoned
 
 RUNNING = "running.json"
 
@@ -44,11 +43,12 @@ def tell(folder: Path, files: Path | None) -> None:
 
 
 def clear(note: Path) -> None:
-    """Remove the files that a note names, where they are a Ray's of this user that is gone."""
+    """Remove the files that a note names, where they are a Ray's of this user that is gone.
+
+    A note is data, which may be from anywhere: see ``end_if_abandoned``.
+    """
     with suppress(OSError, ValueError, TypeError, KeyError):
         files = Path(json.loads(note.read_text(encoding="utf-8"))["files"])
         roots = {Path(root).resolve() for root in (tempfile.gettempdir(), "/tmp", "/var/tmp")}
-        # A note is data: nothing but a folder that only hetsim makes is removed for it.
-        ours = files.name.startswith(TEMP_PREFIX) and files.parent.resolve() in roots
-        if ours and not files.is_symlink() and files.stat().st_uid == os.geteuid():
-            shutil.rmtree(files, ignore_errors=True)
+        if files.parent.resolve() in roots:
+            end_if_abandoned(files)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import hetsim
+from hetsim.execution.transports.ray_connection.abandoned import INSIDE, OWNER, owned
 from hetsim.sweeping import leftovers
 
 THOUSAND = """\
@@ -133,8 +134,13 @@ def test_a_node_that_is_lost_loses_no_row(here: Path) -> None:
 def test_what_a_killed_sweep_left_is_cleared(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="other-") as other:
         files = Path(tempfile.mkdtemp(prefix="hetsim-"))
-        (files / "sockets").mkdir()
+        (files / INSIDE / "sockets").mkdir(parents=True)
         leftovers.tell(tmp_path, files)
+        # That of a Ray that lives, whoever wrote the note.
+        with owned(files):
+            leftovers.clear(tmp_path / leftovers.RUNNING)
+            assert files.exists()
+        assert (files / OWNER).exists()
         leftovers.tell(tmp_path, None)
         with leftovers.told_in(tmp_path):
             assert not files.exists()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -76,6 +75,8 @@ class Artifact:
         Where that file of weights is; None where none was kept.
     where : str
         The file, for messages.
+    lasting : ExitStack
+        What ends with it: that folder.
     """
 
     header: Header
@@ -84,10 +85,10 @@ class Artifact:
     sha256: str
     folder: Path | None = None
     where: str = "compiled subgraph"
+    lasting: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def __post_init__(self) -> None:
-        if self.folder is not None:
-            self._remove = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        weakref.finalize(self, self.lasting.close)
 
     def open(self, trial: Trial | None = None, opener: Opener | None = None) -> CompiledSubgraph:
         """Make it ready to run: in a child process first, and then in this one.
@@ -131,8 +132,7 @@ class Artifact:
 
     def close(self) -> None:
         """Remove its temporary files. May be called twice."""
-        if self.folder is not None:
-            self._remove()
+        self.lasting.close()
 
     def __enter__(self) -> Artifact:
         return self
@@ -241,20 +241,16 @@ def read_artifact(
     about, content = reader.take(layout.header), reader.take(layout.onnx)
     padding = reader.take(layout.padding)
     folder = None
-    try:
+    with ExitStack() as lasting:
         if layout.weights:
-            folder = kept_in_folder(reader, layout.weights, where)
+            folder = kept_in_folder(reader, layout.weights, where, lasting)
         sha256 = reader.finish()
         if any(padding):
             raise ArtifactError("damaged: there is something between its parts", where=where)
         header = parse_header(about, where)
         check_header(header, expected, where)
         proto = _parsed(content, header, layout, where, shared_bytes)
-    except BaseException:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return Artifact(header, proto, layout, sha256, folder, where)
+        return Artifact(header, proto, layout, sha256, folder, where, lasting.pop_all())
 
 
 def import_compiled(

@@ -23,15 +23,15 @@ import hashlib
 import io
 import json
 import re
-import shutil
 import struct
-import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from hetsim.base.room import out_of_room
+from hetsim.base.scratch import scratch_folder
 from hetsim.errors import ArtifactError, ExecutionError
 
 MAGIC = b"\x89HSUB\r\n\x1a"
@@ -221,30 +221,24 @@ class CheckedReader:
 _ANEW = "compile the plan again, or copy the file anew"
 
 
-def kept_in_folder(reader: CheckedReader, count: int, where: str) -> Path:
+def kept_in_folder(reader: CheckedReader, count: int, where: str, lasting: ExitStack) -> Path:
     """Copy the next `count` bytes to a file ``weights`` in a new temporary folder; return that.
 
-    Raises ArtifactError as the reader does, ExecutionError where it cannot be written; then
-    nothing is left behind.
+    It is there until `lasting` ends. Raises ArtifactError as the reader does, ExecutionError where
+    it cannot be written.
     """
     folder = None
     try:
-        folder = Path(tempfile.mkdtemp(prefix="hetsim-weights-")).resolve()
+        folder = lasting.enter_context(scratch_folder())
         with (folder / CONTAINER).open("wb") as file:
             for chunk in reader.chunks(count):
                 file.write(chunk)
-    except BaseException as error:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error, OSError):
-            room = "set TMPDIR to a folder that is writable and has room"
-            short = out_of_room(error, where, path=folder, needed_bytes=count, hint=room)
-            raise short or ExecutionError(
-                f"the weights cannot be written: {error.strerror or error}",
-                where=where,
-                hint=room,
-            ) from error
-        raise
+    except OSError as error:
+        room = "set TMPDIR to a folder that is writable and has room"
+        short = out_of_room(error, where, path=folder, needed_bytes=count, hint=room)
+        raise short or ExecutionError(
+            f"the weights cannot be written: {error.strerror or error}", where=where, hint=room
+        ) from error
     return folder
 
 

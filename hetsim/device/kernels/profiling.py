@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from hetsim.base.scratch import scratch_folder
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -43,13 +45,14 @@ class Profile:
     """
 
     def __init__(self, options: onnxruntime.SessionOptions) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="hetsim-profile-")
+        self._lasting = ExitStack()
+        folder = self._lasting.enter_context(scratch_folder())
         options.enable_profiling = True
-        options.profile_file_prefix = str(Path(self._folder.name) / "profile")
+        options.profile_file_prefix = str(folder / "profile")
 
     def end(self, session: onnxruntime.InferenceSession) -> tuple[KernelTime, ...]:
         """Stop profiling `session` and return the times by node, in order of the first run."""
-        with self._folder:
+        with self._lasting:
             events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
         found: dict[str, tuple[str, int, int]] = {}
         for event in events:

@@ -8,12 +8,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from hetsim.base.room import out_of_room
+from hetsim.base.scratch import scratch_folder
 from hetsim.errors import ExecutionError, InvalidInput, nearest
 from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
 
@@ -153,8 +153,8 @@ def time_network(
     del session
     if not profiled:
         return TimedNetwork(cpu_s, wall_s, ())
-    with TemporaryDirectory(prefix="hetsim-profile-") as folder:
-        session = _open(proto, provider, threads, weights_dir, str(Path(folder) / "profile"))
+    with scratch_folder() as folder:
+        session = _open(proto, provider, threads, weights_dir, str(folder / "profile"))
         _timed(session, inputs, runs, most_s)
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
     return TimedNetwork(cpu_s, wall_s, _kernels(events))

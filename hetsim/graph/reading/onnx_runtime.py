@@ -12,6 +12,7 @@ from typing import Any
 import onnx
 
 from hetsim.base.room import check_memory, no_room_in, out_of_room
+from hetsim.base.scratch import scratch_folder
 from hetsim.errors import ModelError
 from hetsim.graph.reading.limited_memory import limited
 from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes
@@ -90,10 +91,10 @@ def optimise(
     fold_large = fold_large and external_bytes(proto) <= _MANY_BYTES
     try:
         with (
-            tempfile.TemporaryDirectory(prefix="hetsim-") as folder,
+            scratch_folder() as folder,
             _apart(proto, weights_dir) as (left, weights, aside),
         ):
-            saved = Path(folder) / "optimised.onnx"
+            saved = folder / "optimised.onnx"
             try:
                 open_session(
                     left, weights, level, where, saved, libraries, fold_large=fold_large, runs=False
@@ -144,8 +145,7 @@ def _apart(
         if weights_dir is None and pays_to_put_aside(proto):
             # Without room for a file they stay in the model: it takes more memory.
             with suppress(OSError), ExitStack() as trial:
-                folder = trial.enter_context(tempfile.TemporaryDirectory(prefix="hetsim-"))
-                aside = put_aside(proto, Path(folder))
+                aside = put_aside(proto, trial.enter_context(scratch_folder()))
                 stack.push(trial.pop_all())
         if aside is None:
             yield proto, weights_dir, None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -18,6 +17,7 @@ import onnx
 
 from hetsim.base.machine import memory_bytes, resident_bytes
 from hetsim.base.room import out_of_room
+from hetsim.base.scratch import scratch_folder
 from hetsim.base.threads import begun
 from hetsim.base.units import format_bytes
 from hetsim.errors import ModelError
@@ -139,9 +139,9 @@ def observe(
     found_bodies: list[_Body] = []
     with (
         _prepared(proto, graph, values, found_bodies) as asked,
-        tempfile.TemporaryDirectory() as folder,
+        scratch_folder() as folder,
     ):
-        profile = Path(folder) / "profile" if found_bodies else None
+        profile = folder / "profile" if found_bodies else None
         session = open_session(
             proto,
             weights_dir,

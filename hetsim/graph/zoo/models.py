@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from hetsim.base.cache import ROOM
 from hetsim.base.cache import cache_dir as cache_dir
 from hetsim.base.files import sha256_of
 from hetsim.base.room import out_of_room
+from hetsim.base.scratch import lasting_folder
 from hetsim.errors import ModelError, UsageError, nearest
 from hetsim.graph.graph import Tensor
 
@@ -191,8 +190,7 @@ def _write(name: str, source: Path, folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     # Made beside its target, so that every move below is a rename within one file system.
-    scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder))
-    try:
+    with lasting_folder(folder, ".making-") as scratch:
         model = scratch / f"{name}.onnx"
         weights = scratch / f"{name}.weights.bin"
         fill(read_source(source), model, weights)
@@ -201,5 +199,3 @@ def _write(name: str, source: Path, folder: Path) -> None:
         # The manifest last: an entry counts only once both files that it names are there.
         for file in (weights, model, _manifest(model)):
             os.replace(file, folder / file.name)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)

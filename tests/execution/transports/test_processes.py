@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hetsim.execution.transports.ray_connection import abandoned
 from hetsim.execution.transports.ray_connection.abandoned import OWNER, end_abandoned, owned
 from hetsim.execution.transports.ray_connection.interrupts import (
     hangup_ends,
@@ -53,32 +56,60 @@ def test_a_tree_of_processes_is_found_and_ended() -> None:
 @pytest.mark.skipif(not descendants(1), reason="the system has no /proc")
 def test_rays_whose_owner_is_gone_are_ended_and_others_stay(tmp_path: Path) -> None:
     """A process that names a folder stands for what is left of the Ray in it."""
-    folders = {name: tmp_path / f"hetsim-{name}" for name in ("gone", "alive", "other", "linked")}
-    for folder in folders.values():
-        folder.mkdir()
+    names = ("gone0000", "alive000", "other000", "linked00", "users_of", "open0000", "gone")
+    folders = {name: tmp_path / f"hetsim-{name}" for name in names}
+    for name, folder in folders.items():
+        folder.mkdir(mode=0o755 if name == "open0000" else 0o700)
+    # Folders that users named so, with a file of that name.
+    for name in ("gone0000", "users_of", "open0000", "gone"):
+        (folders[name] / OWNER).touch()
+    (folders["users_of"] / "more").touch()
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / OWNER).touch()
-    (tmp_path / "hetsim-link").symlink_to(outside)
-    (folders["linked"] / OWNER).symlink_to(outside / OWNER)
-    (folders["gone"] / OWNER).touch()
+    (tmp_path / "hetsim-link0000").symlink_to(outside)
+    (folders["linked00"] / OWNER).symlink_to(outside / OWNER)
     started = {
         name: subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", str(folder)])
         for name, folder in folders.items()
     }
     try:
-        with owned(folders["alive"]):
-            end_abandoned(tmp_path, "hetsim-")
+        with owned(folders["alive000"]):
+            end_abandoned(tmp_path)
         running = {name: [p.pid for p in working_in(path)] for name, path in folders.items()}
     finally:
         for process in started.values():
             process.kill()
             process.wait()
-    assert running == {n: [p.pid] * (n != "gone") for n, p in started.items()}
-    assert sorted(path.name for path in tmp_path.glob("hetsim-*")) == [
-        "hetsim-alive", "hetsim-link", "hetsim-linked", "hetsim-other",
-    ]  # fmt: skip
+    assert running == {n: [p.pid] * (n != "gone0000") for n, p in started.items()}
+    left = {path.name for path in tmp_path.glob("hetsim-*")}
+    assert left == {f"hetsim-{name}" for name in (*names[1:], "link0000")}
     assert (outside / OWNER).exists()
+
+
+def test_a_folder_of_a_ray_is_never_there_with_an_owner_that_nobody_has_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever clears away comes at the worst moment, between two lines."""
+    folder = tmp_path / "hetsim-abcd_123"
+    folder.mkdir(mode=0o700)
+    lock = abandoned.try_lock
+
+    def meanwhile(held: Any) -> bool:
+        end_abandoned(tmp_path)
+        return lock(held)
+
+    monkeypatch.setattr(abandoned, "try_lock", meanwhile)
+    with owned(folder):
+        end_abandoned(tmp_path)
+        assert [path.name for path in folder.iterdir()] == [OWNER]
+    old = time.time() - 2 * 24 * 3600
+    (folder / OWNER).rename(folder / "owner.draft")
+    end_abandoned(tmp_path)
+    assert folder.exists()
+    os.utime(folder, (old, old))
+    end_abandoned(tmp_path)
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

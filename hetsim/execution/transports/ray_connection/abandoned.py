@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
+import stat
 import time
 from pathlib import Path
 from typing import IO
@@ -15,6 +17,12 @@ from hetsim.execution.transports.ray_connection.processes import end_all, workin
 OWNER = "owner"
 """In the folder of a private Ray: the file that its process has locked for as long as it lives."""
 
+INSIDE = "r"
+"""Beside it: the folder that Ray has. It opens its own to everybody; this one stays shut."""
+
+TEMP_PREFIX = "hetsim-"
+_DRAFT = "owner.draft"
+_NAME = re.compile(re.escape(TEMP_PREFIX) + "[a-z0-9_]{8}")
 _UNOWNED_S = 24 * 3600.0
 """A folder without an owner that is as old has lost it between two lines."""
 
@@ -27,25 +35,40 @@ _ROUNDS = 3
 
 def owned(folder: Path) -> IO[bytes]:
     """Say in `folder` that this process lives, until what is returned is closed."""
-    held = (folder / OWNER).open("xb")
+    held = (folder / _DRAFT).open("xb")
+    # Locked before it has its name: one that nobody has locked is taken for that of a dead one.
     try_lock(held)
+    (folder / _DRAFT).rename(folder / OWNER)
     return held
 
 
-def end_abandoned(base: Path, prefix: str) -> None:
+def end_abandoned(base: Path) -> None:
     """End the private Rays in `base` of this user whose owners are gone, and remove their files.
 
-    Nothing that is a link, or of another user, is looked into. O(processes of the system) for each.
+    O(processes of the system) for each; see ``end_if_abandoned``.
     """
-    for folder in own_folders(base, prefix):
-        if not os.path.lexists(folder / OWNER):
-            with contextlib.suppress(OSError):
-                if time.time() - folder.lstat().st_mtime > _UNOWNED_S:
-                    folder.rmdir()
-            continue
-        with contextlib.suppress(OSError), left_by_its_owner(folder / OWNER) as left:
-            if left:
-                clear(folder)
+    for folder in own_folders(base, TEMP_PREFIX):
+        end_if_abandoned(folder)
+
+
+def end_if_abandoned(folder: Path) -> None:
+    """End the private Ray in a folder, if its owner is gone, and remove its files.
+
+    Nothing is looked into that is a link or another user's, or holds what no such folder does:
+    users may call their own by such a name.
+    """
+    with contextlib.suppress(OSError):
+        found = folder.lstat()
+        ours = found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode)
+        if not ours or found.st_mode & 0o777 != 0o700 or not _NAME.fullmatch(folder.name):
+            return
+        held = set(os.listdir(folder))
+        if OWNER in held and held <= {OWNER, INSIDE}:
+            with left_by_its_owner(folder / OWNER) as left:
+                if left:
+                    clear(folder)
+        elif held <= {_DRAFT, INSIDE} and time.time() - found.st_mtime > _UNOWNED_S:
+            shutil.rmtree(folder)
 
 
 def clear(folder: Path) -> None:

@@ -15,7 +15,12 @@ from pathlib import Path
 from hetsim.base.room import no_room_in, out_of_room
 from hetsim.base.threads import begun
 from hetsim.errors import ClusterError
-from hetsim.execution.transports.ray_connection.abandoned import end_abandoned, owned
+from hetsim.execution.transports.ray_connection.abandoned import (
+    INSIDE,
+    TEMP_PREFIX,
+    end_abandoned,
+    owned,
+)
 from hetsim.execution.transports.ray_connection.interrupts import (
     ending_waits,
     ending_waits_for_starting,
@@ -36,12 +41,7 @@ from hetsim.execution.transports.ray_connection.settings import (
     restored,
 )
 
-TEMP_PREFIX = "hetsim-"
-"""Of the folder that the files of a private Ray are in."""
-
 _SMALLEST_STORE_BYTES = 128 * 2**20
-_INSIDE = "r"
-"""Ray opens its folder to everybody: it gets one within ours, which stays shut."""
 _SHARED_MEMORY = Path("/dev/shm")
 _SOCKET_PATH_LIMIT = 107
 _SOCKET_BELOW_TEMP = len("/session_2000-01-01_00-00-00_000000_4194304/sockets/plasma_store")
@@ -73,7 +73,7 @@ def private_ray(
     """
     base = temp_base((tempfile.gettempdir(), "/tmp", "/var/tmp"))
     with restored(private_environment()), protected(), ExitStack() as ending:
-        end_abandoned(Path(base), TEMP_PREFIX)
+        end_abandoned(Path(base))
         room = max(store_bytes, _SMALLEST_STORE_BYTES)
         with held_interrupts(), termination_kept():
             started = _started(Path(base), room, plasma_dir, cpus, namespace)
@@ -94,7 +94,7 @@ def _started(
 
     losing = Losing()
     with _guarded_folder(base, losing) as (temp, guard), ExitStack() as ending:
-        files = temp / _INSIDE
+        files = temp / INSIDE
         store = plasma_dir or plasma_directory(store_bytes, _free_bytes(_SHARED_MEMORY), files)
         _check_room(base, _FILES_BYTES + (store_bytes if store == files else 0))
         over = threading.Event()
@@ -137,7 +137,7 @@ def _guarded_folder(base: Path, losing: Losing) -> Iterator[tuple[Path, Guard]]:
             temp = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=base))
             ending.callback(shutil.rmtree, temp, ignore_errors=True)
             ending.enter_context(owned(temp))
-            (temp / _INSIDE).mkdir()
+            (temp / INSIDE).mkdir()
             guard = Guard(temp, losing)
         except OSError as error:
             raise out_of_room(error, base, hint=_ELSEWHERE) or ClusterError(
@@ -195,7 +195,7 @@ def temp_base(candidates: Sequence[str]) -> str:
 
     Raises ClusterError where none is: the path of a socket has at most 107 bytes.
     """
-    below = len(f"/{TEMP_PREFIX}12345678/{_INSIDE}") + _SOCKET_BELOW_TEMP
+    below = len(f"/{TEMP_PREFIX}12345678/{INSIDE}") + _SOCKET_BELOW_TEMP
     for base in candidates:
         if len(os.fsencode(base)) + below <= _SOCKET_PATH_LIMIT and os.access(base, os.W_OK):
             return base

@@ -1,0 +1,60 @@
+"""Folders for a while: nothing of a process that was killed stays, whatever it was doing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hetsim.base.scratch import lasting_folder, scratch_folder
+from onnx_builders import make_model, op, save, value
+
+DIES = "import os, signal, sys\ndef dies(*_, **__): os.kill(os.getpid(), signal.SIGKILL)\n"
+MODEL = "import hetsim\nfrom hetsim.graph.reading import onnx_runtime as room\n"
+KILLED = {
+    "optimised": MODEL + "room._written = dies\nhetsim.load_model(sys.argv[1], canonical='basic')",
+    "put aside": MODEL + "room.pays_to_put_aside = lambda _: True\nroom._written = dies\n"
+    "hetsim.load_model(sys.argv[1], canonical='basic')",
+    "observed": MODEL + "from hetsim.graph.shapes import observe\nobserve.open_session = dies\n"
+    "hetsim.load_model(sys.argv[2], canonical='none')",
+    "profiled": "import onnxruntime\nfrom hetsim.device.kernels.profiling import Profile\n"
+    "kept = Profile(onnxruntime.SessionOptions())\ndies()",
+    "zoo": "from pathlib import Path\nfrom hetsim.graph.zoo import models, random_weights\n"
+    "random_weights.fill = random_weights.read_source = dies\nmodels._write('squeezenet', "
+    "Path(models.__file__).with_name('x'), Path(sys.argv[3]))",
+}
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    yield folder
+    assert not list(folder.glob("hetsim-*"))
+
+
+@pytest.mark.parametrize("what", KILLED)
+def test_what_a_killed_process_left_goes_with_the_next(
+    what: str, tmp_path: Path, temporary: Path
+) -> None:
+    plain = save(make_model([op("Neg", "x", "y")], [value("x")], [value("y")]), tmp_path)
+    open_ = [op("NonZero", "x", "i"), op("Cast", "i", "y", to=1)]
+    seen = save(make_model(open_, [value("x")], [value("y", None)]), tmp_path, "open.onnx")
+    zoo = tmp_path / "zoo"
+    words = [sys.executable, "-c", DIES + KILLED[what], str(plain), str(seen), str(zoo)]
+    killed = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    place, prefix = (zoo, ".making-") if what == "zoo" else (temporary, "hetsim-tmp-")
+    assert list(place.glob(f"{prefix}*"))
+    with lasting_folder(zoo, ".making-") if what == "zoo" else scratch_folder() as folder:
+        assert list(place.glob(f"{prefix}*")) == [folder]
+        # Another that is alive is left alone.
+        with scratch_folder():
+            assert folder.exists()
+    assert not list(place.glob(f"{prefix}*"))
