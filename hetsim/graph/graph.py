@@ -152,9 +152,13 @@ class Node:
 
     def __post_init__(self) -> None:
         """Gather what it reads and writes: that is asked for many times."""
-        read = dict.fromkeys(name for name in (*self.inputs, *self.captures) if name)
+        read = dict.fromkeys((*self.inputs, *self.captures))
+        read.pop("", None)
+        writes = self.outputs
+        if "" in writes:
+            writes = tuple(name for name in writes if name)
         object.__setattr__(self, "reads", tuple(read))
-        object.__setattr__(self, "writes", tuple(name for name in self.outputs if name))
+        object.__setattr__(self, "writes", writes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def _ancestors(
             if value not in stored:
                 return None
             continue
-        if node.op_type in RANDOM or any(True for _ in bodies(node)) or len(found) > _MOST_NODES:
+        if node.op_type in RANDOM or bodies(node) or len(found) > _MOST_NODES:
             return None
         found.update(dict.fromkeys(name for name in node.output if name))
         pending.extend(node.input)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from hetsim.graph.reading.attributes import Attributes
 from hetsim.graph.reading.extension import NONE, Custom, is_custom
 from hetsim.graph.reading.functions import key_of
 from hetsim.graph.reading.onnx_runtime import optimise
-from hetsim.graph.reading.onnx_types import tensor_type, to_tensor
+from hetsim.graph.reading.onnx_types import dtype_name, tensor_type, to_tensor
 from hetsim.graph.reading.pruning import prune
 from hetsim.graph.reading.shadowing import unshadow
 from hetsim.graph.reading.structure import (
@@ -49,6 +50,12 @@ _NUMBERS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FL
 _SMALL_CONSTANT_ELEMENTS = 1024
 _COMPARED_BYTES = 1024
 _ROUNDS = 8
+_AS_STORED = (
+    {onnx.TensorProto.FLOAT: 4, onnx.TensorProto.DOUBLE: 8, onnx.TensorProto.INT32: 4,
+     onnx.TensorProto.INT64: 8}
+    if sys.byteorder == "little" else {}
+)  # fmt: skip
+"""Bytes of an element, where raw bytes are those of the array."""
 _INTEGERS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BOOL)
 
 
@@ -229,7 +236,12 @@ def _contents(graph: onnx.GraphProto) -> dict[str, bytes | None]:
             and len(tensor.raw_data) <= _COMPARED_BYTES
             and _elements(tensor.dims) <= _COMPARED_BYTES
         ):
-            head = f"{tensor.data_type}:{list(tensor.dims)}:".encode()
+            dims = list(tensor.dims)
+            head = f"{tensor.data_type}:{dims}:".encode()
+            content = tensor.raw_data
+            if len(content) == _elements(dims) * _AS_STORED.get(tensor.data_type, -1):
+                found[tensor.name] = head + content
+                continue
             # A tensor that is broken is for ONNX Runtime to complain about, when it reads it.
             with suppress(Exception):
                 found[tensor.name] = head + onnx.numpy_helper.to_array(tensor).tobytes()
@@ -285,11 +297,11 @@ def _graph(
         for value in values:
             tensors[value.name] = to_tensor(value.name, value.type)
     for tensor in graph.initializer:
-        kind = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
-        tensors[tensor.name] = to_tensor(tensor.name, kind)
+        kind = dtype_name(tensor.data_type)
+        tensors[tensor.name] = Tensor(tensor.name, kind, tuple(tensor.dims))
     for sparse in graph.sparse_initializer:
-        kind = onnx.helper.make_tensor_type_proto(sparse.values.data_type, sparse.dims)
-        tensors[sparse.values.name] = to_tensor(sparse.values.name, kind)
+        kind = dtype_name(sparse.values.data_type)
+        tensors[sparse.values.name] = Tensor(sparse.values.name, kind, tuple(sparse.dims))
     functions = {key_of(function) for function in proto.functions}
     nodes = tuple(
         Node(
@@ -302,13 +314,14 @@ def _graph(
             captures=captures(node),
             attributes=Attributes(node),
             origins=origins[i],
-            body=inner.get(node.name, nothing).body,
+            body=within.body,
             custom=is_custom(node, functions),
-            whole=inner.get(node.name, nothing).whole,
-            branches=inner.get(node.name, nothing).branches,
-            held=(*inner.get(node.name, nothing).held, *_listed(node)),
+            whole=within.whole,
+            branches=within.branches,
+            held=(*within.held, *_listed(node)),
         )
         for i, node in enumerate(graph.node)
+        for within in (inner.get(node.name, nothing),)
     )
     return Graph(
         name=name,

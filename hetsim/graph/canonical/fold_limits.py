@@ -94,7 +94,7 @@ def _parts(
     constant = {*stored, *constant_names(graph)}
     found: list[onnx.NodeProto] = []
     for node in graph.node:
-        inner = list(bodies(node))
+        inner = bodies(node)
         if node.op_type == "Constant" and not node.domain:
             constant.update(node.output)
             found.append(node)

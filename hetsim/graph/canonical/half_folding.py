@@ -33,7 +33,7 @@ def fold_constants(
     for node in graph.node:
         alone = not node.domain and node.op_type not in RANDOM | _KEPT
         given = [name for name in node.input if name]
-        if alone and given and constant.issuperset(given) and not any(True for _ in bodies(node)):
+        if alone and given and constant.issuperset(given) and not bodies(node):
             constant.update(node.output)
             folded.append(node)
         else:
@@ -47,7 +47,7 @@ def fold_constants(
     part.graph.node.extend(folded)
     wanted = {name for node in folded for name in node.input}
     part.graph.initializer.extend(t for t in graph.initializer if t.name in wanted)
-    if any(True for node in kept for _ in bodies(node)):
+    if any(bodies(node) for node in kept):
         read |= made
     names = sorted(made & read)
     for name in names:

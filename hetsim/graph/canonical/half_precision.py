@@ -95,7 +95,7 @@ def show(graph: onnx.GraphProto, hidden: Hidden) -> None:
         if node.op_type != "If" or node.domain or node.input[0] != hidden.condition:
             kept.append(node)
             continue
-        branch = next(bodies(node))
+        branch = bodies(node)[0]
         if not branch.node:
             tensor = graph.initializer.add()
             tensor.CopyFrom(branch.initializer[0])
@@ -131,10 +131,7 @@ def _hide(
             _hide(body, hidden, kinds, constant)
         given = [name for name in node.input if name and name not in constant]
         if node.op_type == "Constant" or (
-            node.op_type not in RANDOM
-            and not any(True for _ in bodies(node))
-            and any(node.input)
-            and not given
+            node.op_type not in RANDOM and not bodies(node) and any(node.input) and not given
         ):
             constant.update(node.output)
         elif (

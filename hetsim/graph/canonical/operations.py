@@ -10,6 +10,8 @@ from hetsim.graph.canonical.provenance import Operation
 from hetsim.graph.reading.attributes import is_large
 from hetsim.graph.reading.structure import bodies, captures
 
+_APART = frozenset({onnx.AttributeProto.TENSOR, onnx.AttributeProto.SPARSE_TENSOR})
+
 
 def operations_of(nodes: Iterable[onnx.NodeProto]) -> tuple[Operation, ...]:
     """Return the nodes as operations, in their order. O(V + E)."""
@@ -32,11 +34,11 @@ def _qualified(node: onnx.NodeProto) -> str:
 
 def _key(node: onnx.NodeProto) -> bytes | None:
     """What twins share besides their inputs; None for bodies, tensors and long lists."""
-    if any(
-        attribute.type in (onnx.AttributeProto.TENSOR, onnx.AttributeProto.SPARSE_TENSOR)
-        or is_large(attribute)
-        for attribute in node.attribute
-    ) or any(True for _ in bodies(node)):
+    parts: list[bytes] = []
+    for attribute in node.attribute:
+        if attribute.type in _APART or is_large(attribute):
+            return None
+        parts.append(attribute.SerializeToString(deterministic=True))
+    if parts and bodies(node):
         return None
-    parts = sorted(a.SerializeToString(deterministic=True) for a in node.attribute)
-    return b"\0".join((_qualified(node).encode(), node.overload.encode(), *parts))
+    return b"\0".join((_qualified(node).encode(), node.overload.encode(), *sorted(parts)))

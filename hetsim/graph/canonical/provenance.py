@@ -44,12 +44,14 @@ class Operation:
     @property
     def reads(self) -> tuple[str, ...]:
         """All values read."""
+        if not self.captures and "" not in self.inputs:
+            return self.inputs
         return tuple(name for name in (*self.inputs, *self.captures) if name)
 
     @property
     def writes(self) -> tuple[str, ...]:
         """All values written."""
-        return tuple(name for name in self.outputs if name)
+        return tuple(name for name in self.outputs if name) if "" in self.outputs else self.outputs
 
 
 def trace(

@@ -10,6 +10,12 @@ import onnx
 LARGE_BYTES = 65536
 """From here on a list stays as the file has it: Python takes ten times that for its numbers."""
 
+_INT, _FLOAT, _STRING, _INTS, _FLOATS, _STRINGS = (
+    int(onnx.AttributeProto.AttributeType.Value(name))
+    for name in ("INT", "FLOAT", "STRING", "INTS", "FLOATS", "STRINGS")
+)
+_LISTS = frozenset({_INTS, _FLOATS, _STRINGS})
+
 
 class Attributes(Mapping[str, object]):
     """The attributes of one node by name: int, float, str, tuples of them.
@@ -49,25 +55,24 @@ class Attributes(Mapping[str, object]):
 
 def is_large(attribute: onnx.AttributeProto) -> bool:
     """Whether it is a list of numbers or texts that is better left where it is."""
-    kind = onnx.AttributeProto
-    return attribute.type in (kind.INTS, kind.FLOATS, kind.STRINGS) and (
+    return attribute.type in _LISTS and (
         max(len(attribute.ints), len(attribute.floats), len(attribute.strings)) * 8 > LARGE_BYTES
     )
 
 
 def _plain(attribute: onnx.AttributeProto) -> Any:
-    kind = onnx.AttributeProto
-    if attribute.type == kind.INT:
+    kind = attribute.type
+    if kind == _INT:
         return attribute.i
-    if attribute.type == kind.FLOAT:
+    if kind == _FLOAT:
         return attribute.f
-    if attribute.type == kind.STRING:
+    if kind == _STRING:
         return _text(attribute.s)
-    if attribute.type == kind.INTS:
+    if kind == _INTS:
         return tuple(attribute.ints)
-    if attribute.type == kind.FLOATS:
+    if kind == _FLOATS:
         return tuple(attribute.floats)
-    if attribute.type == kind.STRINGS:
+    if kind == _STRINGS:
         # Modes of tree nodes are few words, millions of times.
         known: dict[bytes, str] = {}
         return tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ _LONG = {"float": "float32", "double": "float64"}
 _SHORT = {long: short for short, long in _LONG.items()}
 
 
+@functools.cache
 def dtype_name(element_type: int) -> str:
     """Return ``Tensor.dtype`` of an ONNX element type.
 
@@ -62,9 +64,10 @@ def has_type(kind: onnx.TypeProto) -> bool:
 
 def has_rank(kind: onnx.TypeProto) -> bool:
     """Whether its rank is known; true of values that are not tensors, which have none."""
-    return has_type(kind) and (
-        kind.WhichOneof("value") != "tensor_type" or kind.tensor_type.HasField("shape")
-    )
+    if kind.WhichOneof("value") != "tensor_type":
+        return has_type(kind)
+    tensor = kind.tensor_type
+    return bool(tensor.elem_type) and tensor.HasField("shape")
 
 
 def to_tensor(name: str, kind: onnx.TypeProto) -> Tensor:

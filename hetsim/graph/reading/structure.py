@@ -62,23 +62,26 @@ def captures(node: onnx.NodeProto) -> tuple[str, ...]:
 
     A name that a body defines hides the outer one there and in the bodies within.
     """
-    found: dict[str, None] = {}
-    for body in bodies(node):
-        found.update(dict.fromkeys(free_names(body)))
-    if not found:
+    inner = bodies(node)
+    if not inner:
         return ()
+    found: dict[str, None] = {}
+    for body in inner:
+        found.update(dict.fromkeys(free_names(body)))
     own = set(node.input)
     return tuple(name for name in found if name not in own)
 
 
-def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Yield the graphs among the attributes of `node`."""
+def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """Return the graphs among the attributes of `node`."""
+    found: list[onnx.GraphProto] = []
     for attribute in node.attribute:
         if attribute.type in _WITHOUT_BODIES:
             continue
         if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
+            found.append(attribute.g)
+        found.extend(attribute.graphs)
+    return found
 
 
 def name_nodes(nodes: Iterable[onnx.NodeProto], taken: Collection[str] = ()) -> None:
@@ -112,8 +115,7 @@ def sort_nodes(graph: onnx.GraphProto, where: str, rank: Sequence[int] | None = 
     """
     nodes = list(graph.node)
     reads = [[name for name in (*node.input, *captures(node)) if name] for node in nodes]
-    producer = _producers(graph, nodes, where)
-    given = {value.name for value in graph.input} | constant_names(graph).keys()
+    producer, given = _producers(graph, nodes, where)
     succs: list[list[int]] = [[] for _ in nodes]
     for position, names in enumerate(reads):
         for name in names:
@@ -199,18 +201,23 @@ def free_names(graph: onnx.GraphProto) -> Iterator[str]:
 
 def _producers(
     graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto], where: str
-) -> dict[str, int]:
-    sources: dict[str, str] = {}
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Who makes each value, by position; and what else there is, with what it is."""
+    given: dict[str, str] = {}
     producer: dict[str, int] = {}
 
+    def twice(name: str, source: str) -> ModelError:
+        first = given.get(name) or f"node {nodes[producer[name]].name!r}"
+        return ModelError(
+            f"value {name!r} has two producers: {first} and {source}",
+            where=where,
+            hint="export the model anew: names of values must be unique",
+        )
+
     def give(name: str, source: str) -> None:
-        if name in sources:
-            raise ModelError(
-                f"value {name!r} has two producers: {sources[name]} and {source}",
-                where=where,
-                hint="export the model anew: names of values must be unique",
-            )
-        sources[name] = source
+        if name in given:
+            raise twice(name, source)
+        given[name] = source
 
     for value in graph.input:
         give(value.name, "an input")
@@ -221,9 +228,10 @@ def _producers(
     for position, node in enumerate(nodes):
         for name in node.output:
             if name:
-                give(name, f"node {node.name!r}")
+                if name in producer or name in given:
+                    raise twice(name, f"node {node.name!r}")
                 producer[name] = position
-    return producer
+    return producer, given
 
 
 def _constants_to_initializers(graph: onnx.GraphProto, where: str) -> None:

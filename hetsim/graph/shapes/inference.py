@@ -58,13 +58,14 @@ def annotate(
         found = probe_types(proto, weights_dir, missing, where, custom.libraries)
         known.update({name: kind for name, kind in found.items() if has_type(kind)})
     known.update({value.name: value.type for value in graph.input})
+    outputs = {value.name for value in graph.output}
     for tensor in graph.initializer:
-        known[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        if tensor.name in outputs:
+            known[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
     for sparse in graph.sparse_initializer:
         known[sparse.values.name] = onnx.helper.make_tensor_type_proto(
             sparse.values.data_type, sparse.dims
         )
-    outputs = {value.name for value in graph.output}
     names = bindable(graph)
     for name in (*written, *outputs):
         kind = known.get(name)

@@ -67,7 +67,7 @@ class _Events:
 
 def has_control_flow(proto: onnx.ModelProto) -> bool:
     """Whether some node of the graph holds bodies."""
-    return any(True for node in proto.graph.node for _ in bodies(node))
+    return any(bodies(node) for node in proto.graph.node)
 
 
 def has_open_loop(graph: onnx.GraphProto, stored: Collection[str] = ()) -> bool:
