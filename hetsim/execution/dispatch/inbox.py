@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import os
+import queue
 import select
 import threading
 from collections.abc import Callable
+
+from hetsim.execution.dispatch.waiting import next_of
 
 _LONGEST_S = 1e6
 """More than the system waits at once; who waits looks at the clock then, and waits on."""
@@ -20,23 +22,20 @@ class Inbox:
 
     That thread reads the sockets of devices itself, when it has nothing else to do: an answer costs
     no other thread, and no switch to it and from it. Any thread may ``put``, ``watch`` and
-    ``unwatch``; one alone may ``get``.
+    ``unwatch``; one alone may ``get``. Without sockets it is a queue, on any system.
     """
 
     def __init__(self) -> None:
-        self._events: collections.deque[object] = collections.deque()
+        self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._lock = threading.Lock()
         self._sockets: dict[int, Callable[[], object]] = {}
-        self._waking, self._wake = os.pipe()
-        os.set_blocking(self._wake, False)
-        self._poll = select.poll()
-        self._poll.register(self._waking, select.POLLIN)
+        self._poll: select.poll | None = None
+        self._pipe: tuple[int, int] | None = None
         self._asleep = False
-        self._closing = threading.Lock()
-        self._closed = False
 
     def put(self, event: object) -> None:
         """Have an event come."""
-        self._events.append(event)
+        self._events.put(event)
         self._rouse()
 
     def watch(self, descriptor: int, arrived: Callable[[], object]) -> None:
@@ -44,45 +43,69 @@ class Inbox:
 
         It must not wait. What it puts comes next.
         """
-        self._sockets[descriptor] = arrived
-        self._poll.register(descriptor, select.POLLIN)
+        with self._lock:
+            self._sockets[descriptor] = arrived
+            first = self._poll is None
+            poll = self._poll or self._begin()
+            poll.register(descriptor, select.POLLIN)
+        if first:
+            # Who waits for events alone is to wait for sockets, too.
+            self._events.put(None)
         self._rouse()
 
     def unwatch(self, descriptor: int) -> None:
         """Have it called no more; before the descriptor is closed."""
-        if self._sockets.pop(descriptor, None) is not None:
-            self._poll.unregister(descriptor)
+        with self._lock:
+            if self._sockets.pop(descriptor, None) is not None and self._poll is not None:
+                self._poll.unregister(descriptor)
 
     def get(self, wait_s: float | None = None) -> object | None:
         """Wait for the next event; None where none came in so many seconds, or may have come now.
 
         O(sockets) where it has to wait.
         """
-        if not self._events:
-            # Said before it is looked again: what comes in between writes to the pipe.
-            self._asleep = True
-            wait_ms = None if wait_s is None else max(0.0, min(wait_s, _LONGEST_S)) * 1000
-            ready = self._poll.poll(0 if self._events else wait_ms)
-            self._asleep = False
-            for descriptor, _ in ready:
-                arrived = self._sockets.get(descriptor)
-                if arrived is not None:
-                    arrived()
-                elif descriptor == self._waking:
-                    os.read(self._waking, _WOKEN_BYTES)
-        return self._events.popleft() if self._events else None
+        if self._poll is None:
+            try:
+                return self._events.get() if wait_s is None else next_of(self._events, wait_s)
+            except queue.Empty:
+                return None
+        if self._events.empty():
+            self._read(self._poll, wait_s)
+        return None if self._events.empty() else self._events.get_nowait()
 
     def close(self) -> None:
         """Let go of what it waits at; nobody gets from it any more."""
-        with self._closing:
-            self._closed = True
-            for descriptor in (self._waking, self._wake):
+        with self._lock:
+            pipe, self._pipe = self._pipe, None
+            for descriptor in pipe or ():
                 os.close(descriptor)
+
+    def _begin(self) -> select.poll:
+        waking, wake = self._pipe = os.pipe()
+        os.set_blocking(wake, False)
+        self._sockets[waking] = lambda: os.read(waking, _WOKEN_BYTES)
+        poll = self._poll = select.poll()
+        poll.register(waking, select.POLLIN)
+        return poll
+
+    def _read(self, poll: select.poll, wait_s: float | None) -> None:
+        """Wait until a socket has something to read, or an event comes; read it."""
+        # Said before it is looked again: what comes in between writes to the pipe.
+        self._asleep = True
+        if not self._events.empty():
+            wait_s = 0.0
+        found = poll.poll(None if wait_s is None else max(0.0, min(wait_s, _LONGEST_S)) * 1000)
+        self._asleep = False
+        for descriptor, _ in found:
+            # What one says may have another one closed.
+            arrived = self._sockets.get(descriptor)
+            if arrived is not None:
+                arrived()
 
     def _rouse(self) -> None:
         if self._asleep:
             self._asleep = False
             # A pipe that is full of calls to wake up needs no other.
-            with self._closing, contextlib.suppress(BlockingIOError):
-                if not self._closed:
-                    os.write(self._wake, b"\0")
+            with self._lock, contextlib.suppress(BlockingIOError):
+                if self._pipe is not None:
+                    os.write(self._pipe[1], b"\0")

@@ -29,8 +29,10 @@ INLINE_BELOW_BYTES = 1 << 15
 
 _NONE, _LIST, _STRINGS, _INLINE, _SHARED, _MAP = range(6)
 _OF_ARRAYS = frozenset((_INLINE, _SHARED))
-_ARRAY = struct.Struct("=BBBQQ")
-"""How, type, number of dims; bytes within the message, or segment; offset."""
+_ARRAY = "=BBBQQ"
+"""How, type, number of dims; bytes within the message, or segment; offset. Dims follow."""
+
+_NDIM_AT = 2
 _SOME = struct.Struct("=BI")
 
 _TYPES = tuple(
@@ -85,16 +87,16 @@ class Packed:
         code = _CODES.get(array.dtype)
         if code is None:
             return _strings(array)
-        dims = _dims(array.ndim).pack(*array.shape)
-        nbytes = array.nbytes
+        nbytes, shape = array.nbytes, array.shape
+        form = _array_form(len(shape))
         if nbytes < INLINE_BELOW_BYTES:
             self.pieces.append(array.tobytes())
-            return _ARRAY.pack(_INLINE, code, array.ndim, nbytes, 0) + dims
+            return form.pack(_INLINE, code, len(shape), nbytes, 0, *shape)
         segment, offset = self._arena.take(nbytes)
         self.places.append((segment, offset))
         room = np.frombuffer(segment.map, np.uint8, nbytes, offset).view(array.dtype)
-        np.copyto(room.reshape(array.shape), array)
-        return _ARRAY.pack(_SHARED, code, array.ndim, segment.number, offset) + dims
+        np.copyto(room.reshape(shape), array)
+        return form.pack(_SHARED, code, len(shape), segment.number, offset, *shape)
 
 
 class Unpacking:
@@ -166,24 +168,23 @@ class Unpacking:
         return strings.reshape(dims)
 
     def _array(self) -> NDArray[Any]:
-        how, code, ndim, size, offset = _ARRAY.unpack_from(self._told, self._at)
-        self._at += _ARRAY.size
-        dims = _dims(ndim).unpack_from(self._told, self._at)
-        self._at += 8 * ndim
+        form = _array_form(self._told[self._at + _NDIM_AT])
+        how, code, _, size, offset, *dims = form.unpack_from(self._told, self._at)
+        self._at += form.size
         dtype = _TYPES[code]
+        found: NDArray[Any]
         if how == _INLINE:
-            end = self._taken + size
-            flat = np.frombuffer(self._payload[self._taken : end], np.uint8)
-            self._taken = end
+            found = np.ndarray(dims, dtype, self._payload, self._taken)
+            self._taken += size
+            if found.nbytes != size:
+                raise ValueError(f"{size} bytes for an array of {found.nbytes}")
         else:
             segment = self._segments[size]
             flat = np.frombuffer(segment.map, np.uint8, math.prod(dims) * dtype.itemsize, offset)
-        found: NDArray[Any] = flat.view(dtype).reshape(dims)
-        if self._reading is None:
-            return found.copy()
-        if how == _SHARED:
-            self._reading(flat, (size, offset))
-        return found
+            found = flat.view(dtype).reshape(dims)
+            if self._reading is not None:
+                self._reading(flat, (size, offset))
+        return found.copy() if self._reading is None else found
 
 
 def split(told: bytes, start: int) -> list[tuple[bytes, int, list[Place]]]:
@@ -201,8 +202,9 @@ def split(told: bytes, start: int) -> list[tuple[bytes, int, list[Place]]]:
 def _extent(told: bytes, at: int) -> tuple[int, int, list[Place]]:
     how = told[at]
     if how in _OF_ARRAYS:
-        _, _, ndim, size, offset = _ARRAY.unpack_from(told, at)
-        end = at + _ARRAY.size + 8 * ndim
+        form = _array_form(told[at + _NDIM_AT])
+        _, _, _, size, offset, *_ = form.unpack_from(told, at)
+        end = at + form.size
         return (end, size, []) if how == _INLINE else (end, 0, [(size, offset)])
     if how == _NONE:
         return at + 1, 0, []
@@ -240,5 +242,5 @@ def _map(value: dict[Any, Any]) -> bytes:
 
 
 @functools.cache
-def _dims(count: int) -> struct.Struct:
-    return struct.Struct(f"={count}Q")
+def _array_form(ndim: int) -> struct.Struct:
+    return struct.Struct(f"{_ARRAY}{ndim}Q")
