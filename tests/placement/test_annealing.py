@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,7 @@ from hetsim.placement.search.annealing import (
 )
 from hetsim.placement.search.evaluation import Draft, Estimator, estimates_groups
 from hetsim.placement.search.moves import Mover
+from hetsim.placement.search.records import LIMIT
 from hetsim.placement.search.tables import asked_of, search_of, seeded
 from hetsim.problem.problem import Problem
 from sweeps import examples
@@ -89,6 +91,7 @@ def test_moves_and_estimates_are_those_of_python(
     asked, search = _made(problem, draft, room=Room(problem, draft.device) if weighed else None)
     seeded(search, rng)
     mover = Mover(problem, draft, rng, cuts=estimator.grouped, room=ours)
+    aside = random.Random(seed)
     for _ in range(40):
         undo = mover.propose()
         assert moves_kernel.propose(asked, search) == (undo is not None)
@@ -98,7 +101,13 @@ def test_moves_and_estimates_are_those_of_python(
         assert [draft.order[k] for k in search.place] == list(range(problem.n))
         if ours is not None:
             assert search.left.tolist() == ours.left
-        assert estimates_kernel.cost(asked, search) == estimator.cost(draft)
+        cost = estimator.cost(draft)
+        assert estimates_kernel.cost(asked, search) == cost
+        # Above a limit it may be anything that is above it, too.
+        search.figures[LIMIT] = limit = cost * aside.choice((0.1, 0.5, 0.9, 1.0, 1.1))
+        found = estimates_kernel.cost(asked, search)
+        assert found == cost if cost <= limit else limit * (1 - 1e-9) < found <= cost * (1 + 1e-9)
+        search.figures[LIMIT] = np.inf
         if undo is not None and rng.random() < 0.5:
             draws.draw_share(search.twister)
             undo()
@@ -118,6 +127,27 @@ def test_draws_are_those_of_random(stop: int) -> None:
     for k in range(1, stop):
         assert draws.draw_below(twister, k) == rng.randrange(k)
         assert draws.draw_share(twister) == rng.random()
+
+
+def test_what_is_dropped_would_not_be_accepted() -> None:
+    """The share that is drawn next is known before; what is above the limit fails its test."""
+    rng, aside = random.Random(1), random.Random(2)
+    twister = np.array(rng.getstate()[1], dtype=np.int64)
+    dropped = 0
+    for _ in range(2_000):
+        known = draws.next_share(twister)
+        share = draws.draw_share(twister)
+        assert share == rng.random()
+        assert known in (share, 0.0)
+        now, heat = 10.0 ** aside.uniform(-6, 3), 10.0 ** aside.uniform(-6, 0)
+        limit = kernel.dropped_from(now * heat, now, known)
+        dropped += math.isfinite(limit)
+        if math.isfinite(limit):
+            assert limit > now
+            assert share > math.exp((now - limit) / (now * heat))
+            least = now - now * heat * math.log(share)
+            assert limit == pytest.approx(least, rel=1e-8)
+    assert 1_900 < dropped < 2_000
 
 
 KINDS: dict[str, dict[str, Any]] = {

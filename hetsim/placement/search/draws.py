@@ -32,6 +32,17 @@ def draw_share(twister: Array) -> float:
     return (high * 67108864.0 + low) / 9007199254740992.0
 
 
+def next_share(twister: Array) -> float:
+    """Return what ``draw_share`` will, or 0 where it mixes anew first; nothing is drawn."""
+    at = twister[624]
+    if at > 622:
+        return 0.0
+    high = draw_32(twister) >> 5
+    low = draw_32(twister) >> 6
+    twister[624] = at
+    return (high * 67108864.0 + low) / 9007199254740992.0
+
+
 def draw_below(twister: Array, count: int) -> int:
     """Return a whole number below `count`, as Python's ``randrange`` does."""
     bits = 0

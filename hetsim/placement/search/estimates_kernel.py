@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hetsim.placement.search.records import Asked, Search
+from hetsim.placement.search.records import LIMIT, Asked, Search
 
 
 def send(asked: Asked, search: Search, maker: int, source: int, when: float) -> float:
@@ -51,11 +51,15 @@ def finish(asked: Asked, search: Search, latest: float, by_group: bool) -> float
 def cost_of_nodes(asked: Asked, search: Search) -> float:
     """The estimate where every node is a subgraph, and links and dispatch are free."""
     count, ends, device, lanes = asked.devices, search.ends, search.device, search.lanes
-    lane_at, turn = asked.lane_at, search.turn
+    lane_at, turn, ahead = asked.lane_at, search.turn, search.ahead
+    limit = search.figures[LIMIT]
     for k in range(len(lanes)):
         lanes[k] = 0.0
     for p in range(count):
         turn[p] = 0.0
+        ahead[p] = 0.0
+    for v in range(asked.nodes):
+        ahead[device[v]] += asked.seconds[v * count + device[v]]
     latest = 0.0
     for i in range(asked.nodes):
         v = search.order[i]
@@ -81,14 +85,24 @@ def cost_of_nodes(asked: Asked, search: Search) -> float:
         ends[v] = end
         lanes[at] = end
         latest = max(latest, end)
+        ahead[p] -= asked.seconds[v * count + p]
+        least: float = end + asked.tail[v]
+        if lane_at[p + 1] - lane_at[p] == 1:
+            least = max(least, end + ahead[p])
+        if least > limit:
+            return least
     return finish(asked, search, latest, False)
 
 
 def gather(asked: Asked, search: Search) -> int:
-    """Join nodes to subgraphs, as ``Estimator.runs`` does; return how many there are."""
-    label, last, member_at = search.label, search.last, search.member_at
+    """Join nodes to subgraphs, as ``Estimator.runs`` does; return how many there are.
+
+    And add up what each device has to do.
+    """
+    label, last, member_at, ahead = search.label, search.last, search.member_at, search.ahead
     for p in range(asked.devices):
         last[p] = -1
+        ahead[p] = 0.0
     groups = 0
     for i in range(asked.nodes):
         v = search.order[i]
@@ -106,8 +120,10 @@ def gather(asked: Asked, search: Search) -> int:
             last[p] = run
             groups += 1
             member_at[groups] = 0
+            ahead[p] += asked.dispatch_s[p]
         member_at[run + 1] += 1
         label[v] = run
+        ahead[p] += asked.seconds[v * asked.devices + p]
     member_at[0] = 0
     for g in range(groups):
         member_at[g + 1] += member_at[g]
@@ -125,6 +141,7 @@ def gather(asked: Asked, search: Search) -> int:
 def cost_of_groups(asked: Asked, search: Search) -> float:
     """The estimate of subgraphs, links in plan order."""
     count, device, lanes, turn = asked.devices, search.device, search.lanes, search.turn
+    ahead, limit = search.ahead, search.figures[LIMIT]
     label, member, member_at, ends = search.label, search.member, search.member_at, search.ends
     fifo = asked.fifo
     groups = gather(asked, search)
@@ -141,8 +158,10 @@ def cost_of_groups(asked: Asked, search: Search) -> float:
         p = device[member[member_at[g]]]
         start = 0.0
         total = asked.dispatch_s[p]
+        onwards = 0.0
         for i in range(member_at[g], member_at[g + 1]):
             v = member[i]
+            onwards = max(onwards, asked.level[v])
             total += asked.seconds[v * count + p]
             if not fifo:
                 start = max(start, asked.input_s[v * count + p])
@@ -177,6 +196,14 @@ def cost_of_groups(asked: Asked, search: Search) -> float:
         lanes[at] = end
         ends[g] = end
         latest = max(latest, end)
+        ahead[p] -= total
+        least: float = start + onwards
+        if member_at[g + 1] - member_at[g] == 1:
+            least = end + asked.tail[member[member_at[g]]]
+        if asked.lane_at[p + 1] - asked.lane_at[p] == 1:
+            least = max(least, end + ahead[p])
+        if least > limit:
+            return least
         if fifo:
             for i in range(member_at[g], member_at[g + 1]):
                 latest = max(latest, send(asked, search, member[i], p, end))
@@ -186,5 +213,9 @@ def cost_of_groups(asked: Asked, search: Search) -> float:
 
 
 def cost(asked: Asked, search: Search) -> float:
-    """Return what ``Estimator.cost`` does of the draft."""
+    """Return what ``Estimator.cost`` does of the draft; where that is above the limit, some number.
+
+    That is above the limit as well: it is known as soon as the longest way on from a node, or what
+    a device of one stream still has to do, cannot end earlier.
+    """
     return cost_of_groups(asked, search) if asked.grouped else cost_of_nodes(asked, search)

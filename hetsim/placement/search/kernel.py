@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hetsim.base.machine_code import machine_code
-from hetsim.placement.search.draws import draw_32, draw_below, draw_share
+from hetsim.placement.search.draws import draw_32, draw_below, draw_share, next_share
 from hetsim.placement.search.estimates_kernel import (
     cost,
     cost_of_groups,
@@ -37,6 +37,7 @@ from hetsim.placement.search.records import (
     BEST,
     COST,
     FRESH,
+    LIMIT,
     LOOKED,
     NEXT_LOOK,
     NOW,
@@ -53,6 +54,9 @@ OVER, JUDGE, HOLDS, PAUSE = 0, 1, 2, 3
 fits the memory is to be told; as many moves as wished were tried."""
 
 
+SLACK = 1e-9
+
+
 def keep(search: Search) -> None:
     """Take the draft as the best one."""
     for k in range(len(search.order)):
@@ -61,6 +65,16 @@ def keep(search: Search) -> None:
         search.best_cut[k] = search.cut[k]
     search.figures[BEST] = search.figures[NOW]
     search.counts[FRESH] = 1
+
+
+def dropped_from(temperature: float, now: float, share: float) -> float:
+    """Return a cost from which on, whatever it is, a draft is not accepted with this draw.
+
+    It is above the least such by more than what floats round off, of exponentials and of sums.
+    """
+    if share <= 0.0:
+        return math.inf
+    return (now + temperature * (SLACK - math.log(share))) * (1.0 + SLACK)
 
 
 def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, until: int) -> int:
@@ -106,6 +120,7 @@ def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, un
         if not propose(asked, search):
             continue
         now = figures[NOW]
+        figures[LIMIT] = dropped_from(figures[TEMPERATURE], now, next_share(search.twister))
         found = cost(asked, search)
         if found < figures[BEST] and asked.binds:
             figures[COST] = found
@@ -124,6 +139,7 @@ def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, un
 PARTS = (
     draw_32,
     draw_share,
+    next_share,
     draw_below,
     put,
     weigh,
@@ -140,6 +156,7 @@ PARTS = (
     cost_of_groups,
     cost,
     keep,
+    dropped_from,
 )
 
 

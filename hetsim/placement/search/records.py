@@ -12,9 +12,9 @@ is awaited, and the answer; the move before which the judge was last called; of 
 with another device, the node whose cut was flipped or -1, where a node was put or -1, and from."""
 COUNTS = 9
 
-NOW, BEST, SPENT, NEXT_LOOK, SCALE, TEMPERATURE, COST = 0, 1, 2, 3, 4, 5, 6
-"""Places in ``Search.figures``."""
-FIGURES = 7
+NOW, BEST, SPENT, NEXT_LOOK, SCALE, TEMPERATURE, COST, LIMIT = 0, 1, 2, 3, 4, 5, 6, 7
+"""Places in ``Search.figures``. LIMIT: what costs more is dropped, and how much more not asked."""
+FIGURES = 8
 
 LONGEST = 8
 """Nodes that a move changes at most."""
@@ -28,6 +28,8 @@ class Asked(NamedTuple):
     nodes, devices, host, fifo, grouped, binds : int
         `host` is -1 where there is none; `binds` whether memory counts.
     seconds, input_s : float [n, P]
+    level, tail : float [n]
+        Seconds of the longest way from each node on where all are quickest, with it and without.
     dispatch_s : float [P]
     lane_at : int [P + 1]
         Where each device's streams begin.
@@ -65,6 +67,8 @@ class Asked(NamedTuple):
     binds: int
     seconds: Array
     input_s: Array
+    level: Array
+    tail: Array
     dispatch_s: Array
     lane_at: Array
     pred_at: Array
@@ -107,6 +111,8 @@ class Search(NamedTuple):
     last : int [P]
     ends : float [n]
     lanes, turn, busy, arrival : float [streams], [P], [links], [values, P]
+    ahead : float [P]
+        Seconds of what a device still has to do.
     targets : int [P]
     left, readers : int [P], [P, constants]
         Memory, as ``Room`` has it.
@@ -131,6 +137,7 @@ class Search(NamedTuple):
     ends: Array
     lanes: Array
     turn: Array
+    ahead: Array
     busy: Array
     arrival: Array
     targets: Array

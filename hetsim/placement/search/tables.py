@@ -16,6 +16,7 @@ from hetsim.placement.search.records import (
     COUNTS,
     CUT,
     FIGURES,
+    LIMIT,
     LONGEST,
     LOOKED,
     SHIFTED,
@@ -66,6 +67,11 @@ def asked_of(problem: Problem, *, grouped: bool, binds: bool) -> Asked:
             read_from[v].append(value.producer)
         if value.is_output and host is not None:
             outputs.append((index, value.producer))
+    seconds = np.where(problem.supported, problem.shared_seconds, np.inf)
+    level, tail = seconds.min(axis=1, initial=np.inf).tolist(), [0.0] * n
+    for v in range(n - 1, -1, -1):
+        tail[v] = max((level[w] for w in problem.dag.succs[v]), default=0.0)
+        level[v] += tail[v]
     able = [np.flatnonzero(row).tolist() for row in problem.supported]
     holds = [route.resources if fifo else () for row in problem.routes for route in row]
     fields: Any = {
@@ -75,8 +81,10 @@ def asked_of(problem: Problem, *, grouped: bool, binds: bool) -> Asked:
         "fifo": int(fifo),
         "grouped": int(grouped),
         "binds": int(binds),
-        "seconds": _floats(np.where(problem.supported, problem.shared_seconds, np.inf)),
+        "seconds": _floats(seconds),
         "input_s": _floats(input_s),
+        "level": _floats(level),
+        "tail": _floats(tail),
         "dispatch_s": _floats(problem.dispatch_s),
         "lane_at": _ints(np.cumsum([0, *problem.streams])),
         **_rows("pred", problem.dag.preds),
@@ -127,6 +135,7 @@ def search_of(asked: Asked, links: int, draft: Draft, room: Room | None) -> Sear
         "ends": np.zeros(n),
         "lanes": np.zeros(int(asked.lane_at[-1])),
         "turn": np.zeros(count),
+        "ahead": np.zeros(count),
         "busy": np.zeros(links),
         "arrival": np.zeros(len(asked.size) * count),
         "targets": np.zeros(count, dtype=np.int64),
@@ -138,6 +147,7 @@ def search_of(asked: Asked, links: int, draft: Draft, room: Room | None) -> Sear
         "counts": counts,
         "figures": np.zeros(FIGURES),
     }
+    fields["figures"][LIMIT] = np.inf
     return Search(**fields)
 
 
